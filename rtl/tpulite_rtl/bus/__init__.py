@@ -1,0 +1,1 @@
+"""Buses to the outside: AXI4 and AXI4-Lite."""

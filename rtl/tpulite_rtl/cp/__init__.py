@@ -1,0 +1,1 @@
+"""Command processor: fetch, dispatch, tokens, run control, registers, counters."""

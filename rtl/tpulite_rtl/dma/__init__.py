@@ -1,0 +1,1 @@
+"""DMA engines between DRAM and the unified buffer."""

@@ -1,0 +1,1 @@
+"""Matrix unit: the systolic array and what feeds and drains it."""

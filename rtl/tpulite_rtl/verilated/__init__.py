@@ -1,0 +1,1 @@
+"""The Verilated chip as a device."""

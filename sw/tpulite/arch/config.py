@@ -1,0 +1,140 @@
+"""Geometry of one accelerator: every size that hardware and software must agree on."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from tpulite.arch.numerics import Rounding
+
+__all__ = ["BEAT_BYTES", "COMMAND_BYTES", "RECORD_BYTES", "Config"]
+
+BEAT_BYTES = 16
+"""Bytes of one AXI beat. DRAM addresses of transfers are multiples of it."""
+
+COMMAND_BYTES = 32
+"""Bytes of one command: two beats."""
+
+RECORD_BYTES = 16
+"""Bytes of one channel record."""
+
+_ARRAY_SIZES = (4, 8, 16, 32)
+_MULTIPLIERS = ("dsp", "logic", "mixed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Accelerator geometry.
+
+    Parameters
+    ----------
+    array_size : int
+        Rows and columns N of the systolic array: 4, 8, 16 or 32. A row of the unified buffer holds
+        N bytes, and a weight tile N x N.
+    ub_rows : int
+        Rows of the unified buffer; a power of two, at most 16,384.
+    ub_banks : int
+        Banks of the unified buffer, each with one read and one write port. Row r lies in bank
+        r mod ``ub_banks``.
+    acc_rows : int
+        Rows of N x int32 in the accumulator buffer: the largest M of one command.
+    queue_depth : int
+        Commands that wait before each engine.
+    burst_beats : int
+        Longest AXI burst, in beats of 16 bytes.
+    dma_bursts : int
+        Bursts that LOAD, and likewise STORE, keep outstanding.
+    requant_lanes : int, optional
+        Channels that the drain path requantizes in a cycle; divides N, which is the default.
+        With fewer, the last k-tile of a command issues one vector every N / lanes cycles.
+    roundings : tuple of str
+        Roundings that the requantizer has, of :class:`tpulite.arch.numerics.Rounding`.
+    multipliers : str
+        How the array multiplies: ``dsp`` leaves the choice to synthesis, which takes DSP blocks,
+        ``logic`` builds adders, ``mixed`` does every other column in logic.
+    """
+
+    array_size: int = 16
+    ub_rows: int = 16384
+    ub_banks: int = 8
+    acc_rows: int = 1024
+    queue_depth: int = 16
+    burst_beats: int = 16
+    dma_bursts: int = 8
+    requant_lanes: int | None = None
+    roundings: tuple[str, ...] = tuple(rounding.name.lower() for rounding in Rounding)
+    multipliers: str = "dsp"
+
+    def __post_init__(self) -> None:
+        if self.array_size not in _ARRAY_SIZES:
+            raise ValueError(f"array_size must be one of {_ARRAY_SIZES}, not {self.array_size!r}")
+        for name, low, high in (
+            ("ub_rows", 64, 1 << 14),
+            ("ub_banks", 4, 32),
+            ("acc_rows", 16, 1 << 10),
+            ("queue_depth", 2, 64),
+            ("burst_beats", 2, 256),
+            ("dma_bursts", 1, 32),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high or value & (value - 1):
+                raise ValueError(
+                    f"{name} must be a power of two from {low} to {high}, not {value!r}"
+                )
+        if self.requant_lanes is None:
+            object.__setattr__(self, "requant_lanes", self.array_size)
+        if self.requant_lanes not in [1 << i for i in range(self.array_size.bit_length())]:
+            raise ValueError(
+                f"requant_lanes must divide array_size {self.array_size}, not {self.requant_lanes!r}"
+            )
+        known = [rounding.name.lower() for rounding in Rounding]
+        if not self.roundings or set(self.roundings) - set(known):
+            raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
+        # In one order, so that equal machines compare and hash alike.
+        object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
+        if self.multipliers not in _MULTIPLIERS:
+            raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
+
+    @property
+    def lanes(self) -> int:
+        """Channels that the drain path requantizes in a cycle."""
+        assert self.requant_lanes is not None
+        return self.requant_lanes
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the unified buffer."""
+        return self.array_size
+
+    @property
+    def ub_bytes(self) -> int:
+        """Bytes of the unified buffer."""
+        return self.ub_rows * self.row_bytes
+
+    @property
+    def record_rows(self) -> int:
+        """Rows of the channel records of one n-block: N records of 16 bytes are 16 rows at any N."""
+        return RECORD_BYTES
+
+    @property
+    def short_record_rows(self) -> int:
+        """Rows of the short form: the common record, padded to whole rows, then 4 rows of biases."""
+        return -(-RECORD_BYTES // self.row_bytes) + 4
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields as plain values that JSON can hold."""
+        return asdict(self) | {"roundings": list(self.roundings)}
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "Config":
+        """Build a configuration from :meth:`as_dict`'s result."""
+        return cls(**(values | {"roundings": tuple(values["roundings"])}))
+
+    @property
+    def hash(self) -> int:
+        """Return 32 bits that tell configurations apart; the chip shows them in a register.
+
+        Fields that programs cannot notice (how multipliers are built, how deep queues are) count
+        too: a program is compiled for one machine.
+        """
+        text = json.dumps(self.as_dict(), sort_keys=True).encode()
+        return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")

@@ -1,0 +1,1 @@
+"""Golden models: exact operators in numpy, and a machine that executes programs and finds races."""

@@ -1,0 +1,1 @@
+"""Layouts of tensors in memory."""

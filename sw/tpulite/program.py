@@ -1,0 +1,198 @@
+"""A compiled program: commands, constants and what the host must know to run it; save and load."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
+from tpulite.arch.isa import Command, decode
+from tpulite.arch.memory import WINDOWS, Window
+
+__all__ = ["LayerInfo", "Program", "TensorSpec"]
+
+_FORMAT = "tpulite-program"
+_FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A network input or output in DRAM.
+
+    The layout is channel-blocked: ``ceil(channels / N)`` blocks, each of ``m`` vectors of N
+    elements, each block padded to a multiple of 16 bytes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the tensor.
+    window : Window
+        DRAM window that holds it.
+    offset : int
+        First byte in the window, a multiple of 16.
+    m : int
+        Vectors: the batch of a dense layer.
+    channels : int
+        Features of a vector, padding not counted.
+    dtype : str
+        ``int8``, ``uint8`` or ``int32``.
+    """
+
+    name: str
+    window: Window
+    offset: int
+    m: int
+    channels: int
+    dtype: str = "int8"
+
+    def blocks(self, config: Config) -> int:
+        """Return the number of channel blocks."""
+        return -(-self.channels // config.array_size)
+
+    def block_bytes(self, config: Config) -> int:
+        """Return the bytes from block to block."""
+        size = self.m * config.array_size * np.dtype(self.dtype).itemsize
+        return -(-size // BEAT_BYTES) * BEAT_BYTES
+
+    def nbytes(self, config: Config) -> int:
+        """Return the bytes of the whole tensor in DRAM."""
+        return self.blocks(config) * self.block_bytes(config)
+
+
+@dataclass(frozen=True)
+class LayerInfo:
+    """A layer of the network as the reports show it.
+
+    ``commands`` are the indices of the MATMUL commands that compute it.
+    """
+
+    name: str
+    m: int
+    k: int
+    n: int
+    commands: tuple[int, ...]
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of the layer, padding not counted."""
+        return self.m * self.k * self.n
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything that a device needs to run a compiled network.
+
+    Parameters
+    ----------
+    config : Config
+        The machine that it was compiled for; no other one runs it.
+    commands : tuple of Command
+        The command stream, END last.
+    constants : bytes
+        Image of the CONSTANTS window: weights and channel records.
+    window_bytes : tuple of int
+        Bytes of each DRAM window that the program uses.
+    inputs, outputs : tuple of TensorSpec
+        What the host writes before and reads after a run.
+    layers : tuple of LayerInfo
+        For reports.
+    resident : tuple of (int, int)
+        Ranges ``[start, stop)`` of unified-buffer rows that an earlier program has left there.
+    """
+
+    config: Config
+    commands: tuple[Command, ...]
+    constants: bytes = b""
+    window_bytes: tuple[int, ...] = (0,) * WINDOWS
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    layers: tuple[LayerInfo, ...] = ()
+    resident: tuple[tuple[int, int], ...] = field(default=())
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of one run, padding not counted."""
+        return sum(layer.macs for layer in self.layers)
+
+    def encode(self) -> bytes:
+        """Return the command stream as it lies in DRAM."""
+        return b"".join(command.encode() for command in self.commands)
+
+    def save(self, path: str | Path) -> None:
+        """Write a program file; equal programs give equal bytes."""
+        metadata = {
+            "format": _FORMAT,
+            "version": _FORMAT_VERSION,
+            "config": self.config.as_dict(),
+            "window_bytes": list(self.window_bytes),
+            "inputs": [_spec_to_dict(spec) for spec in self.inputs],
+            "outputs": [_spec_to_dict(spec) for spec in self.outputs],
+            "layers": [
+                {"name": x.name, "m": x.m, "k": x.k, "n": x.n, "commands": list(x.commands)}
+                for x in self.layers
+            ],
+            "resident": [list(rows) for rows in self.resident],
+        }
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in (
+                ("program.json", json.dumps(metadata, indent=1).encode()),
+                ("commands.bin", self.encode()),
+                ("constants.bin", self.constants),
+            ):
+                # A ZipInfo of our own has a fixed date, unlike writestr with a name.
+                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+        Path(path).write_bytes(buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Program":
+        """Read a program file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a whole program file of this version.
+        """
+        try:
+            with zipfile.ZipFile(path) as archive:
+                metadata = json.loads(archive.read("program.json"))
+                commands = archive.read("commands.bin")
+                constants = archive.read("constants.bin")
+            if metadata["format"] != _FORMAT:
+                raise ValueError(f"format {metadata['format']!r}")
+            if metadata["version"] != _FORMAT_VERSION:
+                raise ValueError(f"version {metadata['version']!r}, this is {_FORMAT_VERSION}")
+            if len(commands) % COMMAND_BYTES:
+                raise ValueError(f"{len(commands)} bytes of commands")
+            return cls(
+                config=Config.from_dict(metadata["config"]),
+                commands=tuple(_decode_all(commands)),
+                constants=constants,
+                window_bytes=tuple(metadata["window_bytes"]),
+                inputs=tuple(_spec_from_dict(spec) for spec in metadata["inputs"]),
+                outputs=tuple(_spec_from_dict(spec) for spec in metadata["outputs"]),
+                layers=tuple(
+                    LayerInfo(**(x | {"commands": tuple(x["commands"])}))
+                    for x in metadata["layers"]
+                ),
+                resident=tuple((start, stop) for start, stop in metadata["resident"]),
+            )
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+            raise ValueError(f"{path} is not a tpulite program file: {error}") from error
+
+
+def _decode_all(data: bytes) -> Iterable[Command]:
+    for start in range(0, len(data), COMMAND_BYTES):
+        yield decode(data[start : start + COMMAND_BYTES])
+
+
+def _spec_to_dict(spec: TensorSpec) -> dict:
+    return vars(spec) | {"window": int(spec.window)}
+
+
+def _spec_from_dict(values: dict) -> TensorSpec:
+    return TensorSpec(**(values | {"window": Window(values["window"])}))

@@ -1,0 +1,101 @@
+"""What a device is to the software: DRAM, and a machine that runs a program lying there.
+
+Devices are found through the entry-point group ``tpulite.devices``: the golden machine is ``golden``,
+the Verilated chip registers itself as ``rtl``, and a board driver can join them the same way.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Protocol
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import WindowBinding
+from tpulite.arch.registers import Fault
+
+__all__ = ["Device", "FaultReport", "Job", "RunResult", "device_names", "open_device"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program in DRAM and the windows that it may use.
+
+    Parameters
+    ----------
+    program_address : int
+        Address of the first command, a multiple of 16.
+    program_length : int
+        Number of commands.
+    windows : tuple of WindowBinding
+        One binding a window.
+    watchdog : int
+        Cycles without progress that are a fault; 0 never.
+    """
+
+    program_address: int
+    program_length: int
+    windows: tuple[WindowBinding, ...]
+    watchdog: int = 1_000_000
+    resident: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class FaultReport:
+    """Why a run stopped: code, index of the command, address (see :class:`Fault`)."""
+
+    code: Fault
+    index: int
+    address: int
+    hung: bool = False
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left in the registers; ``counters`` is empty where a device has no clock."""
+
+    fault: FaultReport | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class Device(Protocol):
+    """A machine with its DRAM. Addresses count from 0 to ``dram_bytes``."""
+
+    config: Config
+    dram_bytes: int
+
+    def write(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copy bytes into DRAM; ValueError if they do not fit."""
+        ...
+
+    def read(self, address: int, size: int) -> np.ndarray:
+        """Return ``size`` bytes of DRAM as a fresh uint8 array; ValueError if outside."""
+        ...
+
+    def run(self, job: Job) -> RunResult:
+        """Run a program to its END or its fault; the buffer keeps its contents between runs."""
+        ...
+
+    def reset(self) -> None:
+        """Soft reset: leave QUIESCED, be ready for the next program."""
+        ...
+
+
+def device_names() -> list[str]:
+    """Return the names of the installed devices."""
+    return sorted({entry.name for entry in entry_points(group="tpulite.devices")})
+
+
+def open_device(name: str, config: Config, **options: object) -> Device:
+    """Create a device by name.
+
+    Raises
+    ------
+    ValueError
+        If no installed package provides it.
+    """
+    for entry in entry_points(group="tpulite.devices"):
+        if entry.name == name:
+            return entry.load()(config, **options)
+    raise ValueError(f"There is no device {name!r}; installed are {device_names()}")
