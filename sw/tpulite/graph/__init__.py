@@ -1,0 +1,5 @@
+"""Quantized networks: what the compiler starts from."""
+
+from tpulite.graph.network import Dense, Network
+
+__all__ = ["Dense", "Network"]
