@@ -1,0 +1,63 @@
+"""Trained networks that come with the package, and the images that they are scored on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.graph.network import Network
+
+__all__ = ["CLASSES", "MODELS", "DigitsTest", "mlp_digits"]
+
+MODELS = Path(__file__).parent
+"""Folder of the network files."""
+
+CLASSES = 10
+"""Digits; the network has 16 outputs, and the last six are always 0."""
+
+
+def mlp_digits() -> Network:
+    """Return the classifier of handwritten digits, 256-64-32-16."""
+    return Network.load(MODELS / "mlp_digits.npz")
+
+
+@dataclass(frozen=True, eq=False)
+class DigitsTest:
+    """Held-out digits: no image of them was seen in training.
+
+    Parameters
+    ----------
+    images : ndarray of int8, [n, 256]
+        Pixels, row by row, from 0 (white) to 127 (ink).
+    labels : ndarray of uint8, [n]
+        Which digit each one is.
+    float_predictions : ndarray of uint8, [n]
+        Classes that the network had given before it was quantized.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    float_predictions: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def float_accuracy(self) -> float:
+        """Share of the images that the network before quantization got right."""
+        return float((self.float_predictions == self.labels).mean())
+
+    def accuracy(self, outputs: np.ndarray) -> float:
+        """Return the share of right classes, given outputs ``[n, 16]`` for the first n images."""
+        classes = outputs[:, :CLASSES].argmax(axis=1)
+        return float((classes == self.labels[: len(classes)]).mean())
+
+    @classmethod
+    def load(cls, path: str | Path = MODELS / "mlp_digits_test.npz") -> "DigitsTest":
+        """Read the test set."""
+        with np.load(path) as archive:
+            return cls(**archive)
+
+    def save(self, path: str | Path) -> None:
+        """Write the test set."""
+        np.savez_compressed(path, **vars(self))
