@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -195,4 +196,5 @@ def _spec_to_dict(spec: TensorSpec) -> dict:
 
 
 def _spec_from_dict(values: dict) -> TensorSpec:
-    return TensorSpec(**(values | {"window": Window(values["window"])}))
+    fields: dict[str, Any] = values | {"window": Window(values["window"])}
+    return TensorSpec(**fields)

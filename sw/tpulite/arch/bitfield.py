@@ -1,4 +1,4 @@
-"""Words made of bit fields: written once as a table, packed, unpacked, checked and printed from it."""
+"""Words made of bit fields: written once as a table; packed, checked and printed from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Layout:
 
     Examples
     --------
-    >>> point = Layout("Point", (Field("x", 4, "Abscissa."), Field("y", 4, "Ordinate.", signed=True)))
+    >>> point = Layout("Point", (Field("x", 4, "Right."), Field("y", 4, "Up.", signed=True)))
     >>> hex(point.pack(x=3, y=-1))
     '0xf3'
     >>> point.unpack(0xF3)

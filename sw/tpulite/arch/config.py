@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from tpulite.arch.numerics import Rounding
 
@@ -84,7 +85,8 @@ class Config:
             object.__setattr__(self, "requant_lanes", self.array_size)
         if self.requant_lanes not in [1 << i for i in range(self.array_size.bit_length())]:
             raise ValueError(
-                f"requant_lanes must divide array_size {self.array_size}, not {self.requant_lanes!r}"
+                f"requant_lanes must divide array_size {self.array_size}, "
+                f"not {self.requant_lanes!r}"
             )
         known = [rounding.name.lower() for rounding in Rounding]
         if not self.roundings or set(self.roundings) - set(known):
@@ -112,22 +114,23 @@ class Config:
 
     @property
     def record_rows(self) -> int:
-        """Rows of the channel records of one n-block: N records of 16 bytes are 16 rows at any N."""
+        """Rows of the channel records of one n-block: N of 16 bytes are 16 rows at any N."""
         return RECORD_BYTES
 
     @property
     def short_record_rows(self) -> int:
-        """Rows of the short form: the common record, padded to whole rows, then 4 rows of biases."""
+        """Rows of the short form: one record, padded to whole rows, then 4 rows of biases."""
         return -(-RECORD_BYTES // self.row_bytes) + 4
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that JSON can hold."""
         return asdict(self) | {"roundings": list(self.roundings)}
 
     @classmethod
-    def from_dict(cls, values: dict) -> "Config":
+    def from_dict(cls, values: dict[str, Any]) -> "Config":
         """Build a configuration from :meth:`as_dict`'s result."""
-        return cls(**(values | {"roundings": tuple(values["roundings"])}))
+        fields: dict[str, Any] = values | {"roundings": tuple(values["roundings"])}
+        return cls(**fields)
 
     @property
     def hash(self) -> int:

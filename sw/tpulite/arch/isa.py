@@ -77,7 +77,11 @@ _ENGINES = "bit e names engine e: 0 LOAD, 1 STORE, 2 MXU, 3 VPU"
 HEADER = (
     Field("opcode", 4, "What to do.", enum=Opcode),
     Field("wait", 4, f"Take one token from each named engine before the start; {_ENGINES}."),
-    Field("signal", 4, f"Give one token to each named engine when all effects are visible; {_ENGINES}."),
+    Field(
+        "signal",
+        4,
+        f"Give one token to each named engine when all effects are visible; {_ENGINES}.",
+    ),
 )
 
 _TRANSFER = (
@@ -124,8 +128,9 @@ MATMUL = Layout(
         Field("record_row", 14, "First row of the channel records; unused unless requantizing."),
         Field("out_row", 14, "Row of output vector 0; unused if the sums are kept."),
     ),
-    "Multiply M vectors by a column of weight tiles, [M, K] x [K, N] with one n-block of N channels, "
-    "and accumulate; on the last k-tile drain as told. Output vectors lie in consecutive rows.",
+    "Multiply M vectors by a column of weight tiles, [M, K] x [K, N] with one n-block of N "
+    "channels, and accumulate; on the last k-tile drain as told. Output vectors lie in consecutive "
+    "rows.",
 )
 
 COPY = Layout(
@@ -141,10 +146,15 @@ COPY = Layout(
         Field("low", 8, "Smallest result: smaller bytes become it.", signed=True),
         Field("high", 8, "Largest result: larger bytes become it.", signed=True),
     ),
-    "Copy rows within the unified buffer and clamp every int8 to [low, high]: a move, ReLU or ReLU6.",
+    "Copy rows within the unified buffer and clamp every int8 to [low, high]: a move, ReLU or "
+    "ReLU6.",
 )
 
-END = Layout("END", HEADER[:1], "Wait until every engine is idle and every write answered, then interrupt.")
+END = Layout(
+    "END",
+    HEADER[:1],
+    "Wait until every engine is idle and every write answered, then interrupt.",
+)
 
 COMMANDS: dict[Opcode, Layout] = {
     Opcode.LOAD: LOAD,
@@ -172,8 +182,8 @@ RECORD = Layout(
         Field("low", 8, "Smallest result.", signed=True),
         Field("high", 8, "Largest result.", signed=True),
     ),
-    "Channel record, 16 bytes: how one output channel is requantized. In the short form the bias of "
-    "the common record is ignored.",
+    "Channel record, 16 bytes: how one output channel is requantized. In the short form the bias "
+    "of the common record is ignored.",
 )
 
 

@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ADDRESS_BITS", "PAGE_BYTES", "REFERENCE_MEMORY", "WINDOWS", "MemoryTiming", "Window", "WindowBinding"]
+__all__ = [
+    "ADDRESS_BITS",
+    "PAGE_BYTES",
+    "REFERENCE_MEMORY",
+    "WINDOWS",
+    "MemoryTiming",
+    "Window",
+    "WindowBinding",
+]
 
 WINDOWS = 4
 """Number of DRAM windows."""

@@ -135,7 +135,12 @@ def _registers() -> tuple[Register, ...]:
         ]
     registers += [
         Register("CYCLES", 0x100, ro, "Cycles from START to the interrupt."),
-        Register("CONFLICTS", 0x104, ro, "Requests that the unified buffer made wait, summed over cycles."),
+        Register(
+            "CONFLICTS",
+            0x104,
+            ro,
+            "Requests to the unified buffer that waited, summed over cycles.",
+        ),
         Register("READ_BEATS", 0x108, ro, "Beats read from DRAM, commands included."),
         Register("WRITE_BEATS", 0x10C, ro, "Beats written to DRAM."),
     ]

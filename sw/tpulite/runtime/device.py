@@ -1,7 +1,7 @@
 """What a device is to the software: DRAM, and a machine that runs a program lying there.
 
-Devices are found through the entry-point group ``tpulite.devices``: the golden machine is ``golden``,
-the Verilated chip registers itself as ``rtl``, and a board driver can join them the same way.
+Devices are found through the entry-point group ``tpulite.devices``: the golden machine is
+``golden``, the Verilated chip ``rtl``, and a board driver can join them the same way.
 """
 
 from collections.abc import Mapping

@@ -125,7 +125,7 @@ def execute(
             match step:
                 case Access(offset, None):
                     answer = read(offset)
-                case Access(offset, value):
+                case Access(offset, int(value)):
                     write(offset, value)
                 case Wait():
                     wait()
