@@ -1,0 +1,59 @@
+"""Which simulators the benches run on.
+
+``$SIM`` chooses one. Without it the benches of components run on Verilator and on Icarus, and those
+of the whole chip on Verilator, unless they are marked ``both_simulators``. A test that simulates
+nothing runs once.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+
+from tpulite_tb.harness import simulate_verilog
+
+_SYSTEM = Path(__file__).parent / "system"
+_NO_ICARUS = pytest.mark.skipif(
+    shutil.which("iverilog") is None, reason="Icarus is missing (Debian: apt install iverilog)"
+)
+
+
+@pytest.fixture
+def simulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Set ``$SIM`` to the simulator of this run."""
+    monkeypatch.setenv("SIM", request.param)
+    return request.param
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that simulates once for each simulator."""
+    if os.environ.get("SIM") or not _reaches(metafunc.function, simulate_verilog):
+        return
+    simulators: list[object] = ["verilator"]
+    both = metafunc.definition.get_closest_marker("both_simulators")
+    if both or not metafunc.definition.path.is_relative_to(_SYSTEM):
+        simulators.append(pytest.param("icarus", marks=_NO_ICARUS))
+    metafunc.fixturenames.append("simulator")
+    metafunc.parametrize("simulator", simulators, indirect=True)
+
+
+def _reaches(function: FunctionType, target: FunctionType) -> bool:
+    """Tell whether ``function`` names ``target``, or a function that does, and so on."""
+    todo, seen = [function], {function}
+    while todo:
+        current = todo.pop()
+        for name in _names(current.__code__):
+            found = current.__globals__.get(name)
+            if found is target:
+                return True
+            if isinstance(found, FunctionType) and found not in seen:
+                seen.add(found)
+                todo.append(found)
+    return False
+
+
+def _names(code: CodeType) -> set[str]:
+    nested = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
+    return set(code.co_names).union(*nested)
