@@ -1,0 +1,72 @@
+"""Activations: vectors of channels in DRAM, blocked by the width of the array."""
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.program import TensorSpec
+
+__all__ = ["pack_activations", "unpack_activations"]
+
+
+def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
+    """Lay a tensor out as the machine reads it.
+
+    Parameters
+    ----------
+    values : ndarray, [m, channels]
+        The tensor.
+    spec : TensorSpec
+        What it must look like.
+    config : Config
+        The machine.
+
+    Returns
+    -------
+    ndarray of uint8, [spec.nbytes(config)]
+        ``[block][m][N]`` elements, blocks padded to 16 bytes; all padding is zero.
+
+    Raises
+    ------
+    ValueError
+        If dtype or shape are not those of ``spec``.
+
+    Examples
+    --------
+    >>> from tpulite.arch.memory import Window
+    >>> spec = TensorSpec("x", Window.INPUT, 0, m=1, channels=6)
+    >>> pack_activations(np.arange(6, dtype=np.int8)[None], spec, Config(array_size=4)).tolist()[:20]
+    [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 5, 0, 0]
+    """
+    if values.dtype != spec.dtype:
+        raise ValueError(f"Tensor {spec.name!r} must be {spec.dtype}, not {values.dtype}")
+    if values.shape != (spec.m, spec.channels):
+        raise ValueError(
+            f"Tensor {spec.name!r} must have shape {(spec.m, spec.channels)}, not {values.shape}"
+        )
+    n, blocks = config.array_size, spec.blocks(config)
+    padded = np.zeros((spec.m, blocks * n), spec.dtype)
+    padded[:, : spec.channels] = values
+    rows = padded.reshape(spec.m, blocks, n).transpose(1, 0, 2).reshape(blocks, -1)
+    image = np.zeros((blocks, spec.block_bytes(config)), np.uint8)
+    data = np.ascontiguousarray(rows).view(np.uint8)
+    image[:, : data.shape[1]] = data
+    return image.reshape(-1)
+
+
+def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
+    """Return the tensor ``[m, channels]``; the inverse of :func:`pack_activations`.
+
+    Raises
+    ------
+    ValueError
+        If the image has not the size that ``spec`` asks for.
+    """
+    if image.size != spec.nbytes(config):
+        raise ValueError(
+            f"Tensor {spec.name!r} must have {spec.nbytes(config)} bytes, not {image.size}"
+        )
+    n, blocks = config.array_size, spec.blocks(config)
+    used = spec.m * n * np.dtype(spec.dtype).itemsize
+    data = np.ascontiguousarray(image.reshape(blocks, -1)[:, :used]).view(spec.dtype)
+    channels = data.reshape(blocks, spec.m, n).transpose(1, 0, 2).reshape(spec.m, blocks * n)
+    return np.ascontiguousarray(channels[:, : spec.channels])
