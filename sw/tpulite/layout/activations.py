@@ -34,7 +34,8 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     --------
     >>> from tpulite.arch.memory import Window
     >>> spec = TensorSpec("x", Window.INPUT, 0, m=1, channels=6)
-    >>> pack_activations(np.arange(6, dtype=np.int8)[None], spec, Config(array_size=4)).tolist()[:20]
+    >>> values = np.arange(6, dtype=np.int8)[None]
+    >>> pack_activations(values, spec, Config(array_size=4)).tolist()[:20]
     [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 5, 0, 0]
     """
     if values.dtype != spec.dtype:
