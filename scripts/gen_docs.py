@@ -1,0 +1,218 @@
+"""Write docs/isa.md and the C header of the driver from tpulite.arch; --check only compares."""
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from enum import IntEnum, IntFlag
+from pathlib import Path
+
+from tpulite.arch import isa, memory, registers
+from tpulite.arch.bitfield import Field, Layout
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, RECORD_BYTES, Config
+from tpulite.arch.numerics import Rounding
+
+ROOT = Path(__file__).resolve().parents[1]
+
+NOTICE = "Generated from tpulite.arch by scripts/gen_docs.py; run `make docs` after a change there."
+
+Enumeration = type[IntEnum] | type[IntFlag]
+
+REGISTER_ENUMS: tuple[Enumeration, ...] = (
+    registers.Control,
+    registers.RunState,
+    registers.Interrupt,
+    registers.Fault,
+    registers.Permission,
+    registers.EngineState,
+)
+
+
+FIELD_ENUMS: tuple[Enumeration, ...] = (isa.Engine, isa.Drain, isa.RecordForm, Rounding)
+
+
+def member_docs(enum: Enumeration) -> dict[str, str]:
+    """Return the text of the ``#:`` comment behind each member of an enumeration."""
+    return dict(re.findall(r"^    (\w+) = .*?#: (.*)$", inspect.getsource(enum), re.MULTILINE))
+
+
+def parameter_docs(documented: type) -> dict[str, str]:
+    """Return the texts of the ``Parameters`` section of a class's docstring."""
+    text = inspect.getdoc(documented) or ""
+    section = text.split("Parameters\n----------\n")[1]
+    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
+    # Markdown has no roles, and one backquote where reST has two.
+    return {
+        name: re.sub(r":\w+:`[\w.]*?(\w+)`|``(.+?)``", r"`\1\2`", " ".join(body.split()))
+        for name, body in entries
+    }
+
+
+def table(header: str, rows: Iterator[tuple] | list[tuple]) -> list[str]:
+    """Return a Markdown table; a vertical bar separates the column names."""
+    columns = header.split("|")
+    lines = [columns, ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines] + [""]
+
+
+def enum_table(enum: Enumeration) -> list[str]:
+    """Return the members of an enumeration, below its docstring."""
+    docs = member_docs(enum)
+    text = [f"### {enum.__name__}", "", str(enum.__doc__), ""]
+    if len(docs) < len(enum):
+        return text + table("value|name", [(int(member), member.name) for member in enum])
+    rows = [(int(member), member.name, docs[str(member.name)]) for member in enum]
+    return text + table("value|name|meaning", rows)
+
+
+def layout_section(layout: Layout) -> list[str]:
+    """Return the fields of a command or record, below its docstring."""
+    rows = []
+    for field, low in zip(layout.fields, layout.offsets().values(), strict=True):
+        high = low + field.width - 1
+        bits = f"{high}:{low}" if high > low else str(low)
+        rows.append((bits, f"`{field.name}`", legal_values(field), field.doc))
+    return [f"### {layout.name}", "", layout.doc, "", *table("bits|field|values|meaning", rows)]
+
+
+def legal_values(field: Field) -> str:
+    """Return the legal values of a field as text."""
+    if field.enum is not None:
+        return f"{field.enum.__name__}"
+    low = field.range[0] if field.minimum is None else field.minimum
+    text = f"{low} … {field.range[-1]}"
+    return text if field.multiple == 1 else f"{text}, multiples of {field.multiple}"
+
+
+def isa_page() -> str:
+    """Return docs/isa.md."""
+    config = Config()
+    registers_ = [
+        (f"0x{r.offset:03X}", r.name, r.access.name.replace("_", " ").lower(), hex(r.reset), r.doc)
+        for r in registers.REGISTERS
+    ]
+    windows = member_docs(memory.Window)
+    timing = memory.REFERENCE_MEMORY
+    docs = parameter_docs(Config)
+    lines = [
+        "# Commands, records, registers and memory",
+        "",
+        NOTICE,
+        "",
+        "The rules that no table shows are in [decision 0001](decisions/0001-the-machine.md),",
+        "the arithmetic is in [numerics](numerics.md).",
+        "",
+        "## Commands",
+        "",
+        f"A command has {COMMAND_BYTES} bytes, little-endian in DRAM. Bits beyond its fields are",
+        "0; anything else is a fault (FIELD). N is the array size of the machine.",
+        "",
+        *enum_table(isa.Opcode),
+        *[line for layout in isa.COMMANDS.values() for line in layout_section(layout)],
+        "## Channel records",
+        "",
+        *layout_section(isa.RECORD),
+        "## Values of fields",
+        "",
+        *[line for enum in FIELD_ENUMS for line in enum_table(enum)],
+        "Each ordered pair of engines has a token counter, and so has each engine with itself; it",
+        f"holds 0 to {isa.TOKEN_MAX}.",
+        "",
+        "## Registers",
+        "",
+        "AXI4-Lite, 32 bits each. Those from 0x100 on are counters: START clears them, the",
+        "interrupt stops them, and the states of each engine sum to CYCLES.",
+        "",
+        *table("offset|name|access|reset|meaning", registers_),
+        *[line for enum in REGISTER_ENUMS for line in enum_table(enum)],
+        "## Memory",
+        "",
+        f"The DRAM interface is AXI4 with {8 * BEAT_BYTES} bits of data and",
+        f"{memory.ADDRESS_BITS} bits of address. Bursts do not cross a multiple of",
+        f"{memory.PAGE_BYTES} bytes. Commands name a window and an offset; the host binds each of",
+        f"the {memory.WINDOWS} windows to an address, a size and permissions. To the hardware",
+        "windows are numbers; the compiler uses them so:",
+        "",
+        *table("window|name|holds", [(int(w), w.name, windows[w.name]) for w in memory.Window]),
+        "Cycle counts refer to the reference memory, in clock edges:",
+        "",
+        *table(
+            "time|edges|meaning",
+            [
+                (f"`{name}`", getattr(timing, name), text)
+                for name, text in parameter_docs(memory.MemoryTiming).items()
+            ],
+        ),
+        "## Configuration",
+        "",
+        "Every size that hardware and software must agree on; `CONFIG_HASH` tells machines apart.",
+        "",
+        *table(
+            "field|default|meaning",
+            [(f"`{name}`", f"`{value}`", docs[name]) for name, value in config.as_dict().items()],
+        ),
+    ]  # fmt: skip
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def c_header() -> str:
+    """Return scripts/driver/tpulite_regs.h."""
+    sections = [
+        ("Byte offsets of the registers", [(r.name, r.offset, r.doc) for r in registers.REGISTERS]),
+        (
+            "What a driver needs beside them",
+            [
+                ("ID_VALUE", registers.IDENTIFICATION, "What ID reads."),
+                ("VERSION_VALUE", registers.VERSION, "What VERSION reads."),
+                ("WINDOWS", memory.WINDOWS, "DRAM windows."),
+                ("WINDOW_STRIDE", _window_stride(), "From a window's registers to the next one's."),
+                ("COMMAND_BYTES", COMMAND_BYTES, "Bytes of a command."),
+                ("BEAT_BYTES", BEAT_BYTES, "Addresses of programs and windows are multiples."),
+                ("RECORD_BYTES", RECORD_BYTES, "Bytes of a channel record."),
+            ],
+        ),
+    ]
+    for enum in REGISTER_ENUMS:
+        docs = member_docs(enum)
+        prefix = enum.__name__.upper()
+        rows = [(f"{prefix}_{m.name}", int(m), docs.get(str(m.name), "")) for m in enum]
+        sections.append((f"{enum.__name__}: {enum.__doc__}", rows))
+
+    names = [name for _, rows in sections for name, _, _ in rows]
+    assert len(names) == len(set(names)), "two constants of one name"
+    lines = [f"/* {NOTICE} */", "#ifndef TPULITE_REGS_H", "#define TPULITE_REGS_H", ""]
+    for title, rows in sections:
+        lines.append(f"/* {title} */")
+        for name, value, doc in rows:
+            comment = f" /* {doc} */" if doc else ""
+            lines.append(f"#define TPULITE_{name:<24} 0x{value:X}u{comment}")
+        lines.append("")
+    return "\n".join([*lines, "#endif"]) + "\n"
+
+
+def _window_stride() -> int:
+    return registers.offset_of("WINDOW1_LOW") - registers.offset_of("WINDOW0_LOW")
+
+
+def main() -> int:
+    """Write or compare the files; 1 if one of them is stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if stale")
+    parser.add_argument("--root", type=Path, default=ROOT, help="root of the tree to write to")
+    options = parser.parse_args()
+
+    stale = 0
+    for name, text in (("docs/isa.md", isa_page()), ("scripts/driver/tpulite_regs.h", c_header())):
+        path: Path = options.root / name
+        if not options.check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{name} is not what tpulite.arch says now: run `make docs` and commit it")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
