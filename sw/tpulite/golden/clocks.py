@@ -1,0 +1,83 @@
+"""Vector clocks of the engines: what has surely completed when a command starts or completes."""
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.isa import TOKEN_MAX, Command, Engine
+
+__all__ = ["NOBODY", "Clock", "EngineClocks"]
+
+NOBODY = len(Engine)
+"""Stands for an engine where nobody has touched something."""
+
+Clock = NDArray[np.int64]
+"""For each engine the number of its commands that have completed; a last entry, always zero, for
+``NOBODY``."""
+
+
+class EngineClocks:
+    """Clocks of a command stream, taken through in program order.
+
+    The commands of an engine start in order and complete in order, a command completes after it
+    has started, and a token orders the completion of its giver before the start of its taker. The
+    n-th token of a pair of engines is the n-th taken, because both sides are in order. Nothing else
+    orders anything, so for every event a prefix of each engine's commands is known to be complete.
+    """
+
+    def __init__(self) -> None:
+        zero = np.zeros(NOBODY + 1, dtype=np.int64)
+        self._started = dict.fromkeys(Engine, zero)
+        self._previous = dict.fromkeys(Engine, zero)
+        self._completed = dict.fromkeys(Engine, zero)
+        self._tokens: dict[tuple[Engine, Engine], deque[Clock]] = {
+            (giver, taker): deque() for giver in Engine for taker in Engine
+        }
+
+    def start(self, command: Command) -> list[Engine]:
+        """Start a command; return the engines whose token it awaits in vain."""
+        engine = _engine(command)
+        clock = self._started[engine]
+        missing = []
+        for giver in _named(command["wait"]):
+            tokens = self._tokens[giver, engine]
+            if tokens:
+                clock = np.maximum(clock, tokens.popleft())
+            else:
+                missing.append(giver)
+        self._previous[engine] = self._started[engine]
+        self._started[engine] = clock
+        return missing
+
+    def complete(self, command: Command) -> list[Engine]:
+        """Complete the last started command; return the engines whose token counter overflows."""
+        engine = _engine(command)
+        clock = np.maximum(self._started[engine], self._completed[engine])
+        clock[engine] = self._completed[engine][engine] + 1
+        self._completed[engine] = clock
+        takers = _named(command["signal"])
+        for taker in takers:
+            self._tokens[engine, taker].append(clock)
+        return [taker for taker in takers if len(self._tokens[engine, taker]) > TOKEN_MAX]
+
+    def at_start(self, engine: Engine) -> Clock:
+        """Return what is complete when the engine's last started command starts."""
+        return self._started[engine]
+
+    def at_previous_start(self, engine: Engine) -> Clock:
+        """Return what is complete when the command before that starts; nothing if there is none."""
+        return self._previous[engine]
+
+    def tokens_left(self) -> dict[tuple[Engine, Engine], int]:
+        """Return the counters that are not zero, by giver and taker."""
+        return {pair: len(tokens) for pair, tokens in self._tokens.items() if tokens}
+
+
+def _named(mask: int) -> list[Engine]:
+    return [engine for engine in Engine if mask >> engine & 1]
+
+
+def _engine(command: Command) -> Engine:
+    assert command.engine is not None, "END runs on no engine"
+    return command.engine

@@ -1,0 +1,160 @@
+"""Exact operators on numpy arrays: the vectorized twin of :mod:`tpulite.arch.numerics`."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tpulite.arch.numerics import INT8, Rounding
+
+__all__ = ["SATURATION", "dense", "matmul_int32", "requantize", "scale_accumulators"]
+
+SATURATION = 1 << 62
+"""Magnitude at which scaled accumulators saturate, so that they fit int64."""
+
+
+def matmul_int32(
+    activation: ArrayLike, weight: ArrayLike, weight_zero_point: int = 0
+) -> NDArray[np.int32]:
+    """Multiply int8 matrices as the array does, with int32 accumulators that wrap.
+
+    Parameters
+    ----------
+    activation : array of int8, [M, K]
+        Activations.
+    weight : array of int8, [K, N]
+        Weights.
+    weight_zero_point : int
+        Subtracted from every weight.
+    """
+    # Every product and sum is below 2**53, so float64 is exact, and BLAS is much faster than the
+    # integer loops of numpy.
+    centered = np.asarray(weight, dtype=np.float64) - weight_zero_point
+    return (np.asarray(activation, dtype=np.float64) @ centered).astype(np.int64).astype(np.int32)
+
+
+def scale_accumulators(
+    acc: ArrayLike, *, multiplier: ArrayLike, shift: ArrayLike, rounding: ArrayLike
+) -> NDArray[np.int64]:
+    """Scale int32 accumulators and round them to integers, before zero point and clamp.
+
+    Equals :func:`tpulite.arch.numerics.scale_accumulator` on every element, except that results
+    beyond +-``SATURATION`` become +-``SATURATION``. All parameters broadcast, usually [N] against
+    accumulators [M, N].
+
+    Parameters
+    ----------
+    acc : array of int32
+        Accumulators with their biases.
+    multiplier, shift, rounding : array of int
+        As in a channel record: 31 bits, 8 bits signed, :class:`~tpulite.arch.numerics.Rounding`.
+    """
+    acc, multiplier, shift, rounding = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.int64) for x in (acc, multiplier, shift, rounding))
+    )
+    result = np.empty(acc.shape, dtype=np.int64)
+    for mode in np.unique(rounding):
+        here = rounding == mode
+        result[here] = _SCALE[Rounding(mode)](acc[here], multiplier[here], shift[here])
+    return result
+
+
+def requantize(
+    acc: ArrayLike,
+    *,
+    bias: ArrayLike = 0,
+    multiplier: ArrayLike,
+    shift: ArrayLike,
+    rounding: ArrayLike,
+    zero_point: ArrayLike = 0,
+    low: ArrayLike = INT8[0],
+    high: ArrayLike = INT8[-1],
+) -> NDArray[np.int8]:
+    """Turn accumulators into int8 activations: bias, scale, zero point, clamp.
+
+    Equals :func:`tpulite.arch.numerics.requantize` on every element; all parameters broadcast.
+
+    Examples
+    --------
+    >>> requantize([100, -9], bias=28, multiplier=1 << 30, shift=-3, rounding=1).tolist()
+    [8, 1]
+    """
+    biased = _wrap32(np.add(acc, bias, dtype=np.int64))
+    scaled = scale_accumulators(biased, multiplier=multiplier, shift=shift, rounding=rounding)
+    return np.clip(scaled + np.asarray(zero_point, dtype=np.int64), low, high).astype(np.int8)
+
+
+def dense(
+    x: ArrayLike, w: ArrayLike, *, weight_zero_point: int = 0, **scaling: ArrayLike
+) -> NDArray[np.int8]:
+    """Run a dense layer: ``x`` [M, K] times ``w`` [K, N], then :func:`requantize` ``scaling``.
+
+    The zero point of the input belongs into the bias, as in the hardware.
+    """
+    return requantize(matmul_int32(x, w, weight_zero_point), **scaling)
+
+
+def _wrap32(value: NDArray) -> NDArray[np.int64]:
+    return value.astype(np.int32).astype(np.int64)
+
+
+def _high_multiply(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
+    # From 32 bits on the left shift leaves nothing of an int32.
+    shifted = _wrap32(acc << np.clip(shift, 0, 32))
+    return (shifted * multiplier + (1 << 30)) >> 31
+
+
+def _scale_tflite(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
+    high = _high_multiply(acc, multiplier, shift)
+    right = np.clip(-shift, 0, 40)  # anything beyond 33 gives 0, as 40 does
+    half = (1 << right) >> 1
+    return (high + half - ((high < 0) & (right > 0))) >> right
+
+
+def _scale_ruy(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
+    right = np.clip(-shift, 0, 40)
+    return (_high_multiply(acc, multiplier, shift) + ((1 << right) >> 1)) >> right
+
+
+def _scale_single(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
+    product, right = acc * multiplier, 31 - shift
+    limited = np.clip(right, 0, 63)  # products are below 2**62: 63 gives 0, as more would
+    half = np.where(limited > 0, 1 << np.maximum(limited - 1, 0), 0)
+    return _shift_left((product + half) >> limited, -right)
+
+
+def _scale_float32(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
+    mantissa, acc_exponent = _significant(np.abs(acc))
+    mantissa, exponent = _significant(mantissa * multiplier)
+    exponent = exponent + acc_exponent + shift
+    magnitude = _shift_left(_shift_half_even(mantissa, np.clip(-exponent, 0, 62)), exponent)
+    return np.where(acc < 0, -magnitude, magnitude)
+
+
+def _shift_half_even(value: NDArray, right: NDArray) -> NDArray:
+    odd = (value >> right) & 1
+    # Half, less one where the quotient is even: then a tie does not carry.
+    bump = np.where(right > 0, ((1 << right) >> 1) - 1 + odd, 0)
+    return (value + bump) >> right
+
+
+def _shift_left(value: NDArray, left: NDArray) -> NDArray:
+    left = np.clip(left, 0, 63)
+    limit = np.where(left < 63, SATURATION >> left, 0)
+    exact = np.where(np.abs(value) <= limit, value, 0) << left
+    return np.where(np.abs(value) > limit, np.sign(value) * SATURATION, exact)
+
+
+def _significant(value: NDArray) -> tuple[NDArray, NDArray]:
+    """Round natural numbers below 2**56 to 24 significant bits, half to even."""
+    length = np.frexp(value.astype(np.float64))[1].astype(np.int64)
+    # Beyond 53 bits the conversion may have rounded up to the next power of two.
+    length -= (1 << np.maximum(length - 1, 0)) > np.maximum(value, 1)
+    exponent = np.maximum(length - 24, 0)
+    return _shift_half_even(value, exponent), exponent
+
+
+_SCALE = {
+    Rounding.TFLITE: _scale_tflite,
+    Rounding.RUY: _scale_ruy,
+    Rounding.SINGLE: _scale_single,
+    Rounding.FLOAT32: _scale_float32,
+}

@@ -1,0 +1,81 @@
+"""The golden machine as a device."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.golden.dram import Dram
+from tpulite.golden.footprint import decode_commands
+from tpulite.golden.machine import Machine, RaceError
+from tpulite.runtime.device import FaultReport, Job, RunResult
+
+__all__ = ["GoldenDevice", "RaceError"]
+
+
+class GoldenDevice:
+    """A device without a clock: exact results, and an error for every program that is not legal.
+
+    Follows :class:`tpulite.runtime.device.Device`.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    dram_bytes : int
+        Size of DRAM.
+    read_errors, write_errors : iterable of range
+        Addresses whose reads, or writes, are answered with an AXI error.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        dram_bytes: int = 1 << 26,
+        read_errors: Iterable[range] = (),
+        write_errors: Iterable[range] = (),
+    ) -> None:
+        self.config = config
+        self.dram_bytes = dram_bytes
+        self._dram = Dram(dram_bytes, read_errors=read_errors, write_errors=write_errors)
+        self._machine = Machine(config)
+        self._stopped: FaultReport | None = None
+
+    def write(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copy bytes into DRAM; ValueError if they do not fit."""
+        self._dram.write(address, data)
+
+    def read(self, address: int, size: int) -> np.ndarray:
+        """Return ``size`` bytes of DRAM as a fresh uint8 array; ValueError if outside."""
+        return self._dram.read(address, size)
+
+    def run(self, job: Job) -> RunResult:
+        """Run a program to its END or its fault.
+
+        Raises
+        ------
+        RaceError
+            If the program is not legal: a race, a read of something that nothing wrote, or an
+            illegal use of tokens.
+        RuntimeError
+            If the device has stopped at a fault and was not reset.
+        """
+        if self._stopped is not None:
+            raise RuntimeError(f"The device has stopped at {self._stopped}; it must be reset first")
+        size = COMMAND_BYTES * job.program_length
+        commands = decode_commands(self._dram.read(job.program_address, size).tobytes())
+        done = self._machine.run(
+            commands,
+            job.windows,
+            self._dram,
+            resident=job.resident,
+            program_address=job.program_address,
+        )
+        if done.fault is not None:
+            self._stopped = FaultReport(done.fault.code, done.index, done.fault.address)
+        return RunResult(self._stopped)
+
+    def reset(self) -> None:
+        """Soft reset: leave QUIESCED, be ready for the next program."""
+        self._stopped = None
