@@ -1,0 +1,231 @@
+"""The registers that the host reaches over AXI4-Lite."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import WINDOWS
+from tpulite.arch.registers import (
+    COUNTER_OFFSETS,
+    REGISTERS,
+    Access,
+    Control,
+    Interrupt,
+    RunState,
+)
+from tpulite_rtl.bus.axi import axi4_lite_members
+from tpulite_rtl.bus.registers import (
+    CONTROL,
+    COUNTERS,
+    INTERRUPT,
+    PROGRAM,
+    RUN_STATE_BITS,
+    WINDOW_ARRAY,
+)
+from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import INDEX_BITS
+
+__all__ = ["OFFSET_BITS", "RegisterFile"]
+
+OFFSET_BITS = 12
+"""Width of a register offset: the chip takes a page of 4 KiB."""
+
+_OKAY, _SLVERR = 0b00, 0b10
+
+_LEGAL = {
+    Control.START: (RunState.IDLE,),
+    Control.STOP: (RunState.RUNNING,),
+    Control.RESET: (RunState.IDLE, RunState.QUIESCED),
+}
+"""States of the chip in which a request is legal."""
+
+
+class RegisterFile(wiring.Component):
+    """Everything in :data:`tpulite.arch.registers.REGISTERS`, over AXI4-Lite.
+
+    A write takes effect in the cycle after its address and its data, in whatever order they come,
+    have both been accepted; its response follows in the next. A read is answered in the cycle
+    after its address was accepted. One write and one read are in progress at a time.
+
+    SLVERR answers an offset without register, a write to a read-only register, and a request in
+    CONTROL that is illegal in the chip's state or names more than one bit; such a write changes
+    nothing. The two lowest bits of an offset are ignored, a write-only register reads as zero.
+
+    Parameters
+    ----------
+    config : Config
+        The machine, whose hash the host can read.
+
+    Members
+    -------
+    s_axil_*
+        AXI4-Lite subordinate with 32 bits of data.
+    irq : Out(1)
+        An enabled interrupt is pending.
+    control : Out(CONTROL)
+        Legal requests of the host, in the cycle after they were written.
+    state : In(RUN_STATE_BITS)
+        State of the chip.
+    interrupt : In(INTERRUPT)
+        Sets pending interrupts; wins over the host's clearing them.
+    error : In(FAULT)
+        The fault that stopped the chip.
+    counters : In(COUNTERS)
+        Values of the counters.
+    program : Out(PROGRAM)
+        Address, a multiple of 16, and length. A length beyond its width counts as the largest.
+    windows : Out(WINDOW_ARRAY)
+        Windows; base and size are multiples of 16.
+    watchdog : Out(32)
+        Cycles without progress that are a fault; 0 never.
+    """
+
+    irq: Signal
+    control: data.View
+    state: Signal
+    interrupt: data.View
+    error: data.View
+    counters: data.View
+    program: data.View
+    windows: data.View
+    watchdog: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
+                "irq": Out(1),
+                "control": Out(CONTROL),
+                "state": In(RUN_STATE_BITS),
+                "interrupt": In(INTERRUPT),
+                "error": In(FAULT),
+                "counters": In(COUNTERS),
+                "program": Out(PROGRAM),
+                "windows": Out(WINDOW_ARRAY),
+                "watchdog": Out(32),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        stored = {
+            register.name: Signal(32, name=register.name.lower(), init=register.reset)
+            for register in REGISTERS
+            if register.access == Access.READ_WRITE
+        }
+        pending = Signal(INTERRUPT)
+        self._outputs(m, stored, pending)
+        cleared = self._write_channels(m, stored)
+        m.d.sync += pending.eq((pending.as_value() & ~cleared) | self.interrupt.as_value())
+        self._read_channel(m, self._readable(stored, pending))
+        return m
+
+    def _outputs(self, m: Module, stored: dict[str, Signal], pending: data.View) -> None:
+        def address(name: str) -> Value:
+            return _aligned(Cat(stored[f"{name}_LOW"], stored[f"{name}_HIGH"]))
+
+        length = stored["PROGRAM_LENGTH"]
+        m.d.comb += [
+            self.irq.eq((pending.as_value() & stored["IRQ_ENABLE"]).any()),
+            self.watchdog.eq(stored["WATCHDOG"]),
+            self.program.address.eq(address("PROGRAM")),
+            self.program.length.eq(Mux(length[INDEX_BITS:].any(), ~0, length)),
+        ]
+        for i in range(WINDOWS):
+            window = self.windows[i]
+            m.d.comb += [
+                window.base.eq(address(f"WINDOW{i}")),
+                window.size.eq(_aligned(stored[f"WINDOW{i}_SIZE"])),
+                window.permission.eq(stored[f"WINDOW{i}_PERMISSION"]),
+            ]
+
+    def _write_channels(self, m: Module, stored: dict[str, Signal]) -> Value:
+        """Add the write channels; return the interrupts that the host clears in this cycle."""
+        offset = Signal(OFFSET_BITS)
+        offset_valid = Signal()
+        value = Signal(32)
+        mask = Signal(32)
+        value_valid = Signal()
+        m.d.comb += [self.s_axil_awready.eq(~offset_valid), self.s_axil_wready.eq(~value_valid)]
+        with m.If(self.s_axil_awvalid & self.s_axil_awready):
+            m.d.sync += [offset.eq(self.s_axil_awaddr), offset_valid.eq(1)]
+        with m.If(self.s_axil_wvalid & self.s_axil_wready):
+            strobes = Cat(self.s_axil_wstrb[i].replicate(8) for i in range(4))
+            m.d.sync += [value.eq(self.s_axil_wdata), mask.eq(strobes), value_valid.eq(1)]
+
+        write = Signal()
+        okay = Signal()
+        written = Signal(32)
+        cleared = Signal(len(Interrupt))
+        m.d.comb += [
+            write.eq(offset_valid & value_valid & ~self.s_axil_bvalid),
+            written.eq(value & mask),
+        ]
+        m.d.sync += self.control.eq(0)
+        with m.If(self.s_axil_bready):
+            m.d.sync += self.s_axil_bvalid.eq(0)
+        with m.If(write):
+            m.d.sync += [
+                offset_valid.eq(0),
+                value_valid.eq(0),
+                self.s_axil_bvalid.eq(1),
+                self.s_axil_bresp.eq(Mux(okay, _OKAY, _SLVERR)),
+            ]
+            with m.Switch(offset[2:]):
+                for register in REGISTERS:
+                    with m.Case(register.offset >> 2):
+                        match register.access:
+                            case Access.READ_WRITE:
+                                target = stored[register.name]
+                                m.d.comb += okay.eq(1)
+                                m.d.sync += target.eq((target & ~mask) | written)
+                            case Access.WRITE_ONE_TO_CLEAR:
+                                m.d.comb += [okay.eq(1), cleared.eq(written)]
+                            case Access.WRITE:
+                                m.d.comb += okay.eq(self._is_legal(written))
+                                m.d.sync += self.control.eq(Mux(okay, written, 0))
+        return cleared
+
+    def _is_legal(self, requests: Value) -> Value:
+        legal = requests == 0
+        for request, states in _LEGAL.items():
+            for state in states:
+                legal |= (requests == request) & (self.state == state)
+        return legal
+
+    def _readable(self, stored: dict[str, Signal], pending: data.View) -> dict[str, Value]:
+        values: dict[str, Value] = dict(stored)
+        values |= {name.upper(): self.counters[name] for name in COUNTER_OFFSETS}
+        values |= {
+            "CONFIG_HASH": C(self.config.hash, 32),
+            "STATUS": self.state,
+            "IRQ_STATUS": pending.as_value(),
+            "ERROR_CODE": self.error.code,
+            "ERROR_INDEX": self.error.index,
+            "ERROR_LOW": self.error.address[:32],
+            "ERROR_HIGH": self.error.address[32:],
+        }
+        return values
+
+    def _read_channel(self, m: Module, values: dict[str, Value]) -> None:
+        m.d.comb += self.s_axil_arready.eq(~self.s_axil_rvalid)
+        with m.If(self.s_axil_rready):
+            m.d.sync += self.s_axil_rvalid.eq(0)
+        with m.If(self.s_axil_arvalid & self.s_axil_arready):
+            m.d.sync += [
+                self.s_axil_rvalid.eq(1),
+                self.s_axil_rresp.eq(_SLVERR),
+                self.s_axil_rdata.eq(0),
+            ]
+            with m.Switch(self.s_axil_araddr[2:]):
+                for register in REGISTERS:
+                    with m.Case(register.offset >> 2):
+                        # What nothing drives is constant: the identification, or write-only.
+                        value = values.get(register.name, C(register.reset, 32))
+                        m.d.sync += [self.s_axil_rresp.eq(_OKAY), self.s_axil_rdata.eq(value)]
+
+
+def _aligned(value: Value) -> Value:
+    return Cat(C(0, 4), value[4:])

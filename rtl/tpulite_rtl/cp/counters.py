@@ -1,0 +1,77 @@
+"""Performance counters."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.isa import Engine
+from tpulite.arch.registers import EngineState
+from tpulite_rtl.bus.registers import COUNTERS
+from tpulite_rtl.lib.interfaces import STATE_BITS
+
+__all__ = ["CONFLICT_BITS", "Counters"]
+
+CONFLICT_BITS = 4
+"""Width of the number of requests that the unified buffer refuses in a cycle."""
+
+
+class Counters(wiring.Component):
+    """Count cycles, conflicts, beats, and for each engine the cycles in each state.
+
+    The counters of an engine's states sum to CYCLES, always. All wrap at 32 bits.
+
+    Members
+    -------
+    start : In(1)
+        Set all counters to zero.
+    running : In(1)
+        Count in this cycle.
+    states : In(STATE_BITS).array(len(Engine))
+        What each engine does in this cycle.
+    conflicts : In(CONFLICT_BITS)
+        Requests that the unified buffer refused in this cycle.
+    read_beat, write_beat : In(1)
+        A beat was transferred on AXI in this cycle.
+    values : Out(COUNTERS)
+        The counters, up to the previous cycle.
+    """
+
+    start: Signal
+    running: Signal
+    states: list[Signal]
+    conflicts: Signal
+    read_beat: Signal
+    write_beat: Signal
+    values: data.View
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "start": In(1),
+                "running": In(1),
+                "states": In(STATE_BITS).array(len(Engine)),
+                "conflicts": In(CONFLICT_BITS),
+                "read_beat": In(1),
+                "write_beat": In(1),
+                "values": Out(COUNTERS),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        increments = {
+            "cycles": 1,
+            "conflicts": self.conflicts,
+            "read_beats": self.read_beat,
+            "write_beats": self.write_beat,
+        }
+        for engine in Engine:
+            for state in EngineState:
+                increments[f"{engine.name}_{state.name}".lower()] = self.states[engine] == state
+        for name, increment in increments.items():
+            value = self.values[name]
+            with m.If(self.start):
+                m.d.sync += value.eq(0)
+            with m.Elif(self.running):
+                m.d.sync += value.eq(value + increment)
+        return m

@@ -1,0 +1,155 @@
+"""Run control: start, stop, faults and the watchdog."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.registers import Fault, RunState
+from tpulite_rtl.bus.registers import CONTROL, INTERRUPT, RUN_STATE_BITS
+from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import INDEX_BITS
+
+__all__ = ["RunControl"]
+
+
+class RunControl(wiring.Component):
+    """The state of the chip, from START to the interrupt.
+
+    The first fault is kept; of several in one cycle that of the source with the lowest number,
+    and a fault wins over END, END over STOP, and STOP over the watchdog. ``stop`` is high from
+    the cycle after it. Requests that are illegal in the present state are ignored.
+
+    Parameters
+    ----------
+    sources : int
+        Number of components that report faults.
+
+    Members
+    -------
+    control : In(CONTROL)
+        Requests of the host.
+    watchdog : In(32)
+        Cycles without progress that are a fault while RUNNING, and that mean HUNG while STOPPING;
+        0 never. A new value counts from the next progress on.
+    faults : In(FAULT).array(sources)
+        Faults of the components.
+    done : In(1)
+        END was reached and everything is finished.
+    quiet : In(1)
+        Nothing is outstanding on AXI; meaningful from the second cycle of ``stop`` on.
+    progress : In(1)
+        Something moved in this cycle.
+    oldest : In(INDEX_BITS)
+        Command to blame if nothing moves, or if the host says STOP.
+    state : Out(RUN_STATE_BITS)
+        State of the chip.
+    error : Out(FAULT)
+        Why the chip stopped, until the next START.
+    interrupt : Out(INTERRUPT)
+        Causes of the interrupt, high for one cycle.
+    start : Out(1)
+        START was accepted in this cycle: the program is fetched from the next cycle on.
+    clear : Out(1)
+        Engines, queues and tokens must be reset at the end of this cycle: START or soft reset.
+    stop : Out(1)
+        Start nothing, finish what was issued.
+    running : Out(1)
+        RUNNING or STOPPING: what CYCLES counts.
+    """
+
+    control: data.View
+    watchdog: Signal
+    faults: list[data.View]
+    done: Signal
+    quiet: Signal
+    progress: Signal
+    oldest: Signal
+    state: Signal
+    error: data.View
+    interrupt: data.View
+    start: Signal
+    clear: Signal
+    stop: Signal
+    running: Signal
+
+    def __init__(self, *, sources: int) -> None:
+        if sources < 1:
+            raise ValueError(f"Number of fault sources must be at least 1, not {sources!r}")
+        self.sources = sources
+        super().__init__(
+            {
+                "control": In(CONTROL),
+                "watchdog": In(32),
+                "faults": In(FAULT).array(sources),
+                "done": In(1),
+                "quiet": In(1),
+                "progress": In(1),
+                "oldest": In(INDEX_BITS),
+                "state": Out(RUN_STATE_BITS),
+                "error": Out(FAULT),
+                "interrupt": Out(INTERRUPT),
+                "start": Out(1),
+                "clear": Out(1),
+                "stop": Out(1),
+                "running": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        reported = Signal(FAULT)
+        for fault in reversed(self.faults):
+            with m.If(fault.valid):
+                m.d.comb += reported.eq(fault)
+
+        # Counts down to one, so that zero never expires; a new state has all the patience again.
+        patience = Signal(32)
+        expired = Signal()
+        stopping = Signal()
+        m.d.comb += expired.eq((patience == 1) & ~self.progress)
+        with m.If(self.progress | ~self.running | stopping):
+            m.d.sync += patience.eq(self.watchdog)
+        with m.Elif(patience > 0):
+            m.d.sync += patience.eq(patience - 1)
+
+        host_fault = Signal(FAULT)
+        m.d.comb += [
+            host_fault.valid.eq(1),
+            host_fault.index.eq(self.oldest),
+            host_fault.code.eq(Mux(self.control.stop, Fault.STOPPED, Fault.WATCHDOG)),
+        ]
+
+        with m.Switch(self.state):
+            with m.Case(RunState.IDLE):
+                m.d.comb += [
+                    self.start.eq(self.control.start),
+                    self.clear.eq(self.control.start | self.control.reset),
+                ]
+                with m.If(self.control.start):
+                    m.d.sync += [self.state.eq(RunState.RUNNING), self.error.eq(0)]
+            with m.Case(RunState.RUNNING):
+                m.d.comb += self.running.eq(1)
+                with m.If(reported.valid):
+                    m.d.comb += stopping.eq(1)
+                    m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(reported)]
+                with m.Elif(self.done):
+                    m.d.comb += self.interrupt.done.eq(1)
+                    m.d.sync += self.state.eq(RunState.IDLE)
+                with m.Elif(self.control.stop | expired):
+                    m.d.comb += stopping.eq(1)
+                    m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(host_fault)]
+            with m.Case(RunState.STOPPING):
+                m.d.comb += [self.running.eq(1), self.stop.eq(1)]
+                with m.If(self.quiet):
+                    m.d.comb += self.interrupt.fault.eq(1)
+                    m.d.sync += self.state.eq(RunState.QUIESCED)
+                with m.Elif(expired):
+                    m.d.comb += self.interrupt.fault.eq(1)
+                    m.d.sync += self.state.eq(RunState.HUNG)
+            with m.Case(RunState.QUIESCED):
+                m.d.comb += [self.stop.eq(1), self.clear.eq(self.control.reset)]
+                with m.If(self.control.reset):
+                    m.d.sync += self.state.eq(RunState.IDLE)
+            with m.Default():  # HUNG
+                m.d.comb += self.stop.eq(1)
+        return m

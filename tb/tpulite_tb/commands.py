@@ -1,0 +1,45 @@
+"""Random commands, field by field."""
+
+import random
+
+from tpulite.arch.bitfield import Field
+from tpulite.arch.isa import COMMANDS, Command, Opcode
+
+__all__ = ["illegal_values", "random_command", "raw_word"]
+
+
+def random_command(opcode: Opcode) -> Command:
+    """Return a command whose fields have legal random values."""
+    fields = COMMANDS[opcode].fields[1:]
+    return Command.make(opcode, **{field.name: _legal_value(field) for field in fields})
+
+
+def illegal_values(field: Field) -> list[int]:
+    """Return some values that fit in the field and are illegal; none if all are legal."""
+    low, high = field.range[0], field.range[-1]
+    candidates = {low, low + 1, -1, 0, 1, 2, 3, 8, 15, high - 1, high, random.choice(field.range)}
+    return sorted(
+        value for value in candidates if value in field.range and field.problem(value) is not None
+    )
+
+
+def raw_word(command: Command, **values: int) -> int:
+    """Return the 256 bits of a command with some fields replaced, legal or not."""
+    word = int.from_bytes(command.encode(), "little")
+    layout = COMMANDS[command.opcode]
+    offsets = layout.offsets()
+    for field in layout.fields:
+        if field.name in values:
+            mask = (1 << field.width) - 1
+            word &= ~(mask << offsets[field.name])
+            word |= (values[field.name] & mask) << offsets[field.name]
+    return word
+
+
+def _legal_value(field: Field) -> int:
+    if field.enum is not None:
+        return random.choice(list(field.enum))
+    low = field.range[0] if field.minimum is None else field.minimum
+    extremes = [low, field.range[-1] // field.multiple * field.multiple]
+    value = random.randrange(low, field.range.stop) // field.multiple * field.multiple
+    return random.choice([*extremes, value, value])

@@ -1,0 +1,227 @@
+"""Dispatcher: order, every check of every field, END."""
+
+import random
+from functools import partial
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.isa import COMMANDS, ENGINE_OF, Command, Engine, Opcode, decode
+from tpulite.arch.registers import Fault
+from tpulite_rtl.bus.registers import PROGRAM
+from tpulite_rtl.cp.command_fetch import FETCHED
+from tpulite_rtl.cp.dispatcher import Dispatcher
+from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_tb.commands import illegal_values, random_command, raw_word
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+
+CONFIG = Config(queue_depth=4)
+PROGRAM_ADDRESS = 0x12_3456_7890
+
+
+class Bench:
+    """The dispatcher between a driver and four monitored queues."""
+
+    def __init__(self, dut, *, idle: float = 0.0, stall: float = 0.0) -> None:
+        self.dut = dut
+        self.source = StreamDriver(dut, "i", idle=idle)
+        self.received: dict[Engine, list[int]] = {engine: [] for engine in Engine}
+        self.sinks = {}
+        for engine in Engine:
+            name = f"o_{engine.name.lower()}"
+            self.sinks[engine] = StreamSink(dut, name, stall=stall)
+            StreamMonitor(dut, name, callback=self.received[engine].append)
+        dut.program.value = PROGRAM.const({"address": PROGRAM_ADDRESS, "length": 0}).as_bits()
+        dut.idle.value = (1 << len(Engine)) - 1
+        dut.quiet.value = 1
+        dut.stop.value = 0
+
+    def send(self, *words: int, first_index: int = 0) -> None:
+        for index, word in enumerate(words, first_index):
+            self.source.append(FETCHED.const({"word": word, "index": index}).as_bits())
+
+    @property
+    def fault(self) -> tuple[int, int, int] | None:
+        fault = FAULT.from_bits(self.dut.fault.value.to_unsigned())
+        return (fault.code, fault.index, fault.address) if fault.valid else None
+
+    async def reset(self) -> None:
+        """Reset the dispatcher with the clock running, and forget what it did."""
+        self.source.kill()
+        self.dut.rst.value = 1
+        await ClockCycles(self.dut.clk, 2)
+        self.dut.rst.value = 0
+        self.source = StreamDriver(self.dut, "i")
+        for received in self.received.values():
+            received.clear()
+
+
+def queued(command: Command, index: int) -> int:
+    """Return the queue's payload: the fields, then the index."""
+    return int.from_bytes(command.encode(), "little") | index << COMMANDS[command.opcode].width
+
+
+def word_of(command: Command) -> int:
+    return int.from_bytes(command.encode(), "little")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.7])
+async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: float) -> None:
+    bench = Bench(dut, idle=idle, stall=stall)
+    await reset(dut)
+    commands = [random_command(random.choice(list(ENGINE_OF))) for _ in range(300)]
+    bench.send(*map(word_of, [*commands, Command.make(Opcode.END)]))
+    while not dut.done.value:
+        await RisingEdge(dut.clk)
+        assert bench.fault is None
+    for engine in Engine:
+        assert bench.received[engine] == [
+            queued(command, index)
+            for index, command in enumerate(commands)
+            if command.engine == engine
+        ]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def command_is_offered_in_the_next_cycle(dut) -> None:
+    bench = Bench(dut, stall=0.0)
+    await reset(dut)
+    bench.send(word_of(random_command(Opcode.MATMUL)))
+    while not dut.i__valid.value:
+        await FallingEdge(dut.clk)
+    assert dut.i__ready.value == 1
+    assert dut.o_mxu__valid.value == 0
+    await FallingEdge(dut.clk)
+    assert dut.o_mxu__valid.value == 1
+
+
+def illegal_words() -> list[tuple[str, Fault, int]]:
+    """Return each field illegal at least once, unused bits, and all unknown opcodes."""
+    cases = []
+    for opcode, layout in COMMANDS.items():
+        for field in layout.fields[1:]:
+            for value in illegal_values(field):
+                word = raw_word(random_command(opcode), **{field.name: value})
+                cases.append((f"{opcode.name}.{field.name} = {value}", Fault.FIELD, word))
+        for bit in {layout.width, random.randrange(layout.width, 8 * COMMAND_BYTES), 255}:
+            word = word_of(random_command(opcode)) | 1 << bit
+            cases.append((f"{opcode.name} bit {bit}", Fault.FIELD, word))
+    for opcode in set(range(16)) - set(Opcode):
+        cases.append((f"opcode {opcode}", Fault.OPCODE, random.getrandbits(252) << 4 | opcode))
+    return cases
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_illegal_field_is_a_fault(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    cases = illegal_words()
+    assert len(cases) > 40
+    for what, code, word in cases:
+        await bench.reset()
+        index = random.randrange(1, (1 << INDEX_BITS) - 2)
+        before, after = random_command(Opcode.LOAD), random_command(Opcode.LOAD)
+        bench.send(word_of(before), word, word_of(after), first_index=index - 1)
+        for _cycle in range(20):
+            await RisingEdge(dut.clk)
+            if bench.fault is not None:
+                break
+        await ClockCycles(dut.clk, 3)
+        expected = (code, index, (PROGRAM_ADDRESS + COMMAND_BYTES * index) % (1 << 40))
+        assert bench.fault == expected, f"{what}: {bench.fault} instead of {expected}"
+        dut.stop.value = 1
+        await ClockCycles(dut.clk, 5)
+        assert bench.fault is None
+        assert bench.received[Engine.LOAD] == [queued(before, index - 1)], what
+        assert not any(bench.received[engine] for engine in Engine if engine != Engine.LOAD), what
+        dut.stop.value = 0
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def random_words_are_judged_as_by_decode(dut) -> None:
+    """Commands with a random bit flipped: the software's decoder is the oracle."""
+    bench = Bench(dut)
+    await reset(dut)
+    verdicts = []
+    for _ in range(200):
+        await bench.reset()
+        word = word_of(random_command(random.choice(list(ENGINE_OF)))) ^ 1 << random.randrange(256)
+        try:
+            command = decode(word.to_bytes(COMMAND_BYTES, "little"))
+        except ValueError:
+            command = None
+        bench.send(word)
+        await ClockCycles(dut.clk, 6)
+        if command is None:
+            assert bench.fault is not None, hex(word)
+            assert not any(bench.received.values()), hex(word)
+        elif command.opcode == Opcode.END:
+            assert bench.fault is None and dut.done.value, hex(word)
+        else:
+            assert bench.fault is None, hex(word)
+            assert bench.received[ENGINE_OF[command.opcode]] == [queued(command, 0)], hex(word)
+        verdicts.append(command is None)
+    assert True in verdicts and False in verdicts
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def full_queue_blocks_everything_behind(dut) -> None:
+    bench = Bench(dut)
+    bench.sinks[Engine.MXU].stall(1)
+    await reset(dut)
+    depth = CONFIG.queue_depth
+    matmuls = [random_command(Opcode.MATMUL) for _ in range(depth + 1)]
+    load = random_command(Opcode.LOAD)
+    bench.send(*map(word_of, [*matmuls, load]))
+    await ClockCycles(dut.clk, 30)
+    assert dut.i__valid.value and not dut.i__ready.value
+    assert FETCHED.from_bits(dut.i__payload.value.to_unsigned()).index == depth
+    assert bench.received[Engine.LOAD] == []
+    bench.sinks[Engine.MXU].stall(0)
+    await ClockCycles(dut.clk, 10)
+    assert bench.received[Engine.MXU] == [queued(c, i) for i, c in enumerate(matmuls)]
+    assert bench.received[Engine.LOAD] == [queued(load, depth + 1)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def end_waits_for_everything(dut) -> None:
+    """A command in a queue, one in an engine, and a write without response each hold back END."""
+    bench = Bench(dut)
+    bench.sinks[Engine.VPU].stall(1)
+    await reset(dut)
+    dut.quiet.value = 0
+    end = word_of(Command.make(Opcode.END))
+    bench.send(word_of(random_command(Opcode.COPY)), end, word_of(random_command(Opcode.LOAD)))
+
+    async def is_done_after(change: partial) -> bool:
+        assert not dut.done.value
+        change()
+        await ClockCycles(dut.clk, 6)
+        return bool(dut.done.value)
+
+    await ClockCycles(dut.clk, 10)
+    assert dut.ended.value
+    for engine in Engine:
+        assert not await is_done_after(partial(dut.idle.set, 0xF & ~(1 << engine)))
+    assert not await is_done_after(partial(dut.quiet.set, 1))
+    assert not await is_done_after(partial(bench.sinks[Engine.VPU].stall, 0))
+    assert await is_done_after(partial(dut.idle.set, 0xF))
+    assert bench.received[Engine.LOAD] == [], "dispatched after END"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def nothing_is_dispatched_after_stop(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    dut.stop.value = 1
+    bench.send(word_of(random_command(Opcode.STORE)), word_of(Command.make(Opcode.END)))
+    await ClockCycles(dut.clk, 10)
+    assert not any(bench.received.values()) and not dut.ended.value and bench.fault is None
+
+
+def test_dispatcher():
+    simulate(Dispatcher(CONFIG), __file__, name="dispatcher")
