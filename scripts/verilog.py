@@ -1,0 +1,34 @@
+"""Write the chip as one Verilog file, build/verilog/tpulite_CONFIG.v."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tpulite.configs import CONFIGS, named_config
+from tpulite_rtl.verilog import chip_verilog
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def write_verilog(name: str) -> Path:
+    """Write the Verilog of a named configuration and return its path."""
+    path = ROOT / "build/verilog" / f"tpulite_{name}.v"
+    text = chip_verilog(named_config(name))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def main() -> None:
+    """Parse the command line and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", help=f"one of {', '.join(CONFIGS)}")
+    try:
+        path = write_verilog(parser.parse_args().config)
+    except ValueError as error:
+        sys.exit(str(error))
+    print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
