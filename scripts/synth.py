@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from verilog import ROOT, write_verilog
 
 from tpulite.configs import CONFIGS
+from verilog import ROOT, write_verilog
 
 
 @dataclass(frozen=True)
