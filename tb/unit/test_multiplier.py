@@ -1,0 +1,95 @@
+# amaranth: UnusedElaboratable=no
+"""Products of pairs of operands, in every style."""
+
+import random
+
+import cocotb
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from cocotb.triggers import ReadOnly, Timer
+
+from tpulite_rtl.lib.multiplier import STYLES, product
+from tpulite_tb.harness import simulate
+
+_PARALLEL = 16
+
+
+class _Products(wiring.Component):
+    """Many multipliers with operands of their own and one in common."""
+
+    def __init__(self, *, a_width: int, b_width: int, style: str) -> None:
+        self.style = style
+        super().__init__(
+            {
+                "a": In(data.ArrayLayout(signed(a_width), _PARALLEL)),
+                "b": In(signed(b_width)),
+                "o": Out(data.ArrayLayout(signed(a_width + b_width), _PARALLEL)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        for i in range(_PARALLEL):
+            m.d.comb += self.o[i].eq(product(m, self.a[i], self.b, style=self.style))
+        return m
+
+
+def _pack(values, width: int) -> int:
+    return sum((value & ((1 << width) - 1)) << (width * i) for i, value in enumerate(values))
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def multiplies_pairs_of_operands(dut) -> None:
+    """All values of both operands; on Icarus, which is slow, the first, the last and some more."""
+    a_width, b_width = len(dut.a) // _PARALLEL, len(dut.b)
+    a_values = range(-1 << (a_width - 1), 1 << (a_width - 1))
+    starts = list(a_values[::_PARALLEL])
+    if cocotb.SIM_NAME == "Icarus Verilog":
+        starts = [starts[0], starts[-1], random.choice(starts)]
+    for start in starts:
+        row = range(start, start + _PARALLEL)
+        dut.a.value = _pack(row, a_width)
+        for b in range(-1 << (b_width - 1), 1 << (b_width - 1)):
+            dut.b.value = b
+            await Timer(1, unit="ns")
+            await ReadOnly()
+            expected = _pack([a * b for a in row], a_width + b_width)
+            assert int(dut.o.value) == expected, f"{row} times {b}"
+            await Timer(1, unit="ns")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(("a_width", "b_width"), [(9, 8), (6, 5)])
+def test_multiplier(style: str, a_width: int, b_width: int) -> None:
+    simulate(
+        _Products(a_width=a_width, b_width=b_width, style=style),
+        __file__,
+        name=f"multiplier_{style}_{a_width}x{b_width}",
+    )
+
+
+def test_logic_leaves_nothing_to_a_dsp():
+    def cells(style: str) -> str:
+        return rtlil.convert(_Products(a_width=9, b_width=8, style=style))
+
+    assert "$mul" in cells("dsp")
+    assert "$mul" not in cells("logic")
+
+
+def test_rejects_unknown_style():
+    with pytest.raises(
+        ValueError, match=r"^Multiplier style must be one of \('dsp', 'logic'\), not 'lut'$"
+    ):
+        rtlil.convert(_Products(a_width=9, b_width=8, style="lut"))
+
+
+def test_rejects_unsigned_operands():
+    m = Module()
+    component = _Products(a_width=9, b_width=8, style="dsp")
+    with pytest.raises(
+        ValueError, match=r"^Operand of a product must be signed, not unsigned\(8\)$"
+    ):
+        product(m, component.a[0], component.b.as_unsigned(), style="logic")
