@@ -1,0 +1,110 @@
+"""The AXI4 port of the chip: command fetch, LOAD and STORE on one set of channels."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite_rtl.bus.axi import BURST, ReadSignature, WriteSignature, axi4_members
+
+__all__ = ["AxiMaster"]
+
+_INCR = 0b01
+_BEAT_SIZE = 4  # log2 of 16 bytes
+_BUFFERABLE = 0b0011  # normal, non-cacheable, bufferable
+_FETCH, _LOAD = 0, 1
+
+
+class AxiMaster(wiring.Component):
+    """Merge two readers and one writer into flat AXI4 ports; everything passes in the same cycle.
+
+    Command fetch goes before LOAD. An address that was offered stays until it is accepted. Beats
+    find their reader by id, so the memory may answer in any order between the two.
+
+    Members
+    -------
+    fetch, load : In(ReadSignature())
+        Readers with ids 0 and 1.
+    store : In(WriteSignature())
+        The writer.
+    m_axi_*
+        AXI4 master, 128 bits of data.
+    read_beat, write_beat, response : Out(1)
+        A beat, or a write response, was transferred in this cycle.
+    """
+
+    fetch: wiring.PureInterface
+    load: wiring.PureInterface
+    store: wiring.PureInterface
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "fetch": In(ReadSignature()),
+                "load": In(ReadSignature()),
+                "store": In(WriteSignature()),
+                **axi4_members("m_axi"),
+                "read_beat": Out(1),
+                "write_beat": Out(1),
+                "response": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        fetch, load, store = self.fetch, self.load, self.store
+
+        # LOAD has the channel if the fetch wants nothing, or if its offer was refused before: an
+        # offer stays until it is accepted.
+        refused, chosen = Signal(), Signal()
+        m.d.comb += chosen.eq(~fetch.ar.valid | refused)
+        m.d.sync += refused.eq(chosen & load.ar.valid & ~self.m_axi_arready)
+        burst = Mux(chosen, load.ar.payload.as_value(), fetch.ar.payload.as_value())
+        address = data.View(BURST, burst)
+        m.d.comb += [
+            self.m_axi_arid.eq(Mux(chosen, _LOAD, _FETCH)),
+            self.m_axi_araddr.eq(address.address),
+            self.m_axi_arlen.eq(address.len),
+            self.m_axi_arvalid.eq(Mux(chosen, load.ar.valid, fetch.ar.valid)),
+            load.ar.ready.eq(self.m_axi_arready & chosen),
+            fetch.ar.ready.eq(self.m_axi_arready & ~chosen),
+        ]
+
+        for_load = self.m_axi_rid == _LOAD
+        for reader in (fetch, load):
+            m.d.comb += [
+                reader.r.payload.data.eq(self.m_axi_rdata),
+                reader.r.payload.error.eq(self.m_axi_rresp[1]),
+                reader.r.payload.last.eq(self.m_axi_rlast),
+            ]
+        m.d.comb += [
+            load.r.valid.eq(self.m_axi_rvalid & for_load),
+            fetch.r.valid.eq(self.m_axi_rvalid & ~for_load),
+            self.m_axi_rready.eq(Mux(for_load, load.r.ready, fetch.r.ready)),
+        ]
+
+        m.d.comb += [
+            self.m_axi_awaddr.eq(store.aw.payload.address),
+            self.m_axi_awlen.eq(store.aw.payload.len),
+            self.m_axi_awvalid.eq(store.aw.valid),
+            store.aw.ready.eq(self.m_axi_awready),
+            self.m_axi_wdata.eq(store.w.payload.data),
+            self.m_axi_wstrb.eq(store.w.payload.strobe),
+            self.m_axi_wlast.eq(store.w.payload.last),
+            self.m_axi_wvalid.eq(store.w.valid),
+            store.w.ready.eq(self.m_axi_wready),
+            store.b.payload.eq(self.m_axi_bresp[1]),
+            store.b.valid.eq(self.m_axi_bvalid),
+            self.m_axi_bready.eq(store.b.ready),
+        ]
+        for channel in ("ar", "aw"):
+            m.d.comb += [
+                getattr(self, f"m_axi_{channel}size").eq(_BEAT_SIZE),
+                getattr(self, f"m_axi_{channel}burst").eq(_INCR),
+                getattr(self, f"m_axi_{channel}cache").eq(_BUFFERABLE),
+            ]
+        m.d.comb += [
+            self.read_beat.eq(self.m_axi_rvalid & self.m_axi_rready),
+            self.write_beat.eq(self.m_axi_wvalid & self.m_axi_wready),
+            self.response.eq(self.m_axi_bvalid & self.m_axi_bready),
+        ]
+        return m

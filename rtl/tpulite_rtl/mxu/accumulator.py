@@ -1,0 +1,145 @@
+"""Accumulates what leaves the array and passes complete sums on to the requantizer."""
+
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Drain, Engine
+from tpulite_rtl.lib.fifo import StreamFifo
+from tpulite_rtl.lib.interfaces import ROW_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.mxu.systolic_array import psum_width
+from tpulite_rtl.vpu.requantizer import requant_input
+
+__all__ = ["DRAIN_COMMAND", "IN_FLIGHT", "Accumulator"]
+
+DRAIN_COMMAND = data.StructLayout(
+    {
+        "m": 11,
+        "k_tiles": 11,
+        "acc_row": 10,
+        "accumulate": 1,
+        "drain": 2,
+        "out_row": ROW_BITS,
+        "signal": len(Engine),
+        "index": INDEX_BITS,
+    }
+)
+"""What the drain needs of a MATMUL."""
+
+IN_FLIGHT = 8
+"""Commands whose vectors may be between their issue and the accumulators."""
+
+
+class Accumulator(wiring.Component):
+    """Read-modify-write of the accumulator buffer, and the way out on the last k-tile.
+
+    Sums come in the order in which vectors were issued; the command that they belong to is the
+    head of a FIFO, so the data carries no control. On the first k-tile (unless ``accumulate``) the
+    sum replaces the accumulator; on the last k-tile of a draining command it goes to the
+    requantizer instead. One vector a cycle; a sum of cycle t leaves in cycle t + 2. A row may come
+    again three cycles later at the earliest, which the cadence of N cycles a tile ensures.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    command : In(stream.Signature(DRAIN_COMMAND))
+        Commands, each here before its first sum comes.
+    i : In(stream.Signature(ArrayLayout(signed(psum_width), N), always_ready=True))
+        Sums over a k-tile.
+    o : Out(stream.Signature(requant_input(config), always_ready=True))
+        Complete sums, and the completion of every command.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        sums = data.ArrayLayout(signed(psum_width(config)), config.array_size)
+        super().__init__(
+            {
+                "command": In(stream.Signature(DRAIN_COMMAND)),
+                "i": In(stream.Signature(sums, always_ready=True)),
+                "o": Out(stream.Signature(requant_input(config), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        n = config.array_size
+        accumulators = data.ArrayLayout(signed(32), n)
+
+        m.submodules.commands = commands = StreamFifo(DRAIN_COMMAND, IN_FLIGHT)
+        connect(m, flipped(self.command), commands.i)
+        command = commands.o.payload
+        memory = Memory(shape=unsigned(32 * n), depth=config.acc_rows, init=[])
+        m.submodules.memory = memory
+        read_port, write_port = memory.read_port(), memory.write_port()
+
+        # Cycle 0: which command, tile and vector is it?
+        offset, tile = Signal(11), Signal(11)
+        at_end, last_tile = Signal(), Signal()
+        m.d.comb += [
+            at_end.eq(offset == command.m - 1),
+            last_tile.eq(tile == command.k_tiles - 1),
+            commands.o.ready.eq(self.i.valid & at_end & last_tile),
+            read_port.addr.eq(command.acc_row + offset),
+        ]
+        with m.If(self.i.valid):
+            m.d.sync += offset.eq(offset + 1)
+            with m.If(at_end):
+                m.d.sync += [offset.eq(0), tile.eq(tile + 1)]
+                with m.If(last_tile):
+                    m.d.sync += tile.eq(0)
+
+        # Cycle 1: the accumulator has arrived.
+        valid, overwrite, keep = Signal(), Signal(), Signal(reset_less=True)
+        acc_row = Signal(10, reset_less=True)
+        sums = Signal.like(self.i.payload, reset_less=True)
+        control = Signal(requant_input(config), reset_less=True)
+        total = Signal(accumulators)
+        old = data.View(accumulators, read_port.data)
+        for lane in range(n):
+            m.d.comb += total[lane].eq(sums[lane] + Mux(overwrite, 0, old[lane]))
+        requantize = (command.drain == Drain.REQUANTIZE) & last_tile
+        raw = (command.drain == Drain.RAW) & last_tile
+        step = Mux(command.drain == Drain.RAW, offset << 2, offset)
+        m.d.sync += valid.eq(self.i.valid)
+        with m.If(self.i.valid):
+            m.d.sync += [
+                overwrite.eq((tile == 0) & ~command.accumulate),
+                keep.eq(~requantize & ~raw),
+                acc_row.eq(read_port.addr),
+                sums.eq(self.i.payload),
+                control.raw.eq(raw),
+                control.first.eq(requantize & (offset == 0)),
+                control.write.eq(requantize | raw),
+                control.row.eq(command.out_row + step),
+                control.done.eq(at_end & last_tile),
+                control.signal.eq(command.signal),
+            ]
+
+        # Cycle 2: back, or out.
+        write_valid = Signal()
+        m.d.sync += [
+            write_valid.eq(valid & keep),
+            self.o.valid.eq(valid & (~keep | control.done)),
+        ]
+        written_row = Signal(10, reset_less=True)
+        with m.If(valid):
+            m.d.sync += [
+                self.o.payload.eq(control),
+                self.o.payload.sums.eq(total),
+                written_row.eq(acc_row),
+            ]
+        m.d.comb += [
+            write_port.en.eq(write_valid),
+            write_port.addr.eq(written_row),
+            write_port.data.eq(self.o.payload.sums),
+        ]
+        return m

@@ -1,0 +1,137 @@
+"""The matrix unit: an engine that executes MATMUL."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, connect, flipped
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Engine, Opcode
+from tpulite.arch.registers import EngineState
+from tpulite_rtl.lib.fifo import StreamFifo
+from tpulite_rtl.lib.interfaces import EngineSignature, ReadPortSignature, WritePortSignature
+from tpulite_rtl.lib.layout import INDEX_BITS, command_layout
+from tpulite_rtl.mxu.accumulator import Accumulator
+from tpulite_rtl.mxu.intake import Intake
+from tpulite_rtl.mxu.systolic_array import SystolicArray
+from tpulite_rtl.mxu.vector_sequencer import VectorSequencer
+from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
+from tpulite_rtl.vpu.record_loader import RecordLoader
+from tpulite_rtl.vpu.requantizer import Requantizer
+
+__all__ = ["MatrixUnit"]
+
+_STARTED = 16
+"""Commands that may be between their start and their completion."""
+
+
+class MatrixUnit(wiring.Component):
+    """Array, accumulators and the VPU's drain path, with the sequencers that feed them.
+
+    The road of a command: intake → weights, records and vectors → array → accumulator →
+    requantizer → unified buffer → tokens. A k-tile takes max(M, N) cycles, without a gap between
+    tiles or commands whose operands and tokens are there.
+
+    Members
+    -------
+    engine : EngineSignature(command_layout(Opcode.MATMUL))
+        Commands, tokens, state.
+    read_activation, read_weight, read_record : Out(ReadPortSignature(config))
+        Read ports of the unified buffer.
+    write : Out(WritePortSignature(config))
+        Drained rows. The buffer must accept them at once.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "engine": Out(EngineSignature(command_layout(Opcode.MATMUL))),
+                "read_activation": Out(ReadPortSignature(config)),
+                "read_weight": Out(ReadPortSignature(config)),
+                "read_record": Out(ReadPortSignature(config)),
+                "write": Out(WritePortSignature(config)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config, engine = self.config, self.engine
+        m.submodules.intake = intake = Intake(config)
+        m.submodules.weights = weights = WeightSequencer(config)
+        m.submodules.records = records = RecordLoader(config)
+        m.submodules.vectors = vectors = VectorSequencer(config)
+        m.submodules.array = array = SystolicArray(config)
+        m.submodules.accumulator = accumulator = Accumulator(config)
+        m.submodules.requantizer = requantizer = Requantizer(config)
+
+        # The road.
+        connect(m, flipped(engine.command), intake.command)
+        connect(m, intake.take, flipped(engine.take))
+        connect(m, intake.weights, weights.command)
+        connect(m, intake.records, records.command)
+        connect(m, intake.vectors, vectors.command)
+        connect(m, intake.drains, accumulator.command)
+        connect(m, weights.read, flipped(self.read_weight))
+        connect(m, records.read, flipped(self.read_record))
+        connect(m, vectors.read.request, flipped(self.read_activation.request))
+        connect(m, weights.o, array.weight)
+        connect(m, array.o, accumulator.i)
+        connect(m, accumulator.o, requantizer.i)
+        connect(m, records.o, requantizer.record)
+        connect(m, requantizer.write, flipped(self.write))
+        response = self.read_activation.response
+        m.d.comb += [
+            array.i.valid.eq(response.valid),
+            array.i.payload.activations.eq(response.payload),
+            array.i.payload.first.eq(vectors.first),
+            vectors.tile_ready.eq(weights.tile_ready),
+            weights.start.eq(vectors.start),
+            weights.zero_point.eq(vectors.zero_point),
+            vectors.block_ready.eq(records.block_ready),
+            records.claim.eq(vectors.claim),
+            records.next.eq(accumulator.o.valid & accumulator.o.payload.first),
+            intake.stop.eq(engine.stop),
+            vectors.stop.eq(engine.stop),
+        ]
+
+        # Completions wait here if a token counter is full.
+        m.submodules.completed = completed = StreamFifo(unsigned(len(Engine)), _STARTED)
+        started = Signal(range(_STARTED + 1))
+        gives = engine.give.valid & engine.give.ready
+        m.d.comb += [
+            completed.i.payload.eq(requantizer.done.payload),
+            completed.i.valid.eq(requantizer.done.valid),
+            engine.give.payload.eq(completed.o.payload),
+            engine.give.valid.eq(completed.o.valid & ~engine.stop),
+            completed.o.ready.eq(engine.give.ready & ~engine.stop),
+            intake.room.eq(started != _STARTED),
+            engine.idle.eq(intake.empty & (started == 0)),
+            engine.quiet.eq(1),
+        ]
+        m.d.sync += started.eq(started + intake.started - gives)
+
+        with m.If(intake.fault.valid):
+            m.d.comb += engine.fault.eq(intake.fault)
+        with m.Elif(vectors.fault.valid):
+            m.d.comb += engine.fault.eq(vectors.fault)
+        with m.Else():
+            m.d.comb += engine.fault.eq(records.fault)
+
+        # A vector issued is work; so are the last cycles of what is in the array, if nothing holds
+        # back the next command.
+        index = Signal(INDEX_BITS)
+        m.d.comb += [
+            engine.index.eq(
+                Mux(vectors.busy, vectors.index, Mux(intake.empty, index, engine.command.payload.index))
+            ),
+            engine.state.eq(EngineState.BUSY),
+        ]
+        with m.If(vectors.busy):
+            m.d.sync += index.eq(vectors.index)
+            with m.If(vectors.refused | vectors.starved):
+                m.d.comb += engine.state.eq(EngineState.BUFFER)
+        with m.Elif(intake.waiting):
+            m.d.comb += engine.state.eq(EngineState.TOKEN)
+        with m.Elif(engine.idle):
+            m.d.comb += engine.state.eq(EngineState.IDLE)
+        return m

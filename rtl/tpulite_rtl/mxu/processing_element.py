@@ -1,0 +1,76 @@
+"""One multiplier of the systolic array."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite_rtl.lib.multiplier import product
+
+__all__ = ["ACTIVATION_WIDTH", "WEIGHT_WIDTH", "ProcessingElement"]
+
+ACTIVATION_WIDTH = 8
+"""Bits of an activation, signed."""
+
+WEIGHT_WIDTH = 9
+"""Bits of a weight after its zero point was subtracted, signed."""
+
+
+class ProcessingElement(wiring.Component):
+    """Multiply the activation that passes by the weight held, and add to the psum that passes.
+
+    A vector with ``first`` swaps the shadow weight in and already uses it. Activation, flag and
+    psum leave one cycle after they came.
+
+    Parameters
+    ----------
+    psum_width : int
+        Width of a partial sum in bits.
+    style : str
+        How to multiply: ``dsp`` or ``logic``, see :func:`tpulite_rtl.lib.multiplier.product`.
+
+    Members
+    -------
+    i_activation, o_activation : signed(8)
+        From the left, to the right.
+    i_first, o_first : 1
+        First vector of a tile; moves with the activation.
+    i_psum, o_psum : signed(psum_width)
+        From above, downwards.
+    weight : In(signed(9))
+        Weight of this column, for the row whose ``weight_enable`` is high.
+    weight_enable : In(1)
+        Write ``weight`` into the shadow register. May come in the very cycle of a swap, which
+        still takes the old shadow.
+    """
+
+    def __init__(self, *, psum_width: int, style: str = "dsp") -> None:
+        self.psum_width = psum_width
+        self.style = style
+        super().__init__(
+            {
+                "i_activation": In(signed(ACTIVATION_WIDTH)),
+                "o_activation": Out(signed(ACTIVATION_WIDTH)),
+                "i_first": In(1),
+                "o_first": Out(1),
+                "i_psum": In(signed(psum_width)),
+                "o_psum": Out(signed(psum_width)),
+                "weight": In(signed(WEIGHT_WIDTH)),
+                "weight_enable": In(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        shadow = Signal(signed(WEIGHT_WIDTH), reset_less=True)
+        active = Signal(signed(WEIGHT_WIDTH), reset_less=True)
+        weight = Signal(signed(WEIGHT_WIDTH))
+        m.d.comb += weight.eq(Mux(self.i_first, shadow, active))
+        m.d.sync += [
+            active.eq(weight),
+            self.o_activation.eq(self.i_activation),
+            self.o_first.eq(self.i_first),
+            self.o_psum.eq(self.i_psum + product(m, weight, self.i_activation, style=self.style)),
+        ]
+        with m.If(self.weight_enable):
+            m.d.sync += shadow.eq(self.weight)
+        return m

@@ -1,0 +1,121 @@
+"""The weight-stationary systolic array."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from tpulite.arch.config import Config
+from tpulite_rtl.mxu.processing_element import (
+    ACTIVATION_WIDTH,
+    WEIGHT_WIDTH,
+    ProcessingElement,
+)
+from tpulite_rtl.mxu.skew import Skew
+
+__all__ = ["SystolicArray", "psum_width", "vector_layout", "weight_layout"]
+
+
+def psum_width(config: Config) -> int:
+    """Return the bits of a sum of N products of 9 by 8 bits: 255 x 128 needs 16, signed."""
+    return 16 + exact_log2(config.array_size)
+
+
+def vector_layout(config: Config) -> data.StructLayout:
+    """Return the layout of an input vector and its flag."""
+    activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
+    return data.StructLayout({"activations": activations, "first": 1})
+
+
+def weight_layout(config: Config) -> data.StructLayout:
+    """Return the layout of a weight row and the array row that it goes to."""
+    n = config.array_size
+    weights = data.ArrayLayout(signed(WEIGHT_WIDTH), n)
+    return data.StructLayout({"weights": weights, "row": range(n)})
+
+
+class SystolicArray(wiring.Component):
+    """Multiply vectors by the weight tile held: ``o = i @ tile``, exact.
+
+    Activations move right, partial sums move down, both skewed and deskewed here. There is no
+    stall: a vector accepted in cycle t comes out in cycle t + 2 N - 1, and bubbles stay where
+    they are. The tile changes with the vector that carries ``first``: row r of the new tile must
+    be written r - 1 cycles after that vector (row 0 in the cycle before it), neither earlier than
+    N cycles after the previous ``first``'s write nor later. So a tile a vector stream of N or more
+    costs nothing.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry and multiplier style.
+
+    Members
+    -------
+    i : In(stream.Signature(vector_layout(config), always_ready=True))
+        Vectors.
+    weight : In(stream.Signature(weight_layout(config), always_ready=True))
+        Weight rows.
+    o : Out(stream.Signature(ArrayLayout(signed(psum_width), N), always_ready=True))
+        Sums of the vectors, in order.
+    """
+
+    i: stream.Interface
+    weight: stream.Interface
+    o: stream.Interface
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.latency = 2 * config.array_size - 1
+        sums = data.ArrayLayout(signed(psum_width(config)), config.array_size)
+        super().__init__(
+            {
+                "i": In(stream.Signature(vector_layout(config), always_ready=True)),
+                "weight": In(stream.Signature(weight_layout(config), always_ready=True)),
+                "o": Out(stream.Signature(sums, always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        n, width = self.config.array_size, psum_width(self.config)
+
+        lanes = data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "first": 1})
+        m.submodules.skew = skew = Skew(lanes, tuple(range(n)))
+        m.submodules.deskew = deskew = Skew(signed(width), tuple(range(n - 1, -1, -1)))
+        for row in range(n):
+            m.d.comb += [
+                skew.i[row].activation.eq(self.i.payload.activations[row]),
+                skew.i[row].first.eq(self.i.payload.first & self.i.valid),
+            ]
+
+        psums = [0] * n
+        for row in range(n):
+            enable = Signal(name=f"enable{row}")
+            m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))
+            activation, first = skew.o[row].activation, skew.o[row].first
+            for col in range(n):
+                element = ProcessingElement(psum_width=width, style=self._style(col))
+                m.submodules[f"pe_{row}_{col}"] = element
+                m.d.comb += [
+                    element.i_activation.eq(activation),
+                    element.i_first.eq(first),
+                    element.i_psum.eq(psums[col]),
+                    element.weight.eq(self.weight.payload.weights[col]),
+                    element.weight_enable.eq(enable),
+                ]
+                activation, first = element.o_activation, element.o_first
+                psums[col] = element.o_psum
+        for col in range(n):
+            m.d.comb += [
+                deskew.i[col].eq(psums[col]),
+                self.o.payload[col].eq(deskew.o[col]),
+            ]
+        in_flight = Signal(self.latency)
+        m.d.sync += in_flight.eq(Cat(self.i.valid, in_flight))
+        m.d.comb += self.o.valid.eq(in_flight[-1])
+        return m
+
+    def _style(self, col: int) -> str:
+        if self.config.multipliers == "mixed":
+            return "logic" if col % 2 else "dsp"
+        return self.config.multipliers

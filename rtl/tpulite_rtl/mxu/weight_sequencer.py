@@ -1,0 +1,117 @@
+"""Fetches weight tiles ahead of their use and hands them to the array row by row."""
+
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from tpulite.arch.config import Config
+from tpulite_rtl.lib.fifo import StreamFifo
+from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
+from tpulite_rtl.mxu.systolic_array import weight_layout
+
+__all__ = ["WEIGHT_COMMAND", "WeightSequencer"]
+
+WEIGHT_COMMAND = data.StructLayout({"weight_row": ROW_BITS, "k_tiles": 11})
+"""The weights of one MATMUL: consecutive tiles from a row on."""
+
+
+class WeightSequencer(wiring.Component):
+    """Read weight tiles into a FIFO of two tiles; on ``start`` send one tile into the array.
+
+    A tile that is started in cycle t has its row r on ``o`` in cycle t + 1 + r. The rows are
+    counted as soon as the buffer has accepted their requests: a row comes out of the FIFO three
+    cycles later at the latest, and the last row of a tile is used N - 1 cycles after the first.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    command : In(stream.Signature(WEIGHT_COMMAND))
+        Weights to fetch, in the order of use.
+    read : Out(ReadPortSignature(config))
+        Read port.
+    tile_ready : Out(1)
+        A whole tile is there or certain to be in time.
+    start : In(1)
+        Take the next tile; only if ``tile_ready``, and at most once in N cycles.
+    zero_point : In(signed(8))
+        Zero point of the tile that starts.
+    o : Out(stream.Signature(weight_layout(config), always_ready=True))
+        Weight rows less their zero point.
+    idle : Out(1)
+        Nothing to fetch.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(WEIGHT_COMMAND)),
+                "read": Out(ReadPortSignature(config)),
+                "tile_ready": Out(1),
+                "start": In(1),
+                "zero_point": In(signed(8)),
+                "o": Out(stream.Signature(weight_layout(config), always_ready=True)),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        n = self.config.array_size
+        depth = 2 * n
+        m.submodules.fifo = fifo = StreamFifo(unsigned(8 * self.config.row_bytes), depth)
+
+        # Requests: `left` rows of the current command.
+        row = Signal(ROW_BITS)
+        left = Signal(11 + exact_log2(n))
+        room = Signal(range(depth + 1), init=depth)
+        asked = Signal()
+        pop = Signal()
+        m.d.comb += [
+            self.read.request.payload.eq(row),
+            self.read.request.valid.eq((left != 0) & (room != 0)),
+            asked.eq(self.read.request.valid & self.read.request.ready),
+            self.command.ready.eq((left == 0) | (asked & (left == 1))),
+            self.idle.eq((left == 0) & ~self.command.valid),
+            fifo.i.payload.eq(self.read.response.payload),
+            fifo.i.valid.eq(self.read.response.valid),
+        ]
+        m.d.sync += room.eq(room - asked + pop)
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [
+                row.eq(self.command.payload.weight_row),
+                left.eq(self.command.payload.k_tiles << exact_log2(n)),
+            ]
+        with m.Elif(asked):
+            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
+
+        # Rows that are certain and not yet claimed by a tile.
+        certain = Signal(range(depth + 1))
+        m.d.comb += self.tile_ready.eq(certain >= n)
+        m.d.sync += certain.eq(certain + asked - Mux(self.start, n, 0))
+
+        # One tile into the array.
+        sending = Signal()
+        array_row = Signal(range(n))
+        zero_point = Signal(signed(8), reset_less=True)
+        m.d.comb += [
+            pop.eq(sending),
+            fifo.o.ready.eq(sending),
+            self.o.valid.eq(sending),
+            self.o.payload.row.eq(array_row),
+        ]
+        for lane in range(n):
+            weight = fifo.o.payload.word_select(lane, 8).as_signed()
+            m.d.comb += self.o.payload.weights[lane].eq(weight - zero_point)
+        with m.If(sending):
+            m.d.sync += array_row.eq(array_row + 1)
+        with m.If(self.start):
+            m.d.sync += [sending.eq(1), array_row.eq(0), zero_point.eq(self.zero_point)]
+        with m.Elif(array_row == n - 1):
+            m.d.sync += sending.eq(0)
+        return m

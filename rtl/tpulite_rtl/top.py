@@ -1,0 +1,119 @@
+"""The chip: instances and their connections, nothing else."""
+
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, connect, flipped
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Engine
+from tpulite_rtl.bus.axi import axi4_lite_members, axi4_members
+from tpulite_rtl.bus.axi_master import AxiMaster
+from tpulite_rtl.bus.register_file import OFFSET_BITS, RegisterFile
+from tpulite_rtl.cp.command_processor import CommandProcessor
+from tpulite_rtl.dma.load_engine import LoadEngine
+from tpulite_rtl.dma.store_engine import StoreEngine
+from tpulite_rtl.lib.interfaces import STATE_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.mxu.matrix_unit import MatrixUnit
+from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
+from tpulite_rtl.vpu.copy_engine import CopyEngine
+
+__all__ = ["Chip"]
+
+
+class Chip(wiring.Component):
+    """The whole machine.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+
+    Members
+    -------
+    s_axil_*
+        AXI4-Lite subordinate: the registers of :mod:`tpulite.arch.registers`.
+    m_axi_*
+        AXI4 master to DRAM.
+    irq : Out(1)
+        Interrupt, high until it is cleared.
+    trace_{engine}_state, trace_{engine}_index : Out
+        What each engine does in this cycle, and the command that this counts for; for simulation,
+        leave open on an FPGA.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
+                **axi4_members("m_axi"),
+                "irq": Out(1),
+            }
+            | {f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine}
+            | {f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        registers = RegisterFile(config)
+        processor = CommandProcessor(config)
+        axi = AxiMaster()
+        load, store = LoadEngine(config), StoreEngine(config)
+        mxu, vpu = MatrixUnit(config), CopyEngine(config)
+        buffer = UnifiedBuffer(
+            config,
+            readers=("activation", "weight", "record", "vpu", "store"),
+            writers=("drain", "load", "vpu"),
+        )
+        m.submodules.registers = registers
+        m.submodules.processor = processor
+        m.submodules.axi = axi
+        m.submodules.buffer = buffer
+        for name, engine in (("load", load), ("store", store), ("mxu", mxu), ("vpu", vpu)):
+            m.submodules[name] = ResetInserter(processor.clear)(engine)
+            connect(m, engine.engine, getattr(processor, f"engine_{name}"))
+            m.d.comb += [
+                getattr(self, f"trace_{name}_state").eq(engine.engine.state),
+                getattr(self, f"trace_{name}_index").eq(engine.engine.index),
+            ]
+
+        # DRAM.
+        connect(m, processor.read, axi.fetch)
+        connect(m, load.axi, axi.load)
+        connect(m, store.axi, axi.store)
+        for master in (axi, registers):
+            for path, member, value in master.signature.flatten(master):
+                if path[0].startswith(("m_axi_", "s_axil_")):
+                    port = getattr(self, path[0])
+                    m.d.comb += port.eq(value) if member.flow == Out else value.eq(port)
+
+        # Unified buffer.
+        connect(m, mxu.read_activation, buffer.read_activation)
+        connect(m, mxu.read_weight, buffer.read_weight)
+        connect(m, mxu.read_record, buffer.read_record)
+        connect(m, mxu.write, buffer.write_drain)
+        connect(m, vpu.read, buffer.read_vpu)
+        connect(m, vpu.write, buffer.write_vpu)
+        connect(m, store.read, buffer.read_store)
+        connect(m, load.write, buffer.write_load)
+
+        # Host.
+        m.d.comb += [
+            self.irq.eq(registers.irq),
+            processor.control.eq(registers.control),
+            processor.program.eq(registers.program),
+            processor.watchdog.eq(registers.watchdog),
+            registers.state.eq(processor.state),
+            registers.interrupt.eq(processor.interrupt),
+            registers.error.eq(processor.error),
+            registers.counters.eq(processor.counters),
+            load.windows.eq(registers.windows),
+            store.windows.eq(registers.windows),
+            processor.conflicts.eq(buffer.conflicts),
+            processor.read_beat.eq(axi.read_beat),
+            processor.write_beat.eq(axi.write_beat),
+            processor.response.eq(axi.response),
+        ]
+        return m

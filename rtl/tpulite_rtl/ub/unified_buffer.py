@@ -1,0 +1,137 @@
+"""The unified buffer: banked on-chip memory for activations, weights and channel records."""
+
+from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for, exact_log2
+
+from tpulite.arch.config import Config
+from tpulite_rtl.lib.interfaces import ReadPortSignature, WritePortSignature
+
+__all__ = ["READ_LATENCY", "STARVED", "UnifiedBuffer"]
+
+READ_LATENCY = 2
+"""Cycles from the acceptance of a read request to its response."""
+
+STARVED = 16
+"""Refusals in a row after which a port wins once."""
+
+
+class UnifiedBuffer(wiring.Component):
+    """Rows of N bytes in banks that each read one row and write one row a cycle.
+
+    Row r lies in bank r mod ``ub_banks``, so ports that walk through consecutive rows rarely meet.
+    Where they do, the first named port wins; a port that was refused :data:`STARVED` times in a
+    row wins once, but never over the first write port, whose client cannot wait.
+
+    Requests are accepted in the cycle in which they win; a read's response comes
+    :data:`READ_LATENCY` cycles later. A row written in one cycle is read in the next.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+    readers, writers : tuple of str
+        Names of the ports, highest priority first.
+
+    Members
+    -------
+    read_{name} : In(ReadPortSignature(config))
+        Read ports, seen from here.
+    write_{name} : In(WritePortSignature(config))
+        Write ports, seen from here.
+    conflicts : Out
+        Requests refused in this cycle.
+    """
+
+    def __init__(self, config: Config, *, readers: tuple[str, ...], writers: tuple[str, ...]):
+        self.config = config
+        self.readers = readers
+        self.writers = writers
+        read, write = ReadPortSignature(config), WritePortSignature(config)
+        super().__init__(
+            {f"read_{name}": In(read) for name in readers}
+            | {f"write_{name}": In(write) for name in writers}
+            | {"conflicts": Out(bits_for(len(readers) + len(writers)))}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        bank_bits = exact_log2(config.ub_banks)
+        address_bits = exact_log2(config.ub_rows) - bank_bits
+
+        reads = [getattr(self, f"read_{name}") for name in self.readers]
+        writes = [getattr(self, f"write_{name}") for name in self.writers]
+        read_rows = [port.request.payload for port in reads]
+        write_rows = [port.request.payload.row for port in writes]
+        self._arbitrate(m, [port.request for port in reads], read_rows, bank_bits, "read")
+        self._arbitrate(
+            m, [port.request for port in writes], write_rows, bank_bits, "write", absolute=True
+        )
+        refused = [port.request.valid & ~port.request.ready for port in reads + writes]
+        m.d.comb += self.conflicts.eq(sum(refused))
+
+        read_data = []
+        for bank in range(config.ub_banks):
+            memory = Memory(
+                shape=unsigned(8 * config.row_bytes), depth=1 << address_bits, init=[]
+            )
+            m.submodules[f"bank{bank}"] = memory
+            read_port, write_port = memory.read_port(), memory.write_port()
+            read_data.append(read_port.data)
+            for port, row in zip(reads, read_rows, strict=True):
+                wins = port.request.valid & port.request.ready & (row[:bank_bits] == bank)
+                with m.If(wins):
+                    m.d.comb += read_port.addr.eq(row[bank_bits:])
+            for port, row in zip(writes, write_rows, strict=True):
+                wins = port.request.valid & port.request.ready & (row[:bank_bits] == bank)
+                with m.If(wins):
+                    m.d.comb += [
+                        write_port.addr.eq(row[bank_bits:]),
+                        write_port.data.eq(port.request.payload.data),
+                        write_port.en.eq(1),
+                    ]
+
+        for name, port in zip(self.readers, reads, strict=True):
+            pending = Signal(name=f"{name}_pending")
+            bank = Signal(bank_bits, name=f"{name}_bank")
+            m.d.sync += [
+                pending.eq(port.request.valid & port.request.ready),
+                bank.eq(port.request.payload[:bank_bits]),
+                port.response.valid.eq(pending),
+            ]
+            with m.If(pending), m.Switch(bank):
+                for index, data in enumerate(read_data):
+                    with m.Case(index):
+                        m.d.sync += port.response.payload.eq(data)
+        return m
+
+    @staticmethod
+    def _arbitrate(m, requests, rows, bank_bits, kind, *, absolute=False) -> None:
+        """Grant each request that no better one for the same bank opposes."""
+        starving = []
+        for index, request in enumerate(requests):
+            losses = Signal(range(STARVED + 1), name=f"{kind}{index}_losses")
+            with m.If(~request.valid | request.ready):
+                m.d.sync += losses.eq(0)
+            with m.Elif(losses != STARVED):
+                m.d.sync += losses.eq(losses + 1)
+            starving.append(losses == STARVED)
+        for mine, request in enumerate(requests):
+            opposed = []
+            for other, rival in enumerate(requests):
+                if other == mine:
+                    continue
+                if absolute and mine == 0:
+                    better = 0
+                elif absolute and other == 0:
+                    better = 1
+                elif other < mine:
+                    better = starving[other] | ~starving[mine]
+                else:
+                    better = starving[other] & ~starving[mine]
+                same = rows[other][:bank_bits] == rows[mine][:bank_bits]
+                opposed.append(rival.valid & same & better)
+            m.d.comb += request.ready.eq(~Cat(opposed).any())

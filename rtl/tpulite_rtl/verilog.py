@@ -1,0 +1,17 @@
+"""Verilog of the chip, in one self-contained text."""
+
+from amaranth.back import verilog
+
+from tpulite.arch.config import Config
+from tpulite_rtl.top import Chip
+
+__all__ = ["TOP", "chip_verilog"]
+
+TOP = "tpulite"
+"""Name of the top module."""
+
+
+def chip_verilog(config: Config) -> str:
+    """Return synthesizable Verilog-2005 of the whole chip; equal configurations give equal texts."""
+    # Line numbers of the Python sources would make every edited comment a different design.
+    return verilog.convert(Chip(config), name=TOP, strip_internal_attrs=True, emit_src=False)

@@ -1,0 +1,85 @@
+"""The weight sequencer: right rows, right array rows, exactly in time."""
+
+import random
+from collections import deque
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver
+
+from tpulite.arch.config import Config
+from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
+from tpulite_rtl.ub.unified_buffer import READ_LATENCY
+
+ROWS = 1024
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(refuse=[0.0, 0.4], hurry=[True, False])
+async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
+    """Tiles start as soon as they are ready, or later; each row follows a cycle after the last."""
+    width = len(dut.read__response__payload)
+    n = width // 8
+    memory = [random.getrandbits(width) for _ in range(ROWS)]
+    commands = [(random.randrange(ROWS - 8 * n), random.randint(1, 6)) for _ in range(12)]
+    tiles = deque(row + n * k for row, k_tiles in commands for k in range(k_tiles))
+    driver = StreamDriver(dut, "command", idle=0.0 if hurry else 0.5)
+
+    edge = RisingEdge(dut.clk)
+    dut.start.value = 0
+    dut.read__request__ready.value = 0
+    dut.read__response__valid.value = 0
+    responses: deque[tuple[int, int]] = deque()
+    expected: dict[int, tuple[int, list[int]]] = {}
+    await reset(dut)
+    driver.extend(row | k_tiles << 14 for row, k_tiles in commands)
+    await edge
+    cycle = last_start = 0
+    starts = []
+    while tiles or cycle < last_start + n + 2:
+        dut.read__request__ready.value = random.random() >= refuse
+        valid = bool(responses) and responses[0][0] == cycle
+        dut.read__response__valid.value = valid
+        dut.read__response__payload.value = (
+            memory[responses.popleft()[1]] if valid else random.getrandbits(width)
+        )
+        start = bool(
+            tiles
+            and cycle >= last_start + n
+            and dut.tile_ready.value == 1  # registered, so it holds for this cycle
+            and (hurry or random.random() < 0.1)
+        )
+        zero_point = random.randrange(-128, 128)
+        dut.start.value = start
+        dut.zero_point.value = zero_point
+        if start:
+            last_start = cycle
+            starts.append(cycle)
+            tile = tiles.popleft()
+            for row in range(n):
+                data = memory[tile + row].to_bytes(n, "little")
+                weights = [(byte ^ 128) - 128 - zero_point for byte in data]
+                expected[cycle + 1 + row] = (row, weights)
+        await edge
+        if dut.read__request__valid.value and dut.read__request__ready.value:
+            responses.append((cycle + READ_LATENCY, int(dut.read__request__payload.value)))
+        assert dut.o__valid.value == (cycle in expected)
+        if cycle in expected:
+            payload = int(dut.o__payload.value)
+            weights = [payload >> 9 * lane & 0x1FF for lane in range(n)]
+            weights = [(w ^ 0x100) - 0x100 for w in weights]
+            assert (payload >> 9 * n, weights) == expected[cycle]
+        cycle += 1
+    assert dut.idle.value == 1
+    if hurry and not refuse:
+        # Nothing but the array's own cadence separates tiles once two are in the FIFO.
+        gaps = [b - a for a, b in zip(starts[3:], starts[4:], strict=False)]
+        assert gaps.count(n) >= len(gaps) - len(commands)
+
+
+@pytest.mark.parametrize("n", [4, 16])
+def test_weight_sequencer(n: int) -> None:
+    config = Config(array_size=n, ub_rows=ROWS)
+    simulate(WeightSequencer(config), __file__, name=f"weight_sequencer_{n}")
