@@ -6,19 +6,11 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import RisingEdge
+from tpulite_tb.bits import pack_lanes, unpack_lanes
 from tpulite_tb.harness import reset, simulate
 
 from tpulite.arch.config import Config
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
-
-
-def _pack(values, width: int) -> int:
-    return sum((int(v) & ((1 << width) - 1)) << (width * i) for i, v in enumerate(values))
-
-
-def _unpack(word: int, width: int, count: int) -> list[int]:
-    half = 1 << (width - 1)
-    return [((word >> (width * i) & (2 * half - 1)) ^ half) - half for i in range(count)]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -65,14 +57,14 @@ async def multiplies_tile_after_tile(dut, bubble: float, extreme: bool) -> None:
         # Inputs of cycle `now`; outputs are sampled at the edge that ends it.
         activation, first = vectors.get(now, (rng.integers(-128, 128, n), random.random() < 0.5))
         dut.i__valid.value = now in vectors
-        dut.i__payload.value = _pack(activation, 8) | first << (8 * n)
+        dut.i__payload.value = pack_lanes(activation, 8) | first << (8 * n)
         row, weight = weights.get(now, (0, rng.integers(-255, 256, n)))
         dut.weight__valid.value = now in weights
-        dut.weight__payload.value = _pack(weight, 9) | row << (9 * n)
+        dut.weight__payload.value = pack_lanes(weight, 9) | row << (9 * n)
         await edge
         assert dut.o__valid.value == (now in expected), f"cycle {now}"
         if now in expected:
-            assert _unpack(int(dut.o__payload.value), out_width, n) == expected[now], f"cycle {now}"
+            assert unpack_lanes(int(dut.o__payload.value), out_width, n) == expected[now], f"cycle {now}"
             seen += 1
     assert seen == len(expected)
 

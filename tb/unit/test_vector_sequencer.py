@@ -5,6 +5,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
+from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
@@ -36,13 +37,6 @@ def _command(config: Config, index: int, **fields: int) -> dict[str, int]:
     return command | fields
 
 
-def _pack(layout, values: dict[str, int]) -> int:
-    return sum(
-        (value & ((1 << layout[name].width) - 1)) << layout[name].offset
-        for name, value in values.items()
-    )
-
-
 def _config(dut) -> Config:
     n = len(dut.read__response__payload) // 8
     return next(config for config in CONFIGS.values() if config.array_size == n)
@@ -64,7 +58,7 @@ async def issues_every_vector_in_pace(dut, refuse: float, operands: float) -> No
     _idle_inputs(dut)
     driver = StreamDriver(dut, "command")
     await reset(dut)
-    driver.extend(_pack(VECTOR_COMMAND, c) for c in commands)
+    driver.extend(pack(VECTOR_COMMAND, c) for c in commands)
     edge = RisingEdge(dut.clk)
     await edge
 
@@ -124,7 +118,7 @@ async def leaves_no_gap(dut) -> None:
     dut.read__request__ready.value = 1
     driver = StreamDriver(dut, "command")
     await reset(dut)
-    driver.extend(_pack(VECTOR_COMMAND, c) for c in commands)
+    driver.extend(pack(VECTOR_COMMAND, c) for c in commands)
     edge = RisingEdge(dut.clk)
     starts = []
     cycle = 0
@@ -151,16 +145,15 @@ async def reports_rows_outside_the_buffer(dut) -> None:
         getattr(dut, name).value = 1
     driver = StreamDriver(dut, "command")
     await reset(dut)
-    driver.append(_pack(VECTOR_COMMAND, command))
+    driver.append(pack(VECTOR_COMMAND, command))
     edge = RisingEdge(dut.clk)
     issued = 0
     for _ in range(100):
         await edge
         issued += int(dut.issued.value)
-    fault = int(dut.fault.value)
-    values = {name: fault >> FAULT[name].offset & ((1 << FAULT[name].width) - 1) for name in
-              ("valid", "code", "index", "address")}  # fmt: skip
-    assert values == {"valid": 1, "code": Fault.BUFFER, "index": 77, "address": ROWS + 4}
+    assert unpack(FAULT, int(dut.fault.value)) == {
+        "valid": 1, "code": Fault.BUFFER, "index": 77, "address": ROWS + 4
+    }  # fmt: skip
     assert issued == 20
 
 

@@ -39,8 +39,8 @@ class Accumulator(wiring.Component):
     Sums come in the order in which vectors were issued; the command that they belong to is the
     head of a FIFO, so the data carries no control. On the first k-tile (unless ``accumulate``) the
     sum replaces the accumulator; on the last k-tile of a draining command it goes to the
-    requantizer instead. One vector a cycle; a sum of cycle t leaves in cycle t + 2. A row may come
-    again three cycles later at the earliest, which the cadence of N cycles a tile ensures.
+    requantizer instead. One vector a cycle, in any order of rows; a sum of cycle t leaves in cycle
+    t + 2.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ class Accumulator(wiring.Component):
         command = commands.o.payload
         memory = Memory(shape=unsigned(32 * n), depth=config.acc_rows, init=[])
         m.submodules.memory = memory
-        read_port, write_port = memory.read_port(), memory.write_port()
+        write_port = memory.write_port()
+        read_port = memory.read_port(transparent_for=[write_port])
 
         # Cycle 0: which command, tile and vector is it?
         offset, tile = Signal(11), Signal(11)
@@ -103,7 +104,11 @@ class Accumulator(wiring.Component):
         sums = Signal.like(self.i.payload, reset_less=True)
         control = Signal(requant_input(config), reset_less=True)
         total = Signal(accumulators)
-        old = data.View(accumulators, read_port.data)
+        # A row that the previous sum changed is not in the memory yet.
+        write_valid = Signal()
+        written_row = Signal(10, reset_less=True)
+        changed = write_valid & (written_row == acc_row)
+        old = data.View(accumulators, Mux(changed, self.o.payload.sums.as_value(), read_port.data))
         for lane in range(n):
             m.d.comb += total[lane].eq(sums[lane] + Mux(overwrite, 0, old[lane]))
         requantize = (command.drain == Drain.REQUANTIZE) & last_tile
@@ -125,12 +130,10 @@ class Accumulator(wiring.Component):
             ]
 
         # Cycle 2: back, or out.
-        write_valid = Signal()
         m.d.sync += [
             write_valid.eq(valid & keep),
             self.o.valid.eq(valid & (~keep | control.done)),
         ]
-        written_row = Signal(10, reset_less=True)
         with m.If(valid):
             m.d.sync += [
                 self.o.payload.eq(control),
