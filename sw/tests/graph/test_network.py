@@ -42,6 +42,11 @@ def chain():
         ({"scale": np.float32([2.0**-120])}, "scale must be at least 2**-104, not (8388608, -143)"),
         ({"rounding": 9}, "rounding must be a Rounding, not 9"),
         ({"input_zero_point": 128}, "input_zero_point must be in [-128, 127], not 128"),
+        ({"raw": True, "bias": np.int32([0, 7, 0])}, "bias of a raw layer must be zero, not 7"),
+        (
+            {"raw": True, "bias": np.zeros(3, np.int32), "input_zero_point": 2},
+            "input_zero_point of a raw layer must be 0, not 2",
+        ),
         ({"low": 5, "high": 4}, "low must not exceed high, not (5, 4)"),
     ],
 )
@@ -57,7 +62,7 @@ def test_network_must_be_a_chain():
     with pytest.raises(ValueError, match=r"^Layer 'b': input_zero_point must be 7 as in layer 'a'"):
         Network("net", (dense("a", output_zero_point=7), dense("b", k=3)))
     with pytest.raises(ValueError, match=r"^Layer 'a': only the last layer may be raw$"):
-        Network("net", (dense("a", raw=True), dense("b", k=3)))
+        Network("net", (dense("a", raw=True, bias=np.zeros(3, np.int32)), dense("b", k=3)))
     with pytest.raises(ValueError, match=r"^Layer 'a': name must be unique in network 'net'$"):
         Network("net", (dense("a"), dense("a", k=3)))
     with pytest.raises(ValueError, match=r"must have at least one layer, not 0$"):
@@ -68,7 +73,7 @@ def test_network_must_be_a_chain():
 
 def test_output_dtype_follows_input_unless_raw():
     assert chain().output_dtype == "uint8"
-    assert Network("net", (dense(raw=True),)).output_dtype == "int32"
+    assert Network("net", (dense(raw=True, bias=np.zeros(3, np.int32)),)).output_dtype == "int32"
 
 
 def test_arrays_are_frozen_copies():

@@ -47,7 +47,7 @@ class Dense:
         Added to the accumulators, wrapping.
     scale : ndarray of float32 or float64, [N] or [1]
         Scale of input times scale of weights over scale of output, a channel or the whole layer.
-        With ``FLOAT32`` it is float32. Not used, but checked, if ``raw``.
+        With ``FLOAT32`` it is float32. Without effect if ``raw``.
     rounding : Rounding
         How scaled accumulators are rounded.
     input_zero_point, weight_zero_point, output_zero_point : int
@@ -55,7 +55,8 @@ class Dense:
     low, high : int
         Clamp of the output; ReLU is ``low = output_zero_point``.
     raw : bool
-        Whether the int32 accumulators, with their bias, are the output. Only the last layer may.
+        Whether the int32 accumulators are the output: only of the last layer, and only with zero
+        bias and input zero point, because nothing is added to them.
     """
 
     name: str
@@ -114,6 +115,10 @@ class Dense:
         object.__setattr__(self, "raw", bool(self.raw))
         if self.low > self.high:
             raise self._error("low must not exceed high", (self.low, self.high))
+        if self.raw and self.bias.any():
+            raise self._error("bias of a raw layer must be zero", int(self.bias[self.bias != 0][0]))
+        if self.raw and self.input_zero_point:
+            raise self._error("input_zero_point of a raw layer must be 0", self.input_zero_point)
 
     def _error(self, what: str, value: object) -> ValueError:
         return ValueError(f"Layer {self.name!r}: {what}, not {value!r}")

@@ -1,0 +1,89 @@
+"""Commands whose buffers have no address yet: what tiling hands to scheduling."""
+
+from dataclasses import dataclass
+
+from tpulite.arch.isa import Opcode
+from tpulite.program import TensorSpec
+
+__all__ = ["Buffer", "Op", "Region", "Tiling"]
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Consecutive rows of the unified buffer, wanted from the first to the last use.
+
+    Parameters
+    ----------
+    name : str
+        For error messages.
+    rows : int
+        How many.
+    row : int, optional
+        Where, if it is resident; then it is never freed.
+    """
+
+    name: str
+    rows: int
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Rows of a buffer, from ``row`` on."""
+
+    buffer: Buffer
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Op:
+    """A command without addresses and tokens.
+
+    Parameters
+    ----------
+    opcode : Opcode
+        LOAD, MATMUL or STORE.
+    layer : int
+        Index of its layer.
+    fields : mapping of str to int
+        Fields that are known.
+    rows : mapping of str to Region
+        Fields that are rows of a buffer.
+    reserve : tuple of Buffer
+        Buffers that must be there before this command, though later ones are the first to use them.
+    barrier : bool
+        Whether the command must stay behind all earlier ones: it loads what they store.
+    """
+
+    opcode: Opcode
+    layer: int
+    fields: dict[str, int]
+    rows: dict[str, Region]
+    reserve: tuple[Buffer, ...] = ()
+    barrier: bool = False
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """All commands of a network, in an order in which they could run one after the other.
+
+    Parameters
+    ----------
+    ops : tuple of Op
+        The commands, without END.
+    input, output : TensorSpec
+        What the host writes and reads.
+    scratch_bytes : int
+        Bytes of the SCRATCH window.
+    first_row : int
+        First row of the unified buffer that is not taken by resident constants.
+    resident : tuple of (int, int)
+        Rows that an earlier program has left there.
+    """
+
+    ops: tuple[Op, ...]
+    input: TensorSpec
+    output: TensorSpec
+    scratch_bytes: int
+    first_row: int
+    resident: tuple[tuple[int, int], ...]
