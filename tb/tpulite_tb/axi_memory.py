@@ -6,7 +6,7 @@
 import logging
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import cocotb
 import numpy as np
@@ -48,8 +48,9 @@ class ReferenceMemory:
         Fraction of the cycles in which each channel pauses, at random.
     jitter : int
         Largest random number of edges that is added to each latency.
-    errors : list of (int, int)
-        Ranges ``[start, stop)`` of addresses that answer SLVERR. May be changed at any time.
+    read_errors, write_errors : iterable of range
+        Addresses whose reads, beat by beat, or writes, a whole burst, are answered SLVERR; such a
+        burst writes nothing. The lists may be changed at any time.
     mute_after : int, optional
         Reads, and likewise writes, that are answered; those that follow never are. May be changed
         at any time.
@@ -64,7 +65,8 @@ class ReferenceMemory:
         timing: MemoryTiming = REFERENCE_MEMORY,
         stall: float = 0.0,
         jitter: int = 0,
-        errors: list[tuple[int, int]] | None = None,
+        read_errors: Iterable[range] = (),
+        write_errors: Iterable[range] = (),
         mute_after: int | None = None,
     ) -> None:
         if min(timing.read_latency, timing.write_response) < MIN_LATENCY:
@@ -72,7 +74,8 @@ class ReferenceMemory:
         self.size = size
         self.timing = timing
         self.jitter = jitter
-        self.errors = list(errors or [])
+        self.read_errors = list(read_errors)
+        self.write_errors = list(write_errors)
         self.mute_after = mute_after
         self.edges = 0
         self.mem = bytearray(size)
@@ -103,10 +106,10 @@ class ReferenceMemory:
         self._check(address, size)
         return bytes(self.mem[address : address + size])
 
-    def answers(self, address: int, size: int) -> bool:
-        """Return whether an access to these bytes is answered OKAY."""
-        stop = address + size
-        return stop <= self.size and not any(address < e and s < stop for s, e in self.errors)
+    def fails(self, address: int, beats: int, errors: list[range]) -> bool:
+        """Return whether an access is answered with an error."""
+        stop = address + beats * BEAT_BYTES
+        return stop > self.size or any(address < x.stop and x.start < stop for x in errors)
 
     def due(self, edge: int, latency: int, number: int) -> float:
         """Return the edge of the answer to the transaction of that number, asked at ``edge``."""
@@ -155,7 +158,8 @@ class _DueSource:
             beats: deque = self.queue._queue
             if beats and beats[0].due <= self.memory.edges + 1 and not self.pause:
                 beat = self.queue.get_nowait()
-                beat.offered()
+                for address, byte in beat.stores:
+                    self.memory.mem[address] = byte
                 self.bus.drive(beat)
                 self.valid.value = 1
             else:
@@ -191,12 +195,12 @@ class _Reads(AxiRamRead):
                 r = self.r_channel._transaction_obj()
                 r.rid = int(ar.arid)
                 r.rlast = i == beats - 1
-                good = self.memory.answers(address, BEAT_BYTES)
-                r.rresp = AxiResp.OKAY if good else AxiResp.SLVERR
-                data = self.memory.mem[address : address + BEAT_BYTES] if good else b""
+                fails = self.memory.fails(address, 1, self.memory.read_errors)
+                r.rresp = AxiResp.SLVERR if fails else AxiResp.OKAY
+                data = b"" if fails else self.memory.mem[address : address + BEAT_BYTES]
                 r.rdata = int.from_bytes(data, "little")
                 r.due = due
-                r.offered = lambda: None
+                r.stores = ()
                 self.r_channel.queue.put_nowait(r)
 
 
@@ -215,8 +219,9 @@ class _Writes(AxiRamWrite):
         while True:
             aw = await self.aw_channel.recv()
             edge = aw.edge
+            beats = int(aw.awlen) + 1
             stores: list[tuple[int, int]] = []
-            for i in range(int(aw.awlen) + 1):
+            for i in range(beats):
                 w = await self.w_channel.recv()
                 edge = max(edge, w.edge)
                 data = int(w.wdata).to_bytes(BEAT_BYTES, "little")
@@ -225,14 +230,9 @@ class _Writes(AxiRamWrite):
                 stores += [(address + j, data[j]) for j in range(BEAT_BYTES) if strobe >> j & 1]
             b = self.b_channel._transaction_obj()
             b.bid = int(aw.awid)
-            good = all(self.memory.answers(address, 1) for address, _ in stores)
-            b.bresp = AxiResp.OKAY if good else AxiResp.SLVERR
+            fails = self.memory.fails(int(aw.awaddr), beats, self.memory.write_errors)
+            b.bresp = AxiResp.SLVERR if fails else AxiResp.OKAY
             b.due = self.memory.due(edge, self.memory.timing.write_response, number)
             number += 1
-            b.offered = lambda stores=stores: self._commit(stores)
+            b.stores = () if fails else stores
             self.b_channel.queue.put_nowait(b)
-
-    def _commit(self, stores: list[tuple[int, int]]) -> None:
-        for address, byte in stores:
-            if self.memory.answers(address, 1):
-                self.memory.mem[address] = byte

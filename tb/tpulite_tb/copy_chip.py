@@ -5,10 +5,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import Out
 
-from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import (
     COUNTER_OFFSETS,
+    IDENTIFICATION,
+    VERSION,
     Control,
     EngineState,
     Fault,
@@ -20,7 +22,10 @@ from tpulite_rtl.bus.axi import axi4_lite_members, axi4_members
 from tpulite_rtl.lib.interfaces import STATE_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS
 
-__all__ = ["CopyChip", "copy_chip_verilog"]
+__all__ = ["TOP", "CopyChip", "copy_chip_verilog"]
+
+TOP = "tpulite"
+"""Name of the chip's top module."""
 
 BURST_BEATS = 16
 
@@ -32,9 +37,15 @@ class CopyChip(wiring.Component):
     on every channel; with 0 it never pauses. It keeps up to 8 reads outstanding, follows the
     register sequence of the chip, counts CYCLES, READ_BEATS and WRITE_BEATS, reports an AXI error
     as a fault at address 0, and shows each read burst as a command of LOAD in its trace.
+
+    Parameters
+    ----------
+    config : Config
+        What it claims to be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
+        self.config = config
         trace = {}
         for engine in Engine:
             trace[f"trace_{engine.name.lower()}_state"] = Out(STATE_BITS)
@@ -49,6 +60,7 @@ class CopyChip(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
 
+        identity = {"ID": IDENTIFICATION, "VERSION": VERSION, "CONFIG_HASH": self.config.hash}
         by_name = {name: Signal(32, name=name.lower()) for name in _REGISTERS}
         counter = {name: Signal(32, name=name) for name in _COUNTERS}
         running = Signal()
@@ -70,6 +82,9 @@ class CopyChip(wiring.Component):
         with m.If(self.s_axil_arvalid & self.s_axil_arready):
             m.d.sync += [self.s_axil_rvalid.eq(1), self.s_axil_rdata.eq(0)]
             with m.Switch(self.s_axil_araddr):
+                for name, value in identity.items():
+                    with m.Case(offset_of(name)):
+                        m.d.sync += self.s_axil_rdata.eq(value)
                 for name, register in by_name.items():
                     with m.Case(offset_of(name)):
                         m.d.sync += self.s_axil_rdata.eq(register)
@@ -192,6 +207,7 @@ _REGISTERS = (*_WRITABLE, "STATUS", "IRQ_STATUS", "ERROR_CODE")
 _COUNTERS = ("cycles", "read_beats", "write_beats")
 
 
-def copy_chip_verilog() -> str:
+def copy_chip_verilog(config: Config) -> str:
     """Return the Verilog of a :class:`CopyChip` under the chip's module name."""
-    return verilog.convert(CopyChip(), name="tpulite", strip_internal_attrs=True, emit_src=False)
+    chip = CopyChip(config)
+    return verilog.convert(chip, name=TOP, strip_internal_attrs=True, emit_src=False)

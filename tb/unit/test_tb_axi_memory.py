@@ -7,12 +7,13 @@ import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
+from tpulite.arch.config import Config
 from tpulite.arch.memory import MemoryTiming, WindowBinding
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job
 from tpulite_tb.axi_memory import ReferenceMemory
 from tpulite_tb.axi_monitor import AxiMonitor
-from tpulite_tb.copy_chip import copy_chip_verilog
+from tpulite_tb.copy_chip import TOP, copy_chip_verilog
 from tpulite_tb.driver import execute
 from tpulite_tb.harness import reset, simulate_verilog
 
@@ -91,22 +92,23 @@ async def right_under_any_traffic(dut, stall: float, jitter: int, pauses: bool) 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def ranges_answer_errors(dut) -> None:
     """Check that an error is reported for exactly its range, and that it writes nothing."""
-    bench = Bench(dut, errors=[(SOURCE + 0x210, SOURCE + 0x211)])
+    bench = Bench(dut, read_errors=[range(SOURCE + 0x210, SOURCE + 0x211)])
     await reset(dut)
     result, _ = await bench.copy(4)
     assert result.fault is not None
     assert [burst.error for burst in bench.monitor.reads] == [False, False, True, False]
     assert not any(burst.error for burst in bench.monitor.writes)
 
-    bench.memory.errors[:] = [(TARGET + 0x3F0, TARGET + 0x400)]
-    before = bench.memory.read(TARGET + 0x3F0, 16)
+    bench.memory.read_errors.clear()
+    bench.memory.write_errors[:] = [range(TARGET + 0x3F0, TARGET + 0x400)]
+    before = bench.memory.read(TARGET + 0x300, 256)
     result, same = await bench.copy(4)
     assert result.fault is not None and not same
     assert [burst.error for burst in bench.monitor.writes[-4:]] == [False, False, False, True]
-    assert bench.memory.read(TARGET + 0x3F0, 16) == before
+    assert bench.memory.read(TARGET + 0x300, 256) == before
     bench.monitor.finish()
 
-    bench.memory.errors.clear()
+    bench.memory.write_errors.clear()
     result, same = await bench.copy(4)
     assert result.fault is None and same
 
@@ -145,7 +147,7 @@ async def writes_are_seen_from_their_response_on(dut) -> None:
 
 
 def test_reference_memory():
-    simulate_verilog(copy_chip_verilog(), __file__, top="tpulite", name="tb_axi_memory")
+    simulate_verilog(copy_chip_verilog(Config()), __file__, top=TOP, name="tb_axi_memory")
 
 
 @pytest.mark.parametrize("timing", [MemoryTiming(1, 8), MemoryTiming(50, 1)])

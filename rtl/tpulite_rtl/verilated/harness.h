@@ -1,0 +1,54 @@
+/* What the Verilated chip offers to Python (rtl_device.py) and to C. */
+#ifndef TPULITE_HARNESS_H
+#define TPULITE_HARNESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A chip with its DRAM, after a reset. Latencies in edges, at least 2; `stall` is the fraction of
+ * the cycles in which each AXI channel pauses. */
+void *chip_new(size_t dram_bytes, int read_latency, int write_response, int jitter, double stall,
+               uint64_t seed);
+void chip_free(void *chip);
+
+uint8_t *chip_dram(void *chip);
+
+/* Full reset; DRAM stays. */
+void chip_reset(void *chip);
+
+/* Addresses that answer with an error: `count` pairs of start and stop. */
+void chip_set_errors(void *chip, int write, const uint64_t *ranges, size_t count);
+
+/* Reads, and likewise writes, that are answered from the last full reset on; below 0 all. */
+void chip_set_mute_after(void *chip, int64_t bursts);
+
+/* AXI4-Lite accesses: the response (0 is OKAY), or -1 if the chip does not answer. */
+int chip_write_register(void *chip, uint32_t offset, uint32_t value);
+int chip_read_register(void *chip, uint32_t offset, uint32_t *value);
+
+/* Let clock cycles pass. */
+void chip_step(void *chip, int64_t cycles);
+
+/* Run until the interrupt line is high, at most `limit` cycles; returns the line. */
+int chip_wait_interrupt(void *chip, int64_t limit);
+
+/* Clock cycles so far. */
+int64_t chip_cycles(void *chip);
+
+/* Forget the trace, and record one from now on, or not. */
+void chip_trace(void *chip, int on);
+
+/* Commands that `engine` has worked on: 1 + the largest index. */
+size_t chip_trace_size(void *chip, int engine);
+
+/* For each of these commands: first cycle, last cycle + 1, then cycles in each state but IDLE. */
+const int64_t *chip_trace_rows(void *chip, int engine);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

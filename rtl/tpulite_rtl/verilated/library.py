@@ -1,0 +1,116 @@
+"""The Verilated chip as a shared library, built once for each design."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from tpulite.arch.isa import Engine
+from tpulite.arch.registers import EngineState
+from tpulite_rtl.verilated.toolchain import build_once, require_tools, verilator_environment
+
+__all__ = ["HARNESS_DIR", "LIBRARY", "build_library", "load_library"]
+
+HARNESS_DIR = Path(__file__).parent
+"""Folder with the C++ sources and ``harness.h``."""
+
+LIBRARY = "libtpulite.so"
+"""Name of the library in its build folder."""
+
+_TOP = "tpulite"
+_SOURCES = ("harness.cpp", "memory.h", "harness.h")
+_JOBS = 2
+_DEFINES = f"-DTPULITE_ENGINES={len(Engine)} -DTPULITE_ENGINE_STATES={len(EngineState)}"
+_VERILATOR = (
+    *("--cc", "--exe", "--top-module", _TOP, "--prefix", f"V{_TOP}", "-o", LIBRARY),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "--no-timing"),
+    *("-Wno-WIDTH", "-Wno-fatal", "--output-split", "20000"),
+    *("-CFLAGS", f"-fPIC -std=c++17 {_DEFINES}", "-LDFLAGS", "-shared"),
+)
+_MAKE = "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2"
+
+_POINTER = ctypes.c_void_p
+_SIGNATURES: dict[str, tuple[object, list]] = {
+    "chip_new": (
+        _POINTER,
+        [ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_double, ctypes.c_uint64],
+    ),
+    "chip_free": (None, [_POINTER]),
+    "chip_dram": (ctypes.POINTER(ctypes.c_uint8), [_POINTER]),
+    "chip_reset": (None, [_POINTER]),
+    "chip_set_errors": (
+        None,
+        [_POINTER, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t],
+    ),
+    "chip_set_mute_after": (None, [_POINTER, ctypes.c_int64]),
+    "chip_write_register": (ctypes.c_int, [_POINTER, ctypes.c_uint32, ctypes.c_uint32]),
+    "chip_read_register": (
+        ctypes.c_int,
+        [_POINTER, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32)],
+    ),
+    "chip_step": (None, [_POINTER, ctypes.c_int64]),
+    "chip_wait_interrupt": (ctypes.c_int, [_POINTER, ctypes.c_int64]),
+    "chip_cycles": (ctypes.c_int64, [_POINTER]),
+    "chip_trace": (None, [_POINTER, ctypes.c_int]),
+    "chip_trace_size": (ctypes.c_size_t, [_POINTER, ctypes.c_int]),
+    "chip_trace_rows": (ctypes.POINTER(ctypes.c_int64), [_POINTER, ctypes.c_int]),
+}
+
+
+def build_library(verilog: str, *, title: str) -> Path:
+    """Build the shared library of a chip, unless that was done before, and return its path.
+
+    Parameters
+    ----------
+    verilog : str
+        The chip; its top module is ``tpulite``.
+    title : str
+        What to call it in the message that explains the wait.
+
+    Raises
+    ------
+    RuntimeError
+        If a tool is missing or the build fails.
+    """
+
+    def build(folder: Path) -> None:
+        require_tools()
+        print(
+            f"Building the simulator of {title} (once, about a minute) in {folder}",
+            file=sys.stderr,
+            flush=True,
+        )
+        (folder / f"{_TOP}.v").write_text(verilog)
+        environment = os.environ | verilator_environment()
+        environment["MAKEFLAGS"] += f" {_MAKE}"
+        source = str(HARNESS_DIR / "harness.cpp")
+        with (folder / "build.log").open("w") as log:
+            for command in (
+                ["verilator", "--Mdir", ".", *_VERILATOR, f"-I{HARNESS_DIR}", f"{_TOP}.v", source],
+                ["make", "-j", str(_JOBS), "-f", f"V{_TOP}.mk", f"USER_CPPFLAGS=-I{HARNESS_DIR}"],
+            ):
+                done = subprocess.run(
+                    command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
+                )
+                if done.returncode:
+                    log.flush()
+                    tail = (folder / "build.log").read_text().splitlines()[-30:]
+                    raise RuntimeError(
+                        f"{command[0]} failed for the simulator of {title}:\n" + "\n".join(tail)
+                    )
+
+    sources = [(HARNESS_DIR / name).read_text() for name in _SOURCES]
+    contents = [verilog, *sources, *_VERILATOR, _MAKE, version("verilator")]
+    return build_once("verilated", contents, build) / LIBRARY
+
+
+def load_library(path: Path) -> ctypes.CDLL:
+    """Load a library of :func:`build_library` and declare its functions."""
+    library = ctypes.CDLL(str(path))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
