@@ -1,0 +1,115 @@
+"""Fields of channel records: the current block's, while the next block's arrive."""
+
+from collections.abc import Collection, Iterator
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import RECORD, RecordForm
+from tpulite_rtl.lib.layout import struct_layout
+
+__all__ = ["RecordFields", "record_row"]
+
+_RECORD_BITS = 8 * RECORD_BYTES
+_BIAS_BITS = 32
+
+
+def record_row(config: Config) -> data.StructLayout:
+    """Return the payload that carries a row of a block's records: its bytes, and which it is."""
+    return data.StructLayout(
+        {
+            "data": 8 * config.row_bytes,
+            "index": range(config.record_rows),
+            "form": len(RecordForm) - 1,
+        }
+    )
+
+
+class RecordFields(wiring.Component):
+    """Some fields of the channel records of an n-block, in shadow and active registers.
+
+    Rows are written into the shadow registers; ``swap`` copies all of these into the active ones.
+    A row that comes with ``swap`` belongs to the block after it.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+    names : collection of str
+        Fields of :data:`tpulite.arch.isa.RECORD` to keep.
+    through : bool
+        Whether ``o`` shows the new values in the cycle of ``swap``; else from the next one on.
+
+    Members
+    -------
+    i : In(stream.Signature(record_row(config), always_ready=True))
+        Rows of the next block's records.
+    swap : In(1)
+        The next block becomes the current one.
+    o : Out(data.ArrayLayout(fields, N))
+        The fields of each channel of the current block.
+    """
+
+    i: stream.Interface
+    swap: Signal
+    o: data.View
+
+    def __init__(self, config: Config, names: Collection[str], *, through: bool = False) -> None:
+        self.config = config
+        self.names = tuple(names)
+        self.through = through
+        members = struct_layout(RECORD).members
+        self._fields = data.StructLayout({name: members[name] for name in self.names})
+        super().__init__(
+            {
+                "i": In(stream.Signature(record_row(config), always_ready=True)),
+                "swap": In(1),
+                "o": Out(data.ArrayLayout(self._fields, config.array_size)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        shadow = Signal(self.o.shape(), reset_less=True)
+        active = Signal(self.o.shape(), reset_less=True)
+        m.d.comb += self.o.eq(Mux(self.swap, shadow, active) if self.through else active)
+        with m.If(self.swap):
+            m.d.sync += active.eq(shadow)
+
+        row = self.i.payload
+        short = row.form == RecordForm.SHORT
+        offsets = RECORD.offsets()
+        for channel in range(self.config.array_size):
+            for name in self.names:
+                target = shadow[channel][name]
+                full_bit = _RECORD_BITS * channel + offsets[name]
+                short_bit = self._short_bit(channel, name, offsets[name])
+                for part, full, here in self._pieces(len(target), full_bit, short_bit):
+                    source = row.data[full[1]]
+                    if full[1] != here[1]:
+                        source = Mux(short, row.data[here[1]], source)
+                    with m.If(self.i.valid & (row.index == Mux(short, here[0], full[0]))):
+                        m.d.sync += target[part].eq(source)
+        return m
+
+    def _short_bit(self, channel: int, name: str, offset: int) -> int:
+        """Return where a field starts in the short form."""
+        if name != "bias":
+            return offset
+        biases = self.config.short_record_rows - 4
+        return 8 * self.config.row_bytes * biases + _BIAS_BITS * channel
+
+    def _pieces(
+        self, width: int, full_bit: int, short_bit: int
+    ) -> Iterator[tuple[slice, tuple[int, slice], tuple[int, slice]]]:
+        """Cut a field where a row ends: bits of the field, and row and bits in either form."""
+        row_bits = 8 * self.config.row_bytes
+        start = 0
+        while start < width:
+            places = [divmod(bit + start, row_bits) for bit in (full_bit, short_bit)]
+            size = min([width - start] + [row_bits - column for _, column in places])
+            full, short = [(row, slice(column, column + size)) for row, column in places]
+            yield slice(start, start + size), full, short
+            start += size

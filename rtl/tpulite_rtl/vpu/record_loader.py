@@ -1,0 +1,183 @@
+"""Fetches the channel records of coming n-blocks and hands them to the requantizer in time."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import RECORD, RecordForm
+from tpulite.arch.numerics import Rounding
+from tpulite.arch.registers import Fault
+from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.vpu.record_fields import record_row
+
+__all__ = ["BLOCKS", "RECORD_COMMAND", "RecordLoader"]
+
+BLOCKS = 4
+"""Blocks of full records for which the loader has room."""
+
+RECORD_COMMAND = data.StructLayout(
+    {"record_row": ROW_BITS, "record_form": len(RecordForm) - 1, "index": INDEX_BITS}
+)
+"""Where the records of a requantizing command lie."""
+
+
+class RecordLoader(wiring.Component):
+    """Prefetch channel records into a FIFO and deliver them to the shadow registers.
+
+    Rows are fetched one a cycle, as long as there is room, without a gap between commands. The
+    rows of a block go out one a cycle, as soon as they are here and the block before it is in use,
+    which ``next`` says; a row is offered three cycles after its response came, or later.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry and roundings.
+
+    Members
+    -------
+    command : In(stream.Signature(RECORD_COMMAND))
+        One transfer for each requantizing command, in order; accepted with the last request.
+    read : Out(ReadPortSignature(config))
+        Read port of the unified buffer.
+    block_ready : Out(1)
+        A complete block that nobody claimed is here (or in the shadow registers).
+    claim : In(1)
+        A command that needs the next unclaimed block has become certain to use it.
+    next : In(1)
+        The shadow registers are copied in this cycle, by a vector that entered the requantizer. In
+        this very cycle the next block's rows may go out.
+    o : Out(stream.Signature(record_row(config), always_ready=True))
+        Rows of the next block.
+    conflict : Out(1)
+        The buffer refused a request in this cycle.
+    busy : Out(1)
+        The buffer accepted a request in this cycle or owes a response.
+    fault : Out(FAULT)
+        RECORD fault, for a cycle: a record has a rounding that this machine lacks. The address is
+        the row with the rounding field.
+    """
+
+    command: stream.Interface
+    read: wiring.PureInterface
+    block_ready: Signal
+    claim: Signal
+    next: Signal
+    o: stream.Interface
+    conflict: Signal
+    busy: Signal
+    fault: data.View
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(RECORD_COMMAND)),
+                "read": Out(ReadPortSignature(config)),
+                "block_ready": Out(1),
+                "claim": In(1),
+                "next": In(1),
+                "o": Out(stream.Signature(record_row(config), always_ready=True)),
+                "conflict": Out(1),
+                "busy": Out(1),
+                "fault": Out(FAULT),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        depth = BLOCKS * config.record_rows
+
+        # Requests. A row has its place in the FIFO from its request until it is delivered.
+        request, command = self.read.request, self.command.payload
+        offset = Signal(range(config.record_rows))
+        reserved = Signal(range(depth + 1))
+        accepted, last = Signal(), Signal()
+        rows = Mux(
+            command.record_form == RecordForm.SHORT, config.short_record_rows, config.record_rows
+        )
+        m.d.comb += [
+            request.payload.eq(command.record_row + offset),
+            request.valid.eq(self.command.valid & (reserved != depth)),
+            accepted.eq(request.valid & request.ready),
+            last.eq(offset == rows - 1),
+            self.command.ready.eq(accepted & last),
+            self.conflict.eq(request.valid & ~request.ready),
+        ]
+        m.d.sync += reserved.eq(reserved + accepted - self.o.valid)
+        with m.If(accepted):
+            m.d.sync += offset.eq(Mux(last, 0, offset + 1))
+
+        # What a response belongs to: known when it is asked for, needed two cycles later.
+        origin_layout = data.StructLayout(
+            {"row": ROW_BITS, "offset": offset.shape(), "last": 1, "command": RECORD_COMMAND}
+        )
+        coming, origin = Signal(origin_layout), Signal(origin_layout)
+        owed = Signal()
+        m.d.sync += [
+            coming.row.eq(request.payload),
+            coming.offset.eq(offset),
+            coming.last.eq(last),
+            coming.command.eq(command),
+            origin.eq(coming),
+            owed.eq(accepted),
+        ]
+        response = self.read.response
+        m.d.comb += self.busy.eq(accepted | owed | response.valid)
+
+        # Rows wait here.
+        entry = data.StructLayout({"row": record_row(config), "last": 1})
+        arrived, head = Signal(entry), Signal(entry)
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=entry.size, depth=depth)
+        m.d.comb += [
+            arrived.row.data.eq(response.payload),
+            arrived.row.index.eq(origin.offset),
+            arrived.row.form.eq(origin.command.record_form),
+            arrived.last.eq(origin.last),
+            queue.w_data.eq(arrived),
+            queue.w_en.eq(response.valid),
+            head.eq(queue.r_data),
+            queue.r_en.eq(self.o.valid),
+        ]
+
+        # Delivery.
+        filled = Signal()  # the shadow registers hold a whole block that nobody uses yet
+        m.d.comb += [
+            self.o.payload.eq(head.row),
+            self.o.valid.eq(queue.r_rdy & (~filled | self.next)),
+        ]
+        with m.If(self.o.valid & head.last):
+            m.d.sync += filled.eq(1)
+        with m.Elif(self.next):
+            m.d.sync += filled.eq(0)
+
+        # The FIFO full of short blocks, and one in the shadow registers.
+        unclaimed = Signal(range(depth // config.short_record_rows + 2))
+        m.d.comb += self.block_ready.eq(unclaimed != 0)
+        m.d.sync += unclaimed.eq(unclaimed + (response.valid & origin.last) - self.claim)
+
+        m.d.sync += [
+            self.fault.valid.eq(response.valid & self._is_foreign(arrived.row)),
+            self.fault.code.eq(Fault.RECORD),
+            self.fault.index.eq(origin.command.index),
+            self.fault.address.eq(origin.row),
+        ]
+        return m
+
+    def _is_foreign(self, row: data.View) -> Value:
+        """Tell whether a row holds the code of a rounding that this machine lacks."""
+        row_bits = 8 * self.config.row_bytes
+        rows = max(1, RECORD_BYTES // self.config.row_bytes)  # of one record
+        row_in_record, first = divmod(RECORD.offsets()["rounding"], row_bits)
+        lacking = [r for r in Rounding if r.name.lower() not in self.config.roundings]
+        foreign = [
+            Cat(row.data[column : column + 2] == rounding for rounding in lacking).any()
+            for column in range(first, row_bits, 8 * RECORD_BYTES)  # a wide row has two records
+        ]
+        return Mux(
+            row.form == RecordForm.SHORT,
+            (row.index == row_in_record) & foreign[0],
+            (row.index % rows == row_in_record) & Cat(foreign).any(),
+        )

@@ -1,0 +1,249 @@
+"""The VPU's drain path: complete sums become rows of the unified buffer."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Engine
+from tpulite.arch.numerics import Rounding
+from tpulite_rtl.lib.interfaces import ROW_BITS, WritePortSignature
+from tpulite_rtl.vpu.record_fields import RecordFields, record_row
+from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
+
+__all__ = ["RAW_ROWS", "Requantizer", "requant_input"]
+
+RAW_ROWS = 4
+"""Rows of a raw vector: N int32 in rows of N bytes."""
+
+# Stage in whose registers each record field lives, and from which it is used. Fields of stage 1
+# and later are copied a cycle before the first vector gets there.
+_FIELDS = {
+    0: ("bias",),
+    1: ("shift", "rounding"),
+    2: ("multiplier",),
+    6: ("zero_point", "low", "high"),
+}
+
+
+def requant_input(config: Config) -> data.StructLayout:
+    """Return the payload that carries a vector of sums and what is to become of it."""
+    return data.StructLayout(
+        {
+            "sums": data.ArrayLayout(signed(32), config.array_size),
+            "raw": 1,  # write the sums themselves
+            "first": 1,  # first vector of a requantizing command
+            "write": 1,  # 0: nothing to write, only a completion
+            "row": ROW_BITS,  # (first) row to write
+            "done": 1,  # last vector of its command
+            "signal": len(Engine),  # tokens to give when that is written
+        }
+    )
+
+
+class Requantizer(wiring.Component):
+    """Requantize vectors of sums, or pass them raw, and write them to the unified buffer.
+
+    Each result equals :func:`tpulite.arch.numerics.requantize`, bit for bit. Nothing here ever
+    waits: the buffer always accepts, and the source keeps the pace.
+
+    A requantized vector takes N / lanes cycles and is written ``latency`` cycles after it entered.
+    A raw vector takes ``max(4, N / lanes)`` cycles, and its four rows are written in consecutive
+    cycles; the last one leaves ``STAGES - 1`` cycles after the last of these.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry, lanes and roundings.
+
+    Attributes
+    ----------
+    latency : int
+        Cycles from a requantized vector at ``i`` to its row at ``write``.
+
+    Members
+    -------
+    i : In(stream.Signature(requant_input(config), always_ready=True))
+        Sums. The next transfer comes N / lanes cycles after a requantized vector and
+        ``max(4, N / lanes)`` cycles after a raw one, or later.
+    record : In(stream.Signature(record_row(config), always_ready=True))
+        Channel records of the next block. Its rows may come from the cycle on in which the
+        ``first`` vector of the current block enters, and have come in the cycle before its own
+        ``first`` vector enters.
+    write : Out(WritePortSignature(config))
+        Output rows; ``request.ready`` must be high.
+    done : Out(stream.Signature(unsigned(4), always_ready=True))
+        Signal mask of a command, in the cycle in which its last row is written; in order.
+    """
+
+    i: stream.Interface
+    record: stream.Interface
+    write: wiring.PureInterface
+    done: stream.Interface
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.latency = STAGES + config.array_size // config.lanes - 1
+        super().__init__(
+            {
+                "i": In(stream.Signature(requant_input(config), always_ready=True)),
+                "record": In(stream.Signature(record_row(config), always_ready=True)),
+                "write": Out(WritePortSignature(config)),
+                "done": Out(stream.Signature(unsigned(len(Engine)), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        n, lanes = self.config.array_size, self.config.lanes
+        groups = n // lanes
+        slots = max(groups, RAW_ROWS)
+
+        # A vector takes several slots, the first in the cycle in which it enters; what later slots
+        # need of it is held, and its sums move down.
+        held = Signal(requant_input(self.config), reset_less=True)
+        vector = Signal(requant_input(self.config))
+        later = Signal(range(slots))  # slot of this cycle, unless a vector enters
+        slot = Signal(range(slots))
+        active, last, computes, copies = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            vector.eq(Mux(self.i.valid, self.i.payload, held)),
+            slot.eq(Mux(self.i.valid, 0, later)),
+            active.eq(self.i.valid | (later != 0)),
+            last.eq(slot == Mux(vector.write, Mux(vector.raw, slots, groups) - 1, 0)),
+            computes.eq(active & vector.write & ~vector.raw),
+            copies.eq(active & vector.write & vector.raw),
+        ]
+        m.d.sync += later.eq(Mux(active & ~last, slot + 1, 0))
+        sums = vector.sums.as_value()
+        with m.If(active & ~last):
+            m.d.sync += held.eq(vector)
+            with m.If(vector.raw):
+                m.d.sync += held.sums.eq(sums[32 * n // RAW_ROWS :])
+            with m.Else():
+                m.d.sync += held.sums.eq(sums[32 * lanes :])
+
+        # Control that travels with the data. The rows of a raw vector leave in its last slots.
+        control = Signal(
+            data.StructLayout(
+                {"write": 1, "raw": 1, "row": ROW_BITS, "done": 1, "signal": len(Engine)}
+            )
+        )
+        leaves, raw_row = Signal(), Signal(range(RAW_ROWS))
+        m.d.comb += [
+            leaves.eq(slot >= slots - RAW_ROWS),
+            raw_row.eq(slot - (slots - RAW_ROWS)),
+            control.write.eq((computes & last) | (copies & leaves)),
+            control.raw.eq(vector.raw),
+            control.row.eq(vector.row + Mux(vector.raw, raw_row, 0)),
+            control.done.eq(active & last & vector.done),
+            control.signal.eq(vector.signal),
+        ]
+        controls = _delay(m, control, STAGES - 1, "control")
+
+        requantized, ready = self._requantize(m, vector, computes, slot)
+        raw = self._copy(
+            m,
+            sums[: 32 * n // RAW_ROWS],
+            enter=copies & (slot < RAW_ROWS),
+            leave=controls[-2].write & controls[-2].raw,
+            depth=slots + STAGES,
+        )
+
+        # The last stage ends in the registers of the write port; groups of lanes meet there.
+        output = self.write.request
+        out_control = controls[-1]
+        with m.If(ready):
+            m.d.sync += output.payload.data.eq(
+                Cat(output.payload.data, requantized)[len(requantized) :]
+            )
+        with m.If(out_control.write & out_control.raw):
+            m.d.sync += output.payload.data.eq(raw)
+        m.d.sync += [
+            output.valid.eq(out_control.write),
+            output.payload.row.eq(out_control.row),
+            self.done.valid.eq(out_control.done),
+            self.done.payload.eq(out_control.signal),
+        ]
+        return m
+
+    def _requantize(
+        self, m: Module, vector: data.View, enter: Signal, slot: Signal
+    ) -> tuple[Value, Signal]:
+        """Build lanes and records: results of the last stage, and whether there are any."""
+        lanes = self.config.lanes
+        groups = self.config.array_size // lanes
+        valids = _delay(m, enter, STAGES - 1, "valid")
+        selects = _delay(m, slot, STAGES - 1, "group") if groups > 1 else [slot] * STAGES
+        fields = self._record_fields(m)
+        # With a lane for each channel nothing is ever requantized from what is held.
+        sums = self.i.payload.sums if groups == 1 else vector.sums
+        results = []
+        for index in range(lanes):
+            lane = RequantizerLane(Rounding[name.upper()] for name in self.config.roundings)
+            m.submodules[f"lane_{index}"] = lane
+            m.d.comb += [lane.valid.eq(Cat(valids[:-1])), lane.sum.eq(sums[index])]
+            for stage, records in fields.items():
+                channels = [records[group * lanes + index] for group in range(groups)]
+                for name in records.shape().elem_shape.members:
+                    choices = Array(channel[name] for channel in channels)
+                    m.d.comb += getattr(lane, name).eq(
+                        choices[selects[stage]] if groups > 1 else choices[0]
+                    )
+            results.append(lane.o)
+        return Cat(results), valids[-1]
+
+    def _record_fields(self, m: Module) -> dict[int, data.View]:
+        """Return the record fields of each channel, by the stage that uses them."""
+        delays = max(_FIELDS) - 1
+        firsts = _delay(m, self.i.valid & self.i.payload.first, delays, "first")
+        valids = _delay(m, self.record.valid, delays, "record_valid")
+        rows = _delay(m, self.record.payload, delays, "record", enables=valids)
+        fields = {}
+        for stage, names in _FIELDS.items():
+            if len(self.config.roundings) == 1:
+                names = [name for name in names if name != "rounding"]
+            # What a later stage uses is copied while the first vector is in the stage before.
+            delay = max(stage - 1, 0)
+            block = RecordFields(self.config, names, through=stage == 0)
+            m.submodules[f"fields_{stage}"] = block
+            m.d.comb += [
+                block.i.payload.eq(rows[delay]),
+                block.i.valid.eq(valids[delay]),
+                block.swap.eq(firsts[delay]),
+            ]
+            fields[stage] = block.o
+        return fields
+
+    @staticmethod
+    def _copy(m: Module, row: Value, *, enter: Value, leave: Value, depth: int) -> Value:
+        """Keep raw rows while they would be in the lanes; ``leave`` comes a cycle before use."""
+        m.submodules.raw_rows = memory = Memory(
+            shape=len(row), depth=1 << ceil_log2(depth), init=[]
+        )
+        write_port, read_port = memory.write_port(), memory.read_port()
+        m.d.comb += [
+            write_port.data.eq(row),
+            write_port.en.eq(enter),
+            read_port.en.eq(leave),
+        ]
+        with m.If(enter):
+            m.d.sync += write_port.addr.eq(write_port.addr + 1)
+        with m.If(leave):
+            m.d.sync += read_port.addr.eq(read_port.addr + 1)
+        return read_port.data
+
+
+def _delay(
+    m: Module, value: Value, cycles: int, name: str, *, enables: list[Value] | None = None
+) -> list:
+    """Return a value and its copies of 1 ... ``cycles`` cycles ago."""
+    copies = [value]
+    for cycle in range(cycles):
+        copy = Signal(value.shape(), name=f"{name}_{cycle + 1}")
+        with m.If(1 if enables is None else enables[cycle]):
+            m.d.sync += copy.eq(copies[-1])
+        copies.append(copy)
+    return copies
