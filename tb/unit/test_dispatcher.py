@@ -40,11 +40,13 @@ class Bench:
         dut.stop.value = 0
 
     def send(self, *words: int, first_index: int = 0) -> None:
+        """Queue commands as they lie in DRAM."""
         for index, word in enumerate(words, first_index):
             self.source.append(FETCHED.const({"word": word, "index": index}).as_bits())
 
     @property
     def fault(self) -> tuple[int, int, int] | None:
+        """The fault that is shown: code, index and address."""
         fault = FAULT.from_bits(self.dut.fault.value.to_unsigned())
         return (fault.code, fault.index, fault.address) if fault.valid else None
 
@@ -189,7 +191,7 @@ async def full_queue_blocks_everything_behind(dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def end_waits_for_everything(dut) -> None:
-    """A command in a queue, one in an engine, and a write without response each hold back END."""
+    """Hold back END by a command in a queue, one in an engine, a write without response."""
     bench = Bench(dut)
     bench.sinks[Engine.VPU].stall(1)
     await reset(dut)

@@ -29,6 +29,7 @@ class Port:
         self._valid.value = 0
 
     def next(self, activity: float) -> None:
+        """Offer a mask with some probability, unless one still waits."""
         if self.offer is None and random.random() < activity:
             self.offer = random.choice(
                 [0, 1 << random.randrange(len(Engine)), random.randrange(MASKS)]
@@ -38,6 +39,7 @@ class Port:
 
     @property
     def ready(self) -> bool:
+        """Whether the mask is accepted in this cycle."""
         return bool(self._ready.value)
 
 

@@ -105,9 +105,9 @@ class RunControl(wiring.Component):
         # Counts down to one, so that zero never expires; a new state has all the patience again.
         patience = Signal(32)
         expired = Signal()
-        stopping = Signal()
+        interrupted = Signal()
         m.d.comb += expired.eq((patience == 1) & ~self.progress)
-        with m.If(self.progress | ~self.running | stopping):
+        with m.If(self.progress | ~self.running | interrupted):
             m.d.sync += patience.eq(self.watchdog)
         with m.Elif(patience > 0):
             m.d.sync += patience.eq(patience - 1)
@@ -119,27 +119,31 @@ class RunControl(wiring.Component):
             host_fault.code.eq(Mux(self.control.stop, Fault.STOPPED, Fault.WATCHDOG)),
         ]
 
+        idle = self.state == RunState.IDLE
+        running = self.state == RunState.RUNNING
+        stopping = self.state == RunState.STOPPING
+        quiesced = self.state == RunState.QUIESCED
+        m.d.comb += [
+            self.start.eq(idle & self.control.start),
+            self.clear.eq(self.start | ((idle | quiesced) & self.control.reset)),
+            self.running.eq(running | stopping),
+            self.stop.eq(~idle & ~running),
+        ]
         with m.Switch(self.state):
             with m.Case(RunState.IDLE):
-                m.d.comb += [
-                    self.start.eq(self.control.start),
-                    self.clear.eq(self.control.start | self.control.reset),
-                ]
                 with m.If(self.control.start):
                     m.d.sync += [self.state.eq(RunState.RUNNING), self.error.eq(0)]
             with m.Case(RunState.RUNNING):
-                m.d.comb += self.running.eq(1)
                 with m.If(reported.valid):
-                    m.d.comb += stopping.eq(1)
+                    m.d.comb += interrupted.eq(1)
                     m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(reported)]
                 with m.Elif(self.done):
                     m.d.comb += self.interrupt.done.eq(1)
                     m.d.sync += self.state.eq(RunState.IDLE)
                 with m.Elif(self.control.stop | expired):
-                    m.d.comb += stopping.eq(1)
+                    m.d.comb += interrupted.eq(1)
                     m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(host_fault)]
             with m.Case(RunState.STOPPING):
-                m.d.comb += [self.running.eq(1), self.stop.eq(1)]
                 with m.If(self.quiet):
                     m.d.comb += self.interrupt.fault.eq(1)
                     m.d.sync += self.state.eq(RunState.QUIESCED)
@@ -147,9 +151,6 @@ class RunControl(wiring.Component):
                     m.d.comb += self.interrupt.fault.eq(1)
                     m.d.sync += self.state.eq(RunState.HUNG)
             with m.Case(RunState.QUIESCED):
-                m.d.comb += [self.stop.eq(1), self.clear.eq(self.control.reset)]
                 with m.If(self.control.reset):
                     m.d.sync += self.state.eq(RunState.IDLE)
-            with m.Default():  # HUNG
-                m.d.comb += self.stop.eq(1)
         return m

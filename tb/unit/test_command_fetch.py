@@ -1,0 +1,219 @@
+"""Command fetch: bursts, order, latency, faults and stop."""
+
+import os
+import random
+
+import cocotb
+import pytest
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from fetch_memory import FetchMemory, some_address
+
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.registers import Fault
+from tpulite_rtl.bus.registers import PROGRAM
+from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
+from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamMonitor, StreamSink
+
+BURST_BEATS = int(os.environ.get("BURST_BEATS", "16"))
+BUFFER_BEATS = 2 * max(16, BURST_BEATS)
+
+
+class Bench:
+    """The fetch between a memory that answers beat by beat and a sink for commands."""
+
+    def __init__(self, dut, *, idle: float = 0.0, stall: float = 0.0, watch: bool = True) -> None:
+        self.dut = dut
+        self.memory = FetchMemory(dut, burst_beats=BURST_BEATS, idle=idle, stall=stall)
+        self.sink = StreamSink(dut, "o", stall=stall)
+        self.commands: list[tuple[int, int]] = []
+        self.has_end = True
+        if watch:  # a stop withdraws offers, which this monitor does not allow
+            self.watch()
+        dut.start.value = dut.stop.value = dut.ended.value = 0
+
+    def watch(self) -> None:
+        """Collect the commands from now on."""
+        StreamMonitor(self.dut, "o", callback=self._command)
+
+    def place(self, *, length: int, address: int, has_end: bool = True) -> None:
+        """Place a random program."""
+        words = [random.getrandbits(8 * COMMAND_BYTES) for _ in range(length)]
+        self.memory.place(words, address=address)
+        self.dut.program.value = PROGRAM.const({"address": address, "length": length}).as_bits()
+        self.commands.clear()
+        self.has_end = has_end
+
+    async def start(self) -> None:
+        """Give the start pulse."""
+        await RisingEdge(self.dut.clk)
+        self.dut.start.value = 1
+        self.dut.ended.value = 0
+        await RisingEdge(self.dut.clk)
+        self.dut.start.value = 0
+
+    async def delivered(self, count: int) -> None:
+        """Wait for so many commands."""
+        while len(self.commands) < count:
+            await RisingEdge(self.dut.clk)
+
+    @property
+    def fault(self) -> tuple[int, int, int] | None:
+        """The fault that is shown: code, index and address."""
+        fault = FAULT.from_bits(self.dut.fault.value.to_unsigned())
+        return (fault.code, fault.index, fault.address) if fault.valid else None
+
+    def _command(self, payload: int) -> None:
+        fetched = FETCHED.from_bits(payload)
+        self.commands.append((fetched.word, fetched.index))
+        if self.has_end and fetched.index == len(self.memory.words) - 1:
+            self.dut.ended.value = 1
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
+async def program_is_delivered(dut, idle: float, stall: float) -> None:
+    """Programs of many lengths, one after the other."""
+    bench = Bench(dut, idle=idle, stall=stall)
+    bench.place(length=0, address=0)
+    await reset(dut)
+    for length in (1, 2, 17, random.randrange(3, 150)):
+        bench.place(length=length, address=some_address())
+        await bench.start()
+        await bench.delivered(length)
+        await ClockCycles(dut.clk, 8)
+        assert bench.commands == [(word, index) for index, word in enumerate(bench.memory.words)]
+        assert bench.memory.requested == bench.memory.answered == 2 * length
+        assert dut.quiet.value and bench.fault is None
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def first_burst_and_first_command_are_early(dut) -> None:
+    """AR in the cycle after start, a command in the cycle after its second beat, no bubbles."""
+    bench = Bench(dut)
+    bench.place(length=40, address=1 << 20)
+    await reset(dut)
+    await bench.start()
+    await FallingEdge(dut.clk)
+    assert dut.read__ar__valid.value
+    beats, offers = [], []
+    for cycle in range(200):
+        if dut.read__r__valid.value:
+            beats.append(cycle)
+        if dut.o__valid.value:
+            offers.append(cycle)
+        await FallingEdge(dut.clk)
+    assert bench.memory.bursts[0] == (1 << 20, BURST_BEATS)
+    assert offers == [cycle + 1 for cycle in beats[1::2]]
+    assert len(offers) == 40
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def buffer_is_kept_full(dut) -> None:
+    """Request exactly the buffer while nothing is taken, then the rest."""
+    bench = Bench(dut)
+    bench.place(length=600, address=1 << 20)
+    bench.sink.stall(1)
+    await reset(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, BUFFER_BEATS + 60)
+    assert bench.memory.requested == bench.memory.answered == BUFFER_BEATS
+    assert dut.quiet.value
+    bench.sink.stall(0)
+    await bench.delivered(600)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def program_without_end_is_an_overrun(dut) -> None:
+    bench = Bench(dut, idle=0.3)
+    bench.place(length=0, address=0)
+    await reset(dut)
+    for length in (0, 1, 23):
+        address = some_address()
+        bench.place(length=length, address=address, has_end=False)
+        await bench.start()
+        await bench.delivered(length)
+        await ClockCycles(dut.clk, 3)
+        assert bench.fault == (Fault.OVERRUN, length, address + COMMAND_BYTES * length)
+        dut.stop.value = 1
+        await ClockCycles(dut.clk, 2)
+        assert bench.fault is None
+        assert len(bench.commands) == length
+        dut.stop.value = 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(second_beat=[False, True])
+async def axi_error_is_found_when_it_is_the_commands_turn(dut, second_beat: bool) -> None:
+    bench = Bench(dut)
+    bench.place(length=0, address=0)
+    await reset(dut)
+    for bad in (0, 1, random.randrange(2, 30)):
+        address = some_address()
+        bench.place(length=40, address=address)
+        bench.memory.bad_beats.add(2 * bad + second_beat)
+        bench.memory.bad_beats.add(2 * bad + 2)  # the next one is not reported
+        bench.sink.stall(1 if bad else 0)
+        await bench.start()
+        await ClockCycles(dut.clk, 60)
+        assert bench.fault is None or not bad, "found before it was the command's turn"
+        bench.sink.stall(0)
+        await bench.delivered(bad)
+        while bench.fault is None:
+            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, 5)
+        assert bench.fault == (Fault.FETCH, bad, address + COMMAND_BYTES * bad)
+        assert bench.commands == [(word, i) for i, word in enumerate(bench.memory.words[:bad])]
+        dut.stop.value = 1
+        while bench.memory.answered < bench.memory.requested:
+            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, 2)
+        assert bench.fault is None and dut.quiet.value
+        dut.stop.value = 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(how=["stop", "ended"])
+async def outstanding_beats_are_dropped(dut, how: str) -> None:
+    """Keep a raised AR, raise no new one, drop the beats; then fetch another program."""
+    bench = Bench(dut, watch=False)
+    bench.memory.latency = 20
+    bench.place(length=100, address=1 << 20)
+    bench.memory.requests.stall(1)
+    await reset(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 5)
+    signal = getattr(dut, how)
+    signal.value = 1
+    for _cycle in range(5):
+        await FallingEdge(dut.clk)
+        assert dut.read__ar__valid.value and not dut.quiet.value
+    bench.memory.requests.stall(0)
+    while not bench.memory.bursts:
+        await RisingEdge(dut.clk)
+    while bench.memory.answered < BURST_BEATS:
+        await FallingEdge(dut.clk)
+        assert not dut.quiet.value and not dut.o__valid.value and not dut.read__ar__valid.value
+        await RisingEdge(dut.clk)
+    await ClockCycles(dut.clk, 2)
+    assert dut.quiet.value and len(bench.memory.bursts) == 1
+    signal.value = 0
+    await ClockCycles(dut.clk, 5)
+    assert len(bench.memory.bursts) == 1, "fetching goes on after stop"
+
+    bench.watch()
+    bench.place(length=7, address=some_address())
+    await bench.start()
+    await bench.delivered(7)
+    assert bench.commands == [(word, index) for index, word in enumerate(bench.memory.words)]
+
+
+@pytest.mark.parametrize("burst_beats", [2, 16, 64])
+def test_command_fetch(burst_beats):
+    simulate(
+        CommandFetch(Config(burst_beats=burst_beats)),
+        __file__,
+        name=f"command_fetch_{burst_beats}",
+        extra_env={"BURST_BEATS": str(burst_beats)},
+    )

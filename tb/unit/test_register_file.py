@@ -1,0 +1,276 @@
+"""Register file over AXI4-Lite."""
+
+import random
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import ADDRESS_BITS, WINDOWS
+from tpulite.arch.registers import (
+    COUNTER_OFFSETS,
+    REGISTERS,
+    Access,
+    Control,
+    Fault,
+    Interrupt,
+    Register,
+    RunState,
+    offset_of,
+)
+from tpulite_rtl.bus.register_file import OFFSET_BITS, RegisterFile
+from tpulite_rtl.bus.registers import COUNTERS, PROGRAM, WINDOW_ARRAY
+from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import runs
+
+CONFIG = Config()
+LEGAL = {
+    Control.START: {RunState.IDLE},
+    Control.STOP: {RunState.RUNNING},
+    Control.RESET: {RunState.IDLE, RunState.QUIESCED},
+}
+
+
+class Bench:
+    """The register file behind cocotbext-axi's master."""
+
+    def __init__(self, dut, *, stall: float = 0.0) -> None:
+        self.dut = dut
+        self.bus = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
+        if stall:
+            for channel in (
+                self.bus.write_if.aw_channel,
+                self.bus.write_if.w_channel,
+                self.bus.write_if.b_channel,
+                self.bus.read_if.ar_channel,
+                self.bus.read_if.r_channel,
+            ):
+                channel.set_pause_generator(pauses(stall))
+        dut.state.value = RunState.IDLE
+        dut.interrupt.value = dut.error.value = dut.counters.value = 0
+        self.requests: list[int] = []
+        cocotb.start_soon(self._watch())
+
+    async def write(self, offset: int, value: int) -> AxiResp:
+        """Write a register and return the response."""
+        return (await self.bus.write(offset, value.to_bytes(4, "little"))).resp
+
+    async def read(self, offset: int) -> int:
+        """Read a register, which must succeed."""
+        response = await self.bus.read(offset, 4)
+        assert response.resp == AxiResp.OKAY, hex(offset)
+        return int.from_bytes(response.data, "little")
+
+    async def _watch(self) -> None:
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.control.value.is_resolvable and self.dut.control.value != 0:
+                self.requests.append(self.dut.control.value.to_unsigned())
+
+
+def pauses(stall: float):
+    for go, pause in runs(stall):
+        yield from [False] * min(go, 1000) + [True] * pause
+
+
+def with_access(*accesses: Access) -> list[Register]:
+    return [register for register in REGISTERS if register.access in accesses]
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.6])
+async def registers_keep_what_was_written(dut, stall: float) -> None:
+    """In random order; what the chip sees follows."""
+    bench = Bench(dut, stall=stall)
+    await reset(dut)
+    registers = with_access(Access.READ_WRITE)
+    for register in registers:
+        assert await bench.read(register.offset) == register.reset
+    random.shuffle(registers)
+    values = {register.name: random.getrandbits(32) for register in registers}
+    for register in registers:
+        assert await bench.write(register.offset, values[register.name]) == AxiResp.OKAY
+    for register in random.sample(registers, len(registers)):
+        assert await bench.read(register.offset) == values[register.name], register.name
+
+    def address(name: str) -> int:
+        value = values[f"{name}_HIGH"] << 32 | values[f"{name}_LOW"]
+        return value % (1 << ADDRESS_BITS) & ~15
+
+    assert dut.watchdog.value == values["WATCHDOG"]
+    program = PROGRAM.from_bits(dut.program.value.to_unsigned())
+    assert program.address == address("PROGRAM")
+    assert program.length == min(values["PROGRAM_LENGTH"], (1 << INDEX_BITS) - 1)
+    windows = WINDOW_ARRAY.from_bits(dut.windows.value.to_unsigned())
+    for i in range(WINDOWS):
+        assert windows[i].base == address(f"WINDOW{i}")
+        assert windows[i].size == values[f"WINDOW{i}_SIZE"] & ~15
+        assert windows[i].permission == values[f"WINDOW{i}_PERMISSION"] % 4
+    assert bench.requests == []
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def longest_program(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    largest = (1 << INDEX_BITS) - 1
+    for length, seen in ((0, 0), (77, 77), (largest, largest), (largest + 1, largest)):
+        await bench.write(offset_of("PROGRAM_LENGTH"), length)
+        assert PROGRAM.from_bits(dut.program.value.to_unsigned()).length == seen
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def strobes_select_bytes(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    offset = offset_of("WINDOW2_LOW")
+    expected = bytearray(4)
+    for _ in range(20):
+        first = random.randrange(4)
+        data = random.randbytes(random.randint(1, 4 - first))
+        response = await bench.bus.write(offset + first, data)
+        assert response.resp == AxiResp.OKAY
+        expected[first : first + len(data)] = data
+        assert await bench.read(offset) == int.from_bytes(expected, "little")
+    # A request whose byte is not written is none.
+    assert (await bench.bus.write(offset_of("CONTROL") + 1, bytes(3))).resp == AxiResp.OKAY
+    assert (await bench.bus.write(offset_of("CONTROL") + 1, b"\1")).resp == AxiResp.SLVERR
+    assert bench.requests == []
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def chip_is_shown(dut) -> None:
+    bench = Bench(dut, stall=0.3)
+    await reset(dut)
+    fault = {
+        "valid": 1,
+        "code": Fault.WINDOW,
+        "index": random.getrandbits(INDEX_BITS),
+        "address": random.getrandbits(ADDRESS_BITS),
+    }
+    counters = {name: random.getrandbits(32) for name in COUNTER_OFFSETS}
+    dut.state.value = RunState.QUIESCED
+    dut.error.value = FAULT.const(fault).as_bits()
+    dut.counters.value = COUNTERS.const(counters).as_bits()
+    expected = {
+        "CONFIG_HASH": CONFIG.hash,
+        "STATUS": RunState.QUIESCED,
+        "ERROR_CODE": Fault.WINDOW,
+        "ERROR_INDEX": fault["index"],
+        "ERROR_LOW": fault["address"] & 0xFFFFFFFF,
+        "ERROR_HIGH": fault["address"] >> 32,
+    } | {name.upper(): value for name, value in counters.items()}
+    for register in with_access(Access.READ):
+        value = expected.get(register.name, register.reset)
+        assert await bench.read(register.offset) == value, register.name
+        assert await bench.write(register.offset, random.getrandbits(32)) == AxiResp.SLVERR
+        assert await bench.read(register.offset) == value, register.name
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def unknown_offsets_are_refused(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    known = {register.offset for register in REGISTERS}
+    unknown = sorted(set(range(0, 1 << OFFSET_BITS, 4)) - known)
+    for offset in [unknown[0], unknown[-1], *random.sample(unknown, 30)]:
+        assert await bench.write(offset, 7) == AxiResp.SLVERR
+        assert (await bench.bus.read(offset, 4)).resp == AxiResp.SLVERR
+    for register in with_access(Access.READ_WRITE):
+        assert await bench.read(register.offset) == register.reset
+    assert await bench.read(offset_of("CONTROL")) == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def requests_are_legal_in_their_states_only(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    for state in RunState:
+        dut.state.value = state
+        for value in range(16):
+            bench.requests.clear()
+            legal = value == 0 or (value in LEGAL and state in LEGAL[Control(value)])
+            response = await bench.write(offset_of("CONTROL"), value)
+            assert response == (AxiResp.OKAY if legal else AxiResp.SLVERR), (state, value)
+            await ClockCycles(dut.clk, 2)
+            assert bench.requests == ([value] if legal and value else []), (state, value)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def interrupts_stay_until_cleared(dut) -> None:
+    bench = Bench(dut)
+    await reset(dut)
+    status, enable = offset_of("IRQ_STATUS"), offset_of("IRQ_ENABLE")
+
+    async def happen(interrupt: Interrupt) -> None:
+        dut.interrupt.value = interrupt
+        await RisingEdge(dut.clk)
+        dut.interrupt.value = 0
+        await ClockCycles(dut.clk, 2)
+
+    await happen(Interrupt.DONE)
+    assert await bench.read(status) == Interrupt.DONE and dut.irq.value == 0
+    await bench.write(enable, Interrupt.FAULT)
+    assert dut.irq.value == 0
+    await bench.write(enable, Interrupt.DONE)
+    assert dut.irq.value == 1
+    await happen(Interrupt.FAULT)
+    await bench.write(status, 0)
+    assert await bench.read(status) == Interrupt.DONE | Interrupt.FAULT
+    await bench.write(status, Interrupt.DONE)
+    assert await bench.read(status) == Interrupt.FAULT and dut.irq.value == 0
+    # One that happens again while it is cleared stays.
+    dut.interrupt.value = Interrupt.FAULT
+    await bench.write(status, Interrupt.FAULT)
+    dut.interrupt.value = 0
+    assert await bench.read(status) == Interrupt.FAULT
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(first=["address", "data", "both"])
+async def address_and_data_come_in_any_order(dut, first: str) -> None:
+    """Without the master: the other half comes late, and so does BREADY."""
+    signals = {
+        "address": (dut.s_axil_awvalid, dut.s_axil_awready),
+        "data": (dut.s_axil_wvalid, dut.s_axil_wready),
+    }
+    for valid, _ready in signals.values():
+        valid.value = 0
+    dut.s_axil_bready.value = dut.s_axil_arvalid.value = dut.s_axil_rready.value = 0
+    dut.interrupt.value = 0
+    await reset(dut)
+
+    async def offer(name: str) -> None:
+        valid, ready = signals[name]
+        valid.value = 1
+        await RisingEdge(dut.clk)
+        while not ready.value:
+            await RisingEdge(dut.clk)
+        valid.value = 0
+
+    for value in (0x1234, 0x5678):
+        dut.s_axil_awaddr.value = offset_of("WATCHDOG")
+        dut.s_axil_wdata.value, dut.s_axil_wstrb.value = value, 0xF
+        await RisingEdge(dut.clk)
+        for name in sorted(signals, key=lambda name: name != first):
+            task = cocotb.start_soon(offer(name))
+            if first != "both":
+                await task
+                await ClockCycles(dut.clk, 5)
+                if name == first:
+                    assert not dut.s_axil_bvalid.value
+        await ClockCycles(dut.clk, 5)
+        assert dut.s_axil_bvalid.value and dut.s_axil_bresp.value == AxiResp.OKAY
+        assert dut.watchdog.value == value
+        dut.s_axil_bready.value = 1
+        await RisingEdge(dut.clk)
+        dut.s_axil_bready.value = 0
+        await ClockCycles(dut.clk, 2)
+        assert not dut.s_axil_bvalid.value, "two responses"
+
+
+def test_register_file():
+    simulate(RegisterFile(CONFIG), __file__, name="register_file")
