@@ -1,0 +1,143 @@
+"""Sessions: a program placed in the DRAM of a device, ready to run again and again."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
+from tpulite.layout import pack_activations, unpack_activations
+from tpulite.program import Program
+from tpulite.runtime.device import Device, Job, open_device
+from tpulite.runtime.results import Results
+
+__all__ = ["Session"]
+
+_MEGABYTE = 1 << 20
+
+_PERMISSIONS = {
+    Window.CONSTANTS: {"read": True},
+    Window.INPUT: {"read": True},
+    Window.OUTPUT: {"write": True},
+    Window.SCRATCH: {"read": True, "write": True},
+}
+
+
+class Session:
+    """A program on a device.
+
+    Compile, run and compare in five lines::
+
+        network = Network.load("net.npz")
+        program = compile_network(network, Config(), batch=16)
+        results = Session(program, "rtl").run(x)
+        assert (results.output == reference(network, x)).all()
+        print(results.cycles)
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    device : str or Device
+        A device, or the name of one, which is opened with enough DRAM.
+    base : int
+        First address in DRAM that may be used. Programs that run in turn on one device lie one
+        after the other: ``base=other.end``.
+    options : object
+        Passed on when a device is opened by name.
+
+    Attributes
+    ----------
+    device : Device
+        The device.
+    job : Job
+        Where program and windows lie.
+    end : int
+        First address behind them.
+
+    Raises
+    ------
+    ValueError
+        If the device has another configuration, or too little DRAM.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        device: str | Device = "golden",
+        *,
+        base: int = 0,
+        **options: object,
+    ) -> None:
+        self.program = program
+        self.job, self.end = _place(program, base)
+        if isinstance(device, str):
+            megabytes = -(-self.end // _MEGABYTE)
+            options = {"dram_bytes": megabytes * _MEGABYTE} | options
+            device = open_device(device, program.config, **options)
+        if device.config != program.config:
+            raise ValueError(
+                f"The program is compiled for a machine with configuration hash "
+                f"{program.config.hash:#010x}, the device has {device.config.hash:#010x}"
+            )
+        if self.end > device.dram_bytes:
+            raise ValueError(
+                f"The program needs {self.end} bytes of DRAM, the device has {device.dram_bytes}"
+            )
+        self.device = device
+        device.write(self.job.program_address, program.encode())
+        device.write(self.job.windows[Window.CONSTANTS].base, program.constants)
+
+    def run(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> Results:
+        """Write the inputs, run the program, read the outputs.
+
+        After a fault the device is reset, so that it can run again.
+
+        Parameters
+        ----------
+        inputs : ndarray or mapping of str to ndarray
+            Inputs by name; the array alone if there is only one.
+
+        Raises
+        ------
+        ValueError
+            If inputs are missing or unknown, or dtype or shape of one are wrong.
+        """
+        specs = {spec.name: spec for spec in self.program.inputs}
+        if isinstance(inputs, np.ndarray):
+            inputs = dict.fromkeys(specs, inputs)
+        if inputs.keys() != specs.keys():
+            raise ValueError(f"Inputs must be {sorted(specs)}, not {sorted(inputs)}")
+        config = self.program.config
+        images = {
+            name: pack_activations(np.asarray(inputs[name]), spec, config)
+            for name, spec in specs.items()
+        }
+        for name, image in images.items():
+            self.device.write(self._address(specs[name].window) + specs[name].offset, image)
+        result = self.device.run(self.job)
+        outputs = {}
+        if result.fault is None:
+            for spec in self.program.outputs:
+                address = self._address(spec.window) + spec.offset
+                image = self.device.read(address, spec.nbytes(config))
+                outputs[spec.name] = unpack_activations(image, spec, config)
+        elif not result.fault.hung:
+            self.device.reset()
+        traces = getattr(self.device, "traces", {})
+        return Results(outputs, result.counters, result.fault, traces)
+
+    def _address(self, window: Window) -> int:
+        return self.job.windows[window].base
+
+
+def _place(program: Program, base: int) -> tuple[Job, int]:
+    """Place windows and commands one after the other, each at a page."""
+    bindings = []
+    for window in Window:
+        base = -(-base // PAGE_BYTES) * PAGE_BYTES
+        size = program.window_bytes[window]
+        bindings.append(WindowBinding(base, size, **_PERMISSIONS[window]))
+        base += size
+    base = -(-base // PAGE_BYTES) * PAGE_BYTES
+    job = Job(base, len(program.commands), tuple(bindings), resident=program.resident)
+    return job, base + len(program.encode())
