@@ -1,0 +1,270 @@
+"""Front half of a DMA engine: commands to checked bursts."""
+
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from tpulite.arch import isa
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, WINDOWS
+from tpulite.arch.registers import Fault, Permission
+from tpulite_rtl.bus.axi import BURST
+from tpulite_rtl.dma.geometry import rows_per_beat
+from tpulite_rtl.dma.window import WINDOW_LAYOUT
+from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS, command_layout
+
+__all__ = ["ORIGIN", "STARTED", "BurstSplitter", "descriptor_layout", "rows_layout"]
+
+STARTED = data.StructLayout({"signal": len(isa.Engine), "index": INDEX_BITS})
+"""A command that has started: whom it signals at its end, and its index."""
+
+_OFFSET_BITS = ceil_log2(BEAT_BYTES)  # addresses are counted in beats here
+_PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
+
+
+ORIGIN = data.StructLayout({"address": ADDRESS_BITS, "index": INDEX_BITS, "last": 1})
+"""Where a burst comes from: its address, its command, and whether it is the last of the command."""
+
+
+def rows_layout(config: Config) -> data.StructLayout:
+    """Return the layout of what a burst carries: rows of the unified buffer."""
+    return data.StructLayout(
+        {
+            "len": 8,  # beats minus one
+            "first": 1,  # begins a line, whose rows start at `row`; else it continues one
+            "row": ROW_BITS,
+            "tail": ceil_log2(rows_per_beat(config)),  # rows in the last beat, minus one
+            "flip": 1,
+        }
+    )
+
+
+def descriptor_layout(config: Config) -> data.StructLayout:
+    """Return the layout of a burst's descriptor, for the half of the engine that moves its data."""
+    return data.StructLayout({"origin": ORIGIN, "rows": rows_layout(config)})
+
+
+class BurstSplitter(wiring.Component):
+    """Start commands, cut their lines into bursts, check these, and issue their addresses.
+
+    Each line is checked against the unified buffer, then each of its bursts against the window; at
+    the first that fails the splitter shows a fault and goes no further. A burst is never longer
+    than ``burst_beats`` and never crosses a page.
+
+    A command is accepted in the cycle in which its tokens are; the address of its first burst is
+    valid two cycles later. One burst a cycle; after each command a cycle is lost.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    opcode : Opcode
+        ``LOAD`` or ``STORE``: which permission it takes.
+
+    Members
+    -------
+    command : In(stream.Signature(command_layout(opcode)))
+        Commands in order.
+    take : Out(stream.Signature(4))
+        Wait mask of the command that wants to start.
+    windows : In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS))
+        The DRAM windows.
+    stop : In(1)
+        Issue nothing more. An address that is valid already stays so until it is accepted.
+    retire : In(1)
+        A burst has ended in this cycle.
+    started : Out(stream.Signature(STARTED, always_ready=True))
+        Commands as they start.
+    address : Out(stream.Signature(BURST))
+        Channel AR or AW.
+    descriptor : Out(stream.Signature(descriptor_layout(config), always_ready=True))
+        What belongs to an address, one cycle before the address is valid. At most ``dma_bursts``
+        are outstanding.
+    outstanding : Out(range(dma_bursts + 1))
+        Bursts issued and not retired, counted from the cycle when their address is valid.
+    fault : Out(FAULT)
+        The burst or line that comes next is illegal; stays until reset.
+    """
+
+    command: stream.Interface
+    take: stream.Interface
+    windows: data.View
+    stop: Signal
+    retire: Signal
+    started: stream.Interface
+    address: stream.Interface
+    descriptor: stream.Interface
+    outstanding: Signal
+    fault: data.View
+
+    def __init__(self, config: Config, opcode: isa.Opcode) -> None:
+        if opcode not in (isa.Opcode.LOAD, isa.Opcode.STORE):
+            raise ValueError(f"Opcode of a DMA engine must be LOAD or STORE, not {opcode!r}")
+        self.config = config
+        self.opcode = opcode
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout(opcode))),
+                "take": Out(stream.Signature(unsigned(len(isa.Engine)))),
+                "windows": In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS)),
+                "stop": In(1),
+                "retire": In(1),
+                "started": Out(stream.Signature(STARTED, always_ready=True)),
+                "address": Out(stream.Signature(BURST)),
+                "descriptor": Out(stream.Signature(descriptor_layout(config), always_ready=True)),
+                "outstanding": Out(range(config.dma_bursts + 1)),
+                "fault": Out(FAULT),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        command = self.command.payload
+        permission = Permission.READ if self.opcode == isa.Opcode.LOAD else Permission.WRITE
+        per_beat = rows_per_beat(self.config)
+        per_row = max(self.config.row_bytes // BEAT_BYTES, 1)
+
+        # The command at work, in beats. Lines are never followed beyond the first one that is
+        # illegal, so these widths cannot wrap: `room` is what the window still holds, and a legal
+        # line leaves it positive before a stride is subtracted. The address has a bit to spare.
+        active = Signal()
+        allowed = Signal()
+        flip = Signal()
+        index = Signal(INDEX_BITS)
+        address = Signal(ADDRESS_BITS - _OFFSET_BITS + 1)
+        room = Signal(signed(32 - _OFFSET_BITS + 2))
+        beats_left = Signal(16)
+        first = Signal()
+        line_address = Signal.like(address)
+        line_room = Signal.like(room)
+        line_beats = Signal.like(beats_left)
+        lines_left = Signal(len(command.lines))
+        stride = Signal(32 - _OFFSET_BITS)
+        row = Signal(16)
+        last_row = Signal(16)
+        pitch = Signal(len(command.pitch))
+        tail = Signal(ceil_log2(per_beat))
+
+        # Start.
+        may_start = Signal()
+        starts = Signal()
+        window = Signal(WINDOW_LAYOUT)
+        beats = Signal.like(beats_left)
+        m.d.comb += [
+            may_start.eq(~active & ~self.stop),
+            self.take.payload.eq(command.wait),
+            self.take.valid.eq(self.command.valid & may_start),
+            self.command.ready.eq(self.take.ready & may_start),
+            starts.eq(self.command.valid & self.command.ready),
+            self.started.valid.eq(starts),
+            self.started.payload.signal.eq(command.signal),
+            self.started.payload.index.eq(command.index),
+            window.eq(self.windows[command.window]),
+            beats.eq(((command.rows + (per_beat - 1)) >> ceil_log2(per_beat)) * per_row),
+        ]
+        with m.If(starts):
+            m.d.sync += [
+                active.eq(1),
+                allowed.eq((window.permission & permission) != 0),
+                flip.eq(command.flip),
+                index.eq(command.index),
+                beats_left.eq(beats),
+                line_beats.eq(beats),
+                first.eq(1),
+                lines_left.eq(command.lines),
+                stride.eq(command.stride >> _OFFSET_BITS),
+                row.eq(command.row),
+                last_row.eq(command.row + command.rows - 1),
+                pitch.eq(command.pitch),
+                tail.eq(command.rows - 1),
+            ]
+            offset = command.offset >> _OFFSET_BITS
+            for target in (address, line_address):
+                m.d.sync += target.eq((window.base >> _OFFSET_BITS) + offset)
+            for target in (room, line_room):
+                m.d.sync += target.eq((window.size >> _OFFSET_BITS) - offset)
+
+        # The next burst ends at the limit of its length, at the page, or with the line. It fits the
+        # window if one of these does, which does not wait for the choice.
+        limit = Signal(range(_PAGE_BEATS + 1))
+        burst_beats = Signal.like(limit)
+        page_beats = Signal.like(limit)
+        ends_line = Signal()
+        ends_command = Signal()
+        fits_buffer = Signal()
+        fits_window = Signal()
+        longest = min(self.config.burst_beats, _PAGE_BEATS)
+        m.d.comb += [
+            page_beats.eq(_PAGE_BEATS - address[: ceil_log2(_PAGE_BEATS)]),
+            limit.eq(Mux(page_beats < longest, page_beats, longest)),
+            ends_line.eq(beats_left <= limit),
+            burst_beats.eq(Mux(ends_line, beats_left, limit)),
+            ends_command.eq(ends_line & (lines_left == 1)),
+            fits_buffer.eq(last_row < self.config.ub_rows),
+            fits_window.eq(
+                allowed
+                & ~address[-1]
+                & ((longest <= room) | (page_beats <= room) | (beats_left <= room))
+            ),
+        ]
+
+        # Issue.
+        free = Signal()
+        issue = Signal()
+        origin, rows = self.descriptor.payload.origin, self.descriptor.payload.rows
+        m.d.comb += [
+            free.eq((self.outstanding != self.config.dma_bursts) | self.retire),
+            issue.eq(
+                active
+                & fits_buffer
+                & fits_window
+                & free
+                & (~self.address.valid | self.address.ready)
+                & ~self.stop
+            ),
+            self.descriptor.valid.eq(issue),
+            origin.address.eq(address << _OFFSET_BITS),
+            origin.index.eq(index),
+            origin.last.eq(ends_command),
+            rows.len.eq(burst_beats - 1),
+            rows.first.eq(first),
+            rows.row.eq(row),
+            rows.tail.eq(Mux(ends_line, tail, per_beat - 1)),
+            rows.flip.eq(flip),
+        ]
+        m.d.sync += self.outstanding.eq(self.outstanding + issue - self.retire)
+        with m.If(self.address.ready):
+            m.d.sync += self.address.valid.eq(0)
+        with m.If(issue):
+            m.d.sync += [
+                self.address.valid.eq(1),
+                self.address.payload.address.eq(origin.address),
+                self.address.payload.len.eq(rows.len),
+                address.eq(address + burst_beats),
+                room.eq(room - burst_beats),
+                beats_left.eq(beats_left - burst_beats),
+                first.eq(0),
+            ]
+            with m.If(ends_line):
+                for target, line_target in ((address, line_address), (room, line_room)):
+                    step = stride if target is address else -stride
+                    m.d.sync += [target.eq(line_target + step), line_target.eq(line_target + step)]
+                m.d.sync += [
+                    beats_left.eq(line_beats),
+                    first.eq(1),
+                    lines_left.eq(lines_left - 1),
+                    row.eq(row + pitch),
+                    last_row.eq(last_row + pitch),
+                    active.eq(~ends_command),
+                ]
+
+        # Faults; nothing is checked once it must not be issued.
+        m.d.comb += [
+            self.fault.valid.eq(active & ~(fits_buffer & fits_window) & ~self.stop),
+            self.fault.code.eq(Mux(fits_buffer, Fault.WINDOW, Fault.BUFFER)),
+            self.fault.index.eq(index),
+            self.fault.address.eq(Mux(fits_buffer, origin.address, last_row)),
+        ]
+        return m

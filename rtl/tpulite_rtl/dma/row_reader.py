@@ -1,0 +1,142 @@
+"""Rows of the unified buffer for the bursts of STORE."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite_rtl.dma.burst_splitter import rows_layout
+from tpulite_rtl.dma.geometry import flip_top_bits, rows_per_beat
+from tpulite_rtl.lib.fifo import StreamFifo
+from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
+
+__all__ = ["RowReader", "piece_layout"]
+
+_FIFO_ROWS = 4
+
+
+def piece_layout(config: Config) -> data.StructLayout:
+    """Return the layout of a row, or half of one, on its way into a beat."""
+    return data.StructLayout(
+        {
+            "data": 8 * config.row_bytes,
+            "present": 1,  # the data was read; else it is void
+            "second": 1,  # stands for the second half of the row before; only with N = 32
+            "ends_beat": 1,
+            "ends_burst": 1,
+        }
+    )
+
+
+class RowReader(wiring.Component):
+    """Read the rows of bursts, one a cycle.
+
+    A row is offered three cycles after it was requested. Once stopped it requests nothing and
+    makes up for the rest of the bursts with void pieces, so that their beats can be sent.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+
+    Members
+    -------
+    i : In(stream.Signature(rows_layout(config)))
+        Bursts.
+    o : Out(stream.Signature(piece_layout(config)))
+        Their rows. With N = 32 two pieces a row, the first with the whole row, the second without.
+    read : Out(ReadPortSignature(config))
+        Read port of the unified buffer.
+    stop : In(1)
+        Request nothing more; stays high.
+    busy : Out(1)
+        A row was requested, or is on its way.
+    """
+
+    i: stream.Interface
+    o: stream.Interface
+    read: wiring.PureInterface
+    stop: Signal
+    busy: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(rows_layout(config))),
+                "o": Out(stream.Signature(piece_layout(config))),
+                "read": Out(ReadPortSignature(config)),
+                "stop": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        burst, request = self.i.payload, self.read.request
+        m.submodules.fifo = fifo = StreamFifo(piece_layout(self.config), _FIFO_ROWS)
+        wiring.connect(m, fifo.o, wiring.flipped(self.o))
+
+        # Where in the burst it is.
+        at_start = Signal(init=1)
+        row_next = Signal(ROW_BITS)
+        beat = Signal(len(burst.len))
+        position = Signal(len(burst.tail))  # row in its beat
+        second = Signal()
+        row = Signal(ROW_BITS)
+        last_beat = Signal()
+        ends_beat = Signal()
+        m.d.comb += [
+            row.eq(Mux(burst.first & at_start, burst.row, row_next)),
+            last_beat.eq(beat == burst.len),
+            ends_beat.eq(position == Mux(last_beat, burst.tail, rows_per_beat(self.config) - 1)),
+        ]
+
+        # A step needs a place in the FIFO from the request on, because answers cannot wait.
+        taken = Signal(range(_FIFO_ROWS + 1))
+        can_step = Signal()
+        step = Signal()
+        m.d.comb += [
+            can_step.eq(self.i.valid & (taken != _FIFO_ROWS)),
+            request.payload.eq(row),
+            request.valid.eq(can_step & ~second & ~self.stop),
+            step.eq(can_step & (request.ready | second | self.stop)),
+            self.i.ready.eq(step & ends_beat & last_beat),
+        ]
+        m.d.sync += taken.eq(taken + step - (self.o.valid & self.o.ready))
+        with m.If(step):
+            m.d.sync += [at_start.eq(0), position.eq(position + 1)]
+            if self.config.row_bytes > BEAT_BYTES:
+                m.d.sync += [second.eq(~second), row_next.eq(row + second)]
+            else:
+                m.d.sync += row_next.eq(row + 1)
+            with m.If(ends_beat):
+                m.d.sync += [beat.eq(beat + 1), position.eq(0)]
+                with m.If(last_beat):
+                    m.d.sync += [beat.eq(0), at_start.eq(1)]
+
+        # What must be known of a row when its answer comes, two cycles later.
+        entry = data.StructLayout(
+            {"valid": 1, "present": 1, "second": 1, "ends_beat": 1, "ends_burst": 1, "flip": 1}
+        )
+        requested = Signal(entry)
+        answered = Signal(entry)
+        m.d.sync += [
+            requested.valid.eq(step),
+            requested.present.eq(~self.stop),
+            requested.second.eq(second),
+            requested.ends_beat.eq(ends_beat),
+            requested.ends_burst.eq(ends_beat & last_beat),
+            requested.flip.eq(burst.flip),
+            answered.eq(requested),
+        ]
+        m.d.comb += [
+            fifo.i.valid.eq(answered.valid),
+            fifo.i.payload.data.eq(flip_top_bits(self.read.response.payload, answered.flip)),
+            fifo.i.payload.present.eq(answered.present),
+            fifo.i.payload.second.eq(answered.second),
+            fifo.i.payload.ends_beat.eq(answered.ends_beat),
+            fifo.i.payload.ends_burst.eq(answered.ends_burst),
+            self.busy.eq(step | requested.valid | answered.valid),
+        ]
+        return m

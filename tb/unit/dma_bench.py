@@ -1,0 +1,235 @@
+"""What surrounds a DMA engine in its bench, whichever way the data goes."""
+
+import os
+import random
+from collections import Counter
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from dma_model import (
+    CONFIGS,
+    Burst,
+    Dram,
+    FaultSeen,
+    make_windows,
+    pack_commands,
+    pack_windows,
+    random_command,
+    trace,
+)
+
+from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.memory import ADDRESS_BITS
+from tpulite.arch.registers import EngineState, Fault
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_tb.harness import reset
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+
+__all__ = ["DmaBench"]
+
+
+class DmaBench:
+    """Commands, tokens and stopping; checks in every cycle what must always hold.
+
+    A subclass adds DRAM and the buffer's port: it moves them on in :meth:`step`, says in
+    :meth:`retired` which transfers end a burst, and compares data in :meth:`compare`.
+
+    Parameters
+    ----------
+    dut
+        The engine.
+    stall : float
+        Fraction of cycles in which each channel and port makes the engine wait.
+    """
+
+    opcode: Opcode
+    address: str  # the address channel
+    port: str  # the buffer's port
+    channels: tuple[str, ...]  # the other AXI channels
+    ready_channels: tuple[str, ...]  # those whose ready is random
+
+    def __init__(self, dut, *, stall: float = 0.0) -> None:
+        self.dut, self.stall = dut, stall
+        self.config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+        self.windows = make_windows()
+        self.dram = Dram(self.windows)
+        self.names = ("engine__command", "engine__take", "engine__give", self.address, self.port)
+        self.names += self.channels
+        self._ports = {
+            name: tuple(getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+            for name in self.names
+        }
+        sinks = ("engine__take", "engine__give", self.address, self.port, *self.ready_channels)
+        self.sinks = {name: StreamSink(dut, name, stall=stall) for name in sinks}
+        for name in (self.address, *self.ready_channels):
+            StreamMonitor(dut, name)
+        dut.windows.value = pack_windows(self.windows)
+        dut.engine__stop.value = 0
+        self.clear()
+
+    @classmethod
+    async def start(cls, dut, **options) -> "DmaBench":
+        """Build the bench and take the engine out of reset."""
+        bench = cls(dut, **options)
+        bench.commands = StreamDriver(dut, "engine__command", idle=bench.stall)
+        await reset(dut)
+        cocotb.start_soon(bench.run())
+        return bench
+
+    def clear(self) -> None:
+        """Forget everything that was seen."""
+        self.now = 0
+        self.seen: dict[str, list[tuple[int, int]]] = {name: [] for name in self.names}
+        self.states: Counter[tuple[EngineState, int]] = Counter()
+        self.outstanding = self.most_outstanding = self.conflicts = 0
+        self.error_at: tuple[int, int] | None = None  # number of a burst, and of a beat in it
+        self.fault: FaultSeen | None = None
+        self.stopped = False
+        self._address_was_valid = self._address_may_be_valid = False
+
+    def step(self, moved: dict[str, int]) -> None:
+        """React to the transfers of a cycle and drive the next one."""
+        raise NotImplementedError
+
+    def retired(self, moved: dict[str, int]) -> bool:
+        """Tell whether a burst has ended."""
+        raise NotImplementedError
+
+    def compare(self, commands: list[Command], bursts: list[Burst], *, whole: bool) -> None:
+        """Compare data with what the commands say; ``whole`` if they were not stopped."""
+        raise NotImplementedError
+
+    def completed_at(self, commands: list[Command]) -> list[int]:
+        """Return the cycle in which the last effect of each command was seen."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Watch and drive for ever."""
+        edge = RisingEdge(self.dut.clk)
+        while True:
+            await edge
+            self.now += 1
+            moved = {}
+            for name, (valid, ready, payload) in self._ports.items():
+                if valid.value and ready.value:
+                    moved[name] = int(payload.value)
+                    self.seen[name].append((self.now, moved[name]))
+            self._check_status(moved)
+            self._check_stop(moved)
+            self.outstanding -= self.retired(moved)
+            self.step(moved)
+
+    def _check_status(self, moved: dict[str, int]) -> None:
+        dut = self.dut
+        state = EngineState(int(dut.engine__state.value))
+        self.states[state, int(dut.engine__index.value)] += 1
+        idle = bool(dut.engine__idle.value and not dut.engine__command__valid.value)
+        assert (state == EngineState.IDLE) == idle
+
+        valid, ready, _ = self._ports[self.port]
+        refused = bool(valid.value and not ready.value)
+        assert bool(dut.conflict.value) == refused
+        self.conflicts += refused
+
+        # A raised address counts, accepted or not.
+        valid = bool(self._ports[self.address][0].value)
+        raised = valid and not self._address_was_valid
+        assert not (raised and self.stopped), "address raised after the stop"
+        self._address_was_valid = valid and self.address not in moved
+        self.outstanding += raised
+        self.most_outstanding = max(self.most_outstanding, self.outstanding)
+        assert bool(dut.engine__quiet.value) == (self.outstanding == 0)
+
+    def _check_stop(self, moved: dict[str, int]) -> None:
+        fault = int(self.dut.engine__fault.value)
+        if fault & 1 and self.fault is None:
+            index = fault >> 5 & (1 << INDEX_BITS) - 1
+            self.fault = FaultSeen(Fault(fault >> 1 & 15), index, fault >> 5 + INDEX_BITS)
+        self.stopped |= bool(fault & 1 or self.dut.engine__stop.value)
+        if self.stopped:
+            assert not moved.keys() & {"engine__take", "engine__give", self.port}
+
+    def payloads(self, name: str) -> list[int]:
+        """Return what was transferred on a stream."""
+        return [payload for _, payload in self.seen[name]]
+
+    def times(self, name: str) -> list[int]:
+        """Return the cycles in which a stream had transfers."""
+        return [now for now, _ in self.seen[name]]
+
+    def bursts(self) -> list[tuple[int, int]]:
+        """Return address and beats of the bursts that were issued."""
+        return [
+            (payload % (1 << ADDRESS_BITS), (payload >> ADDRESS_BITS) + 1)
+            for payload in self.payloads(self.address)
+        ]
+
+    async def cycles(self, count: int) -> None:
+        """Let some cycles pass."""
+        for _ in range(count):
+            await RisingEdge(self.dut.clk)
+
+    async def completed(self) -> None:
+        """Wait until every command is complete."""
+        await self.commands.drained()
+        await self.cycles(2)
+        while not self.dut.engine__idle.value:
+            await RisingEdge(self.dut.clk)
+        await self.cycles(9)  # a surplus transfer would show up here
+
+    def random_commands(self, count: int) -> list[Command]:
+        """Return legal commands."""
+        return [random_command(self.config, self.windows, self.opcode) for _ in range(count)]
+
+    async def check(self, commands: list[Command]) -> None:
+        """Run legal commands and check everything that they do."""
+        self.commands.extend(pack_commands(commands))
+        await self.completed()
+        bursts, fault = trace(self.config, self.windows, commands)
+        assert fault is None and self.fault is None
+        assert self.bursts() == [(burst.address, burst.beats) for burst in bursts]
+        self.compare(commands, bursts, whole=True)
+
+        assert self.payloads("engine__take") == [command["wait"] for command in commands]
+        signaling = [i for i, command in enumerate(commands) if command["signal"]]
+        assert self.payloads("engine__give") == [commands[i]["signal"] for i in signaling]
+        completed_at = self.completed_at(commands)
+        for given_at, index in zip(self.times("engine__give"), signaling, strict=True):
+            assert given_at > completed_at[index], "tokens given too early"
+
+        assert self.most_outstanding <= self.config.dma_bursts
+        assert self.states.total() == self.now
+
+    async def check_stop(self, commands: list[Command]) -> None:
+        """Stop as the command processor does, wait for quiet, check what was done, reset."""
+        dut = self.dut
+        dut.engine__stop.value = 1
+        await self.cycles(2)
+        while not dut.engine__quiet.value:
+            await RisingEdge(dut.clk)
+        await self.cycles(9)
+        assert dut.engine__quiet.value and not self._ports[self.address][0].value
+
+        bursts, _ = trace(self.config, self.windows, commands)
+        issued = self.bursts()
+        assert issued == [(burst.address, burst.beats) for burst in bursts][: len(issued)]
+        self.compare(commands, bursts, whole=False)
+
+        self.commands._thread.cancel()  # it would offer its command again
+        dut.engine__command__valid.value = 0
+        dut.rst.value = 1
+        await self.cycles(1)
+        dut.rst.value = 0
+        dut.engine__stop.value = 0  # not before the reset
+        self.commands = StreamDriver(dut, "engine__command", idle=self.stall)
+        await self.cycles(1)
+        self.clear()
+
+    async def faulted(self) -> FaultSeen:
+        """Wait for a fault, and then a little, as the chip does until it stops the engine."""
+        while self.fault is None:
+            await RisingEdge(self.dut.clk)
+        fault = self.fault
+        await self.cycles(random.randrange(4))
+        assert self.fault == fault
+        return fault
