@@ -3,7 +3,6 @@
 import ctypes
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,37 +10,16 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
-from tpulite.arch.registers import EngineState, RunState, offset_of
+from tpulite.arch.registers import RunState, offset_of
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
 from tpulite_rtl.verilated.library import build_library, load_library
+from tpulite_rtl.verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
 
-__all__ = ["EngineTrace", "RtlDevice"]
+__all__ = ["RtlDevice"]
 
 _MIN_LATENCY = 2
 _OKAY = 0
-_RECORDED = len(EngineState) - 1  # IDLE is not
-
-
-@dataclass(frozen=True)
-class EngineTrace:
-    """What one engine did in a run, command by command; one entry an index that it worked on.
-
-    Parameters
-    ----------
-    index : array of int
-        Indices of the commands.
-    start, stop : array of int
-        First cycle, and last cycle + 1, that the engine counted for the command. Cycle 0 is the
-        first one of the counter CYCLES.
-    cycles : array of int, one column for each :class:`EngineState`
-        Cycles in each state; the column IDLE is empty.
-    """
-
-    index: NDArray[np.int64]
-    start: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    cycles: NDArray[np.int64]
 
 
 class RtlDevice:
@@ -229,18 +207,11 @@ class RtlDevice:
         traces = {}
         for engine in Engine:
             size = self._library.chip_trace_size(self._chip, engine)
-            rows = np.zeros((0, 2 + _RECORDED), dtype=np.int64)
+            rows = np.zeros((0, ROW_WORDS), dtype=np.int64)
             if size:
                 pointer = self._library.chip_trace_rows(self._chip, engine)
-                rows = np.ctypeslib.as_array(pointer, (size, 2 + _RECORDED)).copy()
-            (index,) = np.nonzero(rows[:, 1])
-            worked = rows[index]
-            traces[engine] = EngineTrace(
-                index,
-                worked[:, 0] - first,
-                worked[:, 1] - first,
-                np.pad(worked[:, 2:], ((0, 0), (1, 0))),
-            )
+                rows = np.ctypeslib.as_array(pointer, (size, ROW_WORDS))
+            traces[engine] = trace_from_rows(rows, first=first)
         return traces
 
     def _check(self, address: int, size: int) -> None:
