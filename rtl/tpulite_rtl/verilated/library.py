@@ -1,17 +1,21 @@
 """The Verilated chip as a shared library, built once for each design."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import tpulite.arch
+import tpulite_rtl
+from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite_rtl.verilated.toolchain import build_once, require_tools, verilator_environment
 
-__all__ = ["HARNESS_DIR", "LIBRARY", "build_library", "load_library"]
+__all__ = ["HARNESS_DIR", "LIBRARY", "build_library", "cached_verilog", "load_library"]
 
 HARNESS_DIR = Path(__file__).parent
 """Folder with the C++ sources and ``harness.h``."""
@@ -57,6 +61,28 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
     "chip_trace_size": (ctypes.c_size_t, [_POINTER, ctypes.c_int]),
     "chip_trace_rows": (ctypes.POINTER(ctypes.c_int64), [_POINTER, ctypes.c_int]),
 }
+
+
+def cached_verilog(config: Config) -> str:
+    """Return the Verilog of the chip, which takes seconds to make, from a cache if possible.
+
+    The cache knows the sources of the RTL and of the contract.
+    """
+    folders = [*tpulite.arch.__path__, *tpulite_rtl.__path__]
+    sources = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+    contents = [
+        json.dumps(config.as_dict()),
+        version("amaranth"),
+        *(f"{path}\n{path.read_text()}" for path in sources),
+    ]
+
+    def build(folder: Path) -> None:
+        # Late, because importing an HDL takes long, too.
+        from tpulite_rtl.verilog import chip_verilog
+
+        (folder / f"{_TOP}.v").write_text(chip_verilog(config))
+
+    return (build_once("verilog_cache", contents, build) / f"{_TOP}.v").read_text()
 
 
 def build_library(verilog: str, *, title: str) -> Path:
