@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import Command, Drain, Opcode, RecordForm
+from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.golden.dram import Dram
@@ -84,8 +84,8 @@ class Datapath:
                 records = read_records(rows[k_tiles * size :], RecordForm(command["record_form"]))
                 wrong = np.flatnonzero(~np.isin(records["rounding"], self._roundings))
                 if wrong.size:
-                    row = command["record_row"] + int(wrong[0]) * RECORD_BYTES // size
-                    return FaultSite(Fault.RECORD, row)
+                    bit = 8 * RECORD_BYTES * int(wrong[0]) + RECORD.offsets()["rounding"]
+                    return FaultSite(Fault.RECORD, command["record_row"] + bit // (8 * size))
                 self.buffer[access.writes] = requantize(sums, **records).view(np.uint8)
         return None
 
