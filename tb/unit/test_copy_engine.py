@@ -175,7 +175,7 @@ async def states_say_what_happens(dut) -> None:
 
     assert await state_after(3) == EngineState.IDLE
     bench.sent = 41
-    bench.send(random_copy(lines=1, rows=64))
+    bench.send(random_copy(lines=1, rows=64, src_row=0, dst_row=600))
     bench.sent = 1
     assert await state_after(5) == EngineState.TOKEN
     assert dut.engine__index.value == 41 and dut.engine__idle.value
