@@ -11,7 +11,7 @@ from tpulite.compiler.ops import Tiling
 from tpulite.compiler.pack import Constants, pack_constants
 from tpulite.compiler.plan import NetworkPlan
 from tpulite.compiler.schedule import schedule_commands
-from tpulite.compiler.search import plan_network
+from tpulite.compiler.search import EFFORT, plan_network
 from tpulite.compiler.tile import Residency, check_sizes, tile_network
 from tpulite.compiler.tokens import insert_tokens
 from tpulite.golden.check import check
@@ -26,7 +26,7 @@ each with accumulators of its own."""
 
 
 def compile_network(
-    network: Network, config: Config, *, batch: int, order: str = "fast"
+    network: Network, config: Config, *, batch: int, order: str = "fast", effort: int = EFFORT
 ) -> Program:
     """Compile a network.
 
@@ -40,6 +40,8 @@ def compile_network(
         Input vectors of a run.
     order : str
         One of :data:`ORDERS`; the results are the same bits.
+    effort : int
+        Commands that the search for a fast plan may estimate; 0 takes the first plan that fits.
 
     Returns
     -------
@@ -51,11 +53,11 @@ def compile_network(
     ValueError
         If the network does not suit the machine.
     """
-    return _compile(network, config, batch, order, None)
+    return _compile(network, config, batch, order, effort, None)
 
 
 def compile_pair(
-    network: Network, config: Config, *, batch: int, order: str = "fast"
+    network: Network, config: Config, *, batch: int, order: str = "fast", effort: int = EFFORT
 ) -> tuple[Program, Program]:
     """Compile a network twice: to load its constants and run, and to run when they are there.
 
@@ -67,13 +69,18 @@ def compile_pair(
     ValueError
         If the network does not suit the machine, or its constants do not fit the unified buffer.
     """
-    cold = _compile(network, config, batch, order, Residency(loaded=False))
-    warm = _compile(network, config, batch, order, Residency(loaded=True))
+    cold = _compile(network, config, batch, order, effort, Residency(loaded=False))
+    warm = _compile(network, config, batch, order, effort, Residency(loaded=True))
     return cold, warm
 
 
 def _compile(
-    network: Network, config: Config, batch: int, order: str, residency: Residency | None
+    network: Network,
+    config: Config,
+    batch: int,
+    order: str,
+    effort: int,
+    residency: Residency | None,
 ) -> Program:
     if order not in ORDERS:
         raise ValueError(f"order must be one of {ORDERS}, not {order!r}")
@@ -91,7 +98,7 @@ def _compile(
         except DoesNotFitError:
             return math.inf
 
-    plan = plan_network(network, constants, config, batch, order, residency, cost)
+    plan = plan_network(network, constants, config, batch, order, residency, effort, cost)
     program = _program(network, constants, config, batch, *lower(plan))
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")

@@ -7,6 +7,8 @@ from tpulite.compiler.ops import Buffer, Op, Tiling
 
 __all__ = ["schedule_commands"]
 
+_ZEROS = {opcode: Command.make(opcode).fields for opcode in Opcode}
+
 
 def schedule_commands(
     tiling: Tiling, config: Config
@@ -105,7 +107,7 @@ class _Scheduler:
 
     def _emit(self, op: Op) -> None:
         rows = {name: self._row(region.buffer) + region.row for name, region in op.rows.items()}
-        self.commands.append(Command.make(op.opcode, **op.fields, **rows))
+        self.commands.append(Command(op.opcode, {**_ZEROS[op.opcode], **op.fields, **rows}))
         self.layers.append(op.layer)
 
     def _row(self, buffer: Buffer) -> int:

@@ -21,13 +21,13 @@ from tpulite.compiler.plan import (
 from tpulite.compiler.tile import Residency, layer_shapes, resident_rows
 from tpulite.graph.network import Network
 
-__all__ = ["plan_network"]
+__all__ = ["EFFORT", "plan_network"]
 
-_BUDGET = 20_000
-"""Commands that a search may estimate, all candidates together: about a second."""
+EFFORT = 20_000
+"""Commands whose cycles are estimated in a search, all candidates together: about a second."""
 
 _SHARE = 20
-"""A candidate may use so much of the budget: where commands are many, each matters less."""
+"""Part of the effort that one candidate may take: where commands are many, each matters less."""
 
 _TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
 """Relative sizes of the pieces of the last n-block."""
@@ -77,6 +77,7 @@ def plan_network(
     batch: int,
     order: str,
     residency: Residency | None,
+    effort: int,
     cost: Callable[[NetworkPlan], float],
 ) -> NetworkPlan:
     """Choose how to cut every layer, and which tensors stay in the unified buffer.
@@ -93,6 +94,8 @@ def plan_network(
         ``fast`` or ``document``.
     residency : Residency, optional
         Whether constants stay in the unified buffer.
+    effort : int
+        Commands that the search may estimate.
     cost : callable
         Estimated cycles of a plan; infinite if it does not fit.
 
@@ -116,7 +119,8 @@ def plan_network(
     stay = _keep_on_chip(shapes, (config.ub_rows - resident) // 2)
     for on_chip in dict.fromkeys([stay, (False,) * len(shapes)]):
         if order == "document":
-            plan = min(_document_plans(shapes, on_chip, config), key=cost)
+            plans = _document_plans(shapes, on_chip, config)
+            plan = next((plan for plan in plans if cost(plan) < math.inf), None)
         else:
             sites = []
             for i, (layer, shape) in enumerate(zip(network.layers, shapes, strict=True)):
@@ -131,8 +135,8 @@ def plan_network(
                     record_rows=constants.layers[i].record_rows if residency is None else 0,
                 )
                 sites.append(_Site(shape, around, config))
-            plan = _search(shapes, sites, on_chip, cost)
-        if cost(plan) < math.inf:
+            plan = _search(shapes, sites, on_chip, effort, cost)
+        if plan is not None:
             return plan
     raise ValueError(
         f"Network {network.name!r} with batch {batch} has no plan that fits the unified buffer of "
@@ -153,39 +157,48 @@ def _keep_on_chip(shapes: tuple[LayerShape, ...], rows: int) -> tuple[bool, ...]
 
 def _document_plans(
     shapes: tuple[LayerShape, ...], on_chip: tuple[bool, ...], config: Config
-) -> list[NetworkPlan]:
-    """Return plans of the order for i in k-tiles, for j in n-blocks: ``acc[j] += A[i] @ W[i, j]``.
+) -> Iterator[NetworkPlan]:
+    """Yield plans of the order for i in k-tiles, for j in n-blocks: ``acc[j] += A[i] @ W[i, j]``.
 
-    At least four accumulators side by side, as many as fit without cutting M further.
+    First with as many accumulators side by side as there are, then with the four that the order
+    asks for and ever smaller parts of M.
     """
-    plans = []
-    for whole_k, keep_weights in ((True, True), (True, False), (False, False)):
-        layers = []
-        for shape in shapes:
-            parts = -(-shape.m * min(4, shape.n_blocks) // config.acc_rows)
-            m_parts = split(shape.m, parts, vector_align(config))
-            ones = chunks(shape.k_tiles, "ones")
-            group = min(shape.n_blocks, config.acc_rows // max(map(len, m_parts)))
-            plan = LayerPlan(
-                m_parts=m_parts,
-                group=max(1, group),
-                head=ones,
-                body=ones,
-                tail=(len(m_parts[-1]),),
-                whole_k=whole_k,
-                keep_weights=keep_weights,
-            )
-            layers.append(plan)
-        plans.append(NetworkPlan(tuple(layers), on_chip))
-    return plans
+    align = vector_align(config)
+    parts, accumulators = 1, config.acc_rows
+    while True:
+        for whole_k, keep_weights in ((True, True), (True, False), (False, False)):
+            layers = []
+            for shape in shapes:
+                needed = -(-shape.m * min(4, shape.n_blocks) // config.acc_rows)
+                m_parts = split(shape.m, max(parts, needed), align)
+                group = config.acc_rows // max(map(len, m_parts))
+                ones = chunks(shape.k_tiles, "ones")
+                plan = LayerPlan(
+                    m_parts=m_parts,
+                    group=max(1, min(shape.n_blocks, group, accumulators)),
+                    head=ones,
+                    body=ones,
+                    tail=(len(m_parts[-1]),),
+                    whole_k=whole_k,
+                    keep_weights=keep_weights,
+                )
+                layers.append(plan)
+            yield NetworkPlan(tuple(layers), on_chip)
+        if accumulators > 4:
+            accumulators = 4
+        elif parts * align >= shapes[0].m:
+            return
+        else:
+            parts *= 2
 
 
 def _search(
     shapes: tuple[LayerShape, ...],
     sites: list["_Site"],
     on_chip: tuple[bool, ...],
+    effort: int,
     cost: Callable[[NetworkPlan], float],
-) -> NetworkPlan:
+) -> NetworkPlan | None:
     """Choose the plan of every layer by estimated cycles of the whole program.
 
     A closed form (compute or DRAM, whichever takes longer, and the first operands) picks a start
@@ -211,7 +224,10 @@ def _search(
         if network_cost(best) < math.inf:
             break
         best = tuple(choices[min(i, len(choices) - 1)] for choices in ranked)
-    budget = _BUDGET
+    else:
+        if network_cost(best) == math.inf:
+            return None
+    left = effort
     before = None
     while best != before:
         before = best
@@ -220,9 +236,9 @@ def _search(
                 for choice in list(vary(best[i])):
                     choices = (*best[:i], choice, *best[i + 1 :])
                     size = commands(choices)
-                    if size > min(budget, _BUDGET // _SHARE) or not site.fits(choice):
+                    if size > min(left, effort // _SHARE) or not site.fits(choice):
                         continue
-                    budget -= size
+                    left -= size
                     if network_cost(choices) < network_cost(best):
                         best = choices
     return network_plan(best)

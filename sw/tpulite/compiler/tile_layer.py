@@ -157,7 +157,7 @@ class LayerTiler:
                     "act_pitch": self._pitch(part),
                     "weight_zero_point": self._layer.weight_zero_point,
                     "acc_row": (n - group.start) * len(part) + skipped,
-                    "accumulate": chunk.start > 0,
+                    "accumulate": int(chunk.start > 0),
                 }
                 rows = {"act_row": Region(act.buffer, act.row + skipped), "weight_row": weight}
                 if not last_k:
@@ -193,7 +193,7 @@ class LayerTiler:
         row_bytes, block = self._config.row_bytes, spec.block_bytes(self._config)
         fields = {
             "window": spec.window,
-            "flip": spec.dtype == "uint8",
+            "flip": int(spec.dtype == "uint8"),
             "offset": spec.offset + missing.start * block + part.start * row_bytes,
             "stride": block,
             "lines": len(missing),
@@ -266,7 +266,7 @@ class LayerTiler:
         skipped = vectors.start * self._vector_rows * self._config.row_bytes
         fields = {
             "window": spec.window,
-            "flip": spec.dtype == "uint8",
+            "flip": int(spec.dtype == "uint8"),
             "offset": spec.offset + n * spec.block_bytes(self._config) + skipped,
             "lines": 1,
             "rows": rows,

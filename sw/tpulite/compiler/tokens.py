@@ -84,21 +84,21 @@ class _Inserter:
     def run(self) -> tuple[Command, ...]:
         result = []
         for index, command in enumerate(self._commands):
-            prefetch = False
-            if command.engine is None:
+            if (engine := command.engine) is None:
                 self._known.append((_NEVER,) * len(Engine))
-            else:
-                prefetch = self._visit(index, command, command.engine)
-            result.append((command, prefetch))
-        return tuple(
-            command.replace(
-                wait=self._waits[index],
-                signal=self._signals[index],
-                **({"prefetch": prefetch} if command.opcode == Opcode.MATMUL else {}),
-            )
-            if command.engine is not None
-            else command
-            for index, (command, prefetch) in enumerate(result)
+                continue
+            prefetch = self._visit(index, command, engine)
+            if command.opcode == Opcode.MATMUL:
+                command = Command(command.opcode, command.fields | {"prefetch": int(prefetch)})
+            result.append(command)
+        # Signals are known only when the last command has been visited.
+        tokens = zip(result, self._waits, self._signals, strict=False)
+        return (
+            *(
+                Command(command.opcode, command.fields | {"wait": wait, "signal": signal})
+                for command, wait, signal in tokens
+            ),
+            *self._commands[len(result) :],
         )
 
     def _visit(self, index: int, command: Command, engine: Engine) -> bool:
@@ -135,9 +135,12 @@ class _Inserter:
     def _giver(self, source: Engine, taker: Engine, need: int) -> int:
         """Return the command that gives the token: ``need``, or later if the counter is full."""
         takers = self._takers[source, taker]
-        if len(takers) < TOKEN_MAX or takers[-TOKEN_MAX] < need:
+        # The last place of a counter is kept for the case that nothing later has room: what is
+        # given after all that was dispatched covers every need until then.
+        room = TOKEN_MAX - 1
+        if len(takers) < room or takers[-room] < need:
             return need
-        later = [i for i in self._positions[source] if i > max(need, takers[-TOKEN_MAX])]
+        later = [i for i in self._positions[source] if i > max(need, takers[-room])]
         return later[0] if later else self._positions[source][-1]
 
 

@@ -1,0 +1,161 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from networks import random_inputs, random_network
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Drain, Opcode
+from tpulite.arch.memory import Window
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler import ORDERS, compile_network, compile_pair
+from tpulite.graph.network import Network
+from tpulite.models import mlp_digits
+from tpulite.program import Program
+from tpulite.runtime.golden_device import GoldenDevice
+from tpulite.runtime.reference import reference
+from tpulite.runtime.session import Session
+
+SIZES = (4, 8, 16, 32)
+
+
+def run_and_compare(network: Network, config: Config, batch: int, **options) -> Program:
+    """Compile and run; the golden machine refuses races and reads of unwritten bytes."""
+    program = compile_network(network, config, batch=batch, **({"effort": 500} | options))
+    values = random_inputs(batch, network, batch)
+    output = Session(program).run(values).output
+    expected = reference(network, values)
+    assert output.dtype == expected.dtype
+    np.testing.assert_array_equal(output, expected)
+    return program
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    size=st.sampled_from(SIZES),
+    ub_rows=st.sampled_from([256, 1024, 16384]),
+    acc_rows=st.sampled_from([16, 64, 1024]),
+    sizes=st.lists(st.integers(1, 90), min_size=2, max_size=4),
+    batch=st.integers(1, 40),
+    order=st.sampled_from(ORDERS),
+    rounding=st.sampled_from(Rounding),
+    input_dtype=st.sampled_from(["int8", "uint8"]),
+    per_channel=st.booleans(),
+    seed=st.integers(0, 1 << 32),
+)
+def test_any_network_is_exact(
+    size, ub_rows, acc_rows, sizes, batch, order, rounding, input_dtype, per_channel, seed
+):
+    network = random_network(
+        seed, sizes, rounding=rounding, input_dtype=input_dtype, per_channel=per_channel
+    )
+    config = Config(array_size=size, ub_rows=ub_rows, acc_rows=acc_rows, requant_lanes=size // 2)
+    run_and_compare(network, config, batch, order=order)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("batch", [1, 16, 37])
+def test_raw_accumulators_are_exact(size, batch):
+    config = Config(array_size=size)
+    run_and_compare(random_network(3, [50, 41], raw=True), config, batch)
+    network = random_network(4, [33, 20, 70], raw=True, input_dtype="uint8")
+    assert run_and_compare(network, config, batch).outputs[0].dtype == "int32"
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ub_rows", [64, 128, 512])
+def test_products_larger_than_the_buffer_are_exact(size, ub_rows):
+    config = Config(array_size=size, ub_rows=ub_rows, acc_rows=64)
+    k, n, batch = 5 * size + 3, 3 * size + 1, ub_rows // 4 + 3
+    assert 5 * batch > ub_rows
+    run_and_compare(random_network(5, [k, n, k]), config, batch)
+
+
+def test_tensors_between_layers_stay_on_chip_if_they_fit():
+    network = random_network(6, [64, 64, 64])
+    program = run_and_compare(network, Config(), 16)
+    assert program.window_bytes[Window.SCRATCH] == 0
+    program = run_and_compare(network, Config(ub_rows=256), 64)
+    assert program.window_bytes[Window.SCRATCH] == 64 * 64
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_digits_are_exact(size, order):
+    run_and_compare(mlp_digits(), Config(array_size=size), 16, order=order)
+
+
+def test_document_order_takes_all_n_blocks_for_each_k_tile():
+    program = compile_network(mlp_digits(), Config(), batch=16, order="document")
+    first = [program.commands[i] for i in program.layers[0].commands]
+    tiles = [(c["act_row"], c["acc_row"] // 16) for c in first]
+    inputs = sorted({row for row, _ in tiles})
+    assert tiles == [(inputs[i], j) for i in range(16) for j in range(4)]
+    for i, command in enumerate(first):
+        assert command["m"] == 16 and command["k_tiles"] == 1
+        assert command["accumulate"] == (i >= 4)
+        assert command["drain"] == (Drain.REQUANTIZE if i >= 60 else Drain.KEEP)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_warm_program_runs_again_and_again(size):
+    network = random_network(7, [100, 40, 20])
+    config = Config(array_size=size)
+    cold, warm = compile_pair(network, config, batch=9, effort=500)
+    assert not cold.resident
+    assert all(c["window"] == Window.INPUT for c in warm.commands if c.opcode == Opcode.LOAD)
+    device = GoldenDevice(config)
+    first = Session(cold, device)
+    second = Session(warm, device, base=first.end)
+    for seed, session in enumerate((first, second, second, first, second)):
+        values = random_inputs(seed, network, 9)
+        np.testing.assert_array_equal(session.run(values).output, reference(network, values))
+
+
+def test_equal_arguments_give_equal_bytes(tmp_path):
+    network = random_network(8, [70, 50])
+    for name in ("x", "y"):
+        compile_network(network, Config(), batch=20, effort=500).save(tmp_path / name)
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+    loaded = Program.load(tmp_path / "x")
+    values = random_inputs(1, network, 20)
+    np.testing.assert_array_equal(Session(loaded).run(values).output, reference(network, values))
+
+
+@example(batch=1, k=1, n=1)
+@given(batch=st.integers(1, 300), k=st.integers(1, 300), n=st.integers(1, 300))
+@settings(max_examples=25, deadline=None)
+def test_layers_tell_their_work(batch, k, n):
+    program = compile_network(
+        random_network(1, [k, n]), Config(acc_rows=64), batch=batch, effort=500
+    )
+    (layer,) = program.layers
+    assert program.macs == layer.macs == batch * k * n
+    matmuls = [i for i, c in enumerate(program.commands) if c.opcode == Opcode.MATMUL]
+    assert layer.commands == tuple(matmuls)
+    tiles = -(-k // 16) * -(-n // 16)
+    assert sum(program.commands[i]["m"] * program.commands[i]["k_tiles"] for i in matmuls) == (
+        batch * tiles
+    )
+
+
+def test_impossible_networks_are_refused():
+    network = random_network(1, [40, 30])
+    with pytest.raises(ValueError, match=r"^order must be one of \('fast', 'document'\), not 'x'$"):
+        compile_network(network, Config(), batch=1, order="x")
+    with pytest.raises(ValueError, match=r"^Batch must be at least 1, not 0$"):
+        compile_network(network, Config(), batch=0)
+    with pytest.raises(ValueError, match=r"has 4800000000 bytes of inputs, but a window of DRAM"):
+        compile_network(network, Config(), batch=100_000_000)
+    with pytest.raises(ValueError, match=r"^Layer 'fc0': rounding must be one of \['tflite'\], "):
+        compile_network(network, Config(roundings=("tflite",)), batch=1)
+    with pytest.raises(ValueError, match=r"has 128 rows of constants, more than the 64 of the "):
+        compile_pair(network, Config(ub_rows=64), batch=1)
+
+
+def test_scales_need_no_more_precision_than_the_record_has():
+    (layer,) = random_network(2, [20, 10], rounding=Rounding.SINGLE).layers
+    layer = dataclasses.replace(layer, scale=layer.scale.astype(np.float64) * 1.0000000001)
+    run_and_compare(Network("double", (layer,)), Config(), 3)

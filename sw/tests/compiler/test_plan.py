@@ -1,0 +1,22 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpulite.compiler.plan import CHUNK_STYLES, MAX_K_TILES, chunks, split
+
+
+@given(st.integers(1, 5000), st.integers(1, 300), st.sampled_from([1, 2, 4]))
+def test_ranges_cover_the_extent_once_at_multiples(extent, parts, align):
+    ranges = split(extent, parts, align)
+    assert [i for r in ranges for i in r] == list(range(extent))
+    assert all(len(r) > 0 and r.start % align == 0 for r in ranges)
+    assert len(ranges) <= parts
+    assert max(map(len, ranges)) - min(map(len, ranges[:-1] or ranges)) <= align
+
+
+@pytest.mark.parametrize("style", CHUNK_STYLES)
+@given(k_tiles=st.integers(1, 3 * MAX_K_TILES))
+def test_chunks_cover_k_and_fit_a_command(style, k_tiles):
+    sizes = chunks(k_tiles, style)
+    assert sum(sizes) == k_tiles
+    assert all(1 <= size <= MAX_K_TILES for size in sizes)

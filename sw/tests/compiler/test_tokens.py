@@ -1,0 +1,108 @@
+import pytest
+from networks import random_network
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
+from tpulite.compiler import compile_network
+from tpulite.compiler.tokens import insert_tokens
+from tpulite.golden.check import check
+from tpulite.program import Program
+
+LOAD, MXU = 1 << Engine.LOAD, 1 << Engine.MXU
+END = Command.make(Opcode.END)
+
+
+def load(row, rows=16):
+    return Command.make(Opcode.LOAD, lines=1, rows=rows, row=row)
+
+
+def matmul(act_row, weight_row, **fields):
+    return Command.make(
+        Opcode.MATMUL, m=16, k_tiles=1, act_row=act_row, weight_row=weight_row, **fields
+    )
+
+
+def drop_token(program: Program, index: int, giver: Engine) -> Program:
+    """Remove one wait and the signal that serves it."""
+    commands = list(program.commands)
+    command = commands[index]
+    assert command.engine is not None
+    nth = sum(c["wait"] >> giver & 1 for c in commands[:index] if c.engine == command.engine)
+    givers = [
+        i for i, c in enumerate(commands) if c.engine == giver and c["signal"] >> command.engine & 1
+    ]
+    signal = commands[givers[nth]]
+    commands[index] = command.replace(wait=command["wait"] & ~(1 << giver))
+    commands[givers[nth]] = signal.replace(signal=signal["signal"] & ~(1 << command.engine))
+    return Program(**(vars(program) | {"commands": tuple(commands)}))
+
+
+@pytest.mark.parametrize("sizes", [[64, 64, 48], [40, 200]])
+@pytest.mark.parametrize("ub_rows", [256, 16384])
+def test_every_wait_is_needed(sizes, ub_rows):
+    network = random_network(1, sizes)
+    program = compile_network(network, Config(ub_rows=ub_rows), batch=24, effort=500)
+    assert not check(program)
+    waits = 0
+    for index, command in enumerate(program.commands[:-1]):
+        for engine in Engine:
+            if command["wait"] >> engine & 1:
+                waits += 1
+                # Then the command may race, or one that relied on it.
+                assert check(drop_token(program, index, engine)), (index, engine)
+    assert waits > 5
+
+
+def test_implied_waits_are_left_out():
+    commands = insert_tokens(
+        (load(0), load(16), matmul(0, 16), matmul(0, 16), load(0), matmul(0, 16), END), Config()
+    )
+    assert [c["wait"] for c in commands[:-1]] == [0, 0, LOAD, 0, MXU, LOAD]
+    assert [c["signal"] for c in commands[:-1]] == [0, MXU, 0, LOAD, MXU, 0]
+    # The second command's weights were there when the first one started.
+    assert [c["prefetch"] for c in commands if c.opcode == Opcode.MATMUL] == [0, 1, 1]
+
+
+def test_a_wait_that_another_one_brings_along_is_left_out():
+    store = Command.make(Opcode.STORE, window=2, lines=1, rows=16, row=32)
+    product = matmul(0, 16, drain=2, out_row=32).replace(m=4)
+    # STORE reads what MATMUL wrote from what LOAD wrote; its wait for MXU is enough.
+    commands = insert_tokens((load(0), load(16), product, store, load(32), END), Config())
+    assert [c["wait"] for c in commands[:-1]] == [0, 0, LOAD, MXU, 1 << Engine.STORE]
+
+
+def test_weights_that_may_still_arrive_are_not_prefetched():
+    commands = insert_tokens(
+        (load(0), load(16), matmul(0, 16), load(32), matmul(0, 32), END), Config()
+    )
+    assert [c["prefetch"] for c in commands if c.opcode == Opcode.MATMUL] == [0, 0]
+
+
+def test_only_reads_after_writes_need_tokens_within_an_engine():
+    drained = matmul(0, 16, drain=2, out_row=64)
+    again = matmul(32, 16, drain=2, out_row=0)
+    reader = matmul(64, 128)
+    loads = (load(0), load(32), load(16))
+    commands = insert_tokens((*loads, drained, drained, again, reader, END), Config())
+    # Overwriting what was read or written before is harmless; reading it is not.
+    assert [c["wait"] for c in commands[3:-1]] == [LOAD, 0, 0, MXU]
+    assert [c["signal"] for c in commands[3:-1]] == [0, MXU, 0, 0]
+
+
+def test_counters_never_overflow():
+    n = 2 * TOKEN_MAX + 40
+    config = Config(array_size=4)
+    products = [matmul(0, 4, drain=2, out_row=16 + 64 * i) for i in range(n)]
+    # Each load overwrites what one product wrote, long after it did.
+    loads = [load(16 + 64 * i, rows=4) for i in range(n)]
+    commands = insert_tokens((load(0), *products, *loads, END), config)
+    level = peak = 0
+    for command in commands[:-1]:
+        if command.engine == Engine.LOAD:
+            level -= command["wait"] >> Engine.MXU & 1
+        if command.engine == Engine.MXU:
+            level += command["signal"] >> Engine.LOAD & 1
+        assert level >= 0
+        peak = max(peak, level)
+    assert level == 0
+    assert 0 < peak <= TOKEN_MAX
