@@ -1,0 +1,199 @@
+"""The record loader: right rows, never too early, never late, never more than it has room for."""
+
+import json
+import os
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+
+from tpulite.arch import isa
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import RecordForm
+from tpulite.arch.numerics import Rounding
+from tpulite.arch.registers import Fault
+from tpulite.layout.records import pack_records
+from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.ub.unified_buffer import READ_LATENCY
+from tpulite_rtl.vpu.record_fields import record_row
+from tpulite_rtl.vpu.record_loader import BLOCKS, RECORD_COMMAND, RecordLoader
+from tpulite_tb.bits import pack, unpack
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver
+
+_LAST_ROW = (1 << 14) - 1
+
+
+@dataclass(eq=False)
+class _Block:
+    """The records of one command: where they lie, and what goes out."""
+
+    row: int
+    form: RecordForm
+    index: int
+    rows: list[int]
+    foreign: set[int]  # rows with a rounding that the machine lacks
+    arrived: list[int] = field(default_factory=list)  # cycle of each response
+    delivered: list[int] = field(default_factory=list)  # cycle of each row that went out
+
+
+def _draw_block(config: Config, index: int, bad: float) -> _Block:
+    form = random.choice(list(RecordForm))
+    channels = config.array_size
+    known = [Rounding[name.upper()] for name in config.roundings]
+
+    def record() -> dict[str, int]:
+        values = {f.name: random.choice(f.range) for f in isa.RECORD.fields}
+        chosen = random.choice(list(Rounding) if random.random() < bad else known)
+        return values | {"rounding": chosen}
+
+    if form == RecordForm.FULL:
+        records = [record() for _ in range(channels)]
+        holders = [RECORD_BYTES * channel for channel in range(channels)]
+    else:
+        common = record()
+        records = [common | {"bias": random.getrandbits(31)} for _ in range(channels)]
+        holders = [0]
+    image = pack_records(records, config, form)
+    if form == RecordForm.SHORT:
+        image.reshape(-1)[RECORD_BYTES : -4 * channels] = 0xFF  # padding that looks like anything
+    in_record = isa.RECORD.offsets()["rounding"] // 8
+    return _Block(
+        row=random.choice([0, _LAST_ROW - len(image) + 1, random.randrange(_LAST_ROW - 16)]),
+        form=form,
+        index=index,
+        rows=[int.from_bytes(line.tobytes(), "little") for line in image],
+        foreign={
+            (start + in_record) // config.row_bytes
+            for start, values in zip(holders, records, strict=False)
+            if values["rounding"] not in known
+        },
+    )
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(refuse=[0.0, 0.4], hurry=[1.0, 0.3, 0.02], bad=[0.0, 0.2])
+async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) -> None:
+    """Every output in every cycle, from a consumer in a hurry to one that lets the FIFO fill."""
+    config = Config.from_dict(json.loads(os.environ["CONFIG"]))
+    blocks = [_draw_block(config, random.getrandbits(24), bad) for _ in range(30)]
+    sequence = [(block, offset) for block in blocks for offset in range(len(block.rows))]
+    driver = StreamDriver(dut, "command", idle=random.choice([0.0, 0.3]))
+    for name in ("claim", "next", "read__request__ready", "read__response__valid"):
+        getattr(dut, name).value = 0
+    await reset(dut)
+    driver.extend(
+        pack(
+            RECORD_COMMAND,
+            {"record_row": block.row, "record_form": block.form, "index": block.index},
+        )
+        for block in blocks
+    )
+
+    edge = RisingEdge(dut.clk)
+    await edge
+    responses: deque[tuple[int, _Block, int]] = deque()
+    asked = delivered = claims = 0
+    swaps = [-1]  # the shadow registers are free from the start
+    fault: tuple[int, int] | None = None
+    fullest = idle_cycles = cycle = 0
+    while idle_cycles < 20:
+        responds = bool(responses) and responses[0][0] == cycle
+        _, block, offset = responses.popleft() if responds else (0, blocks[0], 0)
+        complete = sum(len(b.arrived) == len(b.rows) for b in blocks)  # before this cycle
+        claim = complete > claims and random.random() < hurry
+        in_use = len(swaps) - 1
+        swap = (
+            in_use < claims
+            and len(blocks[in_use].delivered) == len(blocks[in_use].rows)
+            and random.random() < hurry
+        )
+        dut.claim.value = claim
+        dut.next.value = swap
+        dut.read__request__ready.value = random.random() >= refuse
+        dut.read__response__valid.value = responds
+        width = len(dut.read__response__payload)
+        dut.read__response__payload.value = (
+            block.rows[offset] if responds else random.getrandbits(width)
+        )
+        if swap:
+            swaps.append(cycle)
+        await edge
+
+        # Requests: whenever there is a command and room.
+        valid = bool(dut.read__request__valid.value)
+        ready = bool(dut.read__request__ready.value)
+        room = asked - delivered < BLOCKS * config.record_rows
+        assert valid == (bool(dut.command__valid.value) and room)
+        assert dut.conflict.value == (valid and not ready)
+        assert dut.busy.value == ((valid and ready) or bool(responses) or responds)
+        if valid and ready:
+            wanted, at = sequence[asked]
+            assert int(dut.read__request__payload.value) == wanted.row + at
+            assert dut.command__ready.value == (at == len(wanted.rows) - 1)
+            responses.append((cycle + READ_LATENCY, wanted, at))
+            asked += 1
+        else:
+            assert dut.command__ready.value == 0
+
+        # Blocks and faults, a cycle after the response.
+        assert dut.block_ready.value == (complete > claims)
+        claims += claim
+        reported = unpack(FAULT, int(dut.fault.value))
+        assert reported["valid"] == (fault is not None), f"cycle {cycle}"
+        if fault is not None:
+            assert reported["code"] == Fault.RECORD
+            assert (reported["index"], reported["address"]) == fault
+        fault = None
+        if responds:
+            block.arrived.append(cycle)
+            if offset in block.foreign:
+                fault = (block.index, block.row + offset)
+
+        # Rows go out in order, each in the first cycle in which it can.
+        expected = False
+        if delivered < len(sequence):
+            block, offset = sequence[delivered]
+            number = blocks.index(block)
+            last = sequence[delivered - 1][0].delivered[-1] if delivered else -1
+            if offset < len(block.arrived) and number < len(swaps):
+                due = max(block.arrived[offset] + 2, last + 1, swaps[number])
+                assert due >= cycle, f"cycle {cycle}: row {offset} of block {number} is late"
+                expected = due == cycle
+        assert dut.o__valid.value == expected, f"cycle {cycle}: block {number}, row {offset}"
+        if expected:
+            assert unpack(record_row(config), int(dut.o__payload.value)) == {
+                "data": block.rows[offset],
+                "index": offset,
+                "form": block.form,
+            }
+            block.delivered.append(cycle)
+            delivered += 1
+        fullest = max(fullest, asked - delivered)
+        idle_cycles = idle_cycles + 1 if delivered == len(sequence) else 0
+        cycle += 1
+    if hurry < 0.1:
+        assert fullest == BLOCKS * config.record_rows
+
+
+@pytest.mark.parametrize(
+    ("n", "roundings"),
+    [
+        (4, ("tflite", "float32")),
+        (8, ("single",)),
+        (16, ("tflite", "ruy", "single", "float32")),
+        (16, ("ruy",)),
+        (32, ("ruy", "single", "float32")),
+    ],
+)
+def test_record_loader(n: int, roundings: tuple[str, ...]) -> None:
+    config = Config(array_size=n, roundings=roundings)
+    simulate(
+        RecordLoader(config),
+        __file__,
+        name=f"record_loader_{n}_{'_'.join(roundings)}",
+        extra_env={"CONFIG": json.dumps(config.as_dict())},
+    )
