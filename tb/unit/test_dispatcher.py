@@ -1,7 +1,6 @@
 """Dispatcher: order, every check of every field, END."""
 
 import random
-from functools import partial
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
@@ -191,28 +190,30 @@ async def full_queue_blocks_everything_behind(dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def end_waits_for_everything(dut) -> None:
-    """Hold back END by a command in a queue, one in an engine, a write without response."""
+    """Hold back END by a command in each queue, by each engine, by a write without response."""
     bench = Bench(dut)
-    bench.sinks[Engine.VPU].stall(1)
+    everyone = (1 << len(Engine)) - 1
     await reset(dut)
-    dut.quiet.value = 0
-    end = word_of(Command.make(Opcode.END))
-    bench.send(word_of(random_command(Opcode.COPY)), end, word_of(random_command(Opcode.LOAD)))
-
-    async def is_done_after(change: partial) -> bool:
-        assert not dut.done.value
-        change()
-        await ClockCycles(dut.clk, 6)
-        return bool(dut.done.value)
-
-    await ClockCycles(dut.clk, 10)
-    assert dut.ended.value
-    for engine in Engine:
-        assert not await is_done_after(partial(dut.idle.set, 0xF & ~(1 << engine)))
-    assert not await is_done_after(partial(dut.quiet.set, 1))
-    assert not await is_done_after(partial(bench.sinks[Engine.VPU].stall, 0))
-    assert await is_done_after(partial(dut.idle.set, 0xF))
-    assert bench.received[Engine.LOAD] == [], "dispatched after END"
+    for opcode, engine in ENGINE_OF.items():
+        await bench.reset()
+        bench.sinks[engine].stall(1)
+        command, end = random_command(opcode), Command.make(Opcode.END)
+        bench.send(*map(word_of, [command, end, command]))
+        await ClockCycles(dut.clk, 10)
+        assert dut.ended.value and not dut.done.value, f"{engine.name} has a command in its queue"
+        bench.sinks[engine].stall(0)
+        await ClockCycles(dut.clk, 3)
+        for name, value, default in (
+            ("idle", everyone & ~(1 << engine), everyone),
+            ("quiet", 0, 1),
+        ):
+            assert dut.done.value
+            getattr(dut, name).value = value
+            await ClockCycles(dut.clk, 3)
+            assert not dut.done.value, f"{name} is {value:b}"
+            getattr(dut, name).value = default
+            await ClockCycles(dut.clk, 3)
+        assert bench.received[engine] == [queued(command, 0)], "dispatched after END"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
