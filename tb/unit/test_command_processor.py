@@ -5,10 +5,11 @@ from collections import Counter
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from engine_model import FAULT_ADDRESS, EngineModel
 from fetch_memory import FetchMemory, some_address
 
 from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import COMMANDS, ENGINE_OF, Command, Engine, Opcode
+from tpulite.arch.isa import ENGINE_OF, Command, Engine, Opcode
 from tpulite.arch.registers import COUNTER_OFFSETS, Control, EngineState, Fault, Interrupt, RunState
 from tpulite_rtl.bus.registers import COUNTERS, PROGRAM
 from tpulite_rtl.cp.command_processor import CommandProcessor
@@ -17,114 +18,6 @@ from tpulite_tb.commands import random_command
 from tpulite_tb.harness import reset, simulate
 
 CONFIG = Config(queue_depth=4)
-OPCODE_OF = {engine: opcode for opcode, engine in ENGINE_OF.items()}
-
-
-class EngineModel:
-    """An engine that waits for its tokens, takes its time, and gives its tokens."""
-
-    def __init__(self, dut, engine: Engine, log: list[tuple[str, Engine, int]]) -> None:
-        self.engine = engine
-        self.slow = 0.8
-        self.fault_at: int | None = None
-        self.log = log
-        self._layout = COMMANDS[OPCODE_OF[engine]]
-        self._dut = dut
-        self._quiet_in = 0
-        self._forget()
-        cocotb.start_soon(self._run())
-
-    def port(self, name: str):
-        """Return a signal of the engine's port."""
-        return getattr(self._dut, f"engine_{self.engine.name.lower()}__{name}")
-
-    def _forget(self) -> None:
-        self.port("command__ready").value = 0
-        self.port("take__valid").value = 0
-        self.port("give__valid").value = 0
-        self.port("idle").value = 1
-        self.port("quiet").value = 1
-        self.port("state").value = EngineState.IDLE
-        self.port("index").value = 0
-        self.port("fault").value = 0
-
-    async def _run(self) -> None:
-        while True:
-            await FallingEdge(self._dut.clk)
-            stopped = self._dut.rst.value or self.port("stop").value
-            if stopped or not self.port("command__valid").value:
-                continue
-            word = self.port("command__payload").value.to_unsigned()
-            index = word >> self._layout.width
-            fields = self._layout.unpack(word % (1 << self._layout.width))
-            self.port("index").value = index
-            self.port("state").value = EngineState.TOKEN
-            if not await self._hand_over("take", fields["wait"]):
-                continue
-            self.log.append(("start", self.engine, index))
-            self.port("command__ready").value = 1
-            await FallingEdge(self._dut.clk)
-            self.port("command__ready").value = 0
-            self.port("idle").value = 0
-            self.port("state").value = EngineState.BUSY
-            if not await self._work():
-                continue
-            if self.fault_at == index:
-                await self._fail(index)
-                continue
-            if not await self._hand_over("give", fields["signal"]):
-                continue
-            self.log.append(("complete", self.engine, index))
-            self.port("idle").value = 1
-            self.port("state").value = EngineState.IDLE
-
-    async def _work(self) -> bool:
-        """Let some cycles pass; false if the chip was cleared meanwhile."""
-        while random.random() < self.slow:
-            await RisingEdge(self._dut.clk)
-            if self._dut.clear.value:
-                self._forget()
-                return False
-            await FallingEdge(self._dut.clk)
-        return True
-
-    async def _hand_over(self, name: str, mask: int) -> bool:
-        """Offer a mask until it is accepted, or until the chip is cleared."""
-        self.port(f"{name}__payload").value = mask
-        self.port(f"{name}__valid").value = 1
-        accepted = False
-        while not accepted:
-            # Offers are made at the falling edge, so this sees what the rising edge will do.
-            await RisingEdge(self._dut.clk)
-            if self._dut.clear.value:
-                self._forget()
-                return False
-            accepted = bool(self.port(f"{name}__ready").value)
-            await FallingEdge(self._dut.clk)
-            if name == "take" and self.port("stop").value and not accepted:
-                self.port(f"{name}__valid").value = 0
-                await self._cleared()
-                return False
-        self.port(f"{name}__valid").value = 0
-        return True
-
-    async def _fail(self, index: int) -> None:
-        """Show a fault, be quiet a little later, and wait for the soft reset."""
-        fault = {"valid": 1, "code": Fault.WINDOW, "index": index, "address": 0x1230}
-        self.port("quiet").value = 0
-        self.port("fault").value = FAULT.const(fault).as_bits()
-        await FallingEdge(self._dut.clk)
-        self.port("fault").value = 0
-        await ClockCycles(self._dut.clk, 20)
-        assert self._dut.state.value == RunState.STOPPING
-        self.port("quiet").value = 1
-        await self._cleared()
-
-    async def _cleared(self) -> None:
-        await RisingEdge(self._dut.clk)
-        while not self._dut.clear.value:
-            await RisingEdge(self._dut.clk)
-        self._forget()
 
 
 class Bench:
@@ -269,7 +162,7 @@ async def fault_stops_the_chip_and_reset_revives_it(dut) -> None:
         bench.engines[engine].fault_at = victim
         assert await bench.run(commands) == Interrupt.FAULT
         assert dut.state.value == RunState.QUIESCED
-        assert bench.error == (Fault.WINDOW, victim, 0x1230)
+        assert bench.error == (Fault.WINDOW, victim, FAULT_ADDRESS)
         bench.check_counters()
         assert bench.memory.answered == bench.memory.requested
         started = bench.started
