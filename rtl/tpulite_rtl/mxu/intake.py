@@ -147,13 +147,18 @@ class Intake(wiring.Component):
             (requantizes, command.record_row + record_rows, config.ub_rows),
             (command.drain != Drain.KEEP, command.out_row + out_rows, config.ub_rows),
         )
-        m.d.comb += [
-            self.fault.code.eq(Fault.BUFFER),
-            self.fault.index.eq(command.index),
-        ]
+        outside, address = Signal(), Signal(ROW_BITS + 4)
         # The first check that fails gives the address, so it is assigned last.
         for applies, end, limit in reversed(checks):
             last = Signal(ROW_BITS + 4)
             m.d.comb += last.eq(end - 1)
-            with m.If(self.command.valid & begun & applies & (last >= limit)):
-                m.d.comb += [self.fault.valid.eq(1), self.fault.address.eq(last)]
+            with m.If(applies & (last >= limit)):
+                m.d.comb += [outside.eq(1), address.eq(last)]
+        # All fields in one place: Verilog simulators never execute a process that sets only the
+        # constant part of a signal whose other parts depend on conditions.
+        m.d.comb += [
+            self.fault.valid.eq(self.command.valid & begun & outside),
+            self.fault.code.eq(Fault.BUFFER),
+            self.fault.index.eq(command.index),
+            self.fault.address.eq(address),
+        ]

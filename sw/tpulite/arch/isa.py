@@ -123,7 +123,12 @@ MATMUL = Layout(
         Field("weight_zero_point", 8, "Subtracted from every weight.", signed=True),
         Field("acc_row", 10, "Row of vector 0 in the accumulator buffer."),
         Field("accumulate", 1, "Add to the accumulators from the first k-tile on; else overwrite."),
-        Field("drain", 2, "What happens after the last k-tile.", enum=Drain),
+        Field(
+            "drain",
+            2,
+            "What happens after the last k-tile. A drain leaves the accumulator rows undefined.",
+            enum=Drain,
+        ),
         Field("record_form", 1, "Form of the channel records.", enum=RecordForm),
         Field("record_row", 14, "First row of the channel records; unused unless requantizing."),
         Field("out_row", 14, "Row of output vector 0; unused if the sums are kept."),
