@@ -9,7 +9,7 @@ from tpulite.compiler.ops import Buffer
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=60))
 def test_places_never_overlap(requests):
-    allocator = Allocator(10, 100)
+    allocator = Allocator(10, 100, 8)
     live: list[Buffer] = []
     for rows, free in requests:
         if free and live:
@@ -27,8 +27,17 @@ def test_places_never_overlap(requests):
             assert all(b[0] - a[1] < rows for a, b in pairwise(edges))
 
 
+def test_buffers_begin_in_their_bank():
+    allocator = Allocator(3, 60, 8)
+    buffers = [Buffer("x", 5, bank=i % 8) for i in range(5)]
+    for buffer in buffers:
+        assert allocator.allocate(buffer)
+        assert allocator.row(buffer) % 8 == buffer.bank
+    assert not allocator.allocate(Buffer("x", 20, bank=0))
+
+
 def test_what_was_freed_last_is_used_last():
-    allocator = Allocator(0, 30)
+    allocator = Allocator(0, 30, 8)
     first, second = Buffer("first", 10), Buffer("second", 10)
     for buffer in (first, second):
         allocator.allocate(buffer)

@@ -19,10 +19,12 @@ class Allocator:
     ----------
     start, stop : int
         Rows to give out.
+    banks : int
+        Banks of the unified buffer.
     """
 
-    def __init__(self, start: int, stop: int) -> None:
-        self._start, self._stop = start, stop
+    def __init__(self, start: int, stop: int, banks: int) -> None:
+        self._start, self._stop, self._banks = start, stop, banks
         self._next = start
         self._used: list[tuple[int, int]] = []
         self._places: dict[Buffer, tuple[int, int]] = {}
@@ -34,6 +36,8 @@ class Allocator:
         starts = [max(low, self._next) for low, high in gaps if high > self._next]
         starts += [low for low, _ in gaps]
         for start in starts:
+            if buffer.bank is not None:
+                start += (buffer.bank - start) % self._banks
             if any(low <= start and start + buffer.rows <= high for low, high in gaps):
                 self._places[buffer] = (start, start + buffer.rows)
                 insort(self._used, self._places[buffer])

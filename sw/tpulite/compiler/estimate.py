@@ -2,22 +2,22 @@
 
 from collections import defaultdict, deque
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
 from tpulite.arch.memory import REFERENCE_MEMORY
 
 __all__ = ["estimate_cycles"]
 
-_FETCH = REFERENCE_MEMORY.read_latency + 5  # from start to the first command
-_COMMAND_BEATS = 2
-_START = 3  # from a token or dispatch to the start
-_LOAD = REFERENCE_MEMORY.read_latency + 4  # from the start of a LOAD to its first row
-_LOADED = 3  # from the last row to the token
-_STORE = 10  # from the start of a STORE to its first beat
+_COMMAND_BEATS = COMMAND_BYTES // BEAT_BYTES
+_FETCH = REFERENCE_MEMORY.read_latency  # from a request to the first beat of a command
+_FETCHED = 16  # commands that the fetch buffer holds, if bursts are not longer
+_START = 1  # from a token or dispatch to the start
+_LOAD = REFERENCE_MEMORY.read_latency + 3  # from the start of a LOAD to its first row
+_STORE = 5  # from the start of a STORE to its first beat
 _STORED = REFERENCE_MEMORY.write_response
-_WEIGHTS = 6  # beyond the rows of a tile: from the start to the first vector
-_DRAIN = 13  # beyond 2 N: from a vector to its visible result
-_END = 5
+_WEIGHTS = 3  # beyond the rows of a tile: from the start to the first vector
+_DRAIN = 11  # beyond 2 N: from the last vector to its visible result
+_END = 2
 
 
 def estimate_cycles(commands: tuple[Command, ...], config: Config) -> int:
@@ -43,16 +43,22 @@ class _Estimate:
         self._starts: dict[Engine, list[int]] = {engine: [] for engine in Engine}
         self._read_free = self._write_free = self._issue_free = 0
         self._complete = dict.fromkeys(Engine, 0)
-        self._burst = config.burst_beats * config.dma_bursts
 
     def run(self, commands: tuple[Command, ...]) -> int:
-        dispatch = 0
+        burst = self._config.burst_beats // _COMMAND_BEATS
+        ahead = max(_FETCHED, self._config.burst_beats)
+        arrivals = deque(self._fetch(0) for _ in range(0, ahead, burst))
+        arrival = dispatch = 0
         for index, command in enumerate(commands):
-            dispatch = max(dispatch + 1, _FETCH + _COMMAND_BEATS * index)
+            if index % burst == 0:
+                arrival = arrivals.popleft()
+            arrival += _COMMAND_BEATS
+            dispatch = max(dispatch + 1, arrival)
+            if index % burst == burst - 1 and index + ahead < len(commands) + burst:
+                arrivals.append(self._fetch(dispatch))
             engine = command.engine
             if engine is None:
                 break
-            self._read_free += _COMMAND_BEATS
             starts = self._starts[engine]
             if len(starts) > self._config.queue_depth:
                 dispatch = max(dispatch, starts[-self._config.queue_depth - 1])
@@ -69,6 +75,15 @@ class _Estimate:
                     self._tokens[engine, taker].append(done)
         return max(dispatch, *self._complete.values()) + _END
 
+    def _fetch(self, request: int) -> int:
+        """Request a burst of commands; return when it begins to arrive."""
+        config = self._config
+        # Behind what LOAD has requested, but that is never more than it may have outstanding.
+        outstanding = config.burst_beats * config.dma_bursts
+        arrival = max(request + _FETCH, min(self._read_free, request + _FETCH + outstanding))
+        self._read_free = max(self._read_free, arrival) + config.burst_beats
+        return arrival
+
     def _execute(self, command: Command, start: int) -> int:
         """Return when a command that starts at ``start`` completes."""
         match command.opcode:
@@ -79,7 +94,7 @@ class _Estimate:
                 return self._write_free + _STORED
             case Opcode.MATMUL:
                 return self._matmul(command, start)
-        return start + command["lines"] * command["rows"] + _LOADED
+        return start + command["lines"] * command["rows"]
 
     def _transfer(self, command: Command) -> int:
         """Return the cycles in which a transfer occupies its channel."""
@@ -92,7 +107,7 @@ class _Estimate:
 
     def _load(self, command: Command, start: int) -> int:
         self._read_free = max(start + _LOAD, self._read_free) + self._transfer(command)
-        return self._read_free + _LOADED
+        return self._read_free
 
     def _matmul(self, command: Command, start: int) -> int:
         config = self._config

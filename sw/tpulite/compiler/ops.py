@@ -20,11 +20,15 @@ class Buffer:
         How many.
     row : int, optional
         Where, if it is resident; then it is never freed.
+    bank : int, optional
+        Bank of the first row. Activations begin in bank 0 and weights half way around, so that
+        both can be read in the same cycles.
     """
 
     name: str
     rows: int
     row: int | None = None
+    bank: int | None = None
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _compile(
 
     def lower(plan: NetworkPlan) -> tuple[Tiling, tuple[Command, ...], tuple[int, ...]]:
         tiling = tile_network(network, constants, plan, config, batch=batch, residency=residency)
-        commands, layers = schedule_commands(tiling, config)
+        commands, layers = schedule_commands(tiling, config, lead=plan.lead)
         return tiling, insert_tokens(commands, config), layers
 
     def cost(plan: NetworkPlan) -> float:

@@ -83,10 +83,21 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """Plans of all layers, and which of their outputs stay in the unified buffer."""
+    """How a network is cut into commands.
+
+    Parameters
+    ----------
+    layers : tuple of LayerPlan
+        Plans of all layers.
+    on_chip : tuple of bool
+        Which of their outputs stay in the unified buffer.
+    lead : int
+        Loads that go ahead of a MATMUL, beyond those that it needs.
+    """
 
     layers: tuple[LayerPlan, ...]
     on_chip: tuple[bool, ...]
+    lead: int = 2
 
 
 def vector_align(config: Config) -> int:

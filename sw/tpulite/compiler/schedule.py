@@ -11,13 +11,14 @@ _ZEROS = {opcode: Command.make(opcode).fields for opcode in Opcode}
 
 
 def schedule_commands(
-    tiling: Tiling, config: Config
+    tiling: Tiling, config: Config, *, lead: int
 ) -> tuple[tuple[Command, ...], tuple[int, ...]]:
     """Order the commands of a network and place their buffers.
 
-    Products and stores keep their order, and so do loads. But loads go ahead of products by
-    almost a queue: no further, because dispatch is in order and a full queue would block the
-    products behind it. A load goes ahead only if its buffer has a place at once.
+    Products and stores keep their order, and so do loads. But loads may go ahead of products, if
+    their buffers have a place at once. Dispatch is in order, so the queue of loads must be able to
+    take them; and commands are fetched while data are loaded, so the first products should come
+    early in the program.
 
     Parameters
     ----------
@@ -25,6 +26,8 @@ def schedule_commands(
         Commands in an order in which they could run one after the other.
     config : Config
         The machine.
+    lead : int
+        Loads that go ahead of a product, beyond those that it needs.
 
     Returns
     -------
@@ -39,11 +42,11 @@ def schedule_commands(
         If the unified buffer is too small for this tiling.
     """
     try:
-        scheduler = _Scheduler(tiling, config, lead=config.queue_depth - 2)
+        scheduler = _Scheduler(tiling, config, lead)
         scheduler.run()
     except DoesNotFitError:
         # Loads that went ahead may have taken places in which nothing else fits.
-        scheduler = _Scheduler(tiling, config, lead=0)
+        scheduler = _Scheduler(tiling, config, 0)
         scheduler.run()
     return (*scheduler.commands, Command.make(Opcode.END)), tuple(scheduler.layers)
 
@@ -52,7 +55,7 @@ class _Scheduler:
     def __init__(self, tiling: Tiling, config: Config, lead: int) -> None:
         self._ops = ops = tiling.ops
         self._lead = lead
-        self._allocator = Allocator(tiling.first_row, config.ub_rows)
+        self._allocator = Allocator(tiling.first_row, config.ub_rows, config.ub_banks)
         self._loads = [i for i, op in enumerate(ops) if op.opcode == Opcode.LOAD]
         self._emitted_loads = 0
         self._last_use = {

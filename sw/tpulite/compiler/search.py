@@ -1,16 +1,13 @@
 """Search: choose how every layer is cut, by estimated cycles."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
-from itertools import pairwise
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import Config
+from tpulite.compiler.choices import Choice, Site, Surroundings
 from tpulite.compiler.pack import Constants
 from tpulite.compiler.plan import (
-    CHUNK_STYLES,
-    MAX_K_TILES,
     LayerPlan,
     LayerShape,
     NetworkPlan,
@@ -29,45 +26,10 @@ EFFORT = 20_000
 _SHARE = 20
 """Part of the effort that one candidate may take: where commands are many, each matters less."""
 
-_TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
-"""Relative sizes of the pieces of the last n-block."""
+_LEADS = (2, 0, 1, 4, 8)
+"""How many loads may go ahead of a MATMUL."""
 
-
-@dataclass(frozen=True)
-class _Surroundings:
-    """What a layer finds around it.
-
-    Parameters
-    ----------
-    free_rows : int
-        Rows of the unified buffer beside tensors and constants that stay there.
-    inputs_in_dram, outputs_in_dram : bool
-        Whether they must be loaded and stored.
-    weights_in_dram : bool
-        Whether they must be loaded.
-    vector_rows, record_rows : int
-        Rows of an output vector and of the records of an n-block.
-    """
-
-    free_rows: int
-    inputs_in_dram: bool
-    outputs_in_dram: bool
-    weights_in_dram: bool
-    vector_rows: int
-    record_rows: int
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """The free variables of a plan."""
-
-    parts: int
-    group: int
-    k_chunk: int  # k-tiles of a chunk if inputs are streamed, else 0
-    keep_weights: bool
-    head: str = "grow"
-    body: str = "whole"
-    tail: str = "half"
+_State = tuple[tuple[Choice, ...], int]
 
 
 def plan_network(
@@ -110,7 +72,7 @@ def plan_network(
         If nothing fits the unified buffer.
     """
     shapes = layer_shapes(network, config, batch)
-    resident = resident_rows(constants, shapes, config)[-1] if residency else 0
+    resident = resident_rows(constants, shapes, config)[1] if residency else 0
     if resident > config.ub_rows:
         raise ValueError(
             f"Network {network.name!r} has {resident} rows of constants, more than the "
@@ -126,7 +88,7 @@ def plan_network(
             for i, (layer, shape) in enumerate(zip(network.layers, shapes, strict=True)):
                 before = shape.k_tiles * batch if i and on_chip[i - 1] else 0
                 after = shape.n_blocks * batch if on_chip[i] else 0
-                around = _Surroundings(
+                around = Surroundings(
                     free_rows=config.ub_rows - resident - before - after,
                     inputs_in_dram=not before,
                     outputs_in_dram=not after,
@@ -134,7 +96,7 @@ def plan_network(
                     vector_rows=4 if layer.raw else 1,
                     record_rows=constants.layers[i].record_rows if residency is None else 0,
                 )
-                sites.append(_Site(shape, around, config))
+                sites.append(Site(shape, around, config))
             plan = _search(shapes, sites, on_chip, effort, cost)
         if plan is not None:
             return plan
@@ -194,7 +156,7 @@ def _document_plans(
 
 def _search(
     shapes: tuple[LayerShape, ...],
-    sites: list["_Site"],
+    sites: list[Site],
     on_chip: tuple[bool, ...],
     effort: int,
     cost: Callable[[NetworkPlan], float],
@@ -205,161 +167,52 @@ def _search(
     for each layer. From there one choice of one layer at a time is varied, and kept if it pays.
     """
 
-    @cache
-    def network_cost(choices: tuple[_Choice, ...]) -> float:
-        return cost(network_plan(choices))
-
-    def network_plan(choices: tuple[_Choice, ...]) -> NetworkPlan:
+    def network_plan(state: _State) -> NetworkPlan:
+        choices, lead = state
         layers = (site.plan(choice) for site, choice in zip(sites, choices, strict=True))
-        return NetworkPlan(tuple(layers), on_chip)
+        return NetworkPlan(tuple(layers), on_chip, lead)
 
-    def commands(choices: tuple[_Choice, ...]) -> int:
-        plans = network_plan(choices).layers
-        return sum(map(LayerPlan.commands, plans, shapes))
+    @cache
+    def state_cost(state: _State) -> float:
+        return cost(network_plan(state))
 
-    ranked = [site.ranked() for site in sites]
-    best = tuple(choices[0] for choices in ranked)
-    # The closed form knows nothing of fragmentation: worse choices follow until one fits.
-    for i in range(1, max(map(len, ranked))):
-        if network_cost(best) < math.inf:
-            break
-        best = tuple(choices[min(i, len(choices) - 1)] for choices in ranked)
-    else:
-        if network_cost(best) == math.inf:
-            return None
+    best = _first_that_fits([site.ranked() for site in sites], state_cost)
+    if best is None:
+        return None
     left = effort
     before = None
     while best != before:
         before = best
-        for i, site in enumerate(sites):
-            for vary in site.variations():
-                for choice in list(vary(best[i])):
-                    choices = (*best[:i], choice, *best[i + 1 :])
-                    size = commands(choices)
-                    if size > min(left, effort // _SHARE) or not site.fits(choice):
-                        continue
-                    left -= size
-                    if network_cost(choices) < network_cost(best):
-                        best = choices
+        neighbors = _neighbors(sites, best)
+        state = next(neighbors)
+        while state is not None:
+            commands = sum(map(LayerPlan.commands, network_plan(state).layers, shapes))
+            if commands <= min(left, effort // _SHARE):
+                left -= commands
+                if state_cost(state) < state_cost(best):
+                    best = state
+            state = neighbors.send(best)
     return network_plan(best)
 
 
-class _Site:
-    """One layer: its legal choices, and what they cost by the closed form."""
+def _first_that_fits(
+    ranked: list[list[Choice]], state_cost: Callable[[_State], float]
+) -> _State | None:
+    """Return the best guess that fits: the closed form knows nothing of fragmentation."""
+    for i in range(max(map(len, ranked))):
+        choices = tuple(of_site[min(i, len(of_site) - 1)] for of_site in ranked)
+        if state_cost((choices, _LEADS[0])) < math.inf:
+            return choices, _LEADS[0]
+    return None
 
-    def __init__(self, shape: LayerShape, around: _Surroundings, config: Config) -> None:
-        self._shape, self._around, self._config = shape, around, config
-        self._align = vector_align(config)
 
-    def ranked(self) -> list[_Choice]:
-        """Return start choices, the cheapest first; those that need not fit are left out."""
-        choices = [choice for choice in self._starts() if self.fits(choice)]
-        smallest = _Choice(self._shape.m, 1, 1, False, "ones", "ones", "one")
-        return [*sorted(choices, key=self._closed_form), smallest]
-
-    def plan(self, choice: _Choice) -> LayerPlan:
-        """Turn a choice into a plan."""
-        shape = self._shape
-        m_parts = split(shape.m, choice.parts, self._align)
-        head, body = chunks(shape.k_tiles, choice.head), chunks(shape.k_tiles, choice.body)
-        if choice.k_chunk:
-            parts = -(-shape.k_tiles // choice.k_chunk)
-            head = body = tuple(len(piece) for piece in split(shape.k_tiles, parts, 1))
-        return LayerPlan(
-            m_parts=m_parts,
-            group=choice.group,
-            head=head,
-            body=body,
-            tail=self._tail(len(m_parts[-1]), _TAILS[choice.tail]),
-            whole_k=not choice.k_chunk,
-            keep_weights=choice.keep_weights and not choice.k_chunk,
-        )
-
-    def variations(self) -> list[Callable[[_Choice], Iterator[_Choice]]]:
-        """Return functions from a choice to those that differ from it in one respect."""
-        around = self._around
-        heads = [
-            {"group": group, "head": head, "k_chunk": 0}
-            for group in self._groups()
-            for head in CHUNK_STYLES
-        ]
-        parts = [
-            {"parts": parts, "keep_weights": keep}
-            for parts in self._parts()
-            for keep in ((True, False) if parts > 1 and around.weights_in_dram else (True,))
-        ]
-        bodies = [{"body": body} for body in ("whole", "last", "halves", "quarters")]
-        tails = [{"tail": tail} for tail in (_TAILS if around.outputs_in_dram else ("one",))]
-
-        def vary(changes: list[dict]) -> Callable[[_Choice], Iterator[_Choice]]:
-            return lambda choice: (replace(choice, **change) for change in changes)
-
-        return [vary(changes) for changes in (heads, parts, bodies, tails)]
-
-    def fits(self, choice: _Choice) -> bool:
-        """Whether accumulators and the buffer have room for a choice, as far as sizes tell."""
-        shape, around, config = self._shape, self._around, self._config
-        plan = self.plan(choice)
-        m = max(map(len, plan.m_parts))
-        group = min(choice.group, shape.n_blocks)
-        if group * m > config.acc_rows:
-            return False
-        held = shape.k_tiles if plan.whole_k else max(plan.head)
-        rows = around.record_rows * (shape.n_blocks if plan.keep_weights else group)
-        if around.inputs_in_dram:
-            rows += held * max(m, self._align)
-        if around.outputs_in_dram:
-            rows += m * around.vector_rows
-        if around.weights_in_dram:
-            blocks = shape.n_blocks if plan.keep_weights else group if plan.whole_k else 1
-            rows += held * config.array_size * blocks
-        return rows <= around.free_rows
-
-    def _starts(self) -> Iterator[_Choice]:
-        chunk_sizes = [0, *(1 << i for i in range(min(self._shape.k_tiles, 64).bit_length()))]
-        for parts in self._parts():
-            # Pieces of less than N vectors would cost more than they save.
-            tail = "half" if self._shape.m >= 2 * parts * self._config.array_size else "one"
-            for group in self._groups():
-                for k_chunk in chunk_sizes:
-                    if k_chunk <= MAX_K_TILES:
-                        for keep in (True, False) if not k_chunk and parts > 1 else (not k_chunk,):
-                            yield _Choice(parts, group, k_chunk, keep, tail=tail)
-
-    def _parts(self) -> Iterator[int]:
-        m = self._shape.m
-        parts = -(-m // self._config.acc_rows)
-        while True:
-            yield parts
-            if m <= parts * self._align:
-                return
-            parts *= 2
-
-    def _groups(self) -> Iterator[int]:
-        group = 1
-        while group < self._shape.n_blocks:
-            yield group
-            group *= 2
-        yield self._shape.n_blocks
-
-    def _tail(self, m: int, weights: tuple[int, ...]) -> tuple[int, ...]:
-        units, total = -(-m // self._align), sum(weights)
-        bounds = [units * sum(weights[:i]) // total for i in range(len(weights) + 1)]
-        edges = [min(m, bound * self._align) for bound in bounds]
-        return tuple(b - a for a, b in pairwise(edges) if b > a)
-
-    def _closed_form(self, choice: _Choice) -> tuple[float, ...]:
-        shape, around, config = self._shape, self._around, self._config
-        plan = self.plan(choice)
-        size = config.array_size
-        tiles = shape.k_tiles * shape.n_blocks
-        compute = tiles * sum(max(len(part), size) for part in plan.m_parts)
-        per_row = max(1, config.row_bytes // BEAT_BYTES)
-        load = plan.loaded_rows(shape, config, inputs=around.inputs_in_dram)
-        if not around.weights_in_dram:
-            load -= tiles * size
-        m = max(map(len, plan.m_parts))
-        first = (m if around.inputs_in_dram else 0) + size
-        last = m if around.outputs_in_dram else 0
-        commands = plan.commands(shape)
-        return (max(compute, load * per_row) + first + last + commands, not plan.whole_k, commands)
+def _neighbors(sites: list[Site], best: _State) -> Generator[_State | None, _State, None]:
+    """Yield states that differ in one choice from the best one, which is sent back; then None."""
+    for i, site in enumerate(sites):
+        for vary in site.variations():
+            for choice in list(vary(best[0][i])):
+                if site.fits(choice):
+                    best = yield (*best[0][:i], choice, *best[0][i + 1 :]), best[1]
+    for lead in _LEADS:
+        best = yield best[0], lead
+    yield None

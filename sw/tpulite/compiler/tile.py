@@ -69,16 +69,25 @@ def layer_shapes(network: Network, config: Config, batch: int) -> tuple[LayerSha
 
 def resident_rows(
     constants: Constants, shapes: tuple[LayerShape, ...], config: Config
-) -> tuple[int, ...]:
-    """Return the first row of each layer's resident constants, and the end of the last one's.
+) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Return where resident constants lie.
 
-    Weights of each n-block follow each other, then the records of all n-blocks.
+    Returns
+    -------
+    layers : tuple of (int, int)
+        First rows of the weights and of the records of each layer.
+    end : int
+        First row behind them all.
     """
-    rows = [0]
+    weights, row = [], config.ub_banks // 2
+    for shape in shapes:
+        weights.append(row)
+        row += shape.n_blocks * shape.k_tiles * config.array_size
+    records = []
     for layer, shape in zip(constants.layers, shapes, strict=True):
-        block = shape.k_tiles * config.array_size + layer.record_rows
-        rows.append(rows[-1] + shape.n_blocks * block)
-    return tuple(rows)
+        records.append(row)
+        row += shape.n_blocks * layer.record_rows
+    return tuple(zip(weights, records, strict=True)), row
 
 
 def tile_network(
@@ -111,7 +120,7 @@ def tile_network(
         Commands that cover every layer exactly once.
     """
     shapes = layer_shapes(network, config, batch)
-    rows = resident_rows(constants, shapes, config)
+    rows, end = resident_rows(constants, shapes, config)
     source = network_input = Place(
         TensorSpec("input", Window.INPUT, 0, batch, network.k, network.input_dtype)
     )
@@ -123,7 +132,7 @@ def tile_network(
             target = Place(spec)
         elif plan.on_chip[i]:
             spec = TensorSpec(layer.name, Window.SCRATCH, 0, batch, layer.n)
-            target = Place(spec, Buffer(f"output of {layer.name}", shape.n_blocks * batch))
+            target = Place(spec, Buffer(f"output of {layer.name}", shape.n_blocks * batch, bank=0))
         else:
             spec = TensorSpec(layer.name, Window.SCRATCH, scratch_bytes, batch, layer.n)
             target = Place(spec)
@@ -136,14 +145,14 @@ def tile_network(
         )
         ops += tiler.ops()
         source = target
-    first_row = 0 if residency is None else rows[-1]
-    resident = ((0, first_row),) if residency is not None and residency.loaded else ()
+    first_row = 0 if residency is None else end
+    resident = ((rows[0][0], end),) if residency is not None and residency.loaded else ()
     return Tiling(tuple(ops), network_input.spec, source.spec, scratch_bytes, first_row, resident)
 
 
 def _hold_constants(
     index: int,
-    row: int,
+    places: tuple[int, int],
     shape: LayerShape,
     constants: Constants,
     config: Config,
@@ -151,12 +160,12 @@ def _hold_constants(
 ) -> tuple[Held, Held]:
     """Return weights and records of a layer, held at fixed rows."""
     weights, records = Held(f"weights of layer {index}"), Held(f"records of layer {index}")
-    rows = shape.k_tiles * config.array_size
+    row, rows = places[0], shape.k_tiles * config.array_size
     for n in range(shape.n_blocks):
         weights.fix(n, Buffer(weights.name, rows, row), residency.loaded)
         row += rows
+    row, rows = places[1], constants.layers[index].record_rows
     for n in range(shape.n_blocks):
-        rows = constants.layers[index].record_rows
         records.fix(n, Buffer(records.name, rows, row), residency.loaded)
         row += rows
     return weights, records

@@ -30,8 +30,8 @@ class Place:
 class Held:
     """Buffers of one operand by key, and how far each has been loaded."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, bank: int | None = None) -> None:
+        self.name, self.bank = name, bank
         self._buffers: dict[Hashable, Buffer] = {}
         self._loaded: dict[Hashable, float] = {}
 
@@ -55,7 +55,7 @@ class Held:
             Rows from tile to tile.
         """
         if key not in self._buffers:
-            self._buffers[key] = Buffer(self.name, len(whole) * rows)
+            self._buffers[key] = Buffer(self.name, len(whole) * rows, bank=self.bank)
             self._loaded[key] = whole.start
         start = int(min(max(self._loaded[key], wanted.start), wanted.stop))
         self._loaded[key] = max(self._loaded[key], wanted.stop)
@@ -97,10 +97,10 @@ class LayerTiler:
         self._source, self._target = source, target
         self._fixed = held is not None
         self._weights, self._records = held or (
-            Held(f"weights of {layer.name}"),
+            Held(f"weights of {layer.name}", config.ub_banks // 2),
             Held(f"records of {layer.name}"),
         )
-        self._inputs = Held(f"input of {layer.name}")
+        self._inputs = Held(f"input of {layer.name}", 0)
         self._drain = Drain.RAW if layer.raw else Drain.REQUANTIZE
         self._vector_rows = 4 if layer.raw else 1
         self._stages = [] if target.buffer else self._make_stages()

@@ -1,0 +1,179 @@
+"""Choices: what can be varied in the plan of a layer, and a first guess."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.plan import (
+    CHUNK_STYLES,
+    MAX_K_TILES,
+    LayerPlan,
+    LayerShape,
+    chunks,
+    split,
+    vector_align,
+)
+
+__all__ = ["Choice", "Site", "Surroundings"]
+
+_TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
+"""Relative sizes of the pieces of the last n-block."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a layer finds around it.
+
+    Parameters
+    ----------
+    free_rows : int
+        Rows of the unified buffer beside tensors and constants that stay there.
+    inputs_in_dram, outputs_in_dram : bool
+        Whether they must be loaded and stored.
+    weights_in_dram : bool
+        Whether they must be loaded.
+    vector_rows, record_rows : int
+        Rows of an output vector and of the records of an n-block.
+    """
+
+    free_rows: int
+    inputs_in_dram: bool
+    outputs_in_dram: bool
+    weights_in_dram: bool
+    vector_rows: int
+    record_rows: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The free variables of a plan."""
+
+    parts: int
+    group: int
+    k_chunk: int  # k-tiles of a chunk if inputs are streamed, else 0
+    keep_weights: bool
+    head: str = "grow"
+    body: str = "whole"
+    tail: str = "half"
+
+
+class Site:
+    """One layer: its legal choices, and what they cost by the closed form."""
+
+    def __init__(self, shape: LayerShape, around: Surroundings, config: Config) -> None:
+        self._shape, self._around, self._config = shape, around, config
+        self._align = vector_align(config)
+
+    def ranked(self) -> list[Choice]:
+        """Return start choices, the cheapest first; those that need not fit are left out."""
+        choices = [choice for choice in self._starts() if self.fits(choice)]
+        smallest = Choice(self._shape.m, 1, 1, False, "ones", "ones", "one")
+        return [*sorted(choices, key=self._closed_form), smallest]
+
+    def plan(self, choice: Choice) -> LayerPlan:
+        """Turn a choice into a plan."""
+        shape = self._shape
+        m_parts = split(shape.m, choice.parts, self._align)
+        head, body = chunks(shape.k_tiles, choice.head), chunks(shape.k_tiles, choice.body)
+        if choice.k_chunk:
+            parts = -(-shape.k_tiles // choice.k_chunk)
+            head = body = tuple(len(piece) for piece in split(shape.k_tiles, parts, 1))
+        return LayerPlan(
+            m_parts=m_parts,
+            group=choice.group,
+            head=head,
+            body=body,
+            tail=self._tail(len(m_parts[-1]), _TAILS[choice.tail]),
+            whole_k=not choice.k_chunk,
+            keep_weights=choice.keep_weights and not choice.k_chunk,
+        )
+
+    def variations(self) -> list[Callable[[Choice], Iterator[Choice]]]:
+        """Return functions from a choice to those that differ from it in one respect."""
+        around = self._around
+        heads = [
+            {"group": group, "head": head, "k_chunk": 0}
+            for group in self._groups()
+            for head in CHUNK_STYLES
+        ]
+        parts = [
+            {"parts": parts, "keep_weights": keep}
+            for parts in self._parts()
+            for keep in ((True, False) if parts > 1 and around.weights_in_dram else (True,))
+        ]
+        bodies = [{"body": body} for body in ("whole", "last", "halves", "quarters")]
+        tails = [{"tail": tail} for tail in (_TAILS if around.outputs_in_dram else ("one",))]
+
+        def vary(changes: list[dict]) -> Callable[[Choice], Iterator[Choice]]:
+            return lambda choice: (replace(choice, **change) for change in changes)
+
+        return [vary(changes) for changes in (heads, parts, bodies, tails)]
+
+    def fits(self, choice: Choice) -> bool:
+        """Whether accumulators and the buffer have room for a choice, as far as sizes tell."""
+        shape, around, config = self._shape, self._around, self._config
+        plan = self.plan(choice)
+        m = max(map(len, plan.m_parts))
+        group = min(choice.group, shape.n_blocks)
+        if group * m > config.acc_rows:
+            return False
+        held = shape.k_tiles if plan.whole_k else max(plan.head)
+        rows = around.record_rows * (shape.n_blocks if plan.keep_weights else group)
+        if around.inputs_in_dram:
+            rows += held * max(m, self._align)
+        if around.outputs_in_dram:
+            rows += m * around.vector_rows
+        if around.weights_in_dram:
+            blocks = shape.n_blocks if plan.keep_weights else group if plan.whole_k else 1
+            rows += held * config.array_size * blocks
+        return rows <= around.free_rows
+
+    def _starts(self) -> Iterator[Choice]:
+        chunk_sizes = [0, *(1 << i for i in range(min(self._shape.k_tiles, 64).bit_length()))]
+        for parts in self._parts():
+            # Pieces of less than N vectors would cost more than they save.
+            tail = "half" if self._shape.m >= 2 * parts * self._config.array_size else "one"
+            for group in self._groups():
+                for k_chunk in chunk_sizes:
+                    if k_chunk <= MAX_K_TILES:
+                        for keep in (True, False) if not k_chunk and parts > 1 else (not k_chunk,):
+                            yield Choice(parts, group, k_chunk, keep, tail=tail)
+
+    def _parts(self) -> Iterator[int]:
+        m = self._shape.m
+        parts = -(-m // self._config.acc_rows)
+        while True:
+            yield parts
+            if m <= parts * self._align:
+                return
+            parts *= 2
+
+    def _groups(self) -> Iterator[int]:
+        group = 1
+        while group < self._shape.n_blocks:
+            yield group
+            group *= 2
+        yield self._shape.n_blocks
+
+    def _tail(self, m: int, weights: tuple[int, ...]) -> tuple[int, ...]:
+        units, total = -(-m // self._align), sum(weights)
+        bounds = [units * sum(weights[:i]) // total for i in range(len(weights) + 1)]
+        edges = [min(m, bound * self._align) for bound in bounds]
+        return tuple(b - a for a, b in pairwise(edges) if b > a)
+
+    def _closed_form(self, choice: Choice) -> tuple[float, ...]:
+        shape, around, config = self._shape, self._around, self._config
+        plan = self.plan(choice)
+        size = config.array_size
+        tiles = shape.k_tiles * shape.n_blocks
+        compute = tiles * sum(max(len(part), size) for part in plan.m_parts)
+        per_row = max(1, config.row_bytes // BEAT_BYTES)
+        load = plan.loaded_rows(shape, config, inputs=around.inputs_in_dram)
+        if not around.weights_in_dram:
+            load -= tiles * size
+        m = max(map(len, plan.m_parts))
+        first = (m if around.inputs_in_dram else 0) + size
+        last = m if around.outputs_in_dram else 0
+        commands = plan.commands(shape)
+        return (max(compute, load * per_row) + first + last + commands, not plan.whole_k, commands)

@@ -1,0 +1,158 @@
+"""The account of a run, layer by layer: every cycle is in it once."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from rich.table import Table
+
+from tpulite.arch.isa import Engine
+from tpulite.arch.registers import EngineState
+from tpulite.program import LayerInfo, Program
+from tpulite.runtime.results import EngineTrace, Results
+
+__all__ = ["LayerAccount", "account_layers", "layer_table"]
+
+
+@dataclass(frozen=True)
+class LayerAccount:
+    """Where the cycles of a layer went, seen from the MXU.
+
+    A layer lasts from the end of the one before to the end of its own last command. Cycles before
+    the first command and after the last one are accounts of their own, without a shape.
+
+    Parameters
+    ----------
+    name : str
+        The layer; ``start`` and ``end`` are the cycles before the first and after the last one.
+    m, k, n : int
+        Its extents; 0 if it is none.
+    cycles : int
+        Its cycles, the sum of the five that follow.
+    busy, token, buffer, axi, idle : int
+        Cycles in which the MXU worked, waited for tokens, was refused by the unified buffer, waited
+        for AXI, or had no command.
+    utilization : float
+        Multiplications done, as a part of those possible in ``cycles``.
+    """
+
+    name: str
+    m: int
+    k: int
+    n: int
+    cycles: int
+    busy: int
+    token: int
+    buffer: int
+    axi: int
+    idle: int
+    utilization: float
+
+    @property
+    def macs(self) -> int:
+        """Multiplications, padding not counted."""
+        return self.m * self.k * self.n
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values that JSON can hold."""
+        return {**asdict(self), "macs": self.macs}
+
+
+def account_layers(program: Program, results: Results) -> tuple[LayerAccount, ...]:
+    """Account for every cycle of a run.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    results : Results
+        What its run gave, with counters and traces.
+
+    Returns
+    -------
+    tuple of LayerAccount
+        The start, all layers in order, the end; their cycles sum to those of the run.
+
+    Raises
+    ------
+    ValueError
+        If the device has no clock or kept no trace.
+    """
+    if results.cycles is None or Engine.MXU not in results.traces:
+        raise ValueError("The account of layers needs a device with a clock that records traces")
+    trace = results.traces[Engine.MXU]
+    accounts = []
+    before = int(trace.start.min()) if len(trace.start) else results.cycles
+    accounts.append(_without_shape("start", before))
+    macs_per_cycle = program.config.array_size**2
+    for layer in program.layers:
+        account = _account(layer, trace, before, macs_per_cycle)
+        accounts.append(account)
+        before += account.cycles
+    accounts.append(_without_shape("end", results.cycles - before))
+    return tuple(accounts)
+
+
+def _account(
+    layer: LayerInfo, trace: EngineTrace, before: int, macs_per_cycle: int
+) -> LayerAccount:
+    ours = np.isin(trace.index, layer.commands)
+    cycles = int(trace.stop[ours].max()) - before
+    busy, token, buffer, axi = (
+        int(trace.cycles[ours, state].sum())
+        for state in (EngineState.BUSY, EngineState.TOKEN, EngineState.BUFFER, EngineState.AXI)
+    )
+    return LayerAccount(
+        name=layer.name,
+        m=layer.m,
+        k=layer.k,
+        n=layer.n,
+        cycles=cycles,
+        busy=busy,
+        token=token,
+        buffer=buffer,
+        axi=axi,
+        idle=cycles - busy - token - buffer - axi,
+        utilization=layer.macs / (cycles * macs_per_cycle),
+    )
+
+
+def _without_shape(name: str, cycles: int) -> LayerAccount:
+    return LayerAccount(name, 0, 0, 0, cycles, 0, 0, 0, 0, cycles, 0.0)
+
+
+def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -> Table:
+    """Return the accounts as a table, with their sum.
+
+    Parameters
+    ----------
+    accounts : sequence of LayerAccount
+        Accounts of one run.
+    title : str, optional
+        Title of the table.
+    """
+    table = Table(title=title, show_footer=True)
+    total = sum(account.cycles for account in accounts)
+    macs = sum(account.macs for account in accounts)
+    limit = sum(account.utilization * account.cycles for account in accounts)
+    footers = {"layer": "total", "MACs": f"{macs:,}", "cycles": f"{total:,}"}
+    footers["utilization"] = f"{limit / total:.1%}" if total else ""
+    for name in ("busy", "token", "buffer", "axi", "idle"):
+        footers[_TITLES[name]] = f"{sum(getattr(account, name) for account in accounts):,}"
+    for column in ("layer", "M x K x N", "MACs", "cycles", "utilization", *_TITLES.values()):
+        justify = "left" if column in ("layer", "M x K x N") else "right"
+        table.add_column(column, footer=footers.get(column, ""), justify=justify)
+    for account in accounts:
+        shape = f"{account.m} x {account.k} x {account.n}" if account.macs else ""
+        table.add_row(
+            account.name,
+            shape,
+            f"{account.macs:,}" if account.macs else "",
+            f"{account.cycles:,}",
+            f"{account.utilization:.1%}" if account.macs else "",
+            *(f"{getattr(account, name):,}" for name in _TITLES),
+        )
+    return table
+
+
+_TITLES = {"busy": "busy", "token": "token", "buffer": "buffer", "axi": "AXI", "idle": "idle"}

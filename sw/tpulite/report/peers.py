@@ -1,0 +1,76 @@
+"""Figures of other machines with as many multipliers.
+
+They lie in ``peers.csv``: published ones with their source, the others measured with the tools of
+the machine itself, under the conditions that each row names.
+"""
+
+import csv
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+__all__ = ["Peer", "peers_of"]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One figure of one machine.
+
+    Parameters
+    ----------
+    workload, peer : str
+        What ran, and where.
+    mac_per_cycle, cycles : int
+        Multiplications that the machine can do in a cycle, and the cycles that it took.
+    kind : str
+        ``published``, ``estimate`` by the vendor's compiler, or ``simulated``.
+    conditions, source : str
+        Under which conditions, and who says so.
+    """
+
+    workload: str
+    peer: str
+    mac_per_cycle: int
+    cycles: int
+    kind: str
+    conditions: str
+    source: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+@cache
+def _peers() -> tuple[Peer, ...]:
+    with (Path(__file__).parent / "peers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return tuple(
+        Peer(
+            workload=row["workload"],
+            peer=row["peer"],
+            mac_per_cycle=int(row["mac_per_cycle"]),
+            cycles=int(row["cycles"]),
+            kind=row["kind"],
+            conditions=row["conditions"],
+            source=row["source"],
+        )
+        for row in rows
+    )
+
+
+def peers_of(workload: str) -> tuple[Peer, ...]:
+    """Return the figures for a workload; a variant such as ``mlp_b16_cold`` has those of its base.
+
+    Examples
+    --------
+    >>> [(peer.peer, peer.cycles) for peer in peers_of("gemm_64x64x64")]
+    [('Gemmini 16x16 WS (lean)', 2597)]
+    >>> peers_of("mlp_b16_cold") == peers_of("mlp_b16_warm")
+    True
+    """
+    return tuple(
+        peer
+        for peer in _peers()
+        if workload == peer.workload or workload.startswith(f"{peer.workload}_")
+    )
