@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -95,9 +96,9 @@ class Record:
     array_size: int
     cycles_per_second: float | None
     counters: dict[str, int]
-    peers: list[dict[str, object]]
+    peers: list[dict[str, Any]]
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         return asdict(self)
 

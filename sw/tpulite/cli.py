@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -146,23 +147,22 @@ def _bench(
 
 
 def _bench_table(records: list[Record]) -> Table:
-    table = Table()
-    for column in ("workload", "MACs", "cycles", "limit", "utilization", "exact", "peers"):
-        justify = "left" if column in ("workload", "exact", "peers") else "right"
-        table.add_column(column, justify=justify)
+    table = Table(box=box.SIMPLE)
+    table.add_column("workload", no_wrap=True)
+    for column in ("MACs", "cycles", "a batch", "limit", "util", "exact"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("best peer")
     for record in records:
-        cycles = "" if record.cycles is None else f"{record.cycles:,}"
-        if record.cycles_per_batch is not None:
-            cycles += f" ({record.cycles_per_batch:,.0f} a batch)"
-        best = sorted(record.peers, key=lambda peer: str(peer["cycles"]).zfill(12))[:3]
+        peers = sorted((peer["cycles"], peer["peer"]) for peer in record.peers)
         table.add_row(
             record.workload,
             f"{record.macs:,}",
-            cycles,
+            "" if record.cycles is None else f"{record.cycles:,}",
+            "" if record.cycles_per_batch is None else f"{record.cycles_per_batch:,.1f}",
             f"{max(record.limit_cycles, record.dram_cycles):,}",
             "" if record.utilization is None else f"{record.utilization:.1%}",
             "yes" if record.bit_exact else "[red]NO",
-            "\n".join(f"{peer['peer']}: {peer['cycles']:,}" for peer in best),
+            f"{peers[0][0]:,} {peers[0][1]}" if peers else "",
         )
     return table
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from rich import box
 from rich.table import Table
 
 from tpulite.arch.isa import Engine
@@ -131,28 +132,31 @@ def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -
     title : str, optional
         Title of the table.
     """
-    table = Table(title=title, show_footer=True)
-    total = sum(account.cycles for account in accounts)
-    macs = sum(account.macs for account in accounts)
-    limit = sum(account.utilization * account.cycles for account in accounts)
-    footers = {"layer": "total", "MACs": f"{macs:,}", "cycles": f"{total:,}"}
-    footers["utilization"] = f"{limit / total:.1%}" if total else ""
-    for name in ("busy", "token", "buffer", "axi", "idle"):
-        footers[_TITLES[name]] = f"{sum(getattr(account, name) for account in accounts):,}"
-    for column in ("layer", "M x K x N", "MACs", "cycles", "utilization", *_TITLES.values()):
-        justify = "left" if column in ("layer", "M x K x N") else "right"
-        table.add_column(column, footer=footers.get(column, ""), justify=justify)
+    table = Table(title=title, show_footer=True, box=box.SIMPLE)
+    cycles = sum(account.cycles for account in accounts)
+    done = sum(account.utilization * account.cycles for account in accounts)
+    totals = {name: sum(getattr(account, name) for account in accounts) for name in _PARTS}
+    table.add_column("layer", footer="total", no_wrap=True)
+    for header, footer in (
+        ("MxKxN", ""),
+        ("MACs", f"{sum(account.macs for account in accounts):,}"),
+        ("cycles", f"{cycles:,}"),
+        ("util", f"{done / cycles:.1%}" if cycles else ""),
+        *((header, f"{totals[name]:,}") for name, header in _PARTS.items()),
+    ):
+        table.add_column(header, footer=footer, justify="right", no_wrap=True)
     for account in accounts:
-        shape = f"{account.m} x {account.k} x {account.n}" if account.macs else ""
+        layer = account.macs > 0
         table.add_row(
             account.name,
-            shape,
-            f"{account.macs:,}" if account.macs else "",
+            f"{account.m}x{account.k}x{account.n}" if layer else "",
+            f"{account.macs:,}" if layer else "",
             f"{account.cycles:,}",
-            f"{account.utilization:.1%}" if account.macs else "",
-            *(f"{getattr(account, name):,}" for name in _TITLES),
+            f"{account.utilization:.1%}" if layer else "",
+            *(f"{getattr(account, name):,}" for name in _PARTS),
         )
     return table
 
 
-_TITLES = {"busy": "busy", "token": "token", "buffer": "buffer", "axi": "AXI", "idle": "idle"}
+_PARTS = {"busy": "busy", "token": "token", "buffer": "buffer", "axi": "AXI", "idle": "idle"}
+"""What the cycles of an account are made of, and the headings of its columns."""

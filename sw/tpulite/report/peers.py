@@ -8,6 +8,7 @@ import csv
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Peer", "peers_of"]
 
@@ -36,7 +37,7 @@ class Peer:
     conditions: str
     source: str
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         return asdict(self)
 

@@ -1,0 +1,165 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from tpulite import cli
+from tpulite.arch.config import Config
+from tpulite.bench import run_workloads
+from tpulite.models import MODELS, mlp_digits
+from tpulite.program import Program
+from tpulite.runtime.golden_device import GoldenDevice
+from tpulite.runtime.reference import reference
+
+MLP = MODELS / "mlp_digits.npz"
+
+
+@pytest.fixture
+def tpulite(monkeypatch, tmp_path, capsys):
+    """Run the command line in an empty folder; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return run
+
+
+def values(batch=16):
+    return np.random.default_rng(3).integers(0, 128, (batch, 256), dtype=np.int8)
+
+
+def test_compile_run_and_disassemble(tpulite, tmp_path):
+    assert tpulite("compile", MLP, "-o", "mlp.tpl", "--batch", 16)[0] == 0
+    np.save("x.npy", values())
+    code, out, _ = tpulite("run", "mlp.tpl", "--input", "x.npy", "--output", "y.npy")
+    assert (code, out) == (0, "y.npy: int8 [16, 16], no clock\n")
+    np.testing.assert_array_equal(np.load("y.npy"), reference(mlp_digits(), values()))
+
+    code, out, _ = tpulite("disasm", "mlp.tpl")
+    program = Program.load("mlp.tpl")
+    assert code == 0
+    assert len(out.splitlines()) == len(program.commands)
+    assert out.splitlines()[-1].split() == [str(len(program.commands) - 1), "END"]
+
+    code, out, _ = tpulite("info", "mlp.tpl")
+    assert code == 0 and "layer dense1: 16 x 256 x 64" in out
+    assert {path.name for path in tmp_path.iterdir()} == {"mlp.tpl", "x.npy", "y.npy"}
+
+
+def test_document_order_and_configurations(tpulite):
+    words = ("compile", MLP, "-o", "mlp.tpl", "--config", "8x8", "--order", "document")
+    assert tpulite(*words)[0] == 0
+    assert Program.load("mlp.tpl").config == Config(array_size=8)
+
+
+def test_info_names_configurations_and_devices(tpulite):
+    code, out, _ = tpulite("info")
+    assert code == 0
+    assert (
+        f"config 16x16: 16x16 multipliers, 256 KiB unified buffer, hash {Config().hash:#010x}"
+        in out
+    )
+    assert "golden" in out.splitlines()[-1]
+    code, out, _ = tpulite("info", MLP)
+    assert code == 0 and out.startswith("network mlp_digits: int8[256] -> int8[16]")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compile", "none.npz", "-o", "out"), "No such file or directory: 'none.npz'"),
+        (("compile", "bad.npz", "-o", "out"), "bad.npz is not a tpulite network file"),
+        (("compile", MLP, "-o", "out", "--config", "5x5"), "must be one of 4x4, 8x8, 16x16"),
+        (("compile", MLP, "-o", "out", "--batch", "0"), "Batch must be at least 1, not 0"),
+        (("compile", MLP, "-o", "out", "--batch", "x"), "'x' is not a valid integer"),
+        (("compile", MLP, "-o", "out", "--order", "any"), "'any' is not one of"),
+        (("compile", MLP), "Missing option '-o'"),
+        (("compile", MLP, "-o", "none/out"), "No such file or directory"),
+        (("run", "bad.npz", "--input", "x.npy", "--output", "out"), "not a tpulite program file"),
+        (("run", "cut.tpl", "--input", "x.npy", "--output", "out"), "not a tpulite program file"),
+        (("run", "mlp.tpl", "--input", "bad.npz", "--output", "out"), "bad.npz is not a .npy file"),
+        (("run", "mlp.tpl", "--input", MLP, "--output", "out"), "it holds several arrays"),
+        (
+            ("run", "mlp.tpl", "--input", "x.npy", "--output", "out"),
+            "have shape (16, 256), not (15",
+        ),
+        (
+            ("run", "mlp.tpl", "--input", "x.npy", "--output", "out", "--device", "abacus"),
+            "There is no device 'abacus'",
+        ),
+        (("disasm", "bad.npz"), "bad.npz is not a tpulite program file"),
+        (("bench", "gemm_0x1x1", "--device", "golden", "--json", "out"), "not 'gemm_0x1x1'"),
+        (("bench", "mlp", "--device", "golden", "--json", "out"), "not 'mlp'"),
+        (("frobnicate",), "No such command 'frobnicate'"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, words, message):
+    (tmp_path / "bad.npz").write_bytes(b"garbage")
+    np.save("x.npy", values(15))
+    if "mlp.tpl" in words or "cut.tpl" in words:
+        tpulite("compile", MLP, "-o", "mlp.tpl")
+        whole = (tmp_path / "mlp.tpl").read_bytes()
+        (tmp_path / "cut.tpl").write_bytes(whole[: len(whole) // 2])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    code, _, err = tpulite(*words)
+    assert code == 2
+    assert len(err.splitlines()) == 1 and message in err, err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_existing_file_survives_a_failure(tpulite, tmp_path):
+    (tmp_path / "out").write_text("precious")
+    assert tpulite("compile", MLP, "-o", "out", "--batch", "-1")[0] == 2
+    assert (tmp_path / "out").read_text() == "precious"
+
+
+def test_bench_writes_records(tpulite, tmp_path):
+    names = ("gemm_16x16x16", "gemm_5x33x20", "mlp_b16_cold", "mlp_b16_warm", "mlp_b16_stream")
+    code, out, err = tpulite("bench", *names, "--device", "golden", "--json", "out.json")
+    assert (code, err) == (0, "")
+    records = json.loads((tmp_path / "out.json").read_text())
+    assert [record["workload"] for record in records] == list(names)
+    assert all(record["bit_exact"] and record["device"] == "golden" for record in records)
+    assert [record["macs"] for record in records] == [4096, 3300, 303104, 303104, 16 * 303104]
+    assert [record["limit_cycles"] for record in records] == [16, 13, 1184, 1184, 16 * 1184]
+    assert all(record["cycles"] is None for record in records)
+    assert {peer["peer"] for peer in records[2]["peers"]} >= {"Ethos-U55-256"}
+    assert "mlp_b16_stream" in out
+
+
+class Clock(GoldenDevice):
+    """A golden device that pretends to take 2,000 cycles a run."""
+
+    cycles, seconds = 0, 0.0
+
+    def run(self, job):
+        result = super().run(job)
+        self.cycles += 2000
+        self.seconds += 0.5
+        return type(result)(result.fault, {"cycles": 2000})
+
+
+def test_records_hold_figures_of_devices_with_a_clock():
+    device = Clock(Config())
+    names = ["mlp_b16_cold", "mlp_b16_stream", "gemm_64x64x64"]
+    cold, stream, gemm = run_workloads(names, device, device_name="clock")
+    assert cold.cycles == 2000 and cold.cycles_per_batch is None
+    assert cold.utilization == 1184 / 2000
+    # 256 input rows, 1184 of weights, 35 of records.
+    assert cold.dram_cycles == 1475 and cold.limit_share == 1475 / 2000
+    assert cold.cycles_per_second == 4000
+    assert stream.cycles_per_batch == 125
+    assert gemm.dram_cycles == 256 + 256 + 20 and gemm.limit_share == 1024 / 2000
+
+
+def test_wrong_results_are_told(tpulite, monkeypatch):
+    monkeypatch.setattr("tpulite.bench.reference", lambda network, x: np.zeros((1, 1)))
+    code, out, err = tpulite("bench", "gemm_4x4x4", "--device", "golden")
+    assert code == 2 and "NO" in out
+    assert err == "tpulite: The results of gemm_4x4x4 are not exact\n"

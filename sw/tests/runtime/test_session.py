@@ -1,0 +1,138 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import PAGE_BYTES
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler import compile_network
+from tpulite.graph.network import Dense, Network
+from tpulite.runtime.golden_device import GoldenDevice
+from tpulite.runtime.reference import reference
+from tpulite.runtime.session import Session
+
+CONFIG = Config()
+
+
+def network(**fields):
+    layer = Dense(
+        name="fc",
+        weight=np.arange(-60, 60, dtype=np.int8).reshape(20, 6),
+        bias=np.arange(6, dtype=np.int32) * 100,
+        scale=np.array([0.01], np.float32),
+        rounding=Rounding.FLOAT32,
+        **fields,
+    )
+    return Network("net", (layer,))
+
+
+@pytest.fixture(scope="module")
+def program():
+    return compile_network(network(), CONFIG, batch=3, effort=0)
+
+
+def inputs(seed=0):
+    return np.random.default_rng(seed).integers(-128, 128, (3, 20), dtype=np.int8)
+
+
+def test_runs_again_with_other_inputs(program):
+    session = Session(program)
+    for seed in range(3):
+        results = session.run(inputs(seed))
+        np.testing.assert_array_equal(results.output, reference(network(), inputs(seed)))
+        assert results.fault is None
+        assert results.cycles is None
+        assert session.run({"input": inputs(seed)}).outputs.keys() == {"output"}
+
+
+def test_programs_lie_side_by_side(program):
+    device = GoldenDevice(CONFIG)
+    first = Session(program, device)
+    second = Session(program, device, base=first.end)
+    assert second.job.windows[0].base >= first.end
+    spans = sorted(
+        (window.base, window.base + window.size)
+        for session in (first, second)
+        for window in session.job.windows
+    )
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
+    for session in (first, second, first):
+        np.testing.assert_array_equal(session.run(inputs()).output, reference(network(), inputs()))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (inputs().astype(np.uint8), "Tensor 'input' must be int8, not uint8"),
+        (inputs()[:2], "Tensor 'input' must have shape (3, 20), not (2, 20)"),
+        ({"x": inputs()}, "Inputs must be ['input'], not ['x']"),
+        ({}, "Inputs must be ['input'], not []"),
+    ],
+)
+def test_wrong_inputs_are_named_and_not_written(program, values, message):
+    session = Session(program)
+    session.run(inputs())
+    before = session.device.read(0, session.end)
+    with pytest.raises(ValueError) as error:
+        session.run(values)
+    assert str(error.value) == message
+    np.testing.assert_array_equal(session.device.read(0, session.end), before)
+
+
+def test_other_machines_are_refused(program):
+    with pytest.raises(ValueError) as error:
+        Session(program, GoldenDevice(Config(array_size=8)))
+    assert str(error.value) == (
+        f"The program is compiled for a machine with configuration hash {CONFIG.hash:#010x}, "
+        f"the device has {Config(array_size=8).hash:#010x}"
+    )
+
+
+def test_small_dram_is_refused(program):
+    device = GoldenDevice(CONFIG, dram_bytes=3 * PAGE_BYTES)
+    with pytest.raises(ValueError, match=r"^The program needs \d+ bytes .* the device has 12288$"):
+        Session(program, device)
+    assert not device.read(0, device.dram_bytes).any()
+    end = Session(program).end
+    Session(program, GoldenDevice(CONFIG, dram_bytes=end))
+    with pytest.raises(ValueError, match=rf"^The program needs {end} bytes of DRAM"):
+        Session(program, GoldenDevice(CONFIG, dram_bytes=end - 1))
+
+
+def test_unknown_device_is_named(program):
+    with pytest.raises(ValueError, match=r"^There is no device 'abacus'; installed are \["):
+        Session(program, "abacus")
+
+
+def test_a_fault_has_no_output_and_the_next_run_works(program):
+    session = Session(program)
+    constants = session.job.windows[0].base
+    broken = GoldenDevice(CONFIG, read_errors=[range(constants, constants + 1)])
+    results = Session(program, broken).run(inputs())
+    assert results.fault is not None and results.fault.code.name == "READ"
+    assert not results.outputs
+    with pytest.raises(RuntimeError, match="has no output"):
+        _ = results.output
+    other = Session(program, broken, base=constants + PAGE_BYTES)
+    np.testing.assert_array_equal(other.run(inputs()).output, reference(network(), inputs()))
+
+
+def test_reference_follows_the_definition():
+    net = network(input_zero_point=3, weight_zero_point=-2, output_zero_point=5, low=0, high=100)
+    (layer,) = net.layers
+    for x, y in zip(inputs(), reference(net, inputs()), strict=True):
+        for c in range(6):
+            acc = int(layer.bias[c])
+            acc += sum(
+                (int(a) - 3) * (int(w) + 2) for a, w in zip(x, layer.weight[:, c], strict=True)
+            )
+            scaled = np.float32(acc) * np.float32(0.01)
+            assert y[c] == min(max(int(np.rint(scaled)) + 5, 0), 100)
+
+
+def test_reference_refuses_other_inputs():
+    with pytest.raises(ValueError, match=r"int8 of shape \(m, 20\), not int8 of shape \(3, 19\)"):
+        reference(network(), inputs()[:, 1:])
+    with pytest.raises(ValueError, match=r"int8 of shape \(m, 20\), not float64 of shape"):
+        reference(network(), inputs().astype(float))
