@@ -70,7 +70,7 @@ async def takes_many_cycles(dut, timing: int) -> None:
     await bench.start()
     cycles = await bench.call(many_cycles, bench.device)
     await bench.call(run_copy, bench.device, 20, seed=77)
-    bench.monitor.finish()
+    bench.finish()
     trace = bench.traces[Engine.LOAD]
     table = np.column_stack([trace.index, trace.start, trace.stop, trace.cycles])
     path = Path(os.environ["TPULITE_TEST_OUT"]) / f"{timing}.json"
@@ -121,7 +121,7 @@ def test_random_traffic_is_right_and_repeatable(stall, jitter):
 def test_ranges_answer_errors():
     device = make_device(read_errors=[range(SOURCE + 0x210, SOURCE + 0x211)])
     result, same = run_copy(device, 4)
-    assert result.fault.code == Fault.READ
+    assert result.fault is not None and result.fault.code == Fault.READ
     assert not same
 
     device.set_errors(write=[range(TARGET + 0x3FF, TARGET + 0x400)])
@@ -139,7 +139,8 @@ def test_ranges_answer_errors():
 def test_addresses_beyond_dram_answer_errors():
     device = make_device()
     windows = (WindowBinding(DRAM_BYTES - 256, 512), WindowBinding(TARGET, 512))
-    assert device.run(Job(0, 0, windows)).fault.code == Fault.READ
+    fault = device.run(Job(0, 0, windows)).fault
+    assert fault is not None and fault.code == Fault.READ
 
 
 def test_mute_memory_ends_in_a_clear_error_and_full_reset_helps():

@@ -7,6 +7,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 import cocotb
 import numpy as np
@@ -176,14 +177,14 @@ class _DueBSource(_DueSource, AxiBSource):
 
 class _Reads(AxiRamRead):
     def __init__(self, memory: ReferenceMemory, bus, clock, reset) -> None:
-        super().__init__(bus, clock, reset, mem=memory.mem)
+        AxiRamRead.__init__(self, bus, clock, reset, mem=memory.mem)
         self.memory = memory
         self.ar_channel.queue = _StampedQueue(memory)
         self.ar_channel.queue_occupancy_limit = -1  # always ready
         self.r_channel = _DueRSource(bus.r, clock, reset)
         self.r_channel.memory = memory
 
-    async def _process_read(self) -> None:
+    async def _process_read(self) -> NoReturn:
         number = 0
         while True:
             ar = await self.ar_channel.recv()
@@ -206,7 +207,7 @@ class _Reads(AxiRamRead):
 
 class _Writes(AxiRamWrite):
     def __init__(self, memory: ReferenceMemory, bus, clock, reset) -> None:
-        super().__init__(bus, clock, reset, mem=memory.mem)
+        AxiRamWrite.__init__(self, bus, clock, reset, mem=memory.mem)
         self.memory = memory
         for channel in (self.aw_channel, self.w_channel):
             channel.queue = _StampedQueue(memory)
@@ -214,7 +215,7 @@ class _Writes(AxiRamWrite):
         self.b_channel = _DueBSource(bus.b, clock, reset)
         self.b_channel.memory = memory
 
-    async def _process_write(self) -> None:
+    async def _process_write(self) -> NoReturn:
         number = 0
         while True:
             aw = await self.aw_channel.recv()

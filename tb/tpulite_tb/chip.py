@@ -1,5 +1,6 @@
 """The whole chip on a cocotb bench: memory, monitor, registers, and the usual sessions."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
@@ -68,8 +69,8 @@ class ChipBench:
         self.registers = AxiLiteMaster(
             AxiLiteBus.from_prefix(entity, "s_axil"), entity.clk, entity.rst
         )
-        for half in (self.registers.write_if, self.registers.read_if):
-            half.log.setLevel("ERROR")
+        for channel in ("s_axil", *(f"s_axil_{c}" for c in ("aw", "w", "b", "ar", "r"))):
+            logging.getLogger(f"cocotb.{entity._name}.{channel}").setLevel(logging.ERROR)
         self.device = BenchDevice(self)
         self.traces: dict[Engine, EngineTrace] = {}
         self._recorder = _Recorder(entity) if trace else None
@@ -99,6 +100,11 @@ class ChipBench:
             self.traces = self._recorder.traces(result.counters["cycles"])
         return result
 
+    def finish(self) -> None:
+        """Check at the end of a test that nothing is open on AXI."""
+        if self.monitor:
+            self.monitor.finish()
+
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that is not ``async`` and uses :attr:`device`."""
         return await bridge(function)(*args, **kwargs)
@@ -114,6 +120,11 @@ class BenchDevice:
         self.config = bench.config
         self.dram_bytes = bench.memory.size
         self._bench = bench
+
+    @property
+    def traces(self) -> dict[Engine, EngineTrace]:
+        """Traces of the last run, if the bench records them."""
+        return self._bench.traces
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Copy bytes into DRAM; ValueError if they do not fit."""

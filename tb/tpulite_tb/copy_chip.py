@@ -57,7 +57,7 @@ class CopyChip(wiring.Component):
             | trace
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform) -> Module:  # noqa: D102, documented by its class
         m = Module()
 
         identity = {"ID": IDENTIFICATION, "VERSION": VERSION, "CONFIG_HASH": self.config.hash}

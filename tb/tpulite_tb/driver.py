@@ -46,7 +46,7 @@ async def execute(entity, registers: AxiLiteMaster, sequence: Sequence[T]) -> T:
                 read = await registers.read(offset, 4)
                 _check(read.resp, "read", offset)
                 answer = int.from_bytes(read.data, "little")
-            case Access(offset, value):
+            case Access(offset, int(value)):
                 write = await registers.write(offset, value.to_bytes(4, "little"))
                 _check(write.resp, "write", offset)
             case Wait():

@@ -178,3 +178,8 @@ def test_unknown_simulator_is_refused(monkeypatch):
 def test_runs_rejects_fractions(off):
     with pytest.raises(ValueError, match=rf"\[0, 1\), not {off}"):
         next(runs(off))
+
+
+def test_sink_rejects_fractions():
+    with pytest.raises(ValueError, match=r"^Fraction of stalled cycles .* \[0, 1\], not 2$"):
+        StreamSink(None, "o", stall=2)
