@@ -1,0 +1,131 @@
+"""The main job: the whole chip classifies handwritten digits."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cocotb
+import pytest
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tpulite.arch.memory import Window
+from tpulite.configs import named_config
+from tpulite.models import mlp_digits
+from tpulite.runtime.session import Session
+from tpulite_tb.chip import ChipBench
+from tpulite_tb.digits import STREAM_BATCHES, run_digits
+from tpulite_tb.digits_report import as_json, print_report
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = "16x16"
+
+
+def flip_weight_bit(session: Session) -> None:
+    """Flip a bit of a weight in DRAM: of the first layer, at a pixel in the middle."""
+    row = 8 * 16 + 8
+    weights = mlp_digits().layers[0].weight[row, : session.program.config.array_size]
+    offset = session.program.constants.index(weights.tobytes())
+    address = session.job.windows[Window.CONSTANTS].base + offset
+    session.device.write(address, session.device.read(address, 1) ^ 0x40)
+
+
+@cocotb.test()
+async def classifies_digits(dut) -> None:
+    """Classify the batches that ``$TPULITE_DIGITS`` asks for, report, and compare every bit."""
+    options = json.loads(os.environ["TPULITE_DIGITS"])
+    batches, stream = options["batches"], options["stream"]
+    bench = ChipBench(dut, named_config(CONFIG), trace=True, monitor=False)
+    await bench.start()
+
+    console = Console()
+    total = batches + 1 + STREAM_BATCHES * stream
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("batches of 16 images", total=total)
+        run = await bench.call(
+            run_digits,
+            bench.device,
+            batches=batches,
+            stream=stream,
+            prepare=flip_weight_bit if options["flip_weight_bit"] else lambda session: None,
+            progress=lambda count: progress.advance(task, count),
+        )
+    Path(options["json"]).write_text(
+        json.dumps(as_json(run, options["simulator"]), indent=1) + "\n"
+    )
+    print_report(run, options["simulator"], console)
+    assert not run.differences, f"bits differ in: {', '.join(run.differences)}"
+
+
+def make_sim(tmp_path: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "scripts/sim.py", "--folder", tmp_path, *args]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def full_run(tmp_path_factory) -> tuple[str, dict]:
+    folder = tmp_path_factory.mktemp("sim")
+    result = make_sim(folder, SIM="verilator")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout, json.loads((folder / "mlp.json").read_text())
+
+
+def test_every_batch_is_exact_and_accurate(full_run):
+    _, record = full_run
+    assert record["bit_exact"] is True
+    assert record["images"] == 448
+    assert record["accuracy"] == 438 / 448
+    assert record["float_accuracy"] == 436 / 448
+    assert record["macs"] == 303_104
+    assert record["simulator"] == "verilator"
+    assert record["cycles_per_second"] > 0
+
+
+def test_cycles_meet_the_targets(full_run):
+    _, record = full_run
+    assert 1184 < record["cycles_cold"] <= 1900
+    assert 1184 < record["cycles_warm"] <= 1480
+    assert 1184 < record["cycles_per_batch"] <= 1240
+
+
+def test_counters_sum_to_the_cycles(full_run):
+    _, record = full_run
+    for name in ("counters", "counters_warm", "counters_stream"):
+        counters = record[name]
+        for engine in ("load", "store", "mxu", "vpu"):
+            states = ("idle", "busy", "token", "buffer", "axi")
+            assert sum(counters[f"{engine}_{state}"] for state in states) == counters["cycles"]
+
+
+def test_the_report_says_what_counts(full_run):
+    text, _ = full_run
+    for words in ("dense1", "dense2", "dense3", "bit-exact", "yes", "97.77%", "97.32%"):
+        assert words in text
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is missing (Debian: iverilog)")
+def test_icarus_runs_two_batches_in_the_same_cycles(full_run, tmp_path):
+    _, record = full_run
+    result = make_sim(tmp_path, SIM="icarus")
+    assert result.returncode == 0, result.stdout + result.stderr
+    short = json.loads((tmp_path / "mlp.json").read_text())
+    assert short["images"] == 32
+    assert short["bit_exact"] is True
+    assert short["accuracy"] is None
+    assert short["cycles_per_batch"] is None
+    for name in ("cycles_cold", "cycles_warm", "counters", "counters_warm", "layers"):
+        assert short[name] == record[name]
+
+
+def test_one_wrong_weight_bit_fails(tmp_path):
+    result = make_sim(tmp_path, "--short", "--flip-weight-bit", SIM="verilator")
+    assert result.returncode == 1
+    assert "bit-exact" in result.stdout
+    assert json.loads((tmp_path / "mlp.json").read_text())["bit_exact"] is False

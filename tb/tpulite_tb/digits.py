@@ -1,0 +1,138 @@
+"""The main job: handwritten digits through the three-layer network, on any device with a clock."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tpulite.compiler.pipeline import compile_network, compile_pair
+from tpulite.models import DigitsTest, mlp_digits
+from tpulite.program import Program
+from tpulite.runtime.device import Device
+from tpulite.runtime.reference import reference
+from tpulite.runtime.results import Results
+from tpulite.runtime.session import Session
+
+__all__ = ["BATCH", "STREAM_BATCHES", "Account", "DigitsRun", "run_digits"]
+
+BATCH = 16
+"""Images of a batch."""
+
+STREAM_BATCHES = 16
+"""Batches of the program that measures cycles per batch."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A program and what its run gave."""
+
+    program: Program
+    results: Results
+
+
+@dataclass
+class DigitsRun:
+    """Everything that the job has found out.
+
+    Parameters
+    ----------
+    images : int
+        Images that were classified.
+    cold : Account
+        One batch, everything in DRAM at the start.
+    warm : Account
+        One batch with the weights in the unified buffer: the slowest of all that ran.
+    stream : Account, optional
+        :data:`STREAM_BATCHES` batches in one program.
+    outputs : ndarray of int8, [images, 16]
+        Outputs of the images in order.
+    differences : list of str
+        Runs in which a bit differs from the exact result.
+    cycles, seconds : int, float
+        Simulated cycles and the time that the device took for them.
+    """
+
+    images: int
+    cold: Account
+    warm: Account
+    stream: Account | None
+    outputs: np.ndarray
+    differences: list[str] = field(default_factory=list)
+    cycles: int = 0
+    seconds: float = 0.0
+
+
+def run_digits(
+    device: Device,
+    *,
+    batches: int,
+    stream: bool,
+    prepare: Callable[[Session], None] = lambda session: None,
+    progress: Callable[[int], None] = lambda batches: None,
+) -> DigitsRun:
+    """Compile the network and classify test images.
+
+    The first batch runs cold. The others run with resident weights, after a program that loads
+    them. If ``stream``, the first 16 batches then run once more, in one program.
+
+    Parameters
+    ----------
+    device : Device
+        A device whose results have counters.
+    batches : int
+        Batches of 16 test images, at least 2.
+    stream : bool
+        Whether to run the program of 16 batches.
+    prepare : callable
+        Called with each session before its first run.
+    progress : callable
+        Called after each run with the number of batches that it had.
+
+    Raises
+    ------
+    RuntimeError
+        If a run ends in a fault.
+    """
+    network, test = mlp_digits(), DigitsTest.load()
+    images = test.images[: batches * BATCH]
+    expected = reference(network, images)
+    differences: list[str] = []
+    cycles, seconds = 0, 0.0
+
+    def run(session: Session, name: str, part: slice) -> Account:
+        nonlocal cycles, seconds
+        started = time.perf_counter()
+        results = session.run(images[part])
+        seconds += time.perf_counter() - started
+        if results.fault is not None:
+            raise RuntimeError(f"The {name} ended in {results.fault}")
+        cycles += results.counters["cycles"]
+        if not np.array_equal(results.output, expected[part]):
+            differences.append(name)
+        progress(len(results.output) // BATCH)
+        return Account(session.program, results)
+
+    def batch(index: int) -> slice:
+        return slice(index * BATCH, (index + 1) * BATCH)
+
+    def session(program: Program, base: int = 0) -> Session:
+        result = Session(program, device, base=base)
+        prepare(result)
+        return result
+
+    single = compile_network(network, device.config, batch=BATCH)
+    loading, resident = compile_pair(network, device.config, batch=BATCH)
+
+    cold = run(session(single), "cold batch 0", batch(0))
+    first = session(loading)
+    run(first, "loading batch 1", batch(1))
+    second = session(resident, first.end)
+    warm = [run(second, f"warm batch {i}", batch(i)) for i in range(1, batches)]
+    outputs = np.concatenate([account.results.output for account in (cold, *warm)])
+    streamed = None
+    if stream:
+        program = compile_network(network, device.config, batch=STREAM_BATCHES * BATCH)
+        streamed = run(session(program), "stream", slice(STREAM_BATCHES * BATCH))
+    slowest = max(warm, key=lambda account: account.results.counters["cycles"])
+    return DigitsRun(len(images), cold, slowest, streamed, outputs, differences, cycles, seconds)
