@@ -177,11 +177,11 @@ class _DueBSource(_DueSource, AxiBSource):
 
 class _Reads(AxiRamRead):
     def __init__(self, memory: ReferenceMemory, bus, clock, reset) -> None:
-        AxiRamRead.__init__(self, bus, clock, reset, mem=memory.mem)
+        super().__init__(bus, clock, reset, mem=memory.mem)
         self.memory = memory
         self.ar_channel.queue = _StampedQueue(memory)
         self.ar_channel.queue_occupancy_limit = -1  # always ready
-        self.r_channel = _DueRSource(bus.r, clock, reset)
+        self.r_channel = _DueRSource(bus.r, clock, reset)  # pyright: ignore[reportCallIssue]
         self.r_channel.memory = memory
 
     async def _process_read(self) -> NoReturn:
@@ -207,12 +207,12 @@ class _Reads(AxiRamRead):
 
 class _Writes(AxiRamWrite):
     def __init__(self, memory: ReferenceMemory, bus, clock, reset) -> None:
-        AxiRamWrite.__init__(self, bus, clock, reset, mem=memory.mem)
+        super().__init__(bus, clock, reset, mem=memory.mem)
         self.memory = memory
         for channel in (self.aw_channel, self.w_channel):
             channel.queue = _StampedQueue(memory)
             channel.queue_occupancy_limit = -1  # always ready
-        self.b_channel = _DueBSource(bus.b, clock, reset)
+        self.b_channel = _DueBSource(bus.b, clock, reset)  # pyright: ignore[reportCallIssue]
         self.b_channel.memory = memory
 
     async def _process_write(self) -> NoReturn:
