@@ -1,4 +1,4 @@
-"""Which simulators the benches run on.
+"""Which simulators the benches run on, and what random programs have covered.
 
 ``$SIM`` chooses one. Without it the benches of components run on Verilator and on Icarus, and those
 of the whole chip on Verilator, unless they are marked ``both_simulators``. A test that simulates
@@ -13,6 +13,7 @@ from types import CodeType, FunctionType
 import pytest
 
 from tpulite_tb.harness import simulate_verilog
+from tpulite_tb.summary import coverage_lines, random_programs
 
 _SYSTEM = Path(__file__).parent / "system"
 _NO_ICARUS = pytest.mark.skipif(
@@ -37,6 +38,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         simulators.append(pytest.param("icarus", marks=_NO_ICARUS))
     metafunc.fixturenames.append("simulator")
     metafunc.parametrize("simulator", simulators, indirect=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many random programs ran, and what they covered."""
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        if report.when == "call"
+    ]
+    programs, coverage = random_programs(reports)
+    if programs:
+        terminalreporter.section(f"{programs:,} random programs: programs that exercise a point")
+        for line in coverage_lines(coverage):
+            terminalreporter.line(line)
 
 
 def _reaches(function: FunctionType, target: FunctionType) -> bool:
