@@ -17,6 +17,9 @@ _PACKAGES = {"make": "make", "g++": "g++", "perl": "perl"}
 
 _COMPLETE = ".complete"
 
+_INTERMEDIATE = (".a", ".d", ".gch", ".o")
+"""Files that only the compiler needs: most of the bytes of a build."""
+
 
 def build_root() -> Path:
     """Return the folder for everything that can be built again.
@@ -92,6 +95,9 @@ def build_once(kind: str, contents: list[str], build: Callable[[Path], None]) ->
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             build(folder)
+            for path in folder.iterdir():
+                if path.suffix in _INTERMEDIATE:
+                    path.unlink()
             (folder / _COMPLETE).touch()
     return folder
 
