@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from tpulite.arch.config import Config
+
+
+def test_defaults_are_the_full_machine():
+    config = Config()
+    assert (config.array_size, config.ub_bytes, config.acc_rows) == (16, 256 * 1024, 1024)
+    assert config.lanes == 16
+    assert config.roundings == ("tflite", "ruy", "single", "float32")
+
+
+@pytest.mark.parametrize(("size", "full", "short"), [(4, 16, 8), (8, 16, 6), (32, 16, 5)])
+def test_records_fill_whole_rows(size, full, short):
+    config = Config(array_size=size)
+    assert (config.record_rows, config.short_record_rows) == (full, short)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"array_size": 12}, "array_size must be one of (4, 8, 16, 32), not 12"),
+        ({"ub_rows": 1000}, "ub_rows must be a power of two from 64 to 16384, not 1000"),
+        ({"ub_rows": 32768}, "ub_rows must be a power of two from 64 to 16384, not 32768"),
+        ({"ub_banks": 2}, "ub_banks must be a power of two from 4 to 32, not 2"),
+        ({"acc_rows": 2048}, "acc_rows must be a power of two from 16 to 1024, not 2048"),
+        ({"queue_depth": 3}, "queue_depth must be a power of two from 2 to 64, not 3"),
+        ({"burst_beats": 512}, "burst_beats must be a power of two from 2 to 256, not 512"),
+        ({"dma_bursts": 0}, "dma_bursts must be a power of two from 1 to 32, not 0"),
+        ({"dma_bursts": 2.0}, "dma_bursts must be a power of two from 1 to 32, not 2.0"),
+        ({"requant_lanes": 3}, "requant_lanes must divide array_size 16, not 3"),
+        ({"requant_lanes": 32}, "requant_lanes must divide array_size 16, not 32"),
+        ({"multipliers": "x"}, "multipliers must be one of ('dsp', 'logic', 'mixed'), not 'x'"),
+    ],
+)
+def test_refuses_a_wrong_value(fields, text):
+    with pytest.raises(ValueError, match="must") as caught:
+        Config(**fields)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("roundings", [(), ("ruy", "up")])
+def test_refuses_unknown_roundings(roundings):
+    with pytest.raises(ValueError, match=r"^roundings must be some of \['tflite', 'ruy', "):
+        Config(roundings=roundings)
+
+
+def test_roundings_have_one_order():
+    first, second = Config(roundings=("float32", "ruy")), Config(roundings=("ruy", "float32"))
+    assert first == second
+    assert first.hash == second.hash
+
+
+def test_survives_json():
+    config = Config(array_size=8, requant_lanes=2, roundings=("single",), multipliers="mixed")
+    assert Config.from_dict(json.loads(json.dumps(config.as_dict()))) == config
+
+
+def test_every_field_changes_the_hash():
+    changes = {
+        "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
+        "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "roundings": ("ruy",),
+        "multipliers": "logic",
+    }  # fmt: skip
+    assert changes.keys() == Config().as_dict().keys()
+    hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}
+    assert len(hashes) == len(changes) + 1
+    assert all(0 <= value < 1 << 32 for value in hashes)

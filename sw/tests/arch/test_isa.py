@@ -1,0 +1,108 @@
+import random
+
+import pytest
+
+from tpulite.arch import isa
+from tpulite.arch.config import COMMAND_BYTES, RECORD_BYTES
+from tpulite.arch.isa import (
+    COMMANDS,
+    ENGINE_OF,
+    Command,
+    Drain,
+    Engine,
+    Opcode,
+    decode,
+    disassemble,
+)
+
+
+def random_fields(rng: random.Random, opcode: Opcode) -> dict[str, int]:
+    values = {}
+    for field in COMMANDS[opcode].fields[1:]:
+        value = rng.choice([field.range[0], field.range[-1], rng.choice(field.range)])
+        value -= value % field.multiple
+        if field.enum is not None:
+            value = rng.choice(list(field.enum))
+        values[field.name] = value if field.minimum is None else max(value, field.minimum)
+    return values
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_decode_inverts_encode(opcode):
+    rng = random.Random(int(opcode))
+    for _ in range(300):
+        command = Command.make(opcode, **random_fields(rng, opcode))
+        assert len(command.encode()) == COMMAND_BYTES
+        assert decode(command.encode()) == command
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_layouts_fit_and_start_alike(opcode):
+    layout = COMMANDS[opcode]
+    assert layout.width <= 8 * COMMAND_BYTES
+    header = [(field.name, field.width) for field in isa.HEADER]
+    fields = [(field.name, field.width) for field in layout.fields]
+    assert fields[: len(header)] == (header if opcode != Opcode.END else header[:1])
+
+
+def test_records_have_their_size():
+    assert isa.RECORD.width <= 8 * RECORD_BYTES
+
+
+def test_every_command_but_end_has_an_engine():
+    assert set(ENGINE_OF) == set(Opcode) - {Opcode.END}
+    assert set(ENGINE_OF.values()) == set(Engine)
+    assert Command.make(Opcode.END).engine is None
+    assert Command.make(Opcode.MATMUL).engine == Engine.MXU
+
+
+@pytest.mark.parametrize("opcode", sorted(set(range(16)) - set(Opcode)))
+def test_decode_refuses_an_unknown_opcode(opcode):
+    with pytest.raises(ValueError, match=rf"^Opcode must be one of \[.*\], not {opcode}$"):
+        decode(bytes([opcode]).ljust(COMMAND_BYTES, b"\0"))
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_decode_refuses_every_unused_bit(opcode):
+    rng = random.Random(1)
+    word = int.from_bytes(Command.make(opcode, **random_fields(rng, opcode)).encode(), "little")
+    width = COMMANDS[opcode].width
+    text = f"^{opcode.name} has bits set beyond bit {width - 1}$"
+    for bit in range(width, 8 * COMMAND_BYTES):
+        with pytest.raises(ValueError, match=text):
+            decode((word | 1 << bit).to_bytes(COMMAND_BYTES, "little"))
+
+
+def test_decode_refuses_an_illegal_field():
+    command = Command.make(Opcode.LOAD, lines=1, rows=1)
+    offset = isa.LOAD.offsets()["offset"]
+    word = int.from_bytes(command.encode(), "little") | 1 << offset
+    with pytest.raises(ValueError, match=r"^LOAD.offset must be a multiple of 16, not 1$"):
+        decode(word.to_bytes(COMMAND_BYTES, "little"))
+
+
+def test_decode_refuses_another_length():
+    with pytest.raises(ValueError, match=r"^A command has 32 bytes, not 31$"):
+        decode(bytes(31))
+
+
+def test_make_refuses_unknown_fields():
+    with pytest.raises(ValueError, match=r"^COPY has no fields \['col', 'src'\]$"):
+        Command.make(Opcode.COPY, src=1, col=2)
+
+
+def test_replace_changes_only_what_it_names():
+    command = Command.make(Opcode.MATMUL, m=3, k_tiles=2)
+    changed = command.replace(m=4)
+    assert (changed["m"], changed["k_tiles"], command["m"]) == (4, 2, 3)
+
+
+def test_disassembly_names_engines_and_choices():
+    command = Command.make(
+        Opcode.MATMUL, wait=1 << Engine.LOAD | 1 << Engine.VPU, m=5, k_tiles=1,
+        drain=Drain.REQUANTIZE, weight_zero_point=-4,
+    )  # fmt: skip
+    assert disassemble(command) == (
+        "MATMUL  wait=LOAD|VPU m=5 k_tiles=1 weight_zero_point=-4 drain=requantize"
+    )
+    assert disassemble(Command.make(Opcode.END)) == "END"
