@@ -204,26 +204,44 @@ class DmaBench:
         """Stop as the command processor does, wait for quiet, check what was done, reset."""
         dut = self.dut
         dut.engine__stop.value = 1
+        self.sinks[self.port].stall(1)  # nothing is wanted from the buffer any more
         await self.cycles(2)
         while not dut.engine__quiet.value:
             await RisingEdge(dut.clk)
         await self.cycles(9)
         assert dut.engine__quiet.value and not self._ports[self.address][0].value
+        assert self.fault is None or not dut.engine__idle.value, "command at fault is complete"
 
         bursts, _ = trace(self.config, self.windows, commands)
         issued = self.bursts()
         assert issued == [(burst.address, burst.beats) for burst in bursts][: len(issued)]
         self.compare(commands, bursts, whole=False)
 
-        self.commands._thread.cancel()  # it would offer its command again
+        thread = self.commands._thread  # it would offer its command again
+        assert thread is not None
+        thread.cancel()
         dut.engine__command__valid.value = 0
         dut.rst.value = 1
         await self.cycles(1)
         dut.rst.value = 0
         dut.engine__stop.value = 0  # not before the reset
         self.commands = StreamDriver(dut, "engine__command", idle=self.stall)
+        self.sinks[self.port].stall(self.stall)
         await self.cycles(1)
         self.clear()
+
+    async def check_tokens_stop(self) -> None:
+        """Stop while the tokens of a complete command wait: they are not given any more."""
+        commands = [command.replace(signal=5) for command in self.random_commands(2)]
+        self.sinks["engine__give"].stall(1)
+        self.commands.extend(pack_commands(commands))
+        while not self.dut.engine__give__valid.value:
+            await RisingEdge(self.dut.clk)
+        self.dut.engine__stop.value = 1
+        self.sinks["engine__give"].stall(0)
+        await self.cycles(9)
+        assert not self.seen["engine__give"]
+        await self.check_stop(commands)
 
     async def faulted(self) -> FaultSeen:
         """Wait for a fault, and then a little, as the chip does until it stops the engine."""

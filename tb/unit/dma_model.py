@@ -113,8 +113,8 @@ def line_bytes(config: Config, rows: int) -> int:
 def random_command(config: Config, windows: tuple[WindowBinding, ...], opcode: Opcode) -> Command:
     """Return a legal command: short and long lines, tails, overlaps, at the edges of everything."""
     window = random.choice(PERMITTED[opcode])
-    lines = random.choice([1, 1, 2, random.randint(3, 9)])
-    rows = random.choice([1, random.randint(1, 9), random.randint(1, 70), 128])
+    lines = random.choice([1, 1, 2, random.randint(3, 6)])
+    rows = random.choice([1, random.randint(1, 9), random.randint(1, 40), random.randint(60, 80)])
     size = line_bytes(config, rows)
     room = windows[window].size - size
     stride = random.choice([size, random.randrange(room // lines)]) // BEAT_BYTES * BEAT_BYTES

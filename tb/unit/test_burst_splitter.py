@@ -257,5 +257,7 @@ def test_burst_splitter(n, opcode):
 
 
 def test_rejects_other_opcodes():
-    with pytest.raises(ValueError, match=r"^Opcode of a DMA engine must be LOAD or STORE, not 3$"):
-        BurstSplitter(Config(), 3)
+    with pytest.raises(
+        ValueError, match=r"^Opcode of a DMA engine must be LOAD or STORE, not <Opcode.MATMUL: 3>$"
+    ):
+        BurstSplitter(Config(), Opcode.MATMUL)

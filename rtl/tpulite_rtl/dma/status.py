@@ -1,6 +1,6 @@
 """What a DMA engine shows to the counters and to the command processor."""
 
-from amaranth.hdl import Module, Signal, ValueLike
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, wiring
 
 from tpulite.arch.registers import EngineState
@@ -12,10 +12,10 @@ def show_state(
     m: Module,
     engine: wiring.PureInterface,
     *,
-    holding: ValueLike,
-    busy: ValueLike,
-    refused: ValueLike,
-    outstanding: ValueLike,
+    holding: Value,
+    busy: Value,
+    refused: Value,
+    outstanding: Value,
 ) -> None:
     """Drive ``engine.state``: the first reason that applies.
 

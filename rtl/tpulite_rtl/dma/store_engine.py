@@ -122,7 +122,7 @@ class StoreEngine(wiring.Component):
             write_fault.code.eq(Fault.WRITE),
             write_fault.index.eq(origin.index),
             write_fault.address.eq(origin.address),
-            tracker.complete.valid.eq(response.valid & origin.last & ~response.payload),
+            tracker.complete.valid.eq(response.valid & origin.last & ~response.payload & ~stop),
             tracker.stop.eq(stop),
         ]
         wiring.connect(m, tracker.give, wiring.flipped(engine.give))
