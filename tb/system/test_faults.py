@@ -15,8 +15,9 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Control, Fault, Interrupt, RunState, offset_of
 from tpulite.runtime import driver
 from tpulite.runtime.device import FaultReport, Job
+from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
-from tpulite_rtl.verilog import TOP, chip_verilog
+from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
 
@@ -239,7 +240,7 @@ async def stops_cleanly(dut, case: str) -> None:
 
 @pytest.mark.both_simulators
 def test_faults_under_cocotb() -> None:
-    simulate_verilog(chip_verilog(CONFIG), __file__, top=TOP, name="faults")
+    simulate_verilog(cached_verilog(CONFIG), __file__, top=TOP, name="faults")
 
 
 @pytest.mark.parametrize("case", CASES)
