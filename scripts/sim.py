@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tpulite.configs import named_config
 from tpulite.models import DigitsTest
-from tpulite_rtl.verilog import TOP, chip_verilog
+from tpulite_rtl.verilated.library import cached_verilog
+from tpulite_rtl.verilog import TOP
 from tpulite_tb.digits import BATCH
 from tpulite_tb.harness import simulate_verilog
 
@@ -52,7 +53,7 @@ def main() -> int:
     print(f"Building the {CONFIG} chip for {simulator}, unless it is built …", flush=True)
     try:
         folder = simulate_verilog(
-            chip_verilog(named_config(CONFIG)),
+            cached_verilog(named_config(CONFIG)),
             str(TEST),
             top=TOP,
             name=f"mlp_{CONFIG}",

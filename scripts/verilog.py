@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tpulite.configs import CONFIGS, named_config
-from tpulite_rtl.verilog import chip_verilog
+from tpulite_rtl.verilated.library import cached_verilog
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def write_verilog(name: str) -> Path:
     """Write the Verilog of a named configuration and return its path."""
     path = ROOT / "build/verilog" / f"tpulite_{name}.v"
-    text = chip_verilog(named_config(name))
+    text = cached_verilog(named_config(name))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path

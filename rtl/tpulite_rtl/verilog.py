@@ -1,5 +1,7 @@
 """Verilog of the chip, in one self-contained text."""
 
+import re
+
 from amaranth.back import verilog
 
 from tpulite.arch.config import Config
@@ -12,6 +14,8 @@ TOP = "tpulite"
 
 
 def chip_verilog(config: Config) -> str:
-    """Return synthesizable Verilog-2005 of the whole chip; equal configurations give equal texts."""
+    """Return synthesizable Verilog of the whole chip; equal configurations give equal texts."""
     # Line numbers of the Python sources would make every edited comment a different design.
-    return verilog.convert(Chip(config), name=TOP, strip_internal_attrs=True, emit_src=False)
+    text = verilog.convert(Chip(config), name=TOP, strip_internal_attrs=True, emit_src=False)
+    # Fields without bits leave names that nothing uses; Verilog has no vectors without bits.
+    return re.sub(r"^ *wire \[-1:0\] [^;]*;\n", "", text, flags=re.MULTILINE)

@@ -1,0 +1,44 @@
+"""The Verilog that we hand out, as tools see it."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tpulite.configs import named_config
+from tpulite_rtl.verilated.library import cached_verilog
+from tpulite_rtl.verilated.toolchain import verilator_environment
+from tpulite_rtl.verilog import TOP
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ALLOWED = {
+    "DECLFILENAME": "one file holds all modules",
+    "UNUSEDSIGNAL": "generated names that nothing reads help in waveforms",
+    "WIDTH": "generated expressions extend and truncate implicitly",
+    "PROCASSINIT": "registers have their reset value as initial value",
+    "CASEINCOMPLETE": "every process assigns defaults first",
+    "UNSIGNED": "comparisons that one geometry makes trivial",
+    "CMPCONST": "the same",
+}
+"""Warnings that are no faults, and why. Latches, loops, missing and double drivers are."""
+
+
+@pytest.mark.parametrize("name", ["4x4", "16x16"])
+def test_verilator_finds_nothing_to_warn_of(tmp_path, name):
+    source = tmp_path / f"{TOP}.v"
+    source.write_text(cached_verilog(named_config(name)))
+    environment = verilator_environment()
+    verilator = Path(environment["VERILATOR_ROOT"], "bin", "verilator")
+    allowed = [f"-Wno-{warning}" for warning in ALLOWED]
+    result = subprocess.run(
+        [verilator, "--lint-only", "-Wall", *allowed, "--top", TOP, source],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    warnings = sorted(set(re.findall(r"^%\w+-?\w*: .*", result.stderr, re.MULTILINE)))
+    assert (result.returncode, warnings[:20]) == (0, [])
