@@ -116,7 +116,8 @@ def draw_bad_record(
     load = drawer.load_block(block)
     row = load.command["row"]
     command = matmul.command.replace(record_form=block.form, record_row=row)
-    bad = Drawn(command, early=mask(drawer.early_rows(command)), reads=matmul.reads)
+    early = mask(drawer.early_rows(command))
+    bad = Drawn(command, early=early, reads=matmul.reads, writes=matmul.writes)
     # The row with the rounding of the last record.
     channel = config.array_size - 1 if block.form == RecordForm.FULL else 0
     bit = 8 * RECORD_BYTES * channel + RECORD.offsets()["rounding"]
