@@ -163,7 +163,7 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
                 due = max(block.arrived[offset] + 2, last + 1, swaps[number])
                 assert due >= cycle, f"cycle {cycle}: row {offset} of block {number} is late"
                 expected = due == cycle
-        assert dut.o__valid.value == expected, f"cycle {cycle}: block {number}, row {offset}"
+        assert dut.o__valid.value == expected, f"cycle {cycle}: row {delivered}"
         if expected:
             assert unpack(record_row(config), int(dut.o__payload.value)) == {
                 "data": block.rows[offset],

@@ -82,8 +82,9 @@ class RecordFields(wiring.Component):
         short = row.form == RecordForm.SHORT
         offsets = RECORD.offsets()
         for channel in range(self.config.array_size):
+            record = data.View(self._fields, shadow[channel])
             for name in self.names:
-                target = shadow[channel][name]
+                target = record[name]
                 full_bit = _RECORD_BITS * channel + offsets[name]
                 short_bit = self._short_bit(channel, name, offsets[name])
                 for part, full, here in self._pieces(len(target), full_bit, short_bit):

@@ -180,9 +180,10 @@ class Requantizer(wiring.Component):
         fields = self._record_fields(m)
         # With a lane for each channel nothing is ever requantized from what is held.
         sums = self.i.payload.sums if groups == 1 else vector.sums
+        roundings = [Rounding[name.upper()] for name in self.config.roundings]
         results = []
         for index in range(lanes):
-            lane = RequantizerLane(Rounding[name.upper()] for name in self.config.roundings)
+            lane = RequantizerLane(roundings)
             m.submodules[f"lane_{index}"] = lane
             m.d.comb += [lane.valid.eq(Cat(valids[:-1])), lane.sum.eq(sums[index])]
             for stage, records in fields.items():
@@ -237,7 +238,12 @@ class Requantizer(wiring.Component):
 
 
 def _delay(
-    m: Module, value: Value, cycles: int, name: str, *, enables: list[Value] | None = None
+    m: Module,
+    value: Value | data.View,
+    cycles: int,
+    name: str,
+    *,
+    enables: list[Value] | None = None,
 ) -> list:
     """Return a value and its copies of 1 ... ``cycles`` cycles ago."""
     copies = [value]

@@ -134,7 +134,8 @@ class RequantizerLane(wiring.Component):
             with m.If(is_float):
                 m.d.comb += correction.eq(self._tie_correction(m, product, right))
         if self.roundings & _DOUBLING:
-            negative = away & (product < -(1 << 30))
+            # Products of -2**30 ... -1 count as negative too: their result is 0 either way.
+            negative = away & product[-1]
             with m.If(is_doubling):
                 m.d.comb += correction.eq(Mux(negative, -(1 << 30), 1 << 30))
         product = register(3, product, "product")
