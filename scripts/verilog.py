@@ -1,18 +1,18 @@
 """Write the chip as one Verilog file, build/verilog/tpulite_CONFIG.v."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from tpulite.configs import CONFIGS, named_config
 from tpulite_rtl.verilated.library import cached_verilog
-
-ROOT = Path(__file__).resolve().parents[1]
+from tpulite_rtl.verilated.toolchain import build_root
 
 
 def write_verilog(name: str) -> Path:
     """Write the Verilog of a named configuration and return its path."""
-    path = ROOT / "build/verilog" / f"tpulite_{name}.v"
+    path = build_root() / "verilog" / f"tpulite_{name}.v"
     text = cached_verilog(named_config(name))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -27,7 +27,7 @@ def main() -> None:
         path = write_verilog(parser.parse_args().config)
     except ValueError as error:
         sys.exit(str(error))
-    print(path.relative_to(ROOT))
+    print(os.path.relpath(path))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""What synthesis makes of the chip."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tpulite.configs import named_config
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK_RAM_BITS = 16_384
+
+
+def synth(name: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "scripts/synth.py", name]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_memories_become_block_ram_and_multipliers_dsp():
+    config = named_config("4x4")
+    result = synth("4x4")
+    assert result.returncode == 0, result.stdout + result.stderr
+    folder = Path(result.stdout.split("Log and statistics: ")[1].strip())
+    size = json.loads((folder / "size.json").read_text())
+    bits = 8 * config.ub_bytes + 32 * config.array_size * config.acc_rows
+    assert bits / BLOCK_RAM_BITS <= size["bram"] <= 1.1 * bits / BLOCK_RAM_BITS
+    assert size["dsp"] >= config.array_size**2
+    assert size["lut"] < 30_000
+    assert size["ff"] < 12_000
+
+
+def test_an_unknown_configuration_is_one_line():
+    result = synth("5x5")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Configuration must be one of 4x4, ")
+    assert len(result.stderr.splitlines()) == 1
