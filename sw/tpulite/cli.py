@@ -138,6 +138,7 @@ def _bench(
             following = names[min(len(records), len(names) - 1)]
             progress.update(task, advance=1, description=following)
     console.print(_bench_table(records))
+    console.print(_peer_table(records))
     if json_path is not None:
         text = json.dumps([record.as_dict() for record in records], indent=1) + "\n"
         _write(json_path, lambda path: path.write_text(text))
@@ -151,9 +152,7 @@ def _bench_table(records: list[Record]) -> Table:
     table.add_column("workload", no_wrap=True)
     for column in ("MACs", "cycles", "a batch", "limit", "util", "exact"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("best peer")
     for record in records:
-        peers = sorted((peer["cycles"], peer["peer"]) for peer in record.peers)
         table.add_row(
             record.workload,
             f"{record.macs:,}",
@@ -162,8 +161,22 @@ def _bench_table(records: list[Record]) -> Table:
             f"{max(record.limit_cycles, record.dram_cycles):,}",
             "" if record.utilization is None else f"{record.utilization:.1%}",
             "yes" if record.bit_exact else "[red]NO",
-            f"{peers[0][0]:,} {peers[0][1]}" if peers else "",
         )
+    return table
+
+
+def _peer_table(records: list[Record]) -> Table:
+    """Compare with other machines of as many multipliers, batch by batch."""
+    table = Table(box=box.SIMPLE, title="other machines with 256 multipliers")
+    for column in ("workload", "machine", "figure"):
+        table.add_column(column, no_wrap=True)
+    for column in ("cycles", "ours"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for record in records:
+        cycles = record.cycles_per_batch or record.cycles
+        for peer in record.peers:
+            ours = "" if cycles is None else f"{cycles:,.0f}"
+            table.add_row(record.workload, peer["peer"], peer["kind"], f"{peer['cycles']:,}", ours)
     return table
 
 

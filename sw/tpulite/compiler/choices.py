@@ -20,6 +20,8 @@ __all__ = ["Choice", "Site", "Surroundings"]
 _TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
 """Relative sizes of the pieces of the last n-block."""
 
+_MANY_CHUNKS = 8
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -47,15 +49,18 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Choice:
-    """The free variables of a plan."""
+    """The free variables of a plan; most are those of :class:`LayerPlan`.
+
+    ``parts`` is the number of parts of M; ``tail`` names an entry of a table.
+    """
 
     parts: int
     group: int
-    k_chunk: int  # k-tiles of a chunk if inputs are streamed, else 0
+    head: tuple[int, ...]
+    body: tuple[int, ...]
+    whole_k: bool
     keep_weights: bool
-    head: str = "grow"
-    body: str = "whole"
-    tail: str = "half"
+    tail: str
 
 
 class Site:
@@ -68,47 +73,55 @@ class Site:
     def ranked(self) -> list[Choice]:
         """Return start choices, the cheapest first; those that need not fit are left out."""
         choices = [choice for choice in self._starts() if self.fits(choice)]
-        smallest = Choice(self._shape.m, 1, 1, False, "ones", "ones", "one")
+        ones = chunks(self._shape.k_tiles, "ones")
+        smallest = Choice(self._shape.m, 1, ones, ones, False, False, "one")
         return [*sorted(choices, key=self._closed_form), smallest]
 
     def plan(self, choice: Choice) -> LayerPlan:
         """Turn a choice into a plan."""
-        shape = self._shape
-        m_parts = split(shape.m, choice.parts, self._align)
-        head, body = chunks(shape.k_tiles, choice.head), chunks(shape.k_tiles, choice.body)
-        if choice.k_chunk:
-            parts = -(-shape.k_tiles // choice.k_chunk)
-            head = body = tuple(len(piece) for piece in split(shape.k_tiles, parts, 1))
+        m_parts = split(self._shape.m, choice.parts, self._align)
         return LayerPlan(
             m_parts=m_parts,
             group=choice.group,
-            head=head,
-            body=body,
+            head=choice.head,
+            body=choice.body,
             tail=self._tail(len(m_parts[-1]), _TAILS[choice.tail]),
-            whole_k=not choice.k_chunk,
-            keep_weights=choice.keep_weights and not choice.k_chunk,
+            whole_k=choice.whole_k,
+            keep_weights=choice.keep_weights,
         )
 
     def variations(self) -> list[Callable[[Choice], Iterator[Choice]]]:
         """Return functions from a choice to those that differ from it in one respect."""
-        around = self._around
-        heads = [
-            {"group": group, "head": head, "k_chunk": 0}
-            for group in self._groups()
-            for head in CHUNK_STYLES
-        ]
-        parts = [
-            {"parts": parts, "keep_weights": keep}
-            for parts in self._parts()
-            for keep in ((True, False) if parts > 1 and around.weights_in_dram else (True,))
-        ]
-        bodies = [{"body": body} for body in ("whole", "last", "halves", "quarters")]
-        tails = [{"tail": tail} for tail in (_TAILS if around.outputs_in_dram else ("one",))]
+        around, k_tiles = self._around, self._shape.k_tiles
+        whole = chunks(k_tiles, "whole")
 
-        def vary(changes: list[dict]) -> Callable[[Choice], Iterator[Choice]]:
-            return lambda choice: (replace(choice, **change) for change in changes)
+        def heads(choice: Choice) -> Iterator[Choice]:
+            body = choice.body if choice.whole_k else whole
+            for group in self._groups():
+                for style in CHUNK_STYLES:
+                    head = chunks(k_tiles, style)
+                    yield replace(choice, group=group, head=head, body=body, whole_k=True)
 
-        return [vary(changes) for changes in (heads, parts, bodies, tails)]
+        def parts(choice: Choice) -> Iterator[Choice]:
+            for count in self._parts():
+                yield replace(choice, parts=count, keep_weights=choice.whole_k)
+                if count > 1 and around.weights_in_dram:
+                    yield replace(choice, parts=count, keep_weights=False)
+
+        def bodies(choice: Choice) -> Iterator[Choice]:
+            for style in ("whole", "last", "halves", "quarters") if choice.whole_k else ():
+                yield replace(choice, body=chunks(k_tiles, style))
+
+        def tails(choice: Choice) -> Iterator[Choice]:
+            for tail in _TAILS if around.outputs_in_dram else ():
+                yield replace(choice, tail=tail)
+
+        def moves(choice: Choice) -> Iterator[Choice]:
+            if choice.whole_k:
+                yield from (replace(choice, head=head) for head in _moves(choice.head))
+                yield from (replace(choice, body=body) for body in _moves(choice.body))
+
+        return [heads, parts, bodies, tails, moves]
 
     def fits(self, choice: Choice) -> bool:
         """Whether accumulators and the buffer have room for a choice, as far as sizes tell."""
@@ -130,15 +143,20 @@ class Site:
         return rows <= around.free_rows
 
     def _starts(self) -> Iterator[Choice]:
-        chunk_sizes = [0, *(1 << i for i in range(min(self._shape.k_tiles, 64).bit_length()))]
+        k_tiles = self._shape.k_tiles
+        head, whole = chunks(k_tiles, "grow"), chunks(k_tiles, "whole")
+        streams = []
+        for size in (1 << i for i in range(min(k_tiles, 64).bit_length())):
+            streams.append(tuple(map(len, split(k_tiles, -(-k_tiles // size), 1))))
         for parts in self._parts():
             # Pieces of less than N vectors would cost more than they save.
             tail = "half" if self._shape.m >= 2 * parts * self._config.array_size else "one"
             for group in self._groups():
-                for k_chunk in chunk_sizes:
-                    if k_chunk <= MAX_K_TILES:
-                        for keep in (True, False) if not k_chunk and parts > 1 else (not k_chunk,):
-                            yield Choice(parts, group, k_chunk, keep, tail=tail)
+                yield Choice(parts, group, head, whole, True, True, tail)
+                if parts > 1:
+                    yield Choice(parts, group, head, whole, True, False, tail)
+                for sizes in streams:
+                    yield Choice(parts, group, sizes, sizes, False, False, tail)
 
     def _parts(self) -> Iterator[int]:
         m = self._shape.m
@@ -177,3 +195,18 @@ class Site:
         last = m if around.outputs_in_dram else 0
         commands = plan.commands(shape)
         return (max(compute, load * per_row) + first + last + commands, not plan.whole_k, commands)
+
+
+def _moves(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield chunks with one border moved, removed or added; none where chunks are many."""
+    if len(sizes) > _MANY_CHUNKS:
+        return
+    for i, (a, b) in enumerate(pairwise(sizes)):
+        for step in (1, -1, 2, -2):
+            if min(a - step, b + step) > 0:
+                yield (*sizes[:i], a - step, b + step, *sizes[i + 2 :])
+        if a + b <= MAX_K_TILES:
+            yield (*sizes[:i], a + b, *sizes[i + 2 :])
+    for i, size in enumerate(sizes):
+        if size > 1:
+            yield (*sizes[:i], size - size // 2, size // 2, *sizes[i + 1 :])

@@ -128,6 +128,14 @@ def _grow(k_tiles: int) -> list[int]:
     return sizes
 
 
+def _taper(k_tiles: int, part: int) -> list[int]:
+    sizes = []
+    while k_tiles:
+        sizes.append(-(-k_tiles // part))
+        k_tiles -= sizes[-1]
+    return sizes
+
+
 def _equal(k_tiles: int, parts: int) -> list[int]:
     return [len(piece) for piece in split(k_tiles, parts, 1)]
 
@@ -139,6 +147,8 @@ CHUNK_STYLES = {
     "quarters": lambda k: _equal(k, 4),
     "eighths": lambda k: _equal(k, 8),
     "grow": _grow,
+    "taper": lambda k: _taper(k, 3),
+    "slow taper": lambda k: _taper(k, 4),
     "shrink": lambda k: _grow(k)[::-1],
     "ones": lambda k: [1] * k,
 }

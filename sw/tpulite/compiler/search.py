@@ -75,8 +75,8 @@ def plan_network(
     resident = resident_rows(constants, shapes, config)[1] if residency else 0
     if resident > config.ub_rows:
         raise ValueError(
-            f"Network {network.name!r} has {resident} rows of constants, more than the "
-            f"{config.ub_rows} of the unified buffer"
+            f"Constants of network {network.name!r} need {resident} rows, the unified buffer has "
+            f"{config.ub_rows}"
         )
     stay = _keep_on_chip(shapes, (config.ub_rows - resident) // 2)
     for on_chip in dict.fromkeys([stay, (False,) * len(shapes)]):
