@@ -1,15 +1,17 @@
 """Constrained-random programs: the Verilated chip against the golden machine, all of DRAM compared.
 
 ``TPULITE_RANDOM_PROGRAMS`` is the number of programs, over all configurations (1,000, or 100,000 in
-``make regress``); ``TPULITE_RANDOM_SEED`` the first seed. A failure names its seed and the command
-that repeats it.
+``make regress``) on the Verilated device; some more run under cocotb. ``TPULITE_RANDOM_SEED`` is the
+first seed. A failure names its seed and the command that repeats it.
 """
 
 import json
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 
+import cocotb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -21,8 +23,12 @@ from tpulite.arch.registers import EngineState
 from tpulite.golden.dram import Dram
 from tpulite.golden.footprint import decode_commands
 from tpulite.golden.machine import Execution, Machine
-from tpulite.runtime.device import Job, RunResult
+from tpulite.runtime.device import Device, Job, RunResult
+from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_rtl.verilog import TOP
+from tpulite_tb.chip import ChipBench
+from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.random_program import RandomProgram
 
 CONFIGS = {
@@ -42,6 +48,7 @@ REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 1_000))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 PER_CONFIG = -(-PROGRAMS // len(CONFIGS))
+COCOTB_PROGRAMS = 40
 CHUNKS = -(-PER_CONFIG // 1_000)
 
 
@@ -55,7 +62,8 @@ def test_random_programs(geometry: str, chunk: int, record_property) -> None:
     for seed in range(first, first + size):
         program = RandomProgram(seed, CONFIGS[geometry])
         try:
-            check(program)
+            device = RtlDevice(program.config, seed=seed, **memory_options(program))
+            check(program, device, device.set_errors)
         except Exception as error:
             error.add_note(
                 f"Random program {seed} on {geometry}. To repeat it: TPULITE_RANDOM_SEED={seed} "
@@ -68,19 +76,41 @@ def test_random_programs(geometry: str, chunk: int, record_property) -> None:
     record_property("coverage", json.dumps([[*point, n] for point, n in coverage.items()]))
 
 
-def check(program: RandomProgram) -> None:
-    """Run a program on the chip; if it faults, reset the chip and run the legal one after it."""
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(seed=range(COCOTB_PROGRAMS))
+async def runs_like_the_golden_machine(dut, seed: int) -> None:
+    """Run a random program under cocotb, with the AXI protocol watched."""
+    program = RandomProgram(FIRST_SEED + seed, CONFIGS["4x4"])
+    bench = ChipBench(dut, program.config, **memory_options(program))
+    await bench.start()
+
+    def no_errors() -> None:
+        bench.memory.read_errors, bench.memory.write_errors = [], []
+
+    await bench.call(check, program, bench.device, no_errors)
+    bench.monitor.finish()
+
+
+@pytest.mark.both_simulators
+def test_random_programs_under_cocotb() -> None:
+    simulate_verilog(cached_verilog(CONFIGS["4x4"]), __file__, top=TOP, name="random_programs")
+
+
+def memory_options(program: RandomProgram) -> dict:
+    """Draw a memory that suits the program: fast or slow, steady or not."""
     rng = random.Random(program.seed)
-    device = RtlDevice(
-        program.config,
-        dram_bytes=program.dram_bytes,
-        timing=MemoryTiming(rng.randint(2, 60), rng.randint(2, 20)),
-        stall=rng.choice([0.0, 0.1, 0.5]),
-        jitter=rng.choice([0, 0, 3, 40]),
-        seed=program.seed,
-        read_errors=program.read_errors,
-        write_errors=program.write_errors,
-    )
+    return {
+        "dram_bytes": program.dram_bytes,
+        "timing": MemoryTiming(rng.randint(2, 60), rng.randint(2, 20)),
+        "stall": rng.choice([0.0, 0.1, 0.5]),
+        "jitter": rng.choice([0, 0, 3, 40]),
+        "read_errors": program.read_errors,
+        "write_errors": program.write_errors,
+    }
+
+
+def check(program: RandomProgram, device: Device, no_errors: Callable[[], None]) -> None:
+    """Run a program on the chip; if it faults, reset the chip and run the legal one after it."""
     legal, legal_dram = run_golden(program, program.legal_dram, program.legal_job)
     if program.fault is not None:
         faulty, _ = run_golden(program, program.dram, program.job, errors=True)
@@ -92,7 +122,7 @@ def check(program: RandomProgram) -> None:
         assert (report.code, report.index, report.address) == golden
         assert (program.fault.code, program.fault.index, program.fault.address) == golden
         check_untouched(program.dram, dram, legal, faulty)
-        device.set_errors()
+        no_errors()
         device.reset()
     result, dram = run_rtl(device, program.legal_dram, program.legal_job)
     assert result.fault is None, result.fault
@@ -117,7 +147,7 @@ def run_golden(
 
 
 def run_rtl(
-    device: RtlDevice, image: NDArray[np.uint8], job: Job
+    device: Device, image: NDArray[np.uint8], job: Job
 ) -> tuple[RunResult, NDArray[np.uint8]]:
     """Run on the chip; return the result and DRAM. Every cycle of every engine is accounted for."""
     device.write(0, image)
