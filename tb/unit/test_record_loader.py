@@ -59,7 +59,8 @@ def _draw_block(config: Config, index: int, bad: float) -> _Block:
         holders = [0]
     image = pack_records(records, config, form)
     if form == RecordForm.SHORT:
-        image.reshape(-1)[RECORD_BYTES : -4 * channels] = 0xFF  # padding that looks like anything
+        padding = image.reshape(-1)[RECORD_BYTES : -4 * channels]
+        padding[:] = list(random.randbytes(padding.size))
     in_record = isa.RECORD.offsets()["rounding"] // 8
     return _Block(
         row=random.choice([0, _LAST_ROW - len(image) + 1, random.randrange(_LAST_ROW - 16)]),
