@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.lib.wiring import Out, connect
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine

@@ -1,8 +1,8 @@
 """Constrained-random programs: the Verilated chip against the golden machine, all of DRAM compared.
 
 ``TPULITE_RANDOM_PROGRAMS`` is the number of programs, over all configurations (1,000, or 100,000 in
-``make regress``) on the Verilated device; some more run under cocotb. ``TPULITE_RANDOM_SEED`` is the
-first seed. A failure names its seed and the command that repeats it.
+``make regress``) on the Verilated device; some more run under cocotb. ``TPULITE_RANDOM_SEED`` is
+the first seed. A failure names its seed and the command that repeats it.
 """
 
 import json

@@ -7,15 +7,15 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
-from tpulite_tb.bits import pack, pack_lanes, unpack, unpack_lanes
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND, Accumulator
 from tpulite_rtl.mxu.systolic_array import psum_width
 from tpulite_rtl.vpu.requantizer import requant_input
+from tpulite_tb.bits import pack, pack_lanes, unpack, unpack_lanes
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver
 
 ACC_ROWS = 64
 LATENCY = 2
@@ -50,8 +50,7 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
 
     # Everything is kept first, so that later commands may accumulate on any row.
     commands = [
-        {"m": 1, "k_tiles": 1, "acc_row": row, "drain": Drain.KEEP}
-        for row in range(ACC_ROWS)
+        {"m": 1, "k_tiles": 1, "acc_row": row, "drain": Drain.KEEP} for row in range(ACC_ROWS)
     ]
     commands += [_command(n, index) for index in range(60)]
     for before, after in zip(commands[ACC_ROWS::2], commands[ACC_ROWS + 1 :: 2], strict=True):
@@ -130,4 +129,6 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
 
 @pytest.mark.parametrize("n", [4, 16])
 def test_accumulator(n: int) -> None:
-    simulate(Accumulator(Config(array_size=n, acc_rows=ACC_ROWS)), __file__, name=f"accumulator_{n}")
+    simulate(
+        Accumulator(Config(array_size=n, acc_rows=ACC_ROWS)), __file__, name=f"accumulator_{n}"
+    )

@@ -4,14 +4,14 @@ import random
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from tpulite_tb.axi_memory import ReferenceMemory
-from tpulite_tb.axi_monitor import AxiMonitor
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 from tpulite.arch.memory import ADDRESS_BITS, MemoryTiming
 from tpulite_rtl.bus.axi import READ_BEAT, WRITE_BEAT
 from tpulite_rtl.bus.axi_master import AxiMaster
+from tpulite_tb.axi_memory import ReferenceMemory
+from tpulite_tb.axi_monitor import AxiMonitor
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 SIZE = 1 << 16
 
@@ -76,7 +76,9 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
                     written[a + 16 * i + byte] = data >> 8 * byte & 0xFF
 
     edge = RisingEdge(dut.clk)
-    while any(len(received[n]) < len(expected[n]) for n in expected) or len(responses) < len(writes):
+    while any(len(received[n]) < len(expected[n]) for n in expected) or len(responses) < len(
+        writes
+    ):
         await edge
     assert received == expected
     assert responses == [0] * len(writes)

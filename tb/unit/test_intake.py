@@ -4,9 +4,6 @@ import random
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
-from tpulite_tb.bits import pack, unpack
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import MATMUL, Drain, Opcode, RecordForm
@@ -18,6 +15,9 @@ from tpulite_rtl.mxu.intake import Intake
 from tpulite_rtl.mxu.vector_sequencer import VECTOR_COMMAND
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
+from tpulite_tb.bits import pack, unpack
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 CONFIG = Config(array_size=4, ub_rows=1024, acc_rows=64)
 LAYOUT = command_layout(Opcode.MATMUL)
@@ -156,7 +156,7 @@ async def refuses_ranges_outside(dut, region: str) -> None:
     await ClockCycles(dut.clk, 6)
     assert len(received["vectors"]) == 1
     assert int(dut.fault.value) & 1 == 0
-    driver.append(pack(LAYOUT, _command(2, **fields, prefetch=0)))
+    driver.append(pack(LAYOUT, _command(2, **fields)))  # with prefetch or without
     await ClockCycles(dut.clk, 6)
     assert unpack(FAULT, int(dut.fault.value)) == {
         "valid": 1, "code": Fault.BUFFER, "index": 2, "address": address
@@ -173,4 +173,3 @@ def test_shares_have_the_fields_of_the_command() -> None:
     names = {field.name for field in MATMUL.fields} | {"index"}
     for layout in SHARES.values():
         assert set(layout.members) <= names
-

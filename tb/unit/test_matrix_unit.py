@@ -7,9 +7,6 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import RisingEdge
-from tpulite_tb.bits import pack, unpack
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, disassemble
@@ -20,6 +17,9 @@ from tpulite_rtl.lib.interfaces import write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 from tpulite_rtl.ub.unified_buffer import READ_LATENCY
+from tpulite_tb.bits import pack, unpack
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 ROWS = 1024
 INPUTS = 512  # rows below are read, rows above are written

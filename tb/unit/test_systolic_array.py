@@ -6,11 +6,11 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import RisingEdge
-from tpulite_tb.bits import pack_lanes, unpack_lanes
-from tpulite_tb.harness import reset, simulate
 
 from tpulite.arch.config import Config
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
+from tpulite_tb.bits import pack_lanes, unpack_lanes
+from tpulite_tb.harness import reset, simulate
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -36,10 +36,7 @@ async def multiplies_tile_after_tile(dut, bubble: float, extreme: bool) -> None:
             weights[cycle - 1 + row] = (row, tile[row])
         start = cycle
         for index in range(random.choice([1, 2, n - 1, n, n + 1, 3 * n])):
-            if extreme:
-                activation = np.full(n, -128)
-            else:
-                activation = rng.integers(-128, 128, n)
+            activation = np.full(n, -128) if extreme else rng.integers(-128, 128, n)
             while index and random.random() < bubble:
                 cycle += 1
             vectors[cycle] = (activation, index == 0)
@@ -64,7 +61,9 @@ async def multiplies_tile_after_tile(dut, bubble: float, extreme: bool) -> None:
         await edge
         assert dut.o__valid.value == (now in expected), f"cycle {now}"
         if now in expected:
-            assert unpack_lanes(int(dut.o__payload.value), out_width, n) == expected[now], f"cycle {now}"
+            assert unpack_lanes(int(dut.o__payload.value), out_width, n) == expected[now], (
+                f"cycle {now}"
+            )
             seen += 1
     assert seen == len(expected)
 

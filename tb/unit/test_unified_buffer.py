@@ -6,10 +6,10 @@ from collections import deque
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from tpulite_tb.harness import reset, simulate
 
 from tpulite.arch.config import Config
 from tpulite_rtl.ub.unified_buffer import READ_LATENCY, STARVED, UnifiedBuffer
+from tpulite_tb.harness import reset, simulate
 
 READERS = ("vector", "weight", "store")
 WRITERS = ("drain", "load", "copy")

@@ -1,19 +1,20 @@
 """The vector sequencer: the order and the pace of activation rows."""
 
 import random
+from itertools import pairwise
 
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from tpulite_tb.bits import pack, unpack
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, RecordForm
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.mxu.vector_sequencer import VECTOR_COMMAND, VectorSequencer, drain_interval
+from tpulite_tb.bits import pack, unpack
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver
 
 ROWS = 1024
 CONFIGS = {
@@ -64,7 +65,7 @@ async def issues_every_vector_in_pace(dut, refuse: float, operands: float) -> No
 
     last_start = last_block = last_report = -100
     interval = 1
-    issued, wasted, cycle, previous_start = 0, 0, 0, False
+    issued = cycle = 0
     while issued < len(vectors):
         dut.read__request__ready.value = random.random() >= refuse
         dut.tile_ready.value = tiles = random.random() < operands
@@ -73,7 +74,6 @@ async def issues_every_vector_in_pace(dut, refuse: float, operands: float) -> No
         cycle += 1
         assert dut.start.value == (dut.issued.value and vectors[issued][2] == 0)
         if not dut.issued.value:
-            wasted += 1
             continue
         command, k, i = vectors[issued]
         assert dut.index.value == command["index"]
@@ -128,9 +128,7 @@ async def leaves_no_gap(dut) -> None:
         cycle += 1
         if dut.start.value:
             starts.append(cycle)
-    assert [b - a for a, b in zip(starts, starts[1:], strict=False)] == [
-        max(m, n) for m in tiles[:-1]
-    ]
+    assert [b - a for a, b in pairwise(starts)] == [max(m, n) for m in tiles[:-1]]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -2,16 +2,17 @@
 
 import random
 from collections import deque
+from itertools import pairwise
 
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver
 
 from tpulite.arch.config import Config
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
 from tpulite_rtl.ub.unified_buffer import READ_LATENCY
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver
 
 ROWS = 1024
 
@@ -75,7 +76,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
     assert dut.idle.value == 1
     if hurry and not refuse:
         # Nothing but the array's own cadence separates tiles once two are in the FIFO.
-        gaps = [b - a for a, b in zip(starts[3:], starts[4:], strict=False)]
+        gaps = [b - a for a, b in pairwise(starts[3:])]
         assert gaps.count(n) >= len(gaps) - len(commands)
 
 

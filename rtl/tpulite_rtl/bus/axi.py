@@ -35,9 +35,7 @@ class ReadSignature(wiring.Signature):
     """Read channels as an internal master sees them; beats come in the order of the bursts."""
 
     def __init__(self) -> None:
-        super().__init__(
-            {"ar": Out(stream.Signature(BURST)), "r": In(stream.Signature(READ_BEAT))}
-        )
+        super().__init__({"ar": Out(stream.Signature(BURST)), "r": In(stream.Signature(READ_BEAT))})
 
 
 class WriteSignature(wiring.Signature):

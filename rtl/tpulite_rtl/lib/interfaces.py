@@ -52,9 +52,7 @@ class ReadPortSignature(wiring.Signature):
         super().__init__(
             {
                 "request": Out(stream.Signature(unsigned(ROW_BITS))),
-                "response": In(
-                    stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)
-                ),
+                "response": In(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
             }
         )
 

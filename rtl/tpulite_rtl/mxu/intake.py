@@ -82,11 +82,11 @@ class Intake(wiring.Component):
             self.started.eq(self.take.valid & self.take.ready),
             self.waiting.eq(self.take.valid & ~self.take.ready),
         ]
-        self._check_ranges(m, command, requantizes, begun)
+        outside = self._check_ranges(m, command, requantizes, begun)
 
         vector = Signal(VECTOR_COMMAND)
         vector_waits = Signal()  # a started command that the vector sequencer has not taken
-        operands = self.command.valid & (begun | command.prefetch) & ~self.stop & ~self.fault.valid
+        operands = self.command.valid & (begun | command.prefetch) & ~self.stop & ~outside
         weights_done, records_done, vectors_done = Signal(), Signal(), Signal()
         m.d.comb += [
             self.weights.valid.eq(operands & ~weights_sent),
@@ -101,9 +101,7 @@ class Intake(wiring.Component):
                 records_sent | ~requantizes | (self.records.valid & self.records.ready)
             ),
             # The drain must know of a command before its first vector can come out of the array.
-            vectors_done.eq(
-                begun & ~vector_waits & self.drains.ready & ~self.stop & ~self.fault.valid
-            ),
+            vectors_done.eq(begun & ~vector_waits & self.drains.ready & ~self.stop & ~outside),
             self.command.ready.eq(weights_done & records_done & vectors_done),
         ]
         accepted = self.command.valid & self.command.ready
@@ -133,7 +131,8 @@ class Intake(wiring.Component):
             m.d.sync += vector_waits.eq(1)
         return m
 
-    def _check_ranges(self, m: Module, command, requantizes, begun) -> None:
+    def _check_ranges(self, m: Module, command, requantizes, begun) -> Signal:
+        """Raise the fault once the command has begun; return whether it will have one."""
         config = self.config
         n_bits = exact_log2(config.array_size)
         record_rows = Mux(
@@ -162,3 +161,4 @@ class Intake(wiring.Component):
             self.fault.index.eq(command.index),
             self.fault.address.eq(address),
         ]
+        return outside

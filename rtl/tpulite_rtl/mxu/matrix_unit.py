@@ -1,6 +1,6 @@
 """The matrix unit: an engine that executes MATMUL."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 
@@ -119,15 +119,19 @@ class MatrixUnit(wiring.Component):
 
         # A vector issued is work; so are the last cycles of what is in the array, if nothing holds
         # back the next command.
-        index = Signal(INDEX_BITS)
+        last_index, index = Signal(INDEX_BITS), Signal(INDEX_BITS)
         m.d.comb += [
-            engine.index.eq(
-                Mux(vectors.busy, vectors.index, Mux(intake.empty, index, engine.command.payload.index))
-            ),
+            engine.index.eq(index),
             engine.state.eq(EngineState.BUSY),
         ]
         with m.If(vectors.busy):
-            m.d.sync += index.eq(vectors.index)
+            m.d.comb += index.eq(vectors.index)
+        with m.Elif(~intake.empty):
+            m.d.comb += index.eq(engine.command.payload.index)
+        with m.Else():
+            m.d.comb += index.eq(last_index)
+        with m.If(vectors.busy):
+            m.d.sync += last_index.eq(vectors.index)
             with m.If(vectors.refused | vectors.starved):
                 m.d.comb += engine.state.eq(EngineState.BUFFER)
         with m.Elif(intake.waiting):

@@ -34,9 +34,7 @@ class Skew(wiring.Component):
 
     def __init__(self, shape, delays: tuple[int, ...]) -> None:
         self.delays = delays
-        super().__init__(
-            {"i": In(shape).array(len(delays)), "o": Out(shape).array(len(delays))}
-        )
+        super().__init__({"i": In(shape).array(len(delays)), "o": Out(shape).array(len(delays))})
 
     def elaborate(self, platform) -> Module:
         m = Module()

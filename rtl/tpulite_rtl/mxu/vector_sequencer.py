@@ -200,5 +200,3 @@ class VectorSequencer(wiring.Component):
         started = Signal()
         m.d.sync += [started.eq(self.start), self.first.eq(started)]
         return m
-
-

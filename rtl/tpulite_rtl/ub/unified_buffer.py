@@ -75,9 +75,7 @@ class UnifiedBuffer(wiring.Component):
 
         read_data = []
         for bank in range(config.ub_banks):
-            memory = Memory(
-                shape=unsigned(8 * config.row_bytes), depth=1 << address_bits, init=[]
-            )
+            memory = Memory(shape=unsigned(8 * config.row_bytes), depth=1 << address_bits, init=[])
             m.submodules[f"bank{bank}"] = memory
             read_port, write_port = memory.read_port(), memory.write_port()
             read_data.append(read_port.data)
