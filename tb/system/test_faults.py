@@ -144,6 +144,12 @@ CASES = {
         (_make(Opcode.COPY, rows=1, src_row=200, dst_row=201, signal=TO_VPU),) * 64,
         index=AT + 63,
     ),
+    "full_counter_of_the_mxu": Case(Fault.WATCHDOG, (_matmul(signal=TO_MXU),) * 70, index=AT + 63),
+    "two_faults_the_older_counts": Case(
+        Fault.BUFFER,
+        (_matmul(act_row=254), _matmul(acc_row=61)),
+        address=257,
+    ),
     "overrun": Case(Fault.OVERRUN, length=AT, address=PROGRAM + COMMAND_BYTES * AT),
     "record": Case(
         Fault.RECORD,
@@ -297,16 +303,27 @@ def _reset(device: RtlDevice) -> RtlDevice:
     return device
 
 
-@pytest.mark.parametrize("answered", [0, 1, 3])
-def test_memory_that_never_answers_is_reported(answered: int) -> None:
-    device = RtlDevice(CONFIG, dram_bytes=DRAM_BYTES, mute_after=answered)
-    words = [command.encode() for command in (*traffic(CONFIG.ub_rows), END)]
+WAITING = {
+    "nothing": (),
+    "matmul": (_matmul(wait=TO_LOAD),),
+    "bad_matmul": (_matmul(acc_row=61),),
+    "bad_copy": (_make(Opcode.COPY, rows=2, src_row=255),),
+    "bad_load": (_load(window=Window.SCRATCH),),
+}
+
+
+@pytest.mark.parametrize("answered", [1, 2, 4])
+@pytest.mark.parametrize("waiting", WAITING)
+def test_memory_that_never_answers_is_reported(waiting: str, answered: int) -> None:
+    device = RtlDevice(CONFIG, dram_bytes=DRAM_BYTES, mute_after=answered, max_cycles=20_000)
+    start = traffic(CONFIG.ub_rows)
+    start[0] = start[0].replace(signal=TO_STORE | TO_MXU)
+    words = [command.encode() for command in (*start, *WAITING[waiting], END)]
     before = _fill(device, CONFIG)
     _write_program(device, before, words)
     result = device.run(Job(PROGRAM, len(words), WINDOWS, watchdog=500))
     assert result.fault is not None
     assert result.fault.hung
-    assert result.fault.code == Fault.WATCHDOG
     with pytest.raises(OSError, match=r"CONTROL|register"):  # a soft reset is refused
         device.reset()
     device.set_mute_after(None)

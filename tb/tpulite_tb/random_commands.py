@@ -254,7 +254,8 @@ class CommandDrawer:
 
     def _clamp(self) -> tuple[int, int]:
         bounds = [self.rng.randrange(-128, 128), self.rng.randrange(-128, 128)]
-        low, high = self.rng.choice([(-128, 127), (0, 127), (min(bounds), max(bounds))])
+        # Bounds may be the wrong way round: the upper one wins.
+        low, high = self.rng.choice([(-128, 127), (0, 127), bounds])
         return low, high
 
     def _is_written(self, rows: Sequence[int]) -> bool:

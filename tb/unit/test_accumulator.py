@@ -21,7 +21,7 @@ ACC_ROWS = 64
 LATENCY = 2
 
 
-def _command(n: int, index: int) -> dict[str, int]:
+def _command(n: int) -> dict[str, int]:
     m = random.choice([1, 2, n, n + 1, 20])
     return {
         "m": m,
@@ -31,7 +31,6 @@ def _command(n: int, index: int) -> dict[str, int]:
         "drain": random.choice(list(Drain)),
         "out_row": random.randrange(1000),
         "signal": random.randrange(16),
-        "index": index,
     }
 
 
@@ -52,7 +51,7 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
     commands = [
         {"m": 1, "k_tiles": 1, "acc_row": row, "drain": Drain.KEEP} for row in range(ACC_ROWS)
     ]
-    commands += [_command(n, index) for index in range(60)]
+    commands += [_command(n) for _ in range(60)]
     for before, after in zip(commands[ACC_ROWS::2], commands[ACC_ROWS + 1 :: 2], strict=True):
         # A row is read again in the very next cycle.
         after["acc_row"] = min(before["acc_row"] + before["m"] - 1, ACC_ROWS - after["m"])

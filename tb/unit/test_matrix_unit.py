@@ -13,10 +13,9 @@ from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, disasse
 from tpulite.arch.numerics import Rounding
 from tpulite.golden.datapath import Datapath
 from tpulite.golden.footprint import footprint
-from tpulite_rtl.lib.interfaces import write_layout
+from tpulite_rtl.lib.interfaces import READ_LATENCY, write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
-from tpulite_rtl.ub.unified_buffer import READ_LATENCY
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink

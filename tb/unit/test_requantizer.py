@@ -13,12 +13,12 @@ from cocotb.utils import get_sim_time
 
 from tpulite.arch import isa
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
 from tpulite.arch.numerics import INT32, Rounding, requantize, wrap32
 from tpulite.layout.records import pack_records
 from tpulite_rtl.lib.interfaces import write_layout
 from tpulite_rtl.vpu.record_fields import record_row
-from tpulite_rtl.vpu.requantizer import RAW_ROWS, Requantizer, requant_input
+from tpulite_rtl.vpu.requantizer import Requantizer, requant_input
 from tpulite_rtl.vpu.requantizer_lane import STAGES
 from tpulite_tb.bits import pack, pack_lanes
 from tpulite_tb.harness import reset, simulate

@@ -9,8 +9,8 @@ import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
+from tpulite_rtl.lib.interfaces import READ_LATENCY
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
-from tpulite_rtl.ub.unified_buffer import READ_LATENCY
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
@@ -30,6 +30,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
 
     edge = RisingEdge(dut.clk)
     dut.start.value = 0
+    dut.stop.value = 0
     dut.read__request__ready.value = 0
     dut.read__response__valid.value = 0
     responses: deque[tuple[int, int]] = deque()
@@ -73,7 +74,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
             weights = [(w ^ 0x100) - 0x100 for w in weights]
             assert (payload >> 9 * n, weights) == expected[cycle]
         cycle += 1
-    assert dut.idle.value == 1
+    assert dut.read__request__valid.value == 0
     if hurry and not refuse:
         # Nothing but the array's own cadence separates tiles once two are in the FIFO.
         gaps = [b - a for a, b in pairwise(starts[3:])]

@@ -1,6 +1,6 @@
 """Command processor: from START over the queues to END."""
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,8 +26,8 @@ class CommandProcessor(wiring.Component):
     The first burst is requested in the cycle after START; a command is offered to its engine two
     cycles after its last beat.
 
-    Of several faults in one cycle the oldest command's should win, so engines come before the
-    dispatcher and that before the fetch.
+    Of several faults in one cycle an engine's counts before the dispatcher's and that before the
+    fetch's, because their commands are older; among engines the order is fixed.
 
     Parameters
     ----------
@@ -134,7 +134,8 @@ class CommandProcessor(wiring.Component):
             run.watchdog.eq(self.watchdog),
             run.done.eq(dispatcher.done),
             run.quiet.eq(fetch.quiet & Cat(port.quiet for port in engines.values()).all()),
-            run.progress.eq(monitor.progress),
+            # A stopped engine may stay BUSY for ever: then only the memory counts.
+            run.progress.eq(Mux(run.stop, monitor.moved, monitor.progress)),
             run.oldest.eq(monitor.oldest),
             self.state.eq(run.state),
             self.error.eq(run.error),

@@ -22,7 +22,7 @@ class ProgressMonitor(wiring.Component):
     indices : In(INDEX_BITS).array(len(Engine))
         Command of each engine.
     refused : In(len(Engine))
-        Engines that could not give their tokens in this cycle: they count as BUSY, but are none.
+        Engines that could not give their tokens in this cycle: BUSY is no progress then.
     moved : In(1)
         Something else moved in this cycle: a dispatched command, a beat, a response.
     next_index : In(INDEX_BITS)

@@ -36,7 +36,7 @@ class RunControl(wiring.Component):
     done : In(1)
         END was reached and everything is finished.
     quiet : In(1)
-        Nothing is outstanding on AXI; meaningful from the second cycle of ``stop`` on.
+        Nothing is outstanding on AXI, an address that was offered included.
     progress : In(1)
         Something moved in this cycle.
     oldest : In(INDEX_BITS)

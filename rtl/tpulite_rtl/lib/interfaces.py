@@ -12,6 +12,7 @@ from tpulite_rtl.lib.layout import INDEX_BITS
 
 __all__ = [
     "FAULT",
+    "READ_LATENCY",
     "ROW_BITS",
     "STATE_BITS",
     "EngineSignature",
@@ -19,6 +20,9 @@ __all__ = [
     "WritePortSignature",
     "write_layout",
 ]
+
+READ_LATENCY = 2
+"""Cycles from the acceptance of a read request to its response."""
 
 ROW_BITS = 14
 """Width of a row address of the unified buffer, whatever its size."""

@@ -1,12 +1,12 @@
 """Bridge from the plain-Python contract to Amaranth shapes."""
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data
 
 from tpulite.arch import isa
 from tpulite.arch.bitfield import Layout
 
-__all__ = ["INDEX_BITS", "command_layout", "struct_layout"]
+__all__ = ["INDEX_BITS", "command_layout", "field_shape", "struct_layout"]
 
 INDEX_BITS = 24
 """Width of a command index."""
@@ -20,6 +20,11 @@ def struct_layout(layout: Layout) -> data.StructLayout:
             for field in layout.fields
         }
     )
+
+
+def field_shape(opcode: isa.Opcode, name: str) -> Shape:
+    """Return the shape of a field of a command."""
+    return Shape.cast(struct_layout(isa.COMMANDS[opcode])[name].shape)
 
 
 def command_layout(opcode: isa.Opcode) -> data.StructLayout:

@@ -6,27 +6,17 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, Engine
+from tpulite.arch.isa import RAW_ROWS, Drain, Opcode
 from tpulite_rtl.lib.fifo import StreamFifo
-from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.lib.layout import field_shape
 from tpulite_rtl.mxu.systolic_array import psum_width
 from tpulite_rtl.vpu.requantizer import requant_input
 
 __all__ = ["DRAIN_COMMAND", "IN_FLIGHT", "Accumulator"]
 
-DRAIN_COMMAND = data.StructLayout(
-    {
-        "m": 11,
-        "k_tiles": 11,
-        "acc_row": 10,
-        "accumulate": 1,
-        "drain": 2,
-        "out_row": ROW_BITS,
-        "signal": len(Engine),
-        "index": INDEX_BITS,
-    }
-)
+_FIELDS = ("m", "k_tiles", "acc_row", "accumulate", "drain", "out_row", "signal")
+
+DRAIN_COMMAND = data.StructLayout({name: field_shape(Opcode.MATMUL, name) for name in _FIELDS})
 """What the drain needs of a MATMUL."""
 
 IN_FLIGHT = 8
@@ -83,7 +73,7 @@ class Accumulator(wiring.Component):
         read_port = memory.read_port(transparent_for=[write_port])
 
         # Cycle 0: which command, tile and vector is it?
-        offset, tile = Signal(11), Signal(11)
+        offset, tile = Signal(command.m.shape()), Signal(command.k_tiles.shape())
         at_end, last_tile = Signal(), Signal()
         m.d.comb += [
             at_end.eq(offset == command.m - 1),
@@ -100,20 +90,20 @@ class Accumulator(wiring.Component):
 
         # Cycle 1: the accumulator has arrived.
         valid, overwrite, keep = Signal(), Signal(), Signal(reset_less=True)
-        acc_row = Signal(10, reset_less=True)
+        acc_row = Signal(command.acc_row.shape(), reset_less=True)
         sums = Signal.like(self.i.payload, reset_less=True)
         control = Signal(requant_input(config), reset_less=True)
         total = Signal(accumulators)
         # A row that the previous sum changed is not in the memory yet.
         write_valid = Signal()
-        written_row = Signal(10, reset_less=True)
+        written_row = Signal.like(acc_row)
         changed = write_valid & (written_row == acc_row)
         old = data.View(accumulators, Mux(changed, self.o.payload.sums.as_value(), read_port.data))
         for lane in range(n):
             m.d.comb += total[lane].eq(sums[lane] + Mux(overwrite, 0, old[lane]))
         requantize = (command.drain == Drain.REQUANTIZE) & last_tile
         raw = (command.drain == Drain.RAW) & last_tile
-        step = Mux(command.drain == Drain.RAW, offset << 2, offset)
+        step = Mux(command.drain == Drain.RAW, offset * RAW_ROWS, offset)
         m.d.sync += valid.eq(self.i.valid)
         with m.If(self.i.valid):
             m.d.sync += [

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, Engine, Opcode, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Drain, Engine, Opcode, RecordForm
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS
 from tpulite_rtl.lib.layout import command_layout
@@ -139,7 +139,7 @@ class Intake(wiring.Component):
             command.record_form == RecordForm.SHORT, config.short_record_rows, config.record_rows
         )
         raw = command.drain == Drain.RAW
-        out_rows = Mux(raw, command.m << 2, command.m)
+        out_rows = Mux(raw, command.m * RAW_ROWS, command.m)
         checks = (
             (1, command.acc_row + command.m, config.acc_rows),
             (1, command.weight_row + (command.k_tiles << n_bits), config.ub_rows),

@@ -92,9 +92,12 @@ class MatrixUnit(wiring.Component):
             records.next.eq(accumulator.o.valid & accumulator.o.payload.first),
             intake.stop.eq(engine.stop),
             vectors.stop.eq(engine.stop),
+            weights.stop.eq(engine.stop),
+            records.stop.eq(engine.stop),
         ]
 
-        # Completions wait here if a token counter is full.
+        # Completions wait here if a token counter is full, and indices until the completion.
+        m.submodules.oldest = oldest = StreamFifo(unsigned(INDEX_BITS), _STARTED)
         m.submodules.completed = completed = StreamFifo(unsigned(len(Engine)), _STARTED)
         started = Signal(range(_STARTED + 1))
         gives = engine.give.valid & engine.give.ready
@@ -107,31 +110,33 @@ class MatrixUnit(wiring.Component):
             intake.room.eq(started != _STARTED),
             engine.idle.eq(intake.empty & (started == 0)),
             engine.quiet.eq(1),
+            oldest.i.payload.eq(engine.command.payload.index),
+            oldest.i.valid.eq(intake.started),
+            oldest.o.ready.eq(gives),
         ]
         m.d.sync += started.eq(started + intake.started - gives)
 
-        with m.If(intake.fault.valid):
-            m.d.comb += engine.fault.eq(intake.fault)
-        with m.Elif(vectors.fault.valid):
+        # The oldest command's fault counts.
+        with m.If(vectors.fault.valid):
             m.d.comb += engine.fault.eq(vectors.fault)
-        with m.Else():
+        with m.Elif(records.fault.valid):
             m.d.comb += engine.fault.eq(records.fault)
+        with m.Else():
+            m.d.comb += engine.fault.eq(intake.fault)
 
         # A vector issued is work; so are the last cycles of what is in the array, if nothing holds
-        # back the next command.
-        last_index, index = Signal(INDEX_BITS), Signal(INDEX_BITS)
-        m.d.comb += [
-            engine.index.eq(index),
-            engine.state.eq(EngineState.BUSY),
-        ]
-        with m.If(vectors.busy):
-            m.d.comb += index.eq(vectors.index)
-        with m.Elif(~intake.empty):
-            m.d.comb += index.eq(engine.command.payload.index)
+        # back the next command. They count for the command that is issued, else for the next one,
+        # else for the oldest one inside.
+        with m.If(engine.give.valid & ~engine.give.ready):
+            m.d.comb += engine.index.eq(oldest.o.payload)
+        with m.Elif(vectors.busy):
+            m.d.comb += engine.index.eq(vectors.index)
+        with m.Elif(engine.command.valid):
+            m.d.comb += engine.index.eq(engine.command.payload.index)
         with m.Else():
-            m.d.comb += index.eq(last_index)
+            m.d.comb += engine.index.eq(oldest.o.payload)
+        m.d.comb += engine.state.eq(EngineState.BUSY)
         with m.If(vectors.busy):
-            m.d.sync += last_index.eq(vectors.index)
             with m.If(vectors.refused | vectors.starved):
                 m.d.comb += engine.state.eq(EngineState.BUFFER)
         with m.Elif(intake.waiting):

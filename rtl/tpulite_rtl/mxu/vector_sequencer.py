@@ -5,24 +5,17 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Drain, Opcode, RecordForm
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
-from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS, field_shape
 
 __all__ = ["VECTOR_COMMAND", "VectorSequencer", "drain_interval"]
 
+_FIELDS = ("m", "k_tiles", "act_row", "act_pitch", "weight_zero_point", "drain", "record_form")
+
 VECTOR_COMMAND = data.StructLayout(
-    {
-        "m": 11,
-        "k_tiles": 11,
-        "act_row": ROW_BITS,
-        "act_pitch": ROW_BITS,
-        "weight_zero_point": signed(8),
-        "drain": 2,
-        "record_form": 1,
-        "index": INDEX_BITS,
-    }
+    {**{name: field_shape(Opcode.MATMUL, name) for name in _FIELDS}, "index": INDEX_BITS}
 )
 """What the sequencer needs of a MATMUL."""
 
@@ -30,7 +23,7 @@ VECTOR_COMMAND = data.StructLayout(
 def drain_interval(config: Config, *, raw: bool) -> int:
     """Return the cycles from one drained vector to the next."""
     interval = config.array_size // config.lanes
-    return max(4, interval) if raw else interval
+    return max(RAW_ROWS, interval) if raw else interval
 
 
 class VectorSequencer(wiring.Component):
@@ -105,8 +98,8 @@ class VectorSequencer(wiring.Component):
         command = Signal(VECTOR_COMMAND)
         active = Signal()
         tile_row = Signal(ROW_BITS + 1)  # activations of the current k-tile
-        offset = Signal(11)  # vector in the tile
-        tiles_left = Signal(11)  # after the current one
+        offset = Signal(command.m.shape())  # vector in the tile
+        tiles_left = Signal(command.k_tiles.shape())  # after the current one
         row = Signal(ROW_BITS + 2)
         tile_end = Signal(ROW_BITS + 2)
         at_start, at_end, last_tile = Signal(), Signal(), Signal()

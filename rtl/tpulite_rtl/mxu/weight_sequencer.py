@@ -6,13 +6,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
+from tpulite_rtl.lib.layout import field_shape
 from tpulite_rtl.mxu.systolic_array import weight_layout
 
 __all__ = ["WEIGHT_COMMAND", "WeightSequencer"]
 
-WEIGHT_COMMAND = data.StructLayout({"weight_row": ROW_BITS, "k_tiles": 11})
+WEIGHT_COMMAND = data.StructLayout(
+    {name: field_shape(Opcode.MATMUL, name) for name in ("weight_row", "k_tiles")}
+)
 """The weights of one MATMUL: consecutive tiles from a row on."""
 
 
@@ -42,8 +46,8 @@ class WeightSequencer(wiring.Component):
         Zero point of the tile that starts.
     o : Out(stream.Signature(weight_layout(config), always_ready=True))
         Weight rows less their zero point.
-    idle : Out(1)
-        Nothing to fetch.
+    stop : In(1)
+        Request nothing more.
     """
 
     def __init__(self, config: Config) -> None:
@@ -56,7 +60,7 @@ class WeightSequencer(wiring.Component):
                 "start": In(1),
                 "zero_point": In(signed(8)),
                 "o": Out(stream.Signature(weight_layout(config), always_ready=True)),
-                "idle": Out(1),
+                "stop": In(1),
             }
         )
 
@@ -68,16 +72,15 @@ class WeightSequencer(wiring.Component):
 
         # Requests: `left` rows of the current command.
         row = Signal(ROW_BITS)
-        left = Signal(11 + exact_log2(n))
+        left = Signal(len(self.command.payload.k_tiles) + exact_log2(n))
         room = Signal(range(depth + 1), init=depth)
         asked = Signal()
         pop = Signal()
         m.d.comb += [
             self.read.request.payload.eq(row),
-            self.read.request.valid.eq((left != 0) & (room != 0)),
+            self.read.request.valid.eq((left != 0) & (room != 0) & ~self.stop),
             asked.eq(self.read.request.valid & self.read.request.ready),
             self.command.ready.eq((left == 0) | (asked & (left == 1))),
-            self.idle.eq((left == 0) & ~self.command.valid),
             fifo.i.payload.eq(self.read.response.payload),
             fifo.i.valid.eq(self.read.response.valid),
         ]

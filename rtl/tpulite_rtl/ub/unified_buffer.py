@@ -9,10 +9,7 @@ from amaranth.utils import bits_for, exact_log2
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.interfaces import ReadPortSignature, WritePortSignature
 
-__all__ = ["READ_LATENCY", "STARVED", "UnifiedBuffer"]
-
-READ_LATENCY = 2
-"""Cycles from the acceptance of a read request to its response."""
+__all__ = ["STARVED", "UnifiedBuffer"]
 
 STARVED = 16
 """Refusals in a row after which a port wins once."""
@@ -26,7 +23,7 @@ class UnifiedBuffer(wiring.Component):
     row wins once, but never over the first write port, whose client cannot wait.
 
     Requests are accepted in the cycle in which they win; a read's response comes
-    :data:`READ_LATENCY` cycles later. A row written in one cycle is read in the next.
+    ``READ_LATENCY`` cycles later. A row written in one cycle is read in the next.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import (
+    READ_LATENCY,
     ROW_BITS,
     EngineSignature,
     ReadPortSignature,
@@ -19,7 +20,6 @@ from tpulite_rtl.lib.layout import command_layout
 
 __all__ = ["CopyEngine"]
 
-_READ_LATENCY = 2
 _DEPTH = 8  # 4 keep one row a cycle going; the others are for what the write port refuses
 _POSITION_BITS = ROW_BITS + 2  # the last row of a line that starts one pitch beyond the last row
 
@@ -120,12 +120,12 @@ class CopyEngine(wiring.Component):
                     m.d.sync += reading.eq(0)
 
         # The destination waits beside the buffer's pipeline for the row.
-        flight = Signal(data.ArrayLayout(unsigned(ROW_BITS), _READ_LATENCY))
+        flight = Signal(data.ArrayLayout(unsigned(ROW_BITS), READ_LATENCY))
         m.d.sync += [
             flight[0].eq(destination + row),
-            *(flight[i].eq(flight[i - 1]) for i in range(1, _READ_LATENCY)),
+            *(flight[i].eq(flight[i - 1]) for i in range(1, READ_LATENCY)),
         ]
-        in_flight = Signal(_READ_LATENCY)
+        in_flight = Signal(READ_LATENCY)
         m.d.sync += in_flight.eq(Cat(accepted, in_flight))
 
         m.submodules.fifo = fifo = StreamFifo(write_layout(self.config), _DEPTH)
@@ -180,4 +180,5 @@ class CopyEngine(wiring.Component):
 
 
 def _clamp(value, low, high):
-    return Mux(value < low, low, Mux(value > high, high, value))
+    # As min(max(value, low), high): the upper bound has the last word.
+    return Mux((value > high) | (low > high), high, Mux(value < low, low, value))

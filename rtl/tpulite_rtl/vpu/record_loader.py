@@ -50,10 +50,8 @@ class RecordLoader(wiring.Component):
         this very cycle the next block's rows may go out.
     o : Out(stream.Signature(record_row(config), always_ready=True))
         Rows of the next block.
-    conflict : Out(1)
-        The buffer refused a request in this cycle.
-    busy : Out(1)
-        The buffer accepted a request in this cycle or owes a response.
+    stop : In(1)
+        Request nothing more.
     fault : Out(FAULT)
         RECORD fault, for a cycle: a record has a rounding that this machine lacks. The address is
         the row with the rounding field.
@@ -65,8 +63,7 @@ class RecordLoader(wiring.Component):
     claim: Signal
     next: Signal
     o: stream.Interface
-    conflict: Signal
-    busy: Signal
+    stop: Signal
     fault: data.View
 
     def __init__(self, config: Config) -> None:
@@ -79,8 +76,7 @@ class RecordLoader(wiring.Component):
                 "claim": In(1),
                 "next": In(1),
                 "o": Out(stream.Signature(record_row(config), always_ready=True)),
-                "conflict": Out(1),
-                "busy": Out(1),
+                "stop": In(1),
                 "fault": Out(FAULT),
             }
         )
@@ -100,11 +96,10 @@ class RecordLoader(wiring.Component):
         )
         m.d.comb += [
             request.payload.eq(command.record_row + offset),
-            request.valid.eq(self.command.valid & (reserved != depth)),
+            request.valid.eq(self.command.valid & (reserved != depth) & ~self.stop),
             accepted.eq(request.valid & request.ready),
             last.eq(offset == rows - 1),
             self.command.ready.eq(accepted & last),
-            self.conflict.eq(request.valid & ~request.ready),
         ]
         m.d.sync += reserved.eq(reserved + accepted - self.o.valid)
         with m.If(accepted):
@@ -115,17 +110,14 @@ class RecordLoader(wiring.Component):
             {"row": ROW_BITS, "offset": offset.shape(), "last": 1, "command": RECORD_COMMAND}
         )
         coming, origin = Signal(origin_layout), Signal(origin_layout)
-        owed = Signal()
         m.d.sync += [
             coming.row.eq(request.payload),
             coming.offset.eq(offset),
             coming.last.eq(last),
             coming.command.eq(command),
             origin.eq(coming),
-            owed.eq(accepted),
         ]
         response = self.read.response
-        m.d.comb += self.busy.eq(accepted | owed | response.valid)
 
         # Rows wait here.
         entry = data.StructLayout({"row": record_row(config), "last": 1})

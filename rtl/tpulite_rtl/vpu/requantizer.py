@@ -7,16 +7,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Engine
+from tpulite.arch.isa import RAW_ROWS, Engine
 from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.interfaces import ROW_BITS, WritePortSignature
 from tpulite_rtl.vpu.record_fields import RecordFields, record_row
 from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 
-__all__ = ["RAW_ROWS", "Requantizer", "requant_input"]
-
-RAW_ROWS = 4
-"""Rows of a raw vector: N int32 in rows of N bytes."""
+__all__ = ["Requantizer", "requant_input"]
 
 # Stage in whose registers each record field lives, and from which it is used. Fields of stage 1
 # and later are copied a cycle before the first vector gets there.

@@ -22,6 +22,7 @@ __all__ = [
     "HEADER",
     "LOAD",
     "MATMUL",
+    "RAW_ROWS",
     "RECORD",
     "STORE",
     "TOKEN_MAX",
@@ -33,6 +34,9 @@ __all__ = [
     "decode",
     "disassemble",
 ]
+
+RAW_ROWS = 4
+"""Rows of a raw output vector: N int32 in rows of N bytes."""
 
 TOKEN_MAX = 63
 """Largest value of a token counter: 6 bits."""
