@@ -47,6 +47,10 @@ class Accumulator(wiring.Component):
         Complete sums, and the completion of every command.
     """
 
+    command: stream.Interface
+    i: stream.Interface
+    o: stream.Interface
+
     def __init__(self, config: Config) -> None:
         self.config = config
         sums = data.ArrayLayout(signed(psum_width(config)), config.array_size)

@@ -1,7 +1,7 @@
 """Starts MATMULs: takes tokens, checks ranges, and hands each part of the machine its share."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -26,6 +26,11 @@ class Intake(wiring.Component):
     here for the vector sequencer, so that the operands of the next are fetched meanwhile. A
     command whose token is there passes in the cycle in which it comes.
 
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
     Members
     -------
     command : In(stream.Signature(command_layout(Opcode.MATMUL)))
@@ -47,6 +52,19 @@ class Intake(wiring.Component):
     fault : Out(FAULT)
         BUFFER fault of a range that is known at the start.
     """
+
+    command: stream.Interface
+    take: stream.Interface
+    weights: stream.Interface
+    records: stream.Interface
+    vectors: stream.Interface
+    drains: stream.Interface
+    room: Signal
+    stop: Signal
+    started: Signal
+    waiting: Signal
+    empty: Signal
+    fault: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -31,6 +31,11 @@ class MatrixUnit(wiring.Component):
     requantizer → unified buffer → tokens. A k-tile takes max(M, N) cycles, without a gap between
     tiles or commands whose operands and tokens are there.
 
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
     Members
     -------
     engine : EngineSignature(command_layout(Opcode.MATMUL))
@@ -40,6 +45,12 @@ class MatrixUnit(wiring.Component):
     write : Out(WritePortSignature(config))
         Drained rows. The buffer must accept them at once.
     """
+
+    engine: wiring.PureInterface
+    read_activation: wiring.PureInterface
+    read_weight: wiring.PureInterface
+    read_record: wiring.PureInterface
+    write: wiring.PureInterface
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -43,6 +43,15 @@ class ProcessingElement(wiring.Component):
         still takes the old shadow.
     """
 
+    i_activation: Signal
+    o_activation: Signal
+    i_first: Signal
+    o_first: Signal
+    i_psum: Signal
+    o_psum: Signal
+    weight: Signal
+    weight_enable: Signal
+
     def __init__(self, *, psum_width: int, style: str = "dsp") -> None:
         self.psum_width = psum_width
         self.style = style

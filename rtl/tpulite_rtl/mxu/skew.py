@@ -32,6 +32,9 @@ class Skew(wiring.Component):
         Lanes.
     """
 
+    i: list
+    o: list
+
     def __init__(self, shape, delays: tuple[int, ...]) -> None:
         self.delays = delays
         super().__init__({"i": In(shape).array(len(delays)), "o": Out(shape).array(len(delays))})

@@ -1,6 +1,6 @@
 """The weight-stationary systolic array."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -88,7 +88,7 @@ class SystolicArray(wiring.Component):
                 skew.i[row].first.eq(self.i.payload.first & self.i.valid),
             ]
 
-        psums = [0] * n
+        psums: list[Value] = [Const(0, width)] * n
         for row in range(n):
             enable = Signal(name=f"enable{row}")
             m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))

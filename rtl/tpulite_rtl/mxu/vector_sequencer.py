@@ -68,6 +68,22 @@ class VectorSequencer(wiring.Component):
         BUFFER fault of a k-tile's activations.
     """
 
+    command: stream.Interface
+    read: wiring.PureInterface
+    first: Signal
+    tile_ready: Signal
+    start: Signal
+    zero_point: Signal
+    block_ready: Signal
+    claim: Signal
+    stop: Signal
+    busy: Signal
+    issued: Signal
+    refused: Signal
+    starved: Signal
+    index: Signal
+    fault: data.View
+
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(

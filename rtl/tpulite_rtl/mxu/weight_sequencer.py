@@ -50,6 +50,14 @@ class WeightSequencer(wiring.Component):
         Request nothing more.
     """
 
+    command: stream.Interface
+    read: wiring.PureInterface
+    tile_ready: Signal
+    start: Signal
+    zero_point: Signal
+    o: stream.Interface
+    stop: Signal
+
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
