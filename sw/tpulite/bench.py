@@ -20,7 +20,7 @@ from tpulite.runtime.reference import reference
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 
-__all__ = ["WORKLOADS", "Record", "run_workloads"]
+__all__ = ["WORKLOADS", "Record", "parse_workload", "run_workloads"]
 
 _BATCH = 16
 _STREAM = 16
@@ -125,12 +125,18 @@ def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> 
     ValueError
         If a name is unknown; nothing has run then.
     """
-    shapes = {name: _parse(name) for name in names}
+    shapes = {name: parse_workload(name) for name in names}
     return (_run(name, shape, device, device_name) for name, shape in shapes.items())
 
 
-def _parse(name: str) -> tuple[int, int, int] | None:
-    """Return the extents of a GEMM, or None for an MLP."""
+def parse_workload(name: str) -> tuple[int, int, int] | None:
+    """Return the extents of a GEMM, or None for an MLP.
+
+    Raises
+    ------
+    ValueError
+        If there is no such workload.
+    """
     if match := re.fullmatch(r"gemm_([1-9]\d*)x([1-9]\d*)x([1-9]\d*)", name):
         m, k, n = map(int, match.groups())
         return m, k, n

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tpulite.arch.isa import disassemble
-from tpulite.bench import WORKLOADS, Record, run_workloads
+from tpulite.bench import WORKLOADS, Record, parse_workload, run_workloads
 from tpulite.compiler import ORDERS, compile_network
 from tpulite.configs import CONFIGS, named_config
 from tpulite.graph.network import Network
@@ -29,7 +29,11 @@ __all__ = ["main"]
 _BENCH_DRAM_BYTES = 1 << 26
 
 _config = click.option(
-    "--config", "config_name", default="16x16", show_default=True, help=f"One of {list(CONFIGS)}."
+    "--config",
+    "config_name",
+    default="16x16",
+    show_default=True,
+    help=f"One of {', '.join(CONFIGS)}.",
 )
 
 
@@ -128,6 +132,8 @@ def _bench(
     console = Console()
     names = names or WORKLOADS
     config = named_config(config_name)
+    for name in names:
+        parse_workload(name)  # before a simulator is built
     device = open_device(device_name, config, dram_bytes=_BENCH_DRAM_BYTES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     records: list[Record] = []
