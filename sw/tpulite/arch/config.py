@@ -47,6 +47,8 @@ class Config:
     requant_lanes : int, optional
         Channels that the drain path requantizes in a cycle; divides N, which is the default.
         With fewer, the last k-tile of a command issues one vector every N / lanes cycles.
+    vector_lanes : int, optional
+        Channels that the vector path computes in a cycle; divides N, which is the default.
     roundings : tuple of str
         Roundings that the requantizer has, of :class:`tpulite.arch.numerics.Rounding`.
     multipliers : str
@@ -62,6 +64,7 @@ class Config:
     burst_beats: int = 16
     dma_bursts: int = 8
     requant_lanes: int | None = None
+    vector_lanes: int | None = None
     roundings: tuple[str, ...] = tuple(rounding.name.lower() for rounding in Rounding)
     multipliers: str = "dsp"
 
@@ -81,13 +84,12 @@ class Config:
                 raise ValueError(
                     f"{name} must be a power of two from {low} to {high}, not {value!r}"
                 )
-        if self.requant_lanes is None:
-            object.__setattr__(self, "requant_lanes", self.array_size)
-        if self.requant_lanes not in [1 << i for i in range(self.array_size.bit_length())]:
-            raise ValueError(
-                f"requant_lanes must divide array_size {self.array_size}, "
-                f"not {self.requant_lanes!r}"
-            )
+        for name in ("requant_lanes", "vector_lanes"):
+            lanes = getattr(self, name)
+            if lanes is None:
+                object.__setattr__(self, name, self.array_size)
+            elif lanes not in [1 << i for i in range(self.array_size.bit_length())]:
+                raise ValueError(f"{name} must divide array_size {self.array_size}, not {lanes!r}")
         known = [rounding.name.lower() for rounding in Rounding]
         if not self.roundings or set(self.roundings) - set(known):
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")

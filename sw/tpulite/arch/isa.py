@@ -11,28 +11,35 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tpulite.arch.bitfield import Field, Layout
-from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.numerics import Rounding
 
 __all__ = [
     "COMMANDS",
-    "COPY",
+    "CONV",
     "END",
     "ENGINE_OF",
     "HEADER",
     "LOAD",
-    "MATMUL",
+    "LUT_BYTES",
+    "OPERANDS",
     "RAW_ROWS",
     "RECORD",
     "STORE",
     "TOKEN_MAX",
+    "VECTOR",
+    "Axis",
     "Command",
     "Drain",
     "Engine",
     "Opcode",
     "RecordForm",
+    "Scaling",
+    "VectorOp",
     "decode",
+    "dense",
     "disassemble",
+    "illegal_combination",
 ]
 
 RAW_ROWS = 4
@@ -56,13 +63,13 @@ class Opcode(IntEnum):
 
     LOAD = 1
     STORE = 2
-    MATMUL = 3
-    COPY = 4
+    CONV = 3
+    VECTOR = 4
     END = 15
 
 
 class Drain(IntEnum):
-    """What becomes of the sums after the last k-tile of a MATMUL."""
+    """What becomes of the sums after the last k-tile of a CONV."""
 
     KEEP = 0  #: they stay in the accumulator buffer
     REQUANTIZE = 1  #: bias, requantize, zero point, clamp; N int8 a vector into the unified buffer
@@ -74,6 +81,37 @@ class RecordForm(IntEnum):
 
     FULL = 0  #: N records of 16 bytes, in 16 rows
     SHORT = 1  #: one record for all channels, padded to whole rows, then N int32 biases in 4 rows
+
+
+class Axis(IntEnum):
+    """An axis of an image."""
+
+    X = 0  #: columns
+    Y = 1  #: rows
+
+
+class VectorOp(IntEnum):
+    """What the vector path computes of each output vector, channel by channel.
+
+    ``requantize`` is :func:`tpulite.arch.numerics.requantize` with a channel record. Parameters
+    lie from ``param_row`` on, each part padded to whole rows.
+    """
+
+    COPY = 0  #: a
+    MAX = 1  #: maximum over the window of a
+    SUM = 2  #: requantize(sum over the window of a); parameters: one record
+    ADD = 3  #: requantize(scaled(a) + scaled(b)); parameters: OPERANDS, one record
+    SUB = 4  #: requantize(scaled(a) - scaled(b)); parameters: OPERANDS, one record
+    MUL = 5  #: requantize((a - a_zero_point) * (b - b_zero_point)); OPERANDS, one record
+    AFFINE = 6  #: requantize(gain * a); parameters: N records in 16 rows
+    LUT = 7  #: table[a + 128]; parameters: 256 bytes
+
+
+class Scaling(IntEnum):
+    """How ADD and SUB scale ``x``, an operand less its zero point."""
+
+    TFLITE = 0  #: TFLITE rounding of ``(x << 20) * multiplier * 2**(-31 - shift)``
+    EXACT = 1  #: ``x * multiplier``, wrapping at int32; the shift is ignored
 
 
 _ENGINES = "bit e names engine e: 0 LOAD, 1 STORE, 2 MXU, 3 VPU"
@@ -109,8 +147,8 @@ STORE = Layout(
     "write response is in.",
 )
 
-MATMUL = Layout(
-    "MATMUL",
+CONV = Layout(
+    "CONV",
     (
         *HEADER,
         Field(
@@ -119,13 +157,34 @@ MATMUL = Layout(
             "Weights and records may be read as soon as the MXU's previous command has started, "
             "before this command's wait.",
         ),
-        Field("m", 11, "Vectors (rows of the activation matrix).", minimum=1),
-        Field("k_tiles", 11, "Weight tiles along K.", minimum=1),
-        Field("act_row", 14, "Row of vector 0 of k-tile 0."),
-        Field("act_pitch", 14, "Rows from a k-tile's activations to the next k-tile's."),
+        Field("depthwise", 1, "Each column convolves its own channel: the column-bus mode."),
+        Field("inner", 1, "Axis of the output that runs fastest.", enum=Axis),
+        Field(
+            "byte_step",
+            6,
+            "0: a column is `stride_x` vectors from the next. 1 to N: dense mode, a column is that "
+            "many bytes from the next, and a vector is any N consecutive bytes of an image row.",
+        ),
+        Field("rows", 11, "Output rows.", minimum=1),
+        Field("columns", 11, "Output columns.", minimum=1),
+        Field("stride_y", 4, "Input rows from an output row to the next.", minimum=1),
+        Field("stride_x", 4, "Input columns from an output column to the next.", minimum=1),
+        Field("act_row", 14, "Row of the input image's vector (0, 0) of block 0."),
+        Field("act_pitch", 14, "Rows of the unified buffer from image row to image row."),
+        Field("act_block_pitch", 14, "Rows from a channel block to the next."),
+        Field("height", 11, "Rows of the input image; beyond is padding.", minimum=1),
+        Field("width", 11, "Vectors in a row of the input image; beyond is padding.", minimum=1),
+        Field("pad_top", 5, "Padding rows above the image."),
+        Field("pad_left", 5, "Padding vectors left of the image."),
+        Field("pad", 8, "Every byte of a padding vector: the input zero point.", signed=True),
+        Field("blocks", 11, "Channel blocks.", minimum=1),
+        Field("kernel_rows", 4, "Kernel rows.", minimum=1),
+        Field("kernel_columns", 4, "Kernel columns.", minimum=1),
+        Field("dilation_y", 4, "Input rows from a kernel row to the next.", minimum=1),
+        Field("dilation_x", 4, "Input columns from a kernel column to the next.", minimum=1),
         Field("weight_row", 14, "First row of the weight tiles: k_tiles x N consecutive rows."),
         Field("weight_zero_point", 8, "Subtracted from every weight.", signed=True),
-        Field("acc_row", 10, "Row of vector 0 in the accumulator buffer."),
+        Field("acc_row", 10, "Row of the first output vector in the accumulator buffer."),
         Field("accumulate", 1, "Add to the accumulators from the first k-tile on; else overwrite."),
         Field(
             "drain",
@@ -135,28 +194,42 @@ MATMUL = Layout(
         ),
         Field("record_form", 1, "Form of the channel records.", enum=RecordForm),
         Field("record_row", 14, "First row of the channel records; unused unless requantizing."),
-        Field("out_row", 14, "Row of output vector 0; unused if the sums are kept."),
+        Field("out_row", 14, "Row of output vector (0, 0); unused if the sums are kept."),
+        Field("out_pitch", 14, "Rows of the unified buffer from output row to output row."),
+        Field("out_step", 14, "Rows from an output column to the next."),
     ),
-    "Multiply M vectors by a column of weight tiles, [M, K] x [K, N] with one n-block of N "
-    "channels, and accumulate; on the last k-tile drain as told. Output vectors lie in consecutive "
-    "rows.",
+    "Convolve an image with one n-block of N channels and accumulate; on the last k-tile drain as "
+    "told. The k-tiles run over channel blocks, then kernel rows, then kernel columns. A matrix "
+    "product is a 1 x 1 convolution of an image of one row.",
 )
 
-COPY = Layout(
-    "COPY",
+VECTOR = Layout(
+    "VECTOR",
     (
         *HEADER,
-        Field("lines", 12, "Lines.", minimum=1),
-        Field("rows", 15, "Rows in a line.", minimum=1),
-        Field("src_row", 14, "First row read."),
-        Field("src_pitch", 14, "Rows from line to line, read."),
-        Field("dst_row", 14, "First row written."),
-        Field("dst_pitch", 14, "Rows from line to line, written."),
+        Field("operation", 3, "What to compute.", enum=VectorOp),
+        Field("rows", 11, "Output rows.", minimum=1),
+        Field("columns", 11, "Output columns.", minimum=1),
+        Field("a_row", 14, "Row of operand A of output (0, 0)."),
+        Field("a_pitch", 14, "Rows of the unified buffer, for A, from output row to output row."),
+        Field("a_step", 14, "Rows, for A, from an output column to the next."),
+        Field("window_rows", 8, "Rows of the window in A; only of MAX and SUM.", minimum=1),
+        Field(
+            "window_columns", 8, "Columns of the window, adjacent rows of the buffer.", minimum=1
+        ),
+        Field("window_pitch", 14, "Rows of the unified buffer from window row to window row."),
+        Field("b_row", 14, "Row of operand B of output (0, 0); only of ADD, SUB and MUL."),
+        Field("b_pitch", 14, "Rows, for B, from output row to output row; 0 broadcasts."),
+        Field("b_step", 14, "Rows, for B, from an output column to the next; 0 broadcasts."),
+        Field("out_row", 14, "Row of output (0, 0)."),
+        Field("out_pitch", 14, "Rows from output row to output row."),
+        Field("out_step", 14, "Rows from an output column to the next."),
+        Field("param_row", 14, "First row of the parameters; unused by COPY and MAX."),
         Field("low", 8, "Smallest result: smaller bytes become it.", signed=True),
         Field("high", 8, "Largest result: larger bytes become it.", signed=True),
     ),
-    "Copy rows within the unified buffer and clamp every int8 to [low, high]: a move, ReLU or "
-    "ReLU6.",
+    "Compute output vectors from vectors of the unified buffer and clamp every int8 to "
+    "[low, high]. What the parameters are depends on the operation.",
 )
 
 END = Layout(
@@ -168,16 +241,16 @@ END = Layout(
 COMMANDS: dict[Opcode, Layout] = {
     Opcode.LOAD: LOAD,
     Opcode.STORE: STORE,
-    Opcode.MATMUL: MATMUL,
-    Opcode.COPY: COPY,
+    Opcode.CONV: CONV,
+    Opcode.VECTOR: VECTOR,
     Opcode.END: END,
 }
 
 ENGINE_OF: dict[Opcode, Engine] = {
     Opcode.LOAD: Engine.LOAD,
     Opcode.STORE: Engine.STORE,
-    Opcode.MATMUL: Engine.MXU,
-    Opcode.COPY: Engine.VPU,
+    Opcode.CONV: Engine.MXU,
+    Opcode.VECTOR: Engine.VPU,
 }
 
 RECORD = Layout(
@@ -186,14 +259,32 @@ RECORD = Layout(
         Field("bias", 32, "Added to the accumulator, wrapping.", signed=True),
         Field("multiplier", 31, "Fixed-point multiplier; with FLOAT32 a 24-bit mantissa."),
         Field("shift", 8, "Exponent that belongs to the multiplier.", signed=True),
-        Field("rounding", 2, "How to round.", enum=Rounding),
+        Field("rounding", 3, "How to round.", enum=Rounding),
         Field("zero_point", 8, "Added after scaling.", signed=True),
         Field("low", 8, "Smallest result.", signed=True),
         Field("high", 8, "Largest result.", signed=True),
+        Field("gain", 16, "Factor of AFFINE; ignored elsewhere.", signed=True),
     ),
     "Channel record, 16 bytes: how one output channel is requantized. In the short form the bias "
     "of the common record is ignored.",
 )
+
+OPERANDS = Layout(
+    "Operands",
+    (
+        Field("a_zero_point", 8, "Subtracted from A.", signed=True),
+        Field("b_zero_point", 8, "Subtracted from B.", signed=True),
+        Field("a_multiplier", 31, "Multiplier of A; only of ADD and SUB, like all that follow."),
+        Field("a_shift", 5, "Right shift of A."),
+        Field("b_multiplier", 31, "Multiplier of B."),
+        Field("b_shift", 5, "Right shift of B."),
+        Field("scaling", 1, "How the operands are scaled.", enum=Scaling),
+    ),
+    "How VECTOR prepares its operands, 16 bytes.",
+)
+
+LUT_BYTES = 256
+"""Bytes of the table of a LUT: results for the inputs -128 to 127, in this order."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +356,63 @@ def decode(data: bytes) -> Command:
         raise ValueError(f"{layout.name} has bits set beyond bit {layout.width - 1}")
     del values["opcode"]
     return Command(Opcode(opcode), values)
+
+
+def illegal_combination(command: Command, config: Config) -> str | None:
+    """Say why fields that are legal each are illegal together on a machine, or return None.
+
+    The dispatcher checks the same and raises a FIELD fault.
+    """
+    if command.opcode != Opcode.CONV:
+        return None
+    depthwise, byte_step = command["depthwise"], command["byte_step"]
+    if byte_step > config.array_size:
+        return f"CONV.byte_step must be at most {config.array_size}, not {byte_step}"
+    if byte_step and (depthwise or command["inner"] != Axis.X):
+        return "CONV with a byte_step must not be depthwise and must have inner x"
+    if depthwise and command["blocks"] != 1:
+        return f"CONV.blocks must be 1 if depthwise, not {command['blocks']}"
+    if depthwise and command["drain"] == Drain.RAW:
+        return "CONV must not drain raw if depthwise"
+    if depthwise and command["drain"] != Drain.KEEP and config.lanes < config.array_size:
+        return "CONV must keep its sums if depthwise: there are too few requantizer lanes"
+    return None
+
+
+def dense(
+    *, m: int, k_tiles: int, act_row: int = 0, act_pitch: int = 0, drain: int = 0, **fields: int
+) -> dict[str, int]:
+    """Return the fields of a CONV that multiplies M vectors by a column of weight tiles.
+
+    Parameters
+    ----------
+    m, k_tiles : int
+        Vectors, and weight tiles along K.
+    act_row, act_pitch : int
+        Row of vector 0 of k-tile 0, and rows from a k-tile's activations to the next k-tile's.
+    drain : int
+        What happens after the last k-tile; output vectors lie one after the other.
+    fields : int
+        Other fields.
+    """
+    return {
+        "rows": 1,
+        "columns": m,
+        "stride_y": 1,
+        "stride_x": 1,
+        "act_row": act_row,
+        "act_block_pitch": act_pitch,
+        "height": 1,
+        "width": m,
+        "blocks": k_tiles,
+        "kernel_rows": 1,
+        "kernel_columns": 1,
+        "dilation_y": 1,
+        "dilation_x": 1,
+        "drain": drain,
+        "out_step": RAW_ROWS if drain == Drain.RAW else 1,
+        **fields,
+    }
 
 
 def disassemble(command: Command) -> str:

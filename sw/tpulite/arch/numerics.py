@@ -35,6 +35,7 @@ class Rounding(IntEnum):
     RUY = 1  #: doubling high multiplication, then half up (TFLite's optimized kernels)
     SINGLE = 2  #: one half-up rounding of the whole product
     FLOAT32 = 3  #: float32 multiplication, then half to even (ONNX Runtime, XNNPACK)
+    AWAY = 4  #: like SINGLE, but ties go away from zero (dense layers of TFLite's reference)
 
 
 def wrap32(value: int) -> int:
@@ -101,7 +102,7 @@ def rounded_shift(value: int, shift: int, rounding: Rounding) -> int:
     if shift <= 0:
         return value << -shift
     quotient, remainder, half = value >> shift, value & ((1 << shift) - 1), 1 << (shift - 1)
-    if rounding == Rounding.TFLITE:
+    if rounding in (Rounding.TFLITE, Rounding.AWAY):
         up = remainder > half or (remainder == half and value >= 0)
     elif rounding == Rounding.FLOAT32:
         up = remainder > half or (remainder == half and quotient & 1)
@@ -128,16 +129,16 @@ def scale_accumulator(acc: int, *, multiplier: int, shift: int, rounding: Roundi
     shift : int
         The shift, or exponent, that belongs to it.
     rounding : Rounding
-        One of the four rules.
+        One of the five rules.
 
     Examples
     --------
     >>> [scale_accumulator(-5, multiplier=1 << 30, shift=0, rounding=r) for r in Rounding]
-    [-2, -2, -2, -5368709120]
+    [-2, -2, -2, -5368709120, -3]
     >>> scale_accumulator(-5, multiplier=1 << 23, shift=-24, rounding=Rounding.FLOAT32)
     -2
     """
-    if rounding == Rounding.SINGLE:
+    if rounding in (Rounding.SINGLE, Rounding.AWAY):
         return rounded_shift(acc * multiplier, 31 - shift, rounding)
     if rounding == Rounding.FLOAT32:
         mantissa, acc_exponent = _significant(abs(acc), 24)

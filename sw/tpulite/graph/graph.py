@@ -1,0 +1,169 @@
+"""Quantized networks as their files describe them: operators, tensors and scales."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Graph", "Node", "Quantization", "Tensor"]
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """real = scale * (integer - zero_point).
+
+    Parameters
+    ----------
+    scale : ndarray of float32, [1] or [channels]
+        Scales, finite and positive.
+    zero_point : ndarray of int64, like scale
+        Zero points, in the range of the tensor's dtype.
+    axis : int, optional
+        Axis of the channels, if there are scales of channels.
+    """
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor of a graph.
+
+    Parameters
+    ----------
+    name : str
+        Name, unique in its graph.
+    shape : tuple of int
+        Extents; images are [batch, height, width, channels], whatever the file's order.
+    dtype : str
+        Name of a numpy dtype.
+    quantization : Quantization, optional
+        What its integers mean.
+    data : ndarray, optional
+        Value of a constant.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quantization: Quantization | None = None
+    data: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator.
+
+    Operators and attributes, the same for all file formats; (y, x) are pairs, padding is (top, left,
+    bottom, right), ``activation`` is none, relu, relu6 or relu_n1_1:
+
+    - conv: x, weight [O, kh, kw, I], bias [O]?; stride, dilation, padding, activation
+    - depthwise: x, weight [kh, kw, C * multiplier], bias?; stride, dilation, padding, multiplier,
+      activation
+    - dense: x, weight [O, K], bias?; activation (x is flattened to [batch, K])
+    - add, sub, mul: a, b; activation
+    - max_pool, average_pool: x; window, stride, padding, activation, and for average_pool
+      count_include_pad (bool)
+    - mean: x; axes, keep_dims
+    - pad: x; padding (of height and width), value (an integer of the tensor's dtype)
+    - concat: x...; axis, activation
+    - reshape: x; shape
+    - relu, relu6, relu_n1_1, sigmoid, tanh, hard_swish, leaky_relu (alpha), elu (alpha), clip (low,
+      high), and other functions of one number
+    - requantize: x (from one quantization to another)
+    - quantize, dequantize: x (from and to float)
+    - batch_norm: x, gamma, beta, mean, variance; epsilon
+    - softmax, argmax, transpose and everything else: the host's
+
+    Parameters
+    ----------
+    name : str
+        Name, unique in its graph; error messages and reports show it.
+    op : str
+        Operator.
+    inputs, outputs : tuple of str
+        Names of tensors; an optional input that is missing is an empty string.
+    attributes : mapping of str to value
+        Plain values: numbers, strings, tuples of them.
+    source : str
+        What the file calls the operator, for example ``CONV_2D``.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.attributes[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A network: nodes in an order in which they can run.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network.
+    nodes : tuple of Node
+        Operators; each input is a constant, an input of the graph or an earlier node's output.
+    tensors : mapping of str to Tensor
+        All tensors by name.
+    inputs, outputs : tuple of str
+        Names of the tensors that the user gives and gets.
+    format : str
+        ``tflite`` or ``onnx``.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or not unique, or a node comes before what it needs.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    format: str
+
+    def __post_init__(self) -> None:
+        known = {name for name, tensor in self.tensors.items() if tensor.data is not None}
+        known |= set(self.inputs)
+        names: set[str] = set()
+        for node in self.nodes:
+            if node.name in names:
+                raise ValueError(f"Node {node.name!r}: name must be unique in {self.name!r}")
+            names.add(node.name)
+            for name in node.inputs:
+                if name and name not in known:
+                    raise ValueError(f"Node {node.name!r} needs {name!r}, which nothing computes")
+            for name in node.outputs:
+                if name not in self.tensors:
+                    raise ValueError(f"Node {node.name!r} computes the unknown tensor {name!r}")
+                if name in known:
+                    raise ValueError(f"Tensor {name!r} is computed twice")
+                known.add(name)
+        for name in self.outputs:
+            if name not in known:
+                raise ValueError(f"Nothing computes the output {name!r}")
+
+    def dump(self) -> str:
+        """Return a line of text for the graph and each node."""
+        lines = [f"graph {self.name} ({self.format})"]
+        for node in self.nodes:
+            shapes = ", ".join(
+                f"{name} {self.tensors[name].dtype}{list(self.tensors[name].shape)}"
+                for name in node.outputs
+            )
+            attributes = " ".join(f"{key}={value}" for key, value in node.attributes.items())
+            lines.append(
+                f"  {node.op} {node.name}: {', '.join(node.inputs)} -> {shapes} {attributes}"
+            )
+        return "\n".join(lines)

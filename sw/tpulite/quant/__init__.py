@@ -1,0 +1,1 @@
+"""From scales to integers: whose bits a network reproduces."""
