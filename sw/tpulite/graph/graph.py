@@ -57,8 +57,8 @@ class Tensor:
 class Node:
     """An operator.
 
-    Operators and attributes, the same for all file formats; (y, x) are pairs, padding is (top, left,
-    bottom, right), ``activation`` is none, relu, relu6 or relu_n1_1:
+    Operators and attributes are the same for all file formats. Pairs are (y, x), padding is (top,
+    left, bottom, right), ``activation`` is none, relu, relu6 or relu_n1_1:
 
     - conv: x, weight [O, kh, kw, I], bias [O]?; stride, dilation, padding, activation
     - depthwise: x, weight [kh, kw, C * multiplier], bias?; stride, dilation, padding, multiplier,
