@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch import numerics
+from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import INT32, Rounding
 from tpulite.golden import ops
 
@@ -99,6 +100,8 @@ def test_roundings_differ_pairwise():
     rng = np.random.default_rng(0)
     acc, multiplier, shift = random_operands(rng, Rounding.RUY, 100_000)
     shift = np.minimum(shift, 0)
+    # Only exact ties below zero tell AWAY from SINGLE.
+    acc[:16], multiplier[:16], shift[:16] = np.arange(-16, 0), 1 << 30, 0
     scaled = [
         ops.scale_accumulators(
             acc,
@@ -154,6 +157,28 @@ def test_requantization_equals_the_scalar_definition():
     assert np.array_equal(result, expected)
     clamped = (result == parameters["low"]) | (result == parameters["high"])
     assert 0.1 < clamped.mean() < 0.9
+
+
+@pytest.mark.parametrize("scaling", Scaling)
+def test_operands_are_scaled_as_by_the_scalar_definition(scaling):
+    """All int8 values, zero points and multipliers at the extremes; EXACT wraps."""
+    values = np.arange(-128, 128)
+    multipliers = [0, 1, 1 << 20, 1 << 30, (1 << 31) - 1]
+    wrapped = 0
+    for zero_point, multiplier, shift in itertools.product([-128, 3, 127], multipliers, [0, 7, 31]):
+        scaled = ops.scale_operand(
+            values, zero_point=zero_point, multiplier=multiplier, shift=shift, scaling=scaling
+        )
+        for value, result in zip(values.tolist(), scaled.tolist(), strict=True):
+            x = value - zero_point
+            if scaling == Scaling.EXACT:
+                assert result == numerics.wrap32(x * multiplier)
+                wrapped += result != x * multiplier
+            else:
+                assert result == numerics.scale_accumulator(
+                    x << 20, multiplier=multiplier, shift=-shift, rounding=Rounding.TFLITE
+                )
+    assert bool(wrapped) == (scaling == Scaling.EXACT)
 
 
 def test_products_wrap_at_int32():

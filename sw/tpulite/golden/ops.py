@@ -3,12 +3,23 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import INT8, Rounding
 
-__all__ = ["SATURATION", "dense", "matmul_int32", "requantize", "scale_accumulators"]
+__all__ = [
+    "SATURATION",
+    "dense",
+    "matmul_int32",
+    "requantize",
+    "scale_accumulators",
+    "scale_operand",
+    "wrap32",
+]
 
 SATURATION = 1 << 62
 """Magnitude at which scaled accumulators saturate, so that they fit int64."""
+
+_TFLITE_LEFT_SHIFT = 20
 
 
 def matmul_int32(
@@ -77,7 +88,7 @@ def requantize(
     >>> requantize([100, -9], bias=28, multiplier=1 << 30, shift=-3, rounding=1).tolist()
     [8, 1]
     """
-    biased = _wrap32(np.add(acc, bias, dtype=np.int64))
+    biased = wrap32(np.add(acc, bias, dtype=np.int64))
     scaled = scale_accumulators(biased, multiplier=multiplier, shift=shift, rounding=rounding)
     return np.clip(scaled + np.asarray(zero_point, dtype=np.int64), low, high).astype(np.int8)
 
@@ -92,13 +103,35 @@ def dense(
     return requantize(matmul_int32(x, w, weight_zero_point), **scaling)
 
 
-def _wrap32(value: NDArray) -> NDArray[np.int64]:
-    return value.astype(np.int32).astype(np.int64)
+def scale_operand(
+    value: ArrayLike, *, zero_point: int, multiplier: int, shift: int, scaling: Scaling
+) -> NDArray[np.int64]:
+    """Scale an int8 operand of ADD or SUB to int32: ``scaled`` of decision 0003.
+
+    Examples
+    --------
+    >>> scale_operand([-3, 5], zero_point=1, multiplier=1 << 30, shift=18, scaling=0).tolist()
+    [-8, 8]
+    """
+    centered = np.asarray(value, dtype=np.int64) - zero_point
+    if scaling == Scaling.EXACT:
+        return wrap32(centered * multiplier)
+    return scale_accumulators(
+        centered << _TFLITE_LEFT_SHIFT,
+        multiplier=multiplier,
+        shift=-shift,
+        rounding=Rounding.TFLITE,
+    )
+
+
+def wrap32(value: ArrayLike) -> NDArray[np.int64]:
+    """Reduce integers to int32 by wrapping around, as two's complement adders do."""
+    return np.asarray(value, dtype=np.int64).astype(np.int32).astype(np.int64)
 
 
 def _high_multiply(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
     # From 32 bits on the left shift leaves nothing of an int32.
-    shifted = _wrap32(acc << np.clip(shift, 0, 32))
+    shifted = wrap32(acc << np.clip(shift, 0, 32))
     return (shifted * multiplier + (1 << 30)) >> 31
 
 
@@ -115,10 +148,18 @@ def _scale_ruy(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
 
 
 def _scale_single(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
-    product, right = acc * multiplier, 31 - shift
+    return _shift_once(acc * multiplier, 31 - shift, 0)
+
+
+def _scale_away(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
+    # One less below zero, so that a tie there does not carry.
+    return _shift_once(acc * multiplier, 31 - shift, (acc < 0).astype(np.int64))
+
+
+def _shift_once(product: NDArray, right: NDArray, less: NDArray | int) -> NDArray:
     limited = np.clip(right, 0, 63)  # products are below 2**62: 63 gives 0, as more would
-    half = np.where(limited > 0, 1 << np.maximum(limited - 1, 0), 0)
-    return _shift_left((product + half) >> limited, -right)
+    bump = np.where(limited > 0, (1 << np.maximum(limited - 1, 0)) - less, 0)
+    return _shift_left((product + bump) >> limited, -right)
 
 
 def _scale_float32(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
@@ -157,4 +198,5 @@ _SCALE = {
     Rounding.RUY: _scale_ruy,
     Rounding.SINGLE: _scale_single,
     Rounding.FLOAT32: _scale_float32,
+    Rounding.AWAY: _scale_away,
 }
