@@ -68,7 +68,7 @@ class TensorSpec:
 class LayerInfo:
     """A layer of the network as the reports show it.
 
-    ``commands`` are the indices of the MATMUL commands that compute it.
+    ``commands`` are the indices of the CONV commands that compute it.
     """
 
     name: str

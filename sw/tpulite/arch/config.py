@@ -105,6 +105,12 @@ class Config:
         return self.requant_lanes
 
     @property
+    def vector_cycles(self) -> int:
+        """Cycles in which the vector path computes a vector."""
+        assert self.vector_lanes is not None
+        return self.array_size // self.vector_lanes
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row of the unified buffer."""
         return self.array_size

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import Command, Drain, Opcode, RecordForm
+from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
+from tpulite.arch.isa import LUT_BYTES, RAW_ROWS, Command, Drain, Opcode, RecordForm, VectorOp
 
-__all__ = ["Accesses", "accesses"]
+__all__ = ["Accesses", "accesses", "conv_shape", "vector_param_rows"]
 
 Ranges = tuple[range, ...]
 
@@ -19,7 +19,7 @@ class Accesses:
     reads, writes : tuple of range
         Rows of the unified buffer.
     early : tuple of range
-        Rows that MATMUL may read before its wait if it has ``prefetch``; not in ``reads``.
+        Rows that CONV may read before its wait if it has ``prefetch``; not in ``reads``.
     window : int
         DRAM window of a transfer.
     dram_reads, dram_writes : tuple of range
@@ -51,13 +51,10 @@ def accesses(command: Command, config: Config) -> Accesses:
         case Opcode.STORE:
             rows, beats = _transfer(command, config)
             return Accesses(reads=rows, window=command["window"], dram_writes=beats)
-        case Opcode.MATMUL:
-            return _matmul(command, config)
-        case Opcode.COPY:
-            return Accesses(
-                reads=_lines(command, "src_row", "src_pitch"),
-                writes=_lines(command, "dst_row", "dst_pitch"),
-            )
+        case Opcode.CONV:
+            return _conv(command, config)
+        case Opcode.VECTOR:
+            return _vector(command, config)
     return Accesses()
 
 
@@ -75,28 +72,119 @@ def _transfer(command: Command, config: Config) -> tuple[Ranges, Ranges]:
     return _lines(command, "row", "pitch"), _merge([range(s, s + beats) for s in starts])
 
 
-def _matmul(command: Command, config: Config) -> Accesses:
-    m, pitch = command["m"], command["act_pitch"]
-    starts = (command["act_row"] + k * pitch for k in range(command["k_tiles"]))
-    weight = command["weight_row"]
-    early = [range(weight, weight + command["k_tiles"] * config.array_size)]
+def conv_shape(command: Command) -> tuple[int, int]:
+    """Return the k-tiles of a CONV, and the cycles in which one of them is streamed."""
+    rows, columns = command["rows"], command["columns"]
+    if command["depthwise"]:
+        rows = (rows - 1) * command["stride_y"] + command["kernel_rows"]
+        columns = (columns - 1) * command["stride_x"] + command["kernel_columns"]
+        return 1, rows * columns
+    k_tiles = command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
+    return k_tiles, rows * (columns + bool(command["byte_step"]))
+
+
+def _conv(command: Command, config: Config) -> Accesses:
+    weight, k_tiles = command["weight_row"], conv_shape(command)[0]
+    early = [range(weight, weight + k_tiles * config.array_size)]
     writes: Ranges = ()
     if command["drain"] == Drain.REQUANTIZE:
         short = command["record_form"] == RecordForm.SHORT
         rows = config.short_record_rows if short else config.record_rows
         early.append(range(command["record_row"], command["record_row"] + rows))
     if command["drain"] != Drain.KEEP:
-        rows = 4 * m if command["drain"] == Drain.RAW else m
-        writes = (range(command["out_row"], command["out_row"] + rows),)
-    return Accesses(_merge([range(s, s + m) for s in starts]), writes, tuple(early))
+        size = RAW_ROWS if command["drain"] == Drain.RAW else 1
+        writes = _image(command, "out", size)
+    return Accesses(_activations(command, config), writes, tuple(early))
+
+
+def _activations(command: Command, config: Config) -> Ranges:
+    """Return the rows that a CONV may read: of each image row, the span between its ends."""
+
+    def taps(axis: str, outputs: int, kernel: int) -> tuple[int, int, int]:
+        stride, dilation = command[f"stride_{axis}"], command[f"dilation_{axis}"]
+        if command["depthwise"]:
+            stride *= dilation
+        return outputs, stride, (kernel - 1) * dilation
+
+    outputs, stride, reach = taps("y", command["rows"], command["kernel_rows"])
+    lines = sorted(
+        {
+            oy * stride + ky
+            for oy in range(outputs)
+            for ky in range(0, reach + 1, command["dilation_y"])
+        }
+    )
+    outputs, stride, reach = taps("x", command["columns"], command["kernel_columns"])
+    last = (outputs - 1) * stride + reach
+    if command["byte_step"]:
+        last = (outputs - 1) * command["byte_step"] // config.array_size + 1 + reach
+    last = min(last - command["pad_left"], command["width"] - 1)
+    starts = (
+        command["act_row"]
+        + block * command["act_block_pitch"]
+        + (line - command["pad_top"]) * command["act_pitch"]
+        for block in range(command["blocks"])
+        for line in lines
+        if 0 <= line - command["pad_top"] < command["height"]
+    )
+    return _merge([range(start, start + last + 1) for start in starts if last >= 0])
+
+
+def _vector(command: Command, config: Config) -> Accesses:
+    operation = VectorOp(command["operation"])
+    window = operation in (VectorOp.MAX, VectorOp.SUM)
+    reads: list[range] = []
+    for line in range(command["window_rows"] if window else 1):
+        size = command["window_columns"] if window else 1
+        reads += _image(command, "a", size, line * command["window_pitch"])
+    if operation in (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL):
+        reads += _image(command, "b", 1)
+    if rows := vector_param_rows(operation, config):
+        reads.append(range(command["param_row"], command["param_row"] + rows))
+    return Accesses(_merge(reads), _image(command, "out", 1))
+
+
+def vector_param_rows(operation: VectorOp, config: Config) -> int:
+    """Return the rows of the parameters of a VECTOR."""
+    part = -(-RECORD_BYTES // config.row_bytes)
+    match operation:
+        case VectorOp.SUM:
+            return part
+        case VectorOp.ADD | VectorOp.SUB | VectorOp.MUL:
+            return 2 * part
+        case VectorOp.AFFINE:
+            return config.record_rows
+        case VectorOp.LUT:
+            return LUT_BYTES // config.row_bytes
+    return 0
+
+
+def _image(command: Command, name: str, size: int, offset: int = 0) -> Ranges:
+    """Return the rows of a region, ``size`` adjacent ones for each position."""
+    row, pitch, step = (command[f"{name}_{part}"] for part in ("row", "pitch", "step"))
+    rows, columns = command["rows"], command["columns"]
+    if step == size or columns == 1:
+        lines = [
+            range(start, start + size * columns)
+            for start in (row + offset + y * pitch for y in range(rows))
+        ]
+    else:
+        lines = [
+            range(start, start + size)
+            for start in (
+                row + offset + y * pitch + x * step for y in range(rows) for x in range(columns)
+            )
+        ]
+    return _merge(lines)
 
 
 def _merge(ranges: list[range]) -> Ranges:
-    """Join ranges that follow each other."""
-    merged = ranges[:1]
-    for piece in ranges[1:]:
-        if piece.start == merged[-1].stop:
-            merged[-1] = range(merged[-1].start, piece.stop)
+    """Sort ranges and join those that touch."""
+    ordered = sorted(ranges, key=lambda piece: piece.start)
+    merged = ordered[:1]
+    for piece in ordered[1:]:
+        if piece.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, piece.stop))
         else:
             merged.append(piece)
     return tuple(merged)

@@ -3,8 +3,9 @@
 from collections import defaultdict, deque
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.isa import Command, Drain, Engine, Opcode
+from tpulite.arch.isa import Command, Drain, Engine, Opcode, VectorOp
 from tpulite.arch.memory import REFERENCE_MEMORY
+from tpulite.compiler.accesses import conv_shape
 
 __all__ = ["estimate_cycles"]
 
@@ -18,6 +19,8 @@ _STORED = REFERENCE_MEMORY.write_response
 _WEIGHTS = 3  # beyond the rows of a tile: from the start to the first vector
 _DRAIN = 11  # beyond 2 N: from the last vector to its visible result
 _END = 2
+_VECTOR = 16  # of a VECTOR, beside its vectors and parameters
+_PARAMETERS = {VectorOp.COPY: 0, VectorOp.MAX: 0, VectorOp.AFFINE: 16, VectorOp.LUT: 16}
 
 
 def estimate_cycles(commands: tuple[Command, ...], config: Config) -> int:
@@ -92,9 +95,10 @@ class _Estimate:
             case Opcode.STORE:
                 self._write_free = max(start + _STORE, self._write_free) + self._transfer(command)
                 return self._write_free + _STORED
-            case Opcode.MATMUL:
-                return self._matmul(command, start)
-        return start + command["lines"] * command["rows"]
+            case Opcode.CONV:
+                return self._conv(command, start)
+            case _:
+                return self._vector(command, start)
 
     def _transfer(self, command: Command) -> int:
         """Return the cycles in which a transfer occupies its channel."""
@@ -109,9 +113,19 @@ class _Estimate:
         self._read_free = max(start + _LOAD, self._read_free) + self._transfer(command)
         return self._read_free
 
-    def _matmul(self, command: Command, start: int) -> int:
+    def _vector(self, command: Command, start: int) -> int:
+        operation = VectorOp(command["operation"])
+        cycles = command["rows"] * command["columns"]
+        if operation in (VectorOp.MAX, VectorOp.SUM):
+            cycles *= command["window_rows"] * command["window_columns"]
+        elif operation != VectorOp.COPY:
+            cycles *= self._config.vector_cycles
+        return start + _PARAMETERS.get(operation, 2) + cycles + _VECTOR
+
+    def _conv(self, command: Command, start: int) -> int:
         config = self._config
-        size, m = config.array_size, command["m"]
+        size, m = config.array_size, command["rows"] * command["columns"]
+        k_tiles, stream = conv_shape(command)
         weights_from = start
         if command["prefetch"]:
             weights_from = self._starts[Engine.MXU][-1]
@@ -121,6 +135,6 @@ class _Estimate:
             vectors = 4 * m
         elif command["drain"] == Drain.REQUANTIZE:
             vectors = m * size // config.lanes
-        last = issue + (command["k_tiles"] - 1) * max(m, size)
-        self._issue_free = last + max(vectors, size)
-        return last + vectors + 2 * size + _DRAIN
+        last = issue + (k_tiles - 1) * max(stream, size)
+        self._issue_free = last + max(vectors, stream, size)
+        return last + max(vectors, stream) + 2 * size + _DRAIN

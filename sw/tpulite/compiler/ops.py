@@ -46,7 +46,7 @@ class Op:
     Parameters
     ----------
     opcode : Opcode
-        LOAD, MATMUL or STORE.
+        LOAD, CONV, VECTOR or STORE.
     layer : int
         Index of its layer.
     fields : mapping of str to int
@@ -75,19 +75,19 @@ class Tiling:
     ----------
     ops : tuple of Op
         The commands, without END.
-    input, output : TensorSpec
+    inputs, outputs : tuple of TensorSpec
         What the host writes and reads.
     scratch_bytes : int
         Bytes of the SCRATCH window.
-    first_row : int
+    first_row : int, optional
         First row of the unified buffer that is not taken by resident constants.
-    resident : tuple of (int, int)
+    resident : tuple of (int, int), optional
         Rows that an earlier program has left there.
     """
 
     ops: tuple[Op, ...]
-    input: TensorSpec
-    output: TensorSpec
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
     scratch_bytes: int
-    first_row: int
-    resident: tuple[tuple[int, int], ...]
+    first_row: int = 0
+    resident: tuple[tuple[int, int], ...] = ()

@@ -117,8 +117,8 @@ def _program(
     """Join everything that a device needs."""
     sizes = {
         Window.CONSTANTS: len(constants.image),
-        Window.INPUT: tiling.input.nbytes(config),
-        Window.OUTPUT: tiling.output.nbytes(config),
+        Window.INPUT: sum(spec.nbytes(config) for spec in tiling.inputs),
+        Window.OUTPUT: sum(spec.nbytes(config) for spec in tiling.outputs),
         Window.SCRATCH: tiling.scratch_bytes,
     }
     infos = []
@@ -126,7 +126,7 @@ def _program(
         matmuls = tuple(
             index
             for index, (command, of) in enumerate(zip(commands, layers, strict=False))
-            if of == i and command.opcode == Opcode.MATMUL
+            if of == i and command.opcode == Opcode.CONV
         )
         infos.append(LayerInfo(layer.name, batch, layer.k, layer.n, matmuls))
     return Program(
@@ -134,8 +134,8 @@ def _program(
         commands=commands,
         constants=constants.image,
         window_bytes=tuple(sizes[window] for window in Window),
-        inputs=(tiling.input,),
-        outputs=(tiling.output,),
+        inputs=tiling.inputs,
+        outputs=tiling.outputs,
         layers=tuple(infos),
         resident=tiling.resident,
     )

@@ -17,7 +17,7 @@ __all__ = [
     "vector_align",
 ]
 
-MAX_K_TILES = next(field.range[-1] for field in isa.MATMUL.fields if field.name == "k_tiles")
+MAX_K_TILES = next(field.range[-1] for field in isa.CONV.fields if field.name == "blocks")
 """Most k-tiles of a command."""
 
 
@@ -35,7 +35,7 @@ class LayerPlan:
     """How a layer is cut into commands.
 
     The loops are, from outside: parts of M, groups of n-blocks that accumulate side by side,
-    chunks of K, n-blocks of the group. One MATMUL does one chunk of one n-block.
+    chunks of K, n-blocks of the group. One CONV does one chunk of one n-block.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class LayerPlan:
     keep_weights: bool = True
 
     def commands(self, shape: LayerShape) -> int:
-        """Return the number of MATMUL commands."""
+        """Return the number of CONV commands."""
         first = min(self.group, shape.n_blocks) * (len(self.head) - len(self.body))
         return len(self.m_parts) * shape.n_blocks * len(self.body) + first
 
@@ -92,7 +92,7 @@ class NetworkPlan:
     on_chip : tuple of bool
         Which of their outputs stay in the unified buffer.
     lead : int
-        Loads that go ahead of a MATMUL, beyond those that it needs.
+        Loads that go ahead of a CONV, beyond those that it needs.
     """
 
     layers: tuple[LayerPlan, ...]

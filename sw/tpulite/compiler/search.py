@@ -27,7 +27,7 @@ _SHARE = 20
 """Part of the effort that one candidate may take: where commands are many, each matters less."""
 
 _LEADS = (2, 0, 1, 4, 8)
-"""How many loads may go ahead of a MATMUL."""
+"""How many loads may go ahead of a CONV."""
 
 _State = tuple[tuple[Choice, ...], int]
 

@@ -147,7 +147,14 @@ def tile_network(
         source = target
     first_row = 0 if residency is None else end
     resident = ((rows[0][0], end),) if residency is not None and residency.loaded else ()
-    return Tiling(tuple(ops), network_input.spec, source.spec, scratch_bytes, first_row, resident)
+    return Tiling(
+        ops=tuple(ops),
+        inputs=(network_input.spec,),
+        outputs=(source.spec,),
+        scratch_bytes=scratch_bytes,
+        first_row=first_row,
+        resident=resident,
+    )
 
 
 def _hold_constants(

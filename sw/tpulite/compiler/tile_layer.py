@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, Opcode
+from tpulite.arch.isa import Drain, Opcode, dense
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.pack import LayerConstants
@@ -151,25 +151,25 @@ class LayerTiler:
                 vectors = range(start, start + m)
                 start += m
                 skipped = vectors.start - part.start
-                fields = {
-                    "m": m,
-                    "k_tiles": len(chunk),
-                    "act_pitch": self._pitch(part),
-                    "weight_zero_point": self._layer.weight_zero_point,
-                    "acc_row": (n - group.start) * len(part) + skipped,
-                    "accumulate": int(chunk.start > 0),
-                }
+                fields = dense(
+                    m=m,
+                    k_tiles=len(chunk),
+                    act_pitch=self._pitch(part),
+                    weight_zero_point=self._layer.weight_zero_point,
+                    acc_row=(n - group.start) * len(part) + skipped,
+                    accumulate=int(chunk.start > 0),
+                    drain=self._drain if last_k else Drain.KEEP,
+                )
+                del fields["act_row"]
                 rows = {"act_row": Region(act.buffer, act.row + skipped), "weight_row": weight}
                 if not last_k:
-                    fields["drain"] = Drain.KEEP
-                    yield Op(Opcode.MATMUL, self._index, fields, rows)
+                    yield Op(Opcode.CONV, self._index, fields, rows)
                     continue
-                fields["drain"] = self._drain
                 if record is not None:
                     fields["record_form"] = self._constants.record_form
                     rows["record_row"] = record
                 rows["out_row"], stores = self._output(n, vectors)
-                yield Op(Opcode.MATMUL, self._index, fields, rows)
+                yield Op(Opcode.CONV, self._index, fields, rows)
                 yield from stores
 
     def _pitch(self, part: range) -> int:

@@ -88,7 +88,7 @@ class _Inserter:
                 self._known.append((_NEVER,) * len(Engine))
                 continue
             prefetch = self._visit(index, command, engine)
-            if command.opcode == Opcode.MATMUL:
+            if command.opcode == Opcode.CONV:
                 command = Command(command.opcode, command.fields | {"prefetch": int(prefetch)})
             result.append(command)
         # Signals are known only when the last command has been visited.
