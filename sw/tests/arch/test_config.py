@@ -9,7 +9,7 @@ def test_defaults_are_the_full_machine():
     config = Config()
     assert (config.array_size, config.ub_bytes, config.acc_rows) == (16, 256 * 1024, 1024)
     assert config.lanes == 16
-    assert config.roundings == ("tflite", "ruy", "single", "float32")
+    assert config.roundings == ("tflite", "ruy", "single", "float32", "away")
 
 
 @pytest.mark.parametrize(("size", "full", "short"), [(4, 16, 8), (8, 16, 6), (32, 16, 5)])
@@ -61,8 +61,8 @@ def test_survives_json():
 def test_every_field_changes_the_hash():
     changes = {
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
-        "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "roundings": ("ruy",),
-        "multipliers": "logic",
+        "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
+        "roundings": ("ruy",), "multipliers": "logic",
     }  # fmt: skip
     assert changes.keys() == Config().as_dict().keys()
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

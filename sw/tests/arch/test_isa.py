@@ -7,6 +7,7 @@ from tpulite.arch.config import COMMAND_BYTES, RECORD_BYTES
 from tpulite.arch.isa import (
     COMMANDS,
     ENGINE_OF,
+    Axis,
     Command,
     Drain,
     Engine,
@@ -53,7 +54,7 @@ def test_every_command_but_end_has_an_engine():
     assert set(ENGINE_OF) == set(Opcode) - {Opcode.END}
     assert set(ENGINE_OF.values()) == set(Engine)
     assert Command.make(Opcode.END).engine is None
-    assert Command.make(Opcode.MATMUL).engine == Engine.MXU
+    assert Command.make(Opcode.CONV).engine == Engine.MXU
 
 
 @pytest.mark.parametrize("opcode", sorted(set(range(16)) - set(Opcode)))
@@ -87,22 +88,22 @@ def test_decode_refuses_another_length():
 
 
 def test_make_refuses_unknown_fields():
-    with pytest.raises(ValueError, match=r"^COPY has no fields \['col', 'src'\]$"):
-        Command.make(Opcode.COPY, src=1, col=2)
+    with pytest.raises(ValueError, match=r"^VECTOR has no fields \['col', 'src'\]$"):
+        Command.make(Opcode.VECTOR, src=1, col=2)
 
 
 def test_replace_changes_only_what_it_names():
-    command = Command.make(Opcode.MATMUL, m=3, k_tiles=2)
-    changed = command.replace(m=4)
-    assert (changed["m"], changed["k_tiles"], command["m"]) == (4, 2, 3)
+    command = Command.make(Opcode.CONV, rows=3, blocks=2)
+    changed = command.replace(rows=4)
+    assert (changed["rows"], changed["blocks"], command["rows"]) == (4, 2, 3)
 
 
 def test_disassembly_names_engines_and_choices():
     command = Command.make(
-        Opcode.MATMUL, wait=1 << Engine.LOAD | 1 << Engine.VPU, m=5, k_tiles=1,
+        Opcode.CONV, wait=1 << Engine.LOAD | 1 << Engine.VPU, columns=5, inner=Axis.Y,
         drain=Drain.REQUANTIZE, weight_zero_point=-4,
     )  # fmt: skip
     assert disassemble(command) == (
-        "MATMUL  wait=LOAD|VPU m=5 k_tiles=1 weight_zero_point=-4 drain=requantize"
+        "CONV    wait=LOAD|VPU inner=y columns=5 weight_zero_point=-4 drain=requantize"
     )
     assert disassemble(Command.make(Opcode.END)) == "END"

@@ -4,7 +4,7 @@ import numpy as np
 
 from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import Command, Drain, Engine, Opcode
+from tpulite.arch.isa import Command, Drain, Engine, Opcode, VectorOp
 from tpulite.arch.memory import Window, WindowBinding
 from tpulite.arch.numerics import Rounding
 from tpulite.golden.dram import Dram
@@ -16,6 +16,7 @@ __all__ = [
     "S",
     "V",
     "X",
+    "conv",
     "copy",
     "end",
     "filled_dram",
@@ -24,6 +25,7 @@ __all__ = [
     "mlp",
     "records",
     "store",
+    "vector",
 ]  # fmt: skip
 
 CONFIG = Config(array_size=4, ub_rows=256, acc_rows=32)
@@ -51,16 +53,26 @@ def store(row: int, rows: int, window: int = Window.OUTPUT, **fields: int) -> Co
     )
 
 
-def matmul(**fields: int) -> Command:
-    """MATMUL of four vectors and one weight tile, unless told otherwise."""
-    return Command.make(Opcode.MATMUL, **{"m": 4, "k_tiles": 1} | fields)
+def conv(**fields: int) -> Command:
+    """Build a CONV whose extents, strides and dilations are 1 unless told otherwise."""
+    return Command.make(Opcode.CONV, **isa.dense(m=1, k_tiles=1) | fields)
 
 
-def copy(source: int, target: int, rows: int, **fields: int) -> Command:
-    """COPY a line of rows and clamp nothing."""
-    clamp = {"low": -128, "high": 127}
-    rows_of = {"lines": 1, "rows": rows, "src_row": source, "dst_row": target}
-    return Command.make(Opcode.COPY, **rows_of | clamp | fields)
+def matmul(*, m: int = 4, k_tiles: int = 1, **fields: int) -> Command:
+    """Build a CONV that multiplies four vectors by one weight tile, unless told otherwise."""
+    return Command.make(Opcode.CONV, **isa.dense(m=m, k_tiles=k_tiles, **fields))
+
+
+def vector(operation: VectorOp, **fields: int) -> Command:
+    """Build a VECTOR of one output with a window of 1 x 1 that clamps nothing."""
+    ones = dict.fromkeys(("rows", "columns", "window_rows", "window_columns"), 1)
+    steps = {"a_step": 1, "b_step": 1, "out_step": 1, "low": -128, "high": 127}
+    return Command.make(Opcode.VECTOR, operation=operation, **ones | steps | fields)
+
+
+def copy(source: int, target: int, count: int, **fields: int) -> Command:
+    """Build a VECTOR that copies rows."""
+    return vector(VectorOp.COPY, columns=count, a_row=source, out_row=target, **fields)
 
 
 def end() -> Command:
@@ -71,7 +83,7 @@ def end() -> Command:
 def records(count: int, **fields: int) -> bytes:
     """Return equal records that scale by 1/16, unless told otherwise."""
     scale = {"multiplier": 1 << 30, "shift": -3, "rounding": Rounding.SINGLE}
-    rest = {"bias": 0, "zero_point": 0, "low": -128, "high": 127}
+    rest = {"bias": 0, "zero_point": 0, "low": -128, "high": 127, "gain": 0}
     word = isa.RECORD.pack(**rest | scale | fields)
     return count * word.to_bytes(RECORD_BYTES, "little")
 

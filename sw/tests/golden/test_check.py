@@ -1,9 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from programs import CONFIG, L, S, X, end, load, matmul, mlp, store
+from programs import CONFIG, L, S, X, copy, end, load, matmul, mlp, store
 
-from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.golden.check import check
 from tpulite.golden.races import Kind, Space
@@ -77,7 +76,7 @@ def test_the_end_is_checked():
 def test_tokens_are_checked():
     found = check(program([load(0, 12, signal=S | X), matmul(wait=L), end()]))
     assert [str(x) for x in found] == ["Tokens left at the end, from LOAD to STORE: 1"]
-    found = check(program([Command.make(Opcode.COPY, wait=S, lines=1, rows=1), end()]))
+    found = check(program([copy(0, 0, 1, wait=S), end()]))
     assert str(found[0]) == (
-        "Command 0 COPY awaits a token that no earlier command gives (from STORE)"
+        "Command 0 VECTOR awaits a token that no earlier command gives (from STORE)"
     )

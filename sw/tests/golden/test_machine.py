@@ -68,7 +68,7 @@ def test_flip_inverts_the_top_bit_both_ways():
 
 
 def test_copy_moves_lines_and_clamps():
-    fields = {"lines": 2, "src_pitch": 5, "dst_pitch": 7, "low": -20, "high": 50}
+    fields = {"rows": 2, "a_pitch": 5, "out_pitch": 7, "low": -20, "high": 50}
     machine, _, _ = run([load(0, 16), copy(1, 100, 3, **fields)])
     for line in range(2):
         source = int8(machine, 1 + 5 * line, 3)
@@ -77,10 +77,10 @@ def test_copy_moves_lines_and_clamps():
 
 def reference_sums(machine, command) -> np.ndarray:
     """Multiply with plain loops over k-tiles, exact and unwrapped."""
-    size, m = machine.config.array_size, command["m"]
+    size, m = machine.config.array_size, command["columns"]
     sums = np.zeros((m, size), dtype=np.int64)
-    for tile in range(command["k_tiles"]):
-        vectors = int8(machine, command["act_row"] + tile * command["act_pitch"], m)
+    for tile in range(command["blocks"]):
+        vectors = int8(machine, command["act_row"] + tile * command["act_block_pitch"], m)
         weights = int8(machine, command["weight_row"] + tile * size, size)
         sums += vectors @ (weights - command["weight_zero_point"])
     return sums
@@ -107,7 +107,7 @@ def test_accumulators_add_over_commands_and_wrap():
     chain = [
         load(0, 12),
         keep.replace(accumulate=1),
-        keep.replace(accumulate=1, k_tiles=2, weight_row=4),
+        keep.replace(accumulate=1, blocks=2, weight_row=4),
     ]
     machine.run([*chain, end()], WINDOWS, dram, strict=False)
     sums = sum(reference_sums(machine, command) for command in chain[1:])
@@ -183,8 +183,8 @@ FAULTS = {
         [load(0, 40), matmul(k_tiles=3, act_pitch=127)], Fault.BUFFER, 257,
     ),
     "COPY source": ([copy(255, 0, 2)], Fault.BUFFER, 256),
-    "COPY target": ([load(0, 9), copy(0, 250, 9)], Fault.BUFFER, 258),
-    "COPY source first": ([copy(255, 255, 2, lines=2)], Fault.BUFFER, 256),
+    "COPY target": ([load(0, 9), copy(0, 250, 9)], Fault.BUFFER, 256),
+    "COPY target first": ([load(250, 6), copy(250, 251, 7)], Fault.BUFFER, 256),
     "field": ([load(0, 4).replace(rows=0)], Fault.FIELD, 0),
 }  # fmt: skip
 

@@ -222,7 +222,7 @@ def is_ordered(commands) -> bool:
         for b in range(a + 1, count):
             ended = before[count + a]
             early, engine = b, commands[b].engine
-            if commands[b].opcode == Opcode.MATMUL and commands[b]["prefetch"]:
+            if commands[b].opcode == Opcode.CONV and commands[b]["prefetch"]:
                 early = previous[b]
             writes = set(touched[a].writes)
             if writes & set(touched[b].early_reads) and (early is None or not ended[early]):

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from tpulite.arch.isa import COMMANDS, Opcode
+from tpulite.arch.isa import COMMANDS, Opcode, illegal_combination
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
-from tpulite.golden.footprint import Footprint, footprint
+from tpulite.golden.access import Footprint
+from tpulite.golden.footprint import footprint
 from tpulite.golden.races import RaceDetector, Violation
 from tpulite.program import Program
 
@@ -17,7 +18,7 @@ def check(program: Program) -> list[Violation]:
     The same rules as in the golden machine: tokens order every conflicting access, program order is
     a legal serial execution, and nothing is read that is neither written by the program, resident,
     constant nor an input. Beyond that no command may fault, as far as that does not depend on data:
-    the channel records in the constants are not looked at.
+    the channel records and the weights in the constants are not looked at.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ def check(program: Program) -> list[Violation]:
     for i, command in enumerate(program.commands):
         values = {"opcode": command.opcode, **command.fields}
         problem = COMMANDS[command.opcode].problem(values)
+        if problem is None:
+            problem = illegal_combination(command, program.config)
         access = Footprint() if problem else footprint(command, program.config, windows)
         detector.command(command, access)
         if problem:

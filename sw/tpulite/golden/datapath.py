@@ -6,13 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm
+from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
+from tpulite.golden.access import FaultSite, Footprint
+from tpulite.golden.arithmetic import Records, conv_sums, vector_results
+from tpulite.golden.convolution import k_tiles_of, tap_rows
 from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import FaultSite, Footprint
-from tpulite.golden.ops import matmul_int32, requantize
-from tpulite.golden.records import read_records
+from tpulite.golden.ops import requantize
+from tpulite.golden.records import read_records, unpack_records
+from tpulite.golden.vectors import BINARY, parameter_rows, record_offset
 
 __all__ = ["Datapath"]
 
@@ -57,20 +60,14 @@ class Datapath:
             dram.write(span.start, line)
             yield span.start, line
 
-    def copy(self, command: Command, access: Footprint) -> None:
-        """Copy and clamp the rows of a COPY."""
-        rows = self.buffer[access.reads].view(np.int8)
-        clamped = np.clip(rows, command["low"], command["high"])
-        self.buffer[access.writes] = clamped.view(np.uint8)
-
-    def matmul(self, command: Command, access: Footprint) -> FaultSite | None:
-        """Multiply, accumulate and drain; return the fault of an unusable channel record."""
-        size, m, k_tiles = self.config.array_size, command["m"], command["k_tiles"]
+    def conv(self, command: Command, access: Footprint) -> FaultSite | None:
+        """Convolve, accumulate and drain; return the fault of an unusable channel record."""
+        size = self.config.array_size
+        weight_rows = k_tiles_of(command) * size
         rows = self.buffer[access.early_reads]
-        weights = rows[: k_tiles * size].view(np.int8)
-        vectors = self.buffer[access.reads].view(np.int8).reshape(k_tiles, m, size)
-        activations = vectors.transpose(1, 0, 2).reshape(m, k_tiles * size)
-        sums = matmul_int32(activations, weights, command["weight_zero_point"])
+        stream = self.buffer.view(np.int8)[access.vectors]
+        stream[access.vectors < 0] = command["pad"]
+        sums = conv_sums(command, self.config, stream, rows[:weight_rows].view(np.int8))
         accumulators = _slice(access.accumulators)
         if command["accumulate"]:
             sums += self.accumulators[accumulators]  # int32 arrays wrap
@@ -81,24 +78,64 @@ class Datapath:
             case Drain.RAW:
                 self.buffer[access.writes] = sums.astype("<i4").view(np.uint8).reshape(-1, size)
             case Drain.REQUANTIZE:
-                records = read_records(rows[k_tiles * size :], RecordForm(command["record_form"]))
-                wrong = np.flatnonzero(~np.isin(records["rounding"], self._roundings))
-                if wrong.size:
-                    bit = 8 * RECORD_BYTES * int(wrong[0]) + RECORD.offsets()["rounding"]
-                    return FaultSite(Fault.RECORD, command["record_row"] + bit // (8 * size))
+                records = read_records(rows[weight_rows:], RecordForm(command["record_form"]))
+                if (fault := self._record_fault(records, command["record_row"])) is not None:
+                    return fault
+                del records["gain"]
                 self.buffer[access.writes] = requantize(sums, **records).view(np.uint8)
         return None
+
+    def stray_weights(self, command: Command, access: Footprint) -> NDArray[np.int64]:
+        """Return the weight rows of a depthwise CONV that hold no taps and yet have weights.
+
+        What they would add to the sums is undefined.
+        """
+        tile = access.early_reads[: self.config.array_size]
+        others = np.delete(tile, tap_rows(command, self.config))
+        zero = self.buffer[others].view(np.int8) == command["weight_zero_point"]
+        return others[~zero.all(axis=1)]
+
+    def vector(self, command: Command, access: Footprint) -> FaultSite | None:
+        """Compute the output vectors of a VECTOR up to a fault; return the fault."""
+        operation = VectorOp(command["operation"])
+        parameters, records = self.buffer[access.early_reads], {}
+        if len(parameters) < parameter_rows(operation, self.config):
+            return access.fault
+        offset = record_offset(operation, self.config)
+        if operation == VectorOp.AFFINE:
+            records = read_records(parameters, RecordForm.FULL)
+        elif operation == VectorOp.SUM or operation in BINARY:
+            data = parameters[offset:].reshape(-1)[:RECORD_BYTES]
+            records = unpack_records(data[None])
+        fault = self._record_fault(records, command["param_row"] + offset) if records else None
+        outputs = len(access.writes)
+        if fault is None and outputs:
+            reads = self.buffer[access.reads].view(np.int8)
+            reads = reads.reshape(outputs, -1, self.config.array_size)
+            b = reads[:, -1]
+            a = reads[:, :-1] if operation in BINARY else reads
+            results = vector_results(command, a, b, parameters, records)
+            self.buffer[access.writes] = results.view(np.uint8)
+        return fault or access.fault
 
     def execute(self, command: Command, access: Footprint, dram: Dram) -> FaultSite | None:
         """Execute any command but a STORE; return its fault."""
         match command.opcode:
             case Opcode.LOAD:
                 self.load(command, access, dram)
-            case Opcode.COPY:
-                self.copy(command, access)
-            case Opcode.MATMUL if access.fault is None:
-                return self.matmul(command, access)
+            case Opcode.CONV if access.fault is None:
+                return self.conv(command, access)
+            case Opcode.VECTOR:
+                return self.vector(command, access)
         return access.fault
+
+    def _record_fault(self, records: Records, row: int) -> FaultSite | None:
+        """Find the first record, from a row on, whose rounding the machine lacks."""
+        wrong = np.flatnonzero(~np.isin(records["rounding"], self._roundings))
+        if not wrong.size:
+            return None
+        bit = 8 * RECORD_BYTES * int(wrong[0]) + RECORD.offsets()["rounding"]
+        return FaultSite(Fault.RECORD, row + bit // (8 * self.config.row_bytes))
 
 
 def _slice(rows: range) -> slice:

@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.isa import COMMANDS, Command, Opcode
+from tpulite.arch.isa import COMMANDS, Command, Opcode, illegal_combination
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
+from tpulite.golden.access import FaultSite, Footprint, Span
 from tpulite.golden.datapath import Datapath
 from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import FaultSite, Footprint, Span, bursts, footprint
+from tpulite.golden.footprint import footprint
 from tpulite.golden.races import RaceDetector, Violation
+from tpulite.golden.transfers import bursts
 
 __all__ = ["Execution", "Machine", "RaceError", "StoredLine"]
 
@@ -143,7 +145,7 @@ class Machine:
             unreadable = bytes_in_dram and dram.fails(
                 place, COMMAND_BYTES // BEAT_BYTES, write=False
             )
-            if (code := Fault.FETCH if unreadable else _dispatch_fault(command)) is not None:
+            if (code := Fault.FETCH if unreadable else self._dispatch_fault(command)) is not None:
                 fault, index = FaultSite(code, place), i
                 break
             assert isinstance(command, Command)
@@ -151,6 +153,8 @@ class Machine:
             if dram.read_errors or dram.write_errors:
                 access = _with_memory_errors(command, access, dram, self.config)
             detector.command(command, access)
+            if command.opcode == Opcode.CONV and command["depthwise"] and access.fault is None:
+                detector.stray_weights(self.datapath.stray_weights(command, access))
             if command.opcode == Opcode.END:
                 detector.finish(commands_left=len(commands) - i - 1)
                 fault, index = None, i
@@ -176,9 +180,18 @@ class Machine:
         self, commands: Sequence[Command | Fault], windows: Sequence[WindowBinding]
     ) -> None:
         for command in commands:
-            if _dispatch_fault(command) is None:
+            if self._dispatch_fault(command) is None:
                 assert isinstance(command, Command)
                 self._written[footprint(command, self.config, windows).writes] = False
+
+    def _dispatch_fault(self, command: Command | Fault) -> Fault | None:
+        if isinstance(command, Fault):
+            return command
+        values = {"opcode": command.opcode, **command.fields}
+        problem = COMMANDS[command.opcode].problem(values)
+        if problem is None:
+            problem = illegal_combination(command, self.config)
+        return None if problem is None else Fault.FIELD
 
 
 def _mask(rows: int, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
@@ -186,13 +199,6 @@ def _mask(rows: int, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
     for start, stop in ranges:
         mask[start:stop] = True
     return mask
-
-
-def _dispatch_fault(command: Command | Fault) -> Fault | None:
-    if isinstance(command, Fault):
-        return command
-    values = {"opcode": command.opcode, **command.fields}
-    return None if COMMANDS[command.opcode].problem(values) is None else Fault.FIELD
 
 
 def _with_memory_errors(

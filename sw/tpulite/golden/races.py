@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
+from tpulite.golden.access import Footprint, Span
 from tpulite.golden.clocks import NOBODY, Clock, EngineClocks
-from tpulite.golden.footprint import Footprint, Span
 
 __all__ = ["Kind", "RaceDetector", "Space", "Violation"]
 
@@ -23,6 +23,7 @@ class Kind(StrEnum):
     WRITE_AFTER_WRITE = "writes, not ordered after the write of"
     UNWRITTEN = "reads what nothing has written"
     OVERLAP = "overwrites what it may not have read yet"
+    STRAY = "is depthwise and has weights that are no taps"
     WAIT = "awaits a token that no earlier command gives"
     COUNTER = "gives a token to a full counter"
     LEFTOVER = "leaves tokens at the end"
@@ -120,7 +121,7 @@ class RaceDetector:
             self._report(Kind.WAIT, (), Space.TOKENS, range(1), f" (from {giver.name})")
         started = self._clocks.at_start(engine)
         early = self._clocks.at_previous_start(engine)
-        prefetch = command.opcode == Opcode.MATMUL and command["prefetch"]
+        prefetch = command.opcode == Opcode.CONV and command["prefetch"]
         self._read_rows(engine, footprint.early_reads, early if prefetch else started)
         self._read_rows(engine, footprint.reads, started)
         self._write_rows(engine, footprint, started)
@@ -128,10 +129,15 @@ class RaceDetector:
             self._load(footprint.spans, started)
         elif command.opcode == Opcode.STORE:
             self._store(footprint.spans, started)
-        elif command.opcode == Opcode.MATMUL:
+        elif command.opcode == Opcode.CONV:
             self._accumulate(command, footprint.accumulators)
         for taker in self._clocks.complete(command):
             self._report(Kind.COUNTER, (), Space.TOKENS, range(1), f" (to {taker.name})")
+
+    def stray_weights(self, rows: NDArray[np.int64]) -> None:
+        """Report rows of the last command's tile whose weights make its sums undefined."""
+        if rows.size:
+            self._report(Kind.STRAY, (), Space.BUFFER, _extent(rows))
 
     def finish(self, *, commands_left: int) -> None:
         """Check the end of a stream: no token is left, and END is the last command.

@@ -1,0 +1,107 @@
+"""What CONV and VECTOR compute from the rows that they have read."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch import isa
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import Command, VectorOp
+from tpulite.golden.convolution import k_tiles_of, outputs_of, sum_positions, tap_rows
+from tpulite.golden.ops import matmul_int32, requantize, scale_operand, wrap32
+
+__all__ = ["Records", "conv_sums", "vector_results"]
+
+Records = dict[str, NDArray[np.int64]]
+
+
+def conv_sums(
+    command: Command, config: Config, stream: NDArray[np.int8], weights: NDArray[np.int8]
+) -> NDArray[np.int32]:
+    """Return the sums of a CONV, in the order of issue, before accumulation.
+
+    Parameters
+    ----------
+    command : Command
+        The CONV.
+    config : Config
+        The machine.
+    stream : array of int8, [k_tiles, positions, N]; in dense mode [k_tiles, positions, 2, N]
+        Vectors as they enter, padding included.
+    weights : array of int8, [k_tiles * N, N]
+        The weight tiles.
+    """
+    size, zero_point = config.array_size, command["weight_zero_point"]
+    if command["depthwise"]:
+        first = sum_positions(command)
+        sums = np.zeros((len(first), size), dtype=np.int32)
+        for row in tap_rows(command, config):
+            sums += stream[0, first + row] * (weights[row].astype(np.int32) - zero_point)
+        return sums
+    if command["byte_step"]:
+        _, ox = outputs_of(command)
+        places = (ox * command["byte_step"] % size)[:, None] + np.arange(size)
+        stream = stream.reshape(*stream.shape[:2], 2 * size)[:, np.arange(len(ox))[:, None], places]
+    depth = k_tiles_of(command) * size
+    vectors = stream.transpose(1, 0, 2).reshape(-1, depth)
+    return matmul_int32(vectors, weights, zero_point)
+
+
+def vector_results(
+    command: Command,
+    a: NDArray[np.int8],
+    b: NDArray[np.int8],
+    parameters: NDArray[np.uint8],
+    records: Records,
+) -> NDArray[np.int8]:
+    """Return the output vectors of a VECTOR.
+
+    Parameters
+    ----------
+    command : Command
+        The VECTOR.
+    a : array of int8, [outputs, window, N]
+        Operand A.
+    b : array of int8, [outputs, N]
+        Operand B of ADD, SUB and MUL.
+    parameters : array of uint8, [rows, N]
+        All rows of parameters.
+    records : dict of str to array
+        The channel records in them, for operations that requantize.
+    """
+    operation = VectorOp(command["operation"])
+    scaling = {name: values for name, values in records.items() if name != "gain"}
+    match operation:
+        case VectorOp.COPY:
+            result = a[:, 0]
+        case VectorOp.MAX:
+            result = a.max(axis=1)
+        case VectorOp.LUT:
+            result = parameters.reshape(-1).view(np.int8)[a[:, 0].astype(np.int64) + 128]
+        case VectorOp.SUM:
+            result = requantize(wrap32(a.sum(axis=1, dtype=np.int64)), **scaling)
+        case VectorOp.AFFINE:
+            result = requantize(wrap32(a[:, 0] * records["gain"]), **scaling)
+        case VectorOp.ADD | VectorOp.SUB | VectorOp.MUL:
+            result = requantize(_combined(operation, a[:, 0], b, parameters), **scaling)
+    return np.clip(result, command["low"], command["high"]).astype(np.int8)
+
+
+def _combined(
+    operation: VectorOp, a: NDArray[np.int8], b: NDArray[np.int8], parameters: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    word = int.from_bytes(parameters.reshape(-1)[:RECORD_BYTES].tobytes(), "little")
+    operands = isa.OPERANDS.unpack(word)
+    if operation == VectorOp.MUL:
+        wide = b.astype(np.int64) - operands["b_zero_point"]
+        return wrap32((a.astype(np.int64) - operands["a_zero_point"]) * wide)
+    scaled = [
+        scale_operand(
+            values,
+            zero_point=operands[f"{name}_zero_point"],
+            multiplier=operands[f"{name}_multiplier"],
+            shift=operands[f"{name}_shift"],
+            scaling=isa.Scaling(operands["scaling"]),
+        )
+        for name, values in (("a", a), ("b", b))
+    ]
+    return wrap32(scaled[0] + scaled[1] if operation == VectorOp.ADD else scaled[0] - scaled[1])

@@ -1,0 +1,171 @@
+"""CONV: which vectors it streams, which sums it keeps, and what it touches."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, RecordForm
+from tpulite.arch.registers import Fault
+from tpulite.golden.access import FaultSite, Footprint
+
+__all__ = ["conv_footprint", "k_tiles_of", "outputs_of", "sum_positions", "tap_rows"]
+
+PADDING = -1
+"""Stands for the row of a vector that lies outside the image."""
+
+
+def conv_footprint(command: Command, config: Config) -> Footprint:
+    """Return what a CONV touches; all its faults are found before it touches anything."""
+    fault = _fault(command, config)
+    if fault is not None:
+        return Footprint(fault=fault)
+    depthwise, drain = command["depthwise"], Drain(command["drain"])
+    k_tiles, m = k_tiles_of(command), command["rows"] * command["columns"]
+    weights = np.arange(k_tiles * config.array_size) + command["weight_row"]
+    records = np.arange(_record_rows(command, config)) + command["record_row"]
+
+    vectors = _stream(command, config)
+    inside = vectors != PADDING
+    writes = reads_before = np.empty(0, dtype=np.int64)
+    if drain != Drain.KEEP:
+        oy, ox = outputs_of(command)
+        first = command["out_row"] + oy * command["out_pitch"] + ox * command["out_step"]
+        rows_each = RAW_ROWS if drain == Drain.RAW else 1
+        writes = (first[:, None] + np.arange(rows_each)).ravel()
+        # A sum is complete after its last vector has been read; later vectors may not have been.
+        done = inside.reshape(k_tiles, -1, inside.shape[2] if inside.ndim == 3 else 1)
+        done = np.cumsum(done.sum(axis=2)).reshape(k_tiles, -1)[-1]
+        last = np.arange(m)
+        if depthwise:
+            last = sum_positions(command) + tap_rows(command, config)[-1]
+        reads_before = done[last].repeat(rows_each)
+    return Footprint(
+        early_reads=np.concatenate([weights, records]),
+        reads=vectors[inside],
+        writes=writes,
+        reads_before=reads_before,
+        vectors=vectors,
+        accumulators=range(command["acc_row"], command["acc_row"] + m),
+    )
+
+
+def k_tiles_of(command: Command) -> int:
+    """Return the weight tiles of a CONV."""
+    if command["depthwise"]:
+        return 1
+    return command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
+
+
+def outputs_of(command: Command) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of the output vectors of a CONV, in the order of issue."""
+    index = np.arange(command["rows"] * command["columns"])
+    if command["inner"] == Axis.X:
+        return np.divmod(index, command["columns"])
+    ox, oy = np.divmod(index, command["rows"])
+    return oy, ox
+
+
+def tap_rows(command: Command, config: Config) -> NDArray[np.int64]:
+    """Return the rows of the tile of a depthwise CONV that hold taps, ascending."""
+    inner, outer = _walks(command)
+    rows = inner.positions * np.arange(outer.kernel)[:, None] + np.arange(inner.kernel)
+    return rows[rows < config.array_size]
+
+
+def sum_positions(command: Command) -> NDArray[np.int64]:
+    """Return, for each output vector of a depthwise CONV, the position where its window begins."""
+    inner, outer = _walks(command)
+    starts = np.arange(outer.outputs)[:, None] * (outer.stride * inner.positions)
+    return (starts + np.arange(inner.outputs) * inner.stride).ravel()
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """One axis of a depthwise stream: outputs, and the fields that belong to the axis."""
+
+    outputs: int
+    stride: int
+    kernel: int
+    dilation: int
+    pad: int
+
+    @property
+    def positions(self) -> int:
+        return (self.outputs - 1) * self.stride + self.kernel
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Return the coordinate in the image of each position."""
+        return np.arange(self.positions) * self.dilation - self.pad
+
+
+def _walks(command: Command) -> tuple[_Walk, _Walk]:
+    """Return the inner and the outer axis of a depthwise stream."""
+    walks = [
+        _Walk(*(command[name] for name in names))
+        for names in (
+            ("columns", "stride_x", "kernel_columns", "dilation_x", "pad_left"),
+            ("rows", "stride_y", "kernel_rows", "dilation_y", "pad_top"),
+        )
+    ]
+    inner = Axis(command["inner"])
+    return walks[inner], walks[not inner]
+
+
+def _fault(command: Command, config: Config) -> FaultSite | None:
+    drain, rows, columns = Drain(command["drain"]), command["rows"], command["columns"]
+    tiles, records = k_tiles_of(command), _record_rows(command, config)
+    ends = [
+        (command["acc_row"] + rows * columns - 1, config.acc_rows),
+        (command["weight_row"] + tiles * config.array_size - 1, config.ub_rows),
+    ]
+    if records:
+        ends.append((command["record_row"] + records - 1, config.ub_rows))
+    if drain != Drain.KEEP:
+        last = (rows - 1) * command["out_pitch"] + (columns - 1) * command["out_step"]
+        last += RAW_ROWS - 1 if drain == Drain.RAW else 0
+        ends.append((command["out_row"] + last, config.ub_rows))
+    last = (command["blocks"] - 1) * command["act_block_pitch"]
+    last += (command["height"] - 1) * command["act_pitch"] + command["width"] - 1
+    ends.append((command["act_row"] + last, config.ub_rows))
+    return next((FaultSite(Fault.BUFFER, end) for end, limit in ends if end >= limit), None)
+
+
+def _record_rows(command: Command, config: Config) -> int:
+    if command["drain"] != Drain.REQUANTIZE:
+        return 0
+    short = command["record_form"] == RecordForm.SHORT
+    return config.short_record_rows if short else config.record_rows
+
+
+def _stream(command: Command, config: Config) -> NDArray[np.int64]:
+    """Return :attr:`~tpulite.golden.access.Footprint.vectors`."""
+    if command["depthwise"]:
+        inner, outer = _walks(command)
+        x, y = inner.places, outer.places[:, None]
+        if command["inner"] == Axis.Y:
+            x, y = y, x
+        return _rows(command, np.zeros(1, dtype=np.int64), y, x).reshape(1, -1)
+    block, ky, kx = (
+        axis.reshape(-1, 1)
+        for axis in np.indices(
+            (command["blocks"], command["kernel_rows"], command["kernel_columns"])
+        )
+    )
+    oy, ox = outputs_of(command)
+    y = oy * command["stride_y"] + ky * command["dilation_y"] - command["pad_top"]
+    x = kx * command["dilation_x"] - command["pad_left"]
+    if command["byte_step"]:
+        x = (x + ox * command["byte_step"] // config.array_size)[..., None] + np.arange(2)
+        return _rows(command, block[..., None], y[..., None], x)
+    return _rows(command, block, y, x + ox * command["stride_x"])
+
+
+def _rows(
+    command: Command, block: NDArray[np.int64], y: NDArray[np.int64], x: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    inside = (y >= 0) & (y < command["height"]) & (x >= 0) & (x < command["width"])
+    start = command["act_row"] + block * command["act_block_pitch"]
+    return np.where(inside, start + y * command["act_pitch"] + x, PADDING)

@@ -1,0 +1,79 @@
+"""VECTOR: which rows each output vector reads, and what the command touches."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import LUT_BYTES, Command, VectorOp
+from tpulite.arch.registers import Fault
+from tpulite.golden.access import FaultSite, Footprint
+
+__all__ = ["BINARY", "WINDOWED", "parameter_rows", "record_offset", "vector_footprint"]
+
+WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+"""Operations over a window of A; of all others the window is one vector."""
+
+BINARY = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+"""Operations with an operand B, whose parameters begin with OPERANDS."""
+
+
+def vector_footprint(command: Command, config: Config) -> Footprint:
+    """Return what a VECTOR touches: its parameters, then output vectors until one faults."""
+    limit = config.ub_rows
+    operation = VectorOp(command["operation"])
+    parameters = command["param_row"] + np.arange(parameter_rows(operation, config))
+    if parameters.size and parameters[-1] >= limit:
+        return Footprint(fault=FaultSite(Fault.BUFFER, int(parameters[-1])))
+    a, b, out = (_walk(command, name) for name in ("a", "b", "out"))
+    window = _window(command)
+    if operation not in BINARY:
+        b = np.full_like(a, -1)
+    wrong = np.flatnonzero(np.maximum(np.maximum(a + window.max(), b), out) >= limit)
+    fault = None
+    if wrong.size:
+        first = int(wrong[0])
+        rows = np.concatenate([[out[first]], a[first] + window, [b[first]]])
+        fault = FaultSite(Fault.BUFFER, int(rows[rows >= limit][0]))
+        a, b, out = a[:first], b[:first], out[:first]
+    reads = a[:, None] + window
+    if operation in BINARY:
+        reads = np.concatenate([reads, b[:, None]], axis=1)
+    return Footprint(
+        early_reads=parameters,
+        reads=reads.ravel(),
+        writes=out,
+        # An output vector is computed when everything that it needs has been read.
+        reads_before=(1 + np.arange(len(out))) * reads.shape[1],
+        fault=fault,
+    )
+
+
+def record_offset(operation: VectorOp, config: Config) -> int:
+    """Return the rows of parameters before the channel record."""
+    return -(-RECORD_BYTES // config.row_bytes) if operation in BINARY else 0
+
+
+def parameter_rows(operation: VectorOp, config: Config) -> int:
+    """Return the rows of all parameters of an operation."""
+    match operation:
+        case VectorOp.COPY | VectorOp.MAX:
+            return 0
+        case VectorOp.AFFINE:
+            return config.record_rows
+        case VectorOp.LUT:
+            return LUT_BYTES // config.row_bytes
+    return record_offset(operation, config) + -(-RECORD_BYTES // config.row_bytes)
+
+
+def _walk(command: Command, name: str) -> NDArray[np.int64]:
+    """Return the row of an operand, or of the result, for each output vector."""
+    lines = command[f"{name}_row"] + np.arange(command["rows"]) * command[f"{name}_pitch"]
+    return (lines[:, None] + np.arange(command["columns"]) * command[f"{name}_step"]).ravel()
+
+
+def _window(command: Command) -> NDArray[np.int64]:
+    """Return the rows of the window, from its first one, in the order of reading."""
+    if command["operation"] not in WINDOWED:
+        return np.zeros(1, dtype=np.int64)
+    lines = np.arange(command["window_rows"]) * command["window_pitch"]
+    return (lines[:, None] + np.arange(command["window_columns"])).ravel()
