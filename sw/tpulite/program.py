@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,32 @@ from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
 from tpulite.arch.memory import WINDOWS, Window
 
-__all__ = ["LayerInfo", "Program", "TensorSpec"]
+__all__ = ["LayerInfo", "Program", "Strings", "TensorSpec"]
 
 _FORMAT = "tpulite-program"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Strings:
+    """An image whose rows are strings of bytes, pixel after pixel: for dense mode.
+
+    Parameters
+    ----------
+    vectors : int
+        Vectors of N bytes in a string.
+    pad : int
+        Pixels of padding before the first pixel.
+    fill : int
+        Value of all padding, in the dtype of the tensor.
+    transposed : bool
+        Whether the strings run along the height of the image instead of its width.
+    """
+
+    vectors: int
+    pad: int
+    fill: int
+    transposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -25,7 +47,8 @@ class TensorSpec:
     """A network input or output in DRAM.
 
     The layout is channel-blocked: ``ceil(channels / N)`` blocks, each of ``m`` vectors of N
-    elements, each block padded to a multiple of 16 bytes.
+    elements, each block padded to a multiple of 16 bytes. An image has a vector a pixel, row by
+    row; or its rows are strings, ``m`` of them.
 
     Parameters
     ----------
@@ -36,11 +59,15 @@ class TensorSpec:
     offset : int
         First byte in the window, a multiple of 16.
     m : int
-        Vectors: the batch of a dense layer.
+        Vectors: the batch of a dense layer, or the pixels of an image; or strings.
     channels : int
         Features of a vector, padding not counted.
     dtype : str
         ``int8``, ``uint8`` or ``int32``.
+    image : tuple of int, optional
+        Height and width, if the tensor is an image; else it is a matrix.
+    strings : Strings, optional
+        How the rows of an image are strings.
     """
 
     name: str
@@ -49,6 +76,13 @@ class TensorSpec:
     m: int
     channels: int
     dtype: str = "int8"
+    image: tuple[int, int] | None = None
+    strings: Strings | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor as the host sees it."""
+        return (*(self.image or (self.m,)), self.channels)
 
     def blocks(self, config: Config) -> int:
         """Return the number of channel blocks."""
@@ -61,6 +95,9 @@ class TensorSpec:
 
     def nbytes(self, config: Config) -> int:
         """Return the bytes of the whole tensor in DRAM."""
+        if self.strings is not None:
+            size = self.m * self.strings.vectors * config.array_size
+            return -(-size // BEAT_BYTES) * BEAT_BYTES
         return self.blocks(config) * self.block_bytes(config)
 
 
@@ -192,9 +229,14 @@ def _decode_all(data: bytes) -> Iterable[Command]:
 
 
 def _spec_to_dict(spec: TensorSpec) -> dict:
-    return vars(spec) | {"window": int(spec.window)}
+    return asdict(spec) | {"window": int(spec.window)}
 
 
 def _spec_from_dict(values: dict) -> TensorSpec:
-    fields: dict[str, Any] = values | {"window": Window(values["window"])}
+    image, strings = values["image"], values["strings"]
+    fields: dict[str, Any] = values | {
+        "window": Window(values["window"]),
+        "image": image and tuple(image),
+        "strings": strings and Strings(**strings),
+    }
     return TensorSpec(**fields)

@@ -13,7 +13,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
 
     Parameters
     ----------
-    values : ndarray, [m, channels]
+    values : ndarray, [m, channels] or [height, width, channels]
         The tensor.
     spec : TensorSpec
         What it must look like.
@@ -23,7 +23,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     Returns
     -------
     ndarray of uint8, [spec.nbytes(config)]
-        ``[block][m][N]`` elements, blocks padded to 16 bytes; all padding is zero.
+        ``[block][m][N]`` elements, blocks padded to 16 bytes, and all padding is zero; or strings.
 
     Raises
     ------
@@ -40,13 +40,13 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     """
     if values.dtype != spec.dtype:
         raise ValueError(f"Tensor {spec.name!r} must be {spec.dtype}, not {values.dtype}")
-    if values.shape != (spec.m, spec.channels):
-        raise ValueError(
-            f"Tensor {spec.name!r} must have shape {(spec.m, spec.channels)}, not {values.shape}"
-        )
+    if values.shape != spec.shape:
+        raise ValueError(f"Tensor {spec.name!r} must have shape {spec.shape}, not {values.shape}")
+    if spec.strings is not None:
+        return _pack_strings(values, spec, config)
     n, blocks = config.array_size, spec.blocks(config)
     padded = np.zeros((spec.m, blocks * n), spec.dtype)
-    padded[:, : spec.channels] = values
+    padded[:, : spec.channels] = values.reshape(spec.m, spec.channels)
     rows = padded.reshape(spec.m, blocks, n).transpose(1, 0, 2).reshape(blocks, -1)
     image = np.zeros((blocks, spec.block_bytes(config)), np.uint8)
     data = np.ascontiguousarray(rows).view(np.uint8)
@@ -55,7 +55,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
 
 
 def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
-    """Return the tensor ``[m, channels]``; the inverse of :func:`pack_activations`.
+    """Return the tensor in ``spec.shape``; the inverse of :func:`pack_activations`.
 
     Raises
     ------
@@ -70,4 +70,18 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     used = spec.m * n * np.dtype(spec.dtype).itemsize
     data = np.ascontiguousarray(image.reshape(blocks, -1)[:, :used]).view(spec.dtype)
     channels = data.reshape(blocks, spec.m, n).transpose(1, 0, 2).reshape(spec.m, blocks * n)
-    return np.ascontiguousarray(channels[:, : spec.channels])
+    return np.ascontiguousarray(channels[:, : spec.channels]).reshape(spec.shape)
+
+
+def _pack_strings(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
+    strings = spec.strings
+    assert strings is not None
+    if strings.transposed:
+        values = values.transpose(1, 0, 2)
+    pixels = values.reshape(spec.m, -1)
+    start, size = strings.pad * spec.channels, strings.vectors * config.array_size
+    image = np.full((spec.m, size), strings.fill, spec.dtype)
+    used = min(size - start, pixels.shape[1])  # a kernel with strides may not reach the last ones
+    image[:, start : start + used] = pixels[:, :used]
+    data = image.view(np.uint8).reshape(-1)
+    return np.pad(data, (0, spec.nbytes(config) - data.size))

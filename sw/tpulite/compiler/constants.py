@@ -1,0 +1,149 @@
+"""Constants of a network: what LOAD finds in the CONSTANTS window."""
+
+import numpy as np
+
+from tpulite.arch import isa
+from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
+from tpulite.arch.isa import Opcode, RecordForm
+from tpulite.arch.memory import Window
+from tpulite.arch.numerics import INT8
+from tpulite.compiler.ops import Buffer, Op, Region
+from tpulite.graph.layers import Requantization
+from tpulite.layout import pack_records
+
+__all__ = ["Constant", "ConstantPool", "channel_records", "common_record", "pad_to_rows"]
+
+
+class ConstantPool:
+    """The image of the window, made piece by piece; equal pieces are stored once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._offsets: dict[bytes, int] = {}
+        self._size = 0
+
+    def add(self, data: bytes) -> int:
+        """Return the offset of ``data`` in the window."""
+        if data not in self._offsets:
+            self._offsets[data] = self._size
+            self._parts.append(data.ljust(-(-len(data) // BEAT_BYTES) * BEAT_BYTES, b"\0"))
+            self._size += len(self._parts[-1])
+        return self._offsets[data]
+
+    def image(self) -> bytes:
+        """Return the bytes of the window."""
+        return b"".join(self._parts)
+
+
+class Constant:
+    """A constant that is loaded into a buffer of its own before its first use.
+
+    Parameters
+    ----------
+    name : str
+        For error messages.
+    data : ndarray of uint8, [rows, N]
+        Rows of the unified buffer.
+    pool : ConstantPool
+        Where to keep them.
+    layer : int
+        Index of the layer that uses them.
+    bank : int, optional
+        Bank of the first row.
+    """
+
+    def __init__(
+        self, name: str, data: np.ndarray, pool: ConstantPool, layer: int, bank: int | None = None
+    ) -> None:
+        self.rows = data.shape[0]
+        self._name, self._layer, self._bank = name, layer, bank
+        self._offset = pool.add(data.tobytes())
+        self._buffer: Buffer | None = None
+
+    def use(self, *, again: bool = False) -> tuple[Region, list[Op]]:
+        """Return where the constant is, and the LOAD before it; ``again`` for another copy."""
+        if self._buffer is not None and not again:
+            return Region(self._buffer), []
+        self._buffer = Buffer(self._name, self.rows, bank=self._bank)
+        fields = {"window": Window.CONSTANTS, "offset": self._offset, "lines": 1, "rows": self.rows}
+        region = Region(self._buffer)
+        return region, [Op(Opcode.LOAD, self._layer, fields, {"row": region})]
+
+
+def channel_records(
+    requantization: Requantization,
+    bias: np.ndarray,
+    config: Config,
+    *,
+    gain: np.ndarray | None = None,
+) -> tuple[RecordForm, list[np.ndarray]]:
+    """Return the channel records of all n-blocks.
+
+    Parameters
+    ----------
+    requantization : Requantization
+        How sums are requantized; its bias is not used.
+    bias : ndarray of int64, [C]
+        Biases, wrapped to int32.
+    config : Config
+        The machine.
+    gain : ndarray of int16, [C], optional
+        Factors of AFFINE, which always has the full form.
+
+    Raises
+    ------
+    ValueError
+        If the machine lacks the rounding.
+    """
+    name = requantization.rounding.name.lower()
+    if name not in config.roundings:
+        raise ValueError(
+            f"Rounding must be one of {list(config.roundings)}, which this machine has, "
+            f"not {name!r}"
+        )
+    channels = len(bias)
+    multiplier = np.broadcast_to(requantization.multiplier, channels)
+    shift = np.broadcast_to(requantization.shift, channels)
+    same = bool((multiplier == multiplier[0]).all() and (shift == shift[0]).all())
+    form = RecordForm.SHORT if same and gain is None else RecordForm.FULL
+    factors = np.zeros(channels, np.int64) if gain is None else gain
+    records = [
+        _record(requantization, *map(int, values))
+        for values in zip(bias, multiplier, shift, factors, strict=True)
+    ]
+    unused = {"bias": 0, "gain": 0}
+    if form == RecordForm.FULL:
+        unused |= {"multiplier": 0, "shift": 0, "zero_point": 0, "low": 0, "high": 0}
+    records += [records[0] | unused] * (-channels % config.array_size)
+    size = config.array_size
+    blocks = [records[start : start + size] for start in range(0, len(records), size)]
+    return form, [pack_records(block, config, form) for block in blocks]
+
+
+def common_record(requantization: Requantization, config: Config) -> np.ndarray:
+    """Return the rows of the one record of a VECTOR."""
+    values = (requantization.bias, requantization.multiplier, requantization.shift)
+    record = _record(requantization, *(int(value[0]) for value in values))
+    return pad_to_rows(isa.RECORD.pack(**record).to_bytes(RECORD_BYTES, "little"), config)
+
+
+def pad_to_rows(data: bytes, config: Config) -> np.ndarray:
+    """Return bytes as whole rows of the unified buffer."""
+    rows = -(-len(data) // config.row_bytes)
+    padded = data.ljust(rows * config.row_bytes, b"\0")
+    return np.frombuffer(padded, np.uint8).reshape(rows, config.row_bytes)
+
+
+def _record(
+    requantization: Requantization, bias: int, multiplier: int, shift: int, gain: int = 0
+) -> dict[str, int]:
+    return {
+        "bias": bias,
+        "multiplier": multiplier,
+        "shift": shift,
+        "rounding": int(requantization.rounding),
+        "zero_point": requantization.zero_point,
+        "low": max(requantization.low, INT8[0]),
+        "high": min(requantization.high, INT8[-1]),
+        "gain": gain,
+    }

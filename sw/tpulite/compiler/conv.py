@@ -1,0 +1,266 @@
+"""Convolutions on the systolic array."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode, RecordForm
+from tpulite.compiler.constants import Constant, channel_records
+from tpulite.compiler.context import Context
+from tpulite.compiler.cut import cut_columns, cut_parts, cut_strips
+from tpulite.compiler.images import View
+from tpulite.compiler.ops import Op
+from tpulite.compiler.plan import split
+from tpulite.compiler.window import Axis1D, needed_rows, read_window
+from tpulite.graph.layers import Conv
+from tpulite.layout import pack_weights
+
+__all__ = ["Drained", "conv_ops", "folded_bias"]
+
+_KERNEL = 15
+"""Largest kernel of one command."""
+
+
+@dataclass(frozen=True)
+class Drained:
+    """Records of a layer: a constant for each n-block, or none for raw sums."""
+
+    form: RecordForm
+    records: tuple[Constant, ...]
+
+    def fields(self) -> dict[str, int]:
+        """Return the fields of a command that drains."""
+        if not self.records:
+            return {"drain": Drain.RAW}
+        return {"drain": Drain.REQUANTIZE, "record_form": self.form}
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What one command of an n-block multiplies: part of the kernel and of the channel blocks."""
+
+    rows: range
+    columns: range
+    blocks: range
+
+
+def folded_bias(bias: np.ndarray, sums: np.ndarray, zero_point: int) -> np.ndarray:
+    """Return biases less what the zero point of the input contributes, wrapped to int32."""
+    return (bias.astype(np.int64) - zero_point * sums).astype(np.int32)
+
+
+def conv_ops(layer: Conv, context: Context) -> list[Op]:
+    """Return the commands of a convolution.
+
+    The image is cut into strips if it is not resident, and each strip into the parts of single
+    commands. Parts of all n-blocks are computed one after the other, so that the next layer can
+    start on what is complete; if the weights are too many to stay, an n-block is finished first.
+    """
+    return list(_ConvLowering(layer, context).ops())
+
+
+class _ConvLowering:
+    def __init__(self, layer: Conv, context: Context) -> None:
+        self._layer, self._context, self._config = layer, context, context.config
+        self._source = context.stores[layer.inputs[0]]
+        self._target = context.stores[layer.output]
+        strings = self._source.spec and self._source.spec.strings
+        self._strings = bool(strings)
+        self._transposed = strings is not None and strings.transposed
+        self._weight, self._channels = self._as_strings() if self._strings else (layer.weight, None)
+        kh, kw = self._weight.shape[:2]
+        order = slice(None, None, -1) if self._transposed else slice(None)
+        stride, dilation = layer.stride[order], layer.dilation[order]
+        padding = layer.padding[:2][order]
+        source = self._source
+        self._y = Axis1D(source.height, stride[0], dilation[0], kh, padding[0])
+        self._x = Axis1D(source.width, stride[1], dilation[1], kw, padding[1])
+        if self._strings:  # columns are bytes; padding before the first is in the string
+            self._x = Axis1D(source.width, 1, 1, kw, 0)
+        target = (self._target.height, self._target.width)[order]
+        self._height, self._width = target
+        self._passes = self._make_passes()
+        self._weights = self._pack_weights()
+        self._drained = self._pack_records()
+
+    def _as_strings(self) -> tuple[np.ndarray, int]:
+        """Return the weights [kh, chunks, N, outputs] that multiply strings, and the channels."""
+        weight = self._layer.weight
+        if self._transposed:
+            weight = weight.transpose(1, 0, 2, 3)
+        kh, kw, channels, outputs = weight.shape
+        size = self._config.array_size
+        flat = weight.reshape(kh, kw * channels, outputs)
+        pad = ((0, 0), (0, -kw * channels % size), (0, 0))
+        flat = np.pad(flat, pad, constant_values=self._layer.weight_zero_point)
+        return flat.reshape(kh, -1, size, outputs), channels
+
+    def _make_passes(self) -> tuple[_Pass, ...]:
+        kh, kw, channels, _ = self._weight.shape
+        blocks = -(-channels // self._config.array_size)
+        rows = split(kh, -(-kh // _KERNEL), 1)
+        columns = split(kw, -(-kw // _KERNEL), 1)
+        # The weights of a command must not crowd out everything else.
+        most = max(1, self._config.ub_rows // 8 // self._config.array_size)
+        taps = len(rows[0]) * len(columns[0])
+        chunks = split(blocks, -(-blocks * taps // most), 1)
+        return tuple(_Pass(r, c, b) for b in chunks for r in rows for c in columns)
+
+    def _pack_weights(self) -> list[tuple[Constant, ...]]:
+        """Return constants by n-block and pass."""
+        size, zero_point = self._config.array_size, self._layer.weight_zero_point
+        packed = []
+        for part in self._passes:
+            channels = slice(part.blocks.start * size, part.blocks.stop * size)
+            weight = self._weight[
+                part.rows.start : part.rows.stop, part.columns.start : part.columns.stop, channels
+            ]
+            kh, kw, depth, outputs = weight.shape
+            pad = ((0, 0), (0, 0), (0, -depth % size), (0, 0))
+            weight = np.pad(weight, pad, constant_values=zero_point)
+            tiles = weight.reshape(kh, kw, -1, size, outputs).transpose(2, 0, 1, 3, 4)
+            matrix = tiles.reshape(-1, outputs)
+            packed.append(pack_weights(matrix, self._config, zero_point=zero_point))
+        bank = self._config.ub_banks // 2
+        return [
+            tuple(self._context.constant("weights", tiles[n], bank=bank) for tiles in packed)
+            for n in range(len(packed[0]))
+        ]
+
+    def _pack_records(self) -> Drained:
+        layer, requantization = self._layer, self._layer.requantization
+        if requantization is None:
+            if layer.input_zero_point:
+                raise ValueError(
+                    f"Layer {layer.name!r}: raw sums need input_zero_point 0, "
+                    f"not {layer.input_zero_point}"
+                )
+            return Drained(RecordForm.FULL, ())
+        sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1, 2))
+        bias = np.broadcast_to(requantization.bias, len(sums))
+        bias = folded_bias(bias, sums, layer.input_zero_point)
+        form, blocks = channel_records(requantization, bias, self._config)
+        constants = tuple(self._context.constant("records", rows) for rows in blocks)
+        return Drained(form, constants)
+
+    def ops(self) -> Iterator[Op]:
+        total = sum(constant.rows for parts in self._weights for constant in parts)
+        keep = total <= self._config.ub_rows // 3
+        blocks = range(len(self._weights))
+        for number, strip in enumerate(self._strips()):
+            regions = self._regions(strip)
+            parts = [(region, n) for region in regions for n in blocks]
+            if not keep:
+                parts = [(region, n) for n in blocks for region in regions]
+            yield from self._strip(strip, parts, again=number > 0 and not keep)
+
+    def _strips(self) -> tuple[range, ...]:
+        source, target = self._source, self._target
+        if source.resident and target.resident:
+            return (range(self._height),)
+        per_row = 0
+        if not source.resident:
+            per_row += source.blocks * source.width * self._y.stride
+        if not target.resident:
+            per_row += target.rows // target.height
+        budget = self._config.ub_rows // 4
+        if not source.resident:  # the halo
+            reach = (self._y.kernel - 1) * self._y.dilation
+            budget -= min(budget // 2, source.blocks * source.width * reach)
+        return cut_strips(self._height, per_row, budget, target.grain)
+
+    def _regions(self, strip: range) -> list[tuple[range, range]]:
+        columns = cut_columns(self._width, self._config)
+        grain = self._target.grain if self._target.spec else 1
+        rows = cut_parts(strip, len(columns[0]), self._config, grain=grain)
+        return [(r, c) for r in rows for c in columns]
+
+    def _strip(
+        self, strip: range, parts: list[tuple[tuple[range, range], int]], *, again: bool
+    ) -> Iterator[Op]:
+        index = self._context.index
+        out = self._target.open(range(self._target.height) if self._transposed else strip)
+        view = None
+        if not self._source.resident:
+            view, loads = self._source.read(needed_rows(self._y, strip), index)
+            yield from loads
+        loaded: set[int] = set()
+        last = {region[0]: number for number, (region, _) in enumerate(parts)}
+        for number, ((out_rows, columns), n) in enumerate(parts):
+            fresh = again and n not in loaded
+            loaded.add(n)
+            source = view
+            if source is None:
+                source, loads = self._source.read(needed_rows(self._y, out_rows), index)
+                yield from loads
+            yield from self._block(source, out, (out_rows, columns), n, again=fresh)
+            if last[out_rows] == number and not self._transposed:
+                yield from self._target.store(out, out_rows, index)
+        if self._transposed:
+            yield from self._target.store(out, out.rows, index)
+
+    def _block(
+        self, source: View, out: View, region: tuple[range, range], n: int, *, again: bool
+    ) -> Iterator[Op]:
+        """Compute one n-block of a region: a command for each pass."""
+        for k, part in enumerate(self._passes):
+            weights, loads = self._weights[n][k].use(again=again)
+            yield from loads
+            y = Axis1D(
+                self._y.extent,
+                self._y.stride,
+                self._y.dilation,
+                len(part.rows),
+                self._y.pad,
+                part.rows.start,
+            )
+            x = Axis1D(
+                self._x.extent,
+                self._x.stride,
+                self._x.dilation,
+                len(part.columns),
+                self._x.pad,
+                part.columns.start,
+            )
+            if self._strings:
+                fields, place = self._string_window(source, y, x, region)
+            else:
+                fields, place = read_window(source, y, x, region, part.blocks.start)
+            fields |= {
+                "rows": len(region[0]),
+                "columns": len(region[1]),
+                "inner": Axis.X,
+                "blocks": len(part.blocks),
+                "pad": self._layer.input_zero_point,
+                "weight_zero_point": self._layer.weight_zero_point,
+                "accumulate": int(k > 0),
+                "drain": Drain.KEEP,
+            }
+            places = {"act_row": place, "weight_row": weights}
+            if k == len(self._passes) - 1:
+                fields |= self._drained.fields()
+                if self._drained.records:
+                    places["record_row"], loads = self._drained.records[n].use(again=again)
+                    yield from loads
+                step = 1 if self._drained.records else RAW_ROWS
+                if self._transposed:
+                    places["out_row"] = out.at(region[1].start, region[0].start, n, step=step)
+                    fields |= {"out_pitch": step, "out_step": out.pitch}
+                else:
+                    places["out_row"] = out.at(region[0].start, region[1].start, n, step=step)
+                    fields |= {"out_pitch": out.pitch, "out_step": step}
+            yield Op(Opcode.CONV, self._context.index, fields, places)
+
+    def _string_window(self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]):
+        """Return fields and place of a region that reads strings."""
+        assert self._channels is not None
+        order = slice(None, None, -1) if self._transposed else slice(None)
+        step = self._layer.stride[order][1] * self._channels
+        start = region[1].start * step
+        size = self._config.array_size
+        if start % size:
+            raise ValueError(f"Columns of strings must begin at a vector, not at byte {start}")
+        whole = (region[0], range(start // size, start // size + 1))
+        fields, place = read_window(source, y, x, whole, 0)
+        return fields | {"byte_step": step}, place

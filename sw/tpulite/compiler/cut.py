@@ -1,0 +1,61 @@
+"""Cutting images into strips of rows."""
+
+from tpulite.arch.config import Config
+from tpulite.compiler.plan import split
+
+__all__ = ["cut_columns", "cut_parts", "cut_strips"]
+
+_PARTS = 4
+"""Commands that an image is cut into, so that the next layer can start before the last one ends."""
+
+_SMALLEST = 80
+"""Vectors of a part, at least: less would not hide the fetch of its weights and records."""
+
+
+def cut_strips(height: int, row_rows: int, budget: int, grain: int) -> tuple[range, ...]:
+    """Cut an image that does not stay on chip.
+
+    Parameters
+    ----------
+    height : int
+        Rows of the image.
+    row_rows : int
+        Rows of the unified buffer that an image row takes, with all that belongs to it.
+    budget : int
+        Rows of the buffer that a strip may take.
+    grain : int
+        Strips begin at multiples of it.
+
+    Returns
+    -------
+    tuple of range
+        Strips of nearly equal height; each has at least ``grain`` rows.
+    """
+    most = max(grain, budget // row_rows // grain * grain)
+    return split(height, -(-height // most), grain)
+
+
+def cut_parts(rows: range, columns: int, config: Config, *, grain: int = 1) -> tuple[range, ...]:
+    """Cut a strip of output rows into what single commands compute.
+
+    Parameters
+    ----------
+    rows : range
+        Output rows.
+    columns : int
+        Output vectors of a row.
+    config : Config
+        The machine: a command has at most ``acc_rows`` vectors.
+    grain : int
+        Parts begin at multiples of it, as far as that leaves them small enough.
+    """
+    most = max(1, config.acc_rows // columns)
+    grain = min(grain, most)
+    parts = max(-(-len(rows) // most), min(_PARTS, len(rows) * columns // _SMALLEST, len(rows)), 1)
+    pieces = split(len(rows), parts, grain)
+    return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
+
+
+def cut_columns(columns: int, config: Config) -> tuple[range, ...]:
+    """Cut rows that are longer than the accumulators."""
+    return split(columns, -(-columns // config.acc_rows), 1)
