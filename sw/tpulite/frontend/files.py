@@ -1,0 +1,92 @@
+"""Import of network files of any format, told by content and not by name."""
+
+import importlib.util
+import zipfile
+import zlib
+from pathlib import Path
+
+from tpulite.frontend.tflite_file import load_tflite
+from tpulite.frontend.tflite_parse import IDENTIFIER
+from tpulite.graph.graph import Graph
+
+__all__ = ["load_graph"]
+
+_ZIP = b"PK\x03\x04"
+_MAX_BYTES = 1 << 31
+
+# What zipfile raises when an archive is damaged, encrypted or compressed in an unknown way.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+
+
+def load_graph(path: str | Path) -> Graph:
+    """Read a network from a TFLite or ONNX file, or from an archive that holds one TFLite file.
+
+    An archive may hold the float network beside the quantized one, if that is called
+    ``*.float32.tflite``; it is passed over.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Graph
+        The network, named after the file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, is corrupt, or is of another format; the message begins with
+        the path.
+
+    Notes
+    -----
+    ONNX files need the extra ``tpulite[onnx]``.
+    """
+    path = Path(path)
+    try:
+        return _load(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _load(path: Path) -> Graph:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}") from error
+    if not data:
+        raise ValueError("the file is empty")
+    name = path.name.split(".")[0] or path.name
+    if data.startswith(_ZIP):
+        data = _extract(path)
+        if data[4:8] != IDENTIFIER:
+            raise ValueError("the file in the archive is no TFLite file")
+    if data[4:8] == IDENTIFIER:
+        return load_tflite(data, name)
+    if importlib.util.find_spec("onnx") is None:
+        raise ValueError(
+            "this is no TFLite file; reading ONNX files needs: pip install 'tpulite[onnx]'"
+        )
+    from tpulite.frontend.onnx_file import load_onnx
+
+    return load_onnx(path)
+
+
+def _extract(path: Path) -> bytes:
+    """Return the only TFLite file of an archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = [file for file in archive.infolist() if file.filename.endswith(".tflite")]
+            if len(files) > 1:
+                files = [file for file in files if not file.filename.endswith(".float32.tflite")]
+            if len(files) != 1:
+                raise ValueError(f"the archive must hold one .tflite file, not {len(files)}")
+            if files[0].file_size > _MAX_BYTES:
+                raise ValueError(
+                    f"{files[0].filename} in the archive has {files[0].file_size} bytes"
+                )
+            return archive.read(files[0])
+    except _UNREADABLE as error:
+        raise ValueError(f"the archive cannot be read: {error}") from error
