@@ -24,6 +24,7 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
 _LAST_ROW = (1 << 14) - 1
+_ROUNDING_CODES = next(f.range for f in isa.RECORD.fields if f.name == "rounding")
 
 
 @dataclass(eq=False)
@@ -42,12 +43,11 @@ class _Block:
 def _draw_block(config: Config, index: int, bad: float) -> _Block:
     form = random.choice(list(RecordForm))
     channels = config.array_size
-    known = [Rounding[name.upper()] for name in config.roundings]
+    known = [int(Rounding[name.upper()]) for name in config.roundings]
 
     def record() -> dict[str, int]:
         values = {f.name: random.choice(f.range) for f in isa.RECORD.fields}
-        chosen = random.choice(list(Rounding) if random.random() < bad else known)
-        return values | {"rounding": chosen}
+        return values | {"rounding": 0}  # until the record has been packed
 
     if form == RecordForm.FULL:
         records = [record() for _ in range(channels)]
@@ -60,17 +60,21 @@ def _draw_block(config: Config, index: int, bad: float) -> _Block:
     if form == RecordForm.SHORT:
         padding = image.reshape(-1)[RECORD_BYTES : -4 * channels]
         padding[:] = list(random.randbytes(padding.size))
-    in_record = isa.RECORD.offsets()["rounding"] // 8
+    bit = isa.RECORD.offsets()["rounding"]
+    foreign = set()
+    for start in holders:
+        # Also codes that are no rounding at all.
+        code = random.choice(_ROUNDING_CODES if random.random() < bad else known)
+        place = image.reshape(-1)[start + bit // 8 : start + bit // 8 + 2].view("<u2")
+        place |= code << bit % 8
+        if code not in known:
+            foreign.add((start + bit // 8) // config.row_bytes)
     return _Block(
         row=random.choice([0, _LAST_ROW - len(image) + 1, random.randrange(_LAST_ROW - 16)]),
         form=form,
         index=index,
         rows=[int.from_bytes(line.tobytes(), "little") for line in image],
-        foreign={
-            (start + in_record) // config.row_bytes
-            for start, values in zip(holders, records, strict=False)
-            if values["rounding"] not in known
-        },
+        foreign=foreign,
     )
 
 
@@ -183,6 +187,7 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
         (4, ("tflite", "float32")),
         (8, ("single",)),
         (16, ("tflite", "ruy", "single", "float32")),
+        (4, ("tflite", "ruy", "single", "float32", "away")),
         (16, ("ruy",)),
         (32, ("ruy", "single", "float32")),
     ],

@@ -78,6 +78,8 @@ def _draw_block(config: Config) -> tuple[RecordForm, list[dict[str, Any]]]:
 
 def _record_payloads(config: Config, form: RecordForm, records) -> list[int]:
     """Return the rows of a block as they come, garbage in all bits that nobody should look at."""
+    gain = {"gain": random.randrange(-(1 << 15), 1 << 15)}  # ignored
+    records = [record | gain for record in records]
     image = int.from_bytes(pack_records(records, config, form).tobytes(), "little")
     common = config.short_record_rows - 4
     bits = 8 * config.row_bytes
@@ -229,7 +231,7 @@ async def _play(dut, plan: _Plan) -> None:
         (4, 2, _ALL),
         (4, 1, ("tflite",)),
         (8, 8, ("tflite", "float32")),
-        (8, 1, ("ruy", "single")),
+        (8, 1, ("ruy", "away")),
         (16, 16, _ALL),
         (32, 4, _ALL),
     ],

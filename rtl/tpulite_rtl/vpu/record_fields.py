@@ -2,15 +2,16 @@
 
 from collections.abc import Collection, Iterator
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import RECORD, RecordForm
+from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.layout import struct_layout
 
-__all__ = ["RecordFields", "record_row"]
+__all__ = ["RecordFields", "holds_foreign_rounding", "record_row"]
 
 _RECORD_BITS = 8 * RECORD_BYTES
 _BIAS_BITS = 32
@@ -24,6 +25,27 @@ def record_row(config: Config) -> data.StructLayout:
             "index": range(config.record_rows),
             "form": len(RecordForm) - 1,
         }
+    )
+
+
+def holds_foreign_rounding(config: Config, row: data.View) -> Value:
+    """Tell whether a :func:`record_row` holds a rounding that the machine lacks, or none at all.
+
+    In the short form only the rows of the common record are looked at.
+    """
+    row_bits = 8 * config.row_bytes
+    rows = max(1, RECORD_BYTES // config.row_bytes)  # of one record
+    row_in_record, first = divmod(RECORD.offsets()["rounding"], row_bits)
+    bits = struct_layout(RECORD)["rounding"].width
+    known = [Rounding[name.upper()] for name in config.roundings]
+    foreign = [
+        ~Cat(row.data[column : column + bits] == rounding for rounding in known).any()
+        for column in range(first, row_bits, _RECORD_BITS)  # a wide row has two records
+    ]
+    return Mux(
+        row.form == RecordForm.SHORT,
+        (row.index == row_in_record) & foreign[0],
+        (row.index % rows == row_in_record) & Cat(foreign).any(),
     )
 
 

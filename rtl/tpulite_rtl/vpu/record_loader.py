@@ -1,16 +1,15 @@
 """Fetches the channel records of coming n-blocks and hands them to the requantizer in time."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import RECORD, RecordForm
-from tpulite.arch.numerics import Rounding
+from tpulite.arch.config import Config
+from tpulite.arch.isa import RecordForm
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
 from tpulite_rtl.lib.layout import INDEX_BITS
-from tpulite_rtl.vpu.record_fields import record_row
+from tpulite_rtl.vpu.record_fields import holds_foreign_rounding, record_row
 
 __all__ = ["BLOCKS", "RECORD_COMMAND", "RecordLoader"]
 
@@ -53,8 +52,8 @@ class RecordLoader(wiring.Component):
     stop : In(1)
         Request nothing more.
     fault : Out(FAULT)
-        RECORD fault, for a cycle: a record has a rounding that this machine lacks. The address is
-        the row with the rounding field.
+        RECORD fault, for a cycle: a record has a rounding that this machine lacks, or none at all.
+        The address is the row with the rounding field.
     """
 
     command: stream.Interface
@@ -151,25 +150,9 @@ class RecordLoader(wiring.Component):
         m.d.sync += unclaimed.eq(unclaimed + (response.valid & origin.last) - self.claim)
 
         m.d.sync += [
-            self.fault.valid.eq(response.valid & self._is_foreign(arrived.row)),
+            self.fault.valid.eq(response.valid & holds_foreign_rounding(config, arrived.row)),
             self.fault.code.eq(Fault.RECORD),
             self.fault.index.eq(origin.command.index),
             self.fault.address.eq(origin.row),
         ]
         return m
-
-    def _is_foreign(self, row: data.View) -> Value:
-        """Tell whether a row holds the code of a rounding that this machine lacks."""
-        row_bits = 8 * self.config.row_bytes
-        rows = max(1, RECORD_BYTES // self.config.row_bytes)  # of one record
-        row_in_record, first = divmod(RECORD.offsets()["rounding"], row_bits)
-        lacking = [r for r in Rounding if r.name.lower() not in self.config.roundings]
-        foreign = [
-            Cat(row.data[column : column + 2] == rounding for rounding in lacking).any()
-            for column in range(first, row_bits, 8 * RECORD_BYTES)  # a wide row has two records
-        ]
-        return Mux(
-            row.form == RecordForm.SHORT,
-            (row.index == row_in_record) & foreign[0],
-            (row.index % rows == row_in_record) & Cat(foreign).any(),
-        )

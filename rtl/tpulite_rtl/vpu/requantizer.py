@@ -10,6 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Engine
 from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.interfaces import ROW_BITS, WritePortSignature
+from tpulite_rtl.vpu.pipeline import delay
 from tpulite_rtl.vpu.record_fields import RecordFields, record_row
 from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 
@@ -138,7 +139,7 @@ class Requantizer(wiring.Component):
             control.done.eq(active & last & vector.done),
             control.signal.eq(vector.signal),
         ]
-        controls = _delay(m, control, STAGES - 1, "control")
+        controls = delay(m, control, STAGES - 1, "control")
 
         requantized, ready = self._requantize(m, vector, computes, slot)
         raw = self._copy(
@@ -172,8 +173,8 @@ class Requantizer(wiring.Component):
         """Build lanes and records: results of the last stage, and whether there are any."""
         lanes = self.config.lanes
         groups = self.config.array_size // lanes
-        valids = _delay(m, enter, STAGES - 1, "valid")
-        selects = _delay(m, slot, STAGES - 1, "group") if groups > 1 else [slot] * STAGES
+        valids = delay(m, enter, STAGES - 1, "valid")
+        selects = delay(m, slot, STAGES - 1, "group") if groups > 1 else [slot] * STAGES
         fields = self._record_fields(m)
         # With a lane for each channel nothing is ever requantized from what is held.
         sums = self.i.payload.sums if groups == 1 else vector.sums
@@ -196,21 +197,21 @@ class Requantizer(wiring.Component):
     def _record_fields(self, m: Module) -> dict[int, data.View]:
         """Return the record fields of each channel, by the stage that uses them."""
         delays = max(_FIELDS) - 1
-        firsts = _delay(m, self.i.valid & self.i.payload.first, delays, "first")
-        valids = _delay(m, self.record.valid, delays, "record_valid")
-        rows = _delay(m, self.record.payload, delays, "record", enables=valids)
+        firsts = delay(m, self.i.valid & self.i.payload.first, delays, "first")
+        valids = delay(m, self.record.valid, delays, "record_valid")
+        rows = delay(m, self.record.payload, delays, "record", enables=valids)
         fields = {}
         for stage, names in _FIELDS.items():
             if len(self.config.roundings) == 1:
                 names = [name for name in names if name != "rounding"]
             # What a later stage uses is copied while the first vector is in the stage before.
-            delay = max(stage - 1, 0)
+            cycles = max(stage - 1, 0)
             block = RecordFields(self.config, names, through=stage == 0)
             m.submodules[f"fields_{stage}"] = block
             m.d.comb += [
-                block.i.payload.eq(rows[delay]),
-                block.i.valid.eq(valids[delay]),
-                block.swap.eq(firsts[delay]),
+                block.i.payload.eq(rows[cycles]),
+                block.i.valid.eq(valids[cycles]),
+                block.swap.eq(firsts[cycles]),
             ]
             fields[stage] = block.o
         return fields
@@ -232,21 +233,3 @@ class Requantizer(wiring.Component):
         with m.If(leave):
             m.d.sync += read_port.addr.eq(read_port.addr + 1)
         return read_port.data
-
-
-def _delay(
-    m: Module,
-    value: Value | data.View,
-    cycles: int,
-    name: str,
-    *,
-    enables: list[Value] | None = None,
-) -> list:
-    """Return a value and its copies of 1 ... ``cycles`` cycles ago."""
-    copies = [value]
-    for cycle in range(cycles):
-        copy = Signal(value.shape(), name=f"{name}_{cycle + 1}")
-        with m.If(1 if enables is None else enables[cycle]):
-            m.d.sync += copy.eq(copies[-1])
-        copies.append(copy)
-    return copies

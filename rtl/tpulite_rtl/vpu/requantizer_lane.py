@@ -33,7 +33,7 @@ class RequantizerLane(wiring.Component):
     - ``TFLITE`` and ``RUY`` round twice. The first rounding adds 2**30 to P; its result need not
       be cut at bit 31, because floors nest. Half away from zero is half up of a negative number
       less one, so 2**31 is subtracted from what ``TFLITE`` will shift.
-    - ``SINGLE`` shifts P itself.
+    - ``SINGLE`` shifts P itself, ``AWAY`` a negative P less one.
     - ``FLOAT32`` rounds P to 24 significant bits and then to an integer, half to even both times.
       Let g be half a unit of the first rounding. It moves all P within g of a tie onto the tie,
       and the tie goes up if the quotient is odd. So P + g is rounded half up if it is odd and
@@ -50,7 +50,7 @@ class RequantizerLane(wiring.Component):
         Bit s: stage s holds a sum. Registers behind empty stages keep their values.
     sum, bias : In(signed(32))
         Stage 0.
-    shift : In(signed(8)), rounding : In(2)
+    shift : In(signed(8)), rounding : In(3)
         Stage 1.
     multiplier : In(31)
         Stage 2.
@@ -115,11 +115,12 @@ class RequantizerLane(wiring.Component):
         m.d.comb += distance.eq(
             (0 if only_doubling else Mux(is_float, 0, 31)) - Mux(whole, 0, self.shift)
         )
-        away = self._is_one_of({Rounding.TFLITE}) & (self.shift < 0)
+        lowers = self._is_one_of({Rounding.TFLITE}) & (self.shift < 0)
+        away = self._is_one_of({Rounding.AWAY})
         operand = register(1, operand, "operand")
         exponent = register(1, exponent, "exponent")
         distance = register(1, distance, "distance")
-        flags = register(1, Cat(is_doubling, is_float, whole, away), "flags")
+        flags = register(1, Cat(is_doubling, is_float, whole, lowers, away), "flags")
 
         # Stage 2: the product.
         product = register(2, operand * self.multiplier, "product")
@@ -128,16 +129,19 @@ class RequantizerLane(wiring.Component):
         flags = register(2, flags, "flags")
 
         # Stage 3: what to add before the final rounding.
-        is_doubling, is_float, _, away = flags
+        is_doubling, is_float, _, lowers, away = flags
         correction = Signal(signed(32))
         if Rounding.FLOAT32 in self.roundings:
             with m.If(is_float):
                 m.d.comb += correction.eq(self._tie_correction(m, product, right))
         if self.roundings & _DOUBLING:
             # Products of -2**30 ... -1 count as negative too: their result is 0 either way.
-            negative = away & product[-1]
+            negative = lowers & product[-1]
             with m.If(is_doubling):
                 m.d.comb += correction.eq(Mux(negative, -(1 << 30), 1 << 30))
+        if Rounding.AWAY in self.roundings:
+            with m.If(away):
+                m.d.comb += correction.eq(Mux(product[-1] & (right != 0), -1, 0))
         product = register(3, product, "product")
         correction = register(3, correction, "correction")
         right, left = register(3, right, "right"), register(3, left, "left")
