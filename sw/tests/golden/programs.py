@@ -20,6 +20,7 @@ __all__ = [
     "copy",
     "end",
     "filled_dram",
+    "image_of",
     "load",
     "matmul",
     "mlp",
@@ -56,6 +57,11 @@ def store(row: int, rows: int, window: int = Window.OUTPUT, **fields: int) -> Co
 def conv(**fields: int) -> Command:
     """Build a CONV whose extents, strides and dilations are 1 unless told otherwise."""
     return Command.make(Opcode.CONV, **isa.dense(m=1, k_tiles=1) | fields)
+
+
+def image_of(height: int, width: int) -> dict[str, int]:
+    """Return the fields of an image without gaps."""
+    return {"height": height, "width": width, "act_pitch": width}
 
 
 def matmul(*, m: int = 4, k_tiles: int = 1, **fields: int) -> Command:

@@ -1,0 +1,138 @@
+"""CONV against convolutions written as plain loops over the image."""
+
+import random
+import time
+
+import numpy as np
+import pytest
+from conv_loops import OUT, SIZES, Reference, draw, filled
+from programs import WINDOWS, conv, end, filled_dram, image_of, load
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, illegal_combination
+from tpulite.golden.footprint import footprint
+from tpulite.golden.machine import Machine
+
+
+@pytest.mark.parametrize("mode", ["normal", "dense", "depthwise"])
+@pytest.mark.parametrize("size", SIZES)
+def test_convolves_like_plain_loops(size, mode):
+    """Sums, order of issue, and every read in its order; padding on all four sides."""
+    config = Config(array_size=size, ub_rows=4096, acc_rows=64)
+    rng = random.Random(size)
+    padded = set()
+    for seed in range(60):
+        command = draw(rng, size, mode)
+        assert illegal_combination(command, config) is None
+        datapath = filled(config, seed)
+        before = datapath.buffer.copy()
+        reference = Reference(before, command, size)
+        access = footprint(command, config, WINDOWS)
+        assert access.fault is None
+        assert access.reads.tolist() == reference.reads
+        assert datapath.conv(command, access) is None
+        if command["drain"] == Drain.KEEP:
+            first = command["acc_row"]
+            result = datapath.accumulators[first : first + len(reference.outputs)]
+            assert np.array_equal(datapath.buffer, before)
+        else:
+            places = [
+                OUT + oy * command["out_pitch"] + ox * command["out_step"]
+                for oy, ox in reference.outputs
+            ]
+            result = np.array(
+                [datapath.buffer[x : x + RAW_ROWS].reshape(-1).view("<i4") for x in places]
+            )
+            rows = [x + i for x in places for i in range(RAW_ROWS)]
+            assert access.writes.tolist() == rows
+            assert access.reads_before.tolist() == np.repeat(reference.done, RAW_ROWS).tolist()
+        assert np.array_equal(result, [reference.sums[place] for place in reference.outputs])
+        padded.add(len(reference.reads) < access.vectors.size)
+    assert padded == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "outer"), [((3, 3), 1, 4), ((3, 3), 2, 3), ((5, 5), 1, 3)]
+)
+@pytest.mark.parametrize("inner", Axis)
+def test_depthwise_layers(kernel, stride, outer, inner):
+    """Interleave as many rows as taps fit; a 5 x 5 kernel takes passes over its kernel rows."""
+    size, config = 16, Config(ub_rows=4096, acc_rows=64)
+    height = width = 12
+    interleaved = {3: 6 if stride == 1 else 5, 5: 10}[kernel[0]]
+    count = (interleaved - kernel[0]) // stride + 1
+    passes = [range(3)] if kernel[0] == 3 else [range(0, 2), range(2, 4), range(4, 5)]
+    datapath = filled(config, 0)
+    rng = np.random.default_rng(1)
+    taps = rng.integers(-128, 128, (*kernel, size))  # [outer, inner, channel]
+    zero_point = -5
+    for number, part in enumerate(passes):
+        tile = np.full((size, size), zero_point)
+        for k_outer in part:
+            for k_inner in range(kernel[1]):
+                tile[interleaved * (k_outer - part[0]) + k_inner] = taps[k_outer, k_inner]
+        datapath.buffer[512 : 512 + size] = tile.astype(np.int8).view(np.uint8)
+        down, across = (outer, count), (len(part), kernel[1])
+        if inner == Axis.Y:
+            down, across = down[::-1], across[::-1]
+        names = ("pad_top", "pad_left") if inner == Axis.X else ("pad_left", "pad_top")
+        # Padding is unsigned: a later pass begins further down in the image instead.
+        skipped = max(0, part[0] - 1)
+        command = conv(
+            depthwise=1, inner=inner, rows=down[0], columns=down[1], stride_y=stride,
+            stride_x=stride, kernel_rows=across[0], kernel_columns=across[1],
+            act_row=skipped * (width if inner == Axis.X else 1), act_pitch=width,
+            height=height - skipped * (inner == Axis.X), width=width - skipped * (inner == Axis.Y),
+            pad=7, weight_row=512, weight_zero_point=zero_point, accumulate=number > 0,
+            **{names[0]: int(part[0] == 0), names[1]: 1},
+        )  # fmt: skip
+        access = footprint(command, config, WINDOWS)
+        assert access.fault is None
+        assert datapath.stray_weights(command, access).size == 0
+        datapath.conv(command, access)
+    image = datapath.buffer[: height * width].view(np.int8).reshape(height, width, size)
+    if inner == Axis.Y:
+        image = image.transpose(1, 0, 2)
+    padded = np.pad(image.astype(np.int64), ((1, 9), (1, 9), (0, 0)), constant_values=7)
+    for o in range(outer):
+        for i in range(count):
+            y, x = o * stride, i * stride
+            window = padded[y : y + kernel[0], x : x + kernel[1]]
+            sums = (window * (taps - zero_point)).sum(axis=(0, 1))
+            assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
+
+
+def test_a_large_convolution_takes_milliseconds():
+    """32 x 32 x 16 to 16 channels, 3 x 3."""
+    config = Config()
+    command = conv(
+        **image_of(32, 32), rows=32, columns=32, kernel_rows=3, kernel_columns=3, pad_top=1,
+        pad_left=1, weight_row=2000, drain=Drain.REQUANTIZE, record_row=3000, out_row=4000,
+        out_pitch=32,
+    )  # fmt: skip
+    datapath = filled(config, 0)
+    datapath.buffer[3000:3016] = 0
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        access = footprint(command, config, WINDOWS)
+        datapath.conv(command, access)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.02
+
+
+def test_two_hundred_convolutions_take_less_than_half_a_second():
+    """With race detection, on maps of 16 x 16 with 4 channel blocks in and 3 x 3 taps."""
+    command = conv(
+        **image_of(16, 16), rows=16, columns=16, kernel_rows=3, kernel_columns=3, pad_top=1,
+        pad_left=1, blocks=4, act_block_pitch=256, weight_row=2000, drain=Drain.RAW, out_row=4000,
+        out_step=RAW_ROWS, out_pitch=16 * RAW_ROWS,
+    )  # fmt: skip
+    program = [load(0, 200), *[command] * 200, end()]
+    times = []
+    for _ in range(3):
+        machine, dram = Machine(Config()), filled_dram()
+        start = time.perf_counter()
+        machine.run(program, WINDOWS, dram, strict=False)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
