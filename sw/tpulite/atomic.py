@@ -1,0 +1,28 @@
+"""Files that are there whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: Path, save: Callable[[Path], object]) -> None:
+    """Write a file by ``save`` under another name, then rename it.
+
+    A failure leaves what was there before, and nothing else.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        save(temporary)
+        # mkstemp lets nobody else read it; files that people ask for are like other files.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
