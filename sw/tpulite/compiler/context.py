@@ -28,6 +28,8 @@ class Context:
         Where constants are kept.
     stores : mapping of str to Store
         Images that the layer reads and writes, by name.
+    channels : mapping of str to int
+        Their channels, padding not counted.
     """
 
     index: int
@@ -35,6 +37,7 @@ class Context:
     config: Config
     pool: ConstantPool
     stores: Mapping[str, Store]
+    channels: Mapping[str, int]
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
         """Keep rows of constants of the layer."""

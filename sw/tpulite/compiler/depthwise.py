@@ -1,0 +1,295 @@
+"""Depthwise convolutions: each column of the array filters a channel of its own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Axis, Drain, Opcode
+from tpulite.compiler.constants import Constant, channel_records
+from tpulite.compiler.context import Context
+from tpulite.compiler.conv import Drained, folded_bias
+from tpulite.compiler.cut import cut_strips
+from tpulite.compiler.images import View
+from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.plan import split
+from tpulite.compiler.window import Axis1D, needed_rows, read_window
+from tpulite.graph.layers import Depthwise
+
+__all__ = ["Filter", "depthwise_ops", "plan_filter"]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """How a depthwise convolution runs on the array.
+
+    Parameters
+    ----------
+    inner : Axis
+        Axis along which input rows (or columns) are interleaved.
+    outputs : int
+        Outputs along that axis of one command.
+    kernel : tuple of tuple of range
+        Pieces of the kernel along y and along x; each pair is a pass.
+    cycles : int
+        Cycles of all passes over one channel block.
+    """
+
+    inner: Axis
+    outputs: int
+    kernel: tuple[tuple[range, ...], tuple[range, ...]]
+    cycles: int
+
+
+def plan_filter(
+    kernel: tuple[int, int], stride: tuple[int, int], outputs: tuple[int, int], config: Config
+) -> Filter:
+    """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
+
+    With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
+    interleaved, and tap (outer, inner) lies at row R * outer + inner of the weight tile: all of a
+    pass must lie within its N rows.
+    """
+    best = None
+    for inner in Axis:
+        i, o = (1, 0) if inner == Axis.X else (0, 1)
+        for size_i, size_o in product(range(1, kernel[i] + 1), range(1, kernel[o] + 1)):
+            pieces_i = split(kernel[i], -(-kernel[i] // size_i), 1)
+            pieces_o = split(kernel[o], -(-kernel[o] // size_o), 1)
+            most = _most_outputs(size_i, size_o, stride[i], config.array_size)
+            most = min(most, max(1, config.acc_rows // outputs[o]), outputs[i])
+            if most < 1:
+                continue
+            groups = split(outputs[i], -(-outputs[i] // most), 1)
+            cycles = sum(
+                max(
+                    ((len(group) - 1) * stride[i] + len(a))
+                    * ((outputs[o] - 1) * stride[o] + len(b)),
+                    config.array_size,
+                )
+                for group in groups
+                for a in pieces_i
+                for b in pieces_o
+            )
+            if best is None or cycles < best.cycles:
+                pieces = (pieces_i, pieces_o) if inner == Axis.Y else (pieces_o, pieces_i)
+                best = Filter(inner, most, pieces, cycles)
+    assert best is not None  # one tap at a time always fits
+    return best
+
+
+def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:
+    """Return the largest V with R * (size_o - 1) + size_i <= rows."""
+    if size_i > rows:
+        return 0
+    if size_o == 1:
+        return rows
+    return ((rows - size_i) // (size_o - 1) - size_i) // stride + 1
+
+
+def depthwise_ops(layer: Depthwise, context: Context) -> list[Op]:
+    """Return the commands of a depthwise convolution.
+
+    Dilated ones run as phases: outputs that are ``dilation`` apart read inputs that are
+    ``dilation`` apart.
+
+    Raises
+    ------
+    ValueError
+        If the layer has strides and dilation at once.
+    """
+    if max(layer.stride) > 1 and max(layer.dilation) > 1:
+        raise ValueError(
+            f"Layer {layer.name!r}: stride {layer.stride} and dilation {layer.dilation} must not "
+            f"both exceed 1"
+        )
+    return list(_DepthwiseLowering(layer, context).ops())
+
+
+class _DepthwiseLowering:
+    def __init__(self, layer: Depthwise, context: Context) -> None:
+        self._layer, self._context, self._config = layer, context, context.config
+        self._source = context.stores[layer.inputs[0]]
+        self._target = context.stores[layer.output]
+        self._kernel = layer.weight.shape[:2]
+        sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1))
+        requantization = layer.requantization
+        bias = np.broadcast_to(requantization.bias, len(sums))
+        bias = folded_bias(bias, sums, layer.input_zero_point)
+        form, blocks = channel_records(requantization, bias, self._config)
+        self._drained = Drained(form, tuple(context.constant("records", rows) for rows in blocks))
+        self._weights: dict[tuple[object, ...], Constant] = {}
+
+    def ops(self) -> Iterator[Op]:
+        index, layer = self._context.index, self._layer
+        whole = Axis1D(
+            self._source.height,
+            layer.stride[0],
+            layer.dilation[0],
+            self._kernel[0],
+            layer.padding[0],
+        )
+        for strip in self._strips(whole):
+            out = self._target.open(strip)
+            view = None
+            if not self._source.resident:
+                view, loads = self._source.read(needed_rows(whole, strip), index)
+                yield from loads
+            for py, px in product(range(layer.dilation[0]), range(layer.dilation[1])):
+                yield from self._phase(strip, view, out, (py, px))
+            yield from self._target.store(out, strip, index)
+
+    def _strips(self, y: Axis1D) -> tuple[range, ...]:
+        source, target = self._source, self._target
+        if source.resident and target.resident:
+            return (range(target.height),)
+        per_row = 0
+        if not source.resident:
+            per_row += source.blocks * source.width * y.stride
+        if not target.resident:
+            per_row += target.blocks * target.width
+        return cut_strips(target.height, per_row, self._config.ub_rows // 4, target.grain)
+
+    def _phase(
+        self, strip: range, view: View | None, out: View, phase: tuple[int, int]
+    ) -> Iterator[Op]:
+        """Compute the outputs whose coordinates are ``phase`` modulo the dilation."""
+        layer, index = self._layer, self._context.index
+        outputs = [
+            range(-(-(whole.start - p) // d), -(-(whole.stop - p) // d))
+            for whole, p, d in zip(
+                (strip, range(self._target.width)), phase, layer.dilation, strict=True
+            )
+        ]
+        if not all(outputs):
+            return
+        counts = (len(outputs[0]), len(outputs[1]))
+        plan = plan_filter(self._kernel, layer.stride, counts, self._config)
+        i = 1 if plan.inner == Axis.X else 0
+        for group in split(counts[i], -(-counts[i] // plan.outputs), 1):
+            inner = range(outputs[i].start + group.start, outputs[i].start + group.stop)
+            region = (inner, outputs[1]) if i == 0 else (outputs[0], inner)
+            axes = self._axes(phase, (range(self._kernel[0]), range(self._kernel[1])))
+            source = view
+            if source is None:
+                source, loads = self._source.read(needed_rows(axes[0], region[0]), index)
+                yield from loads
+            for block in range(self._target.blocks):
+                yield from self._block(source, out, plan, region, phase, block)
+
+    def _axes(self, phase: tuple[int, int], taps: tuple[range, range]) -> tuple[Axis1D, Axis1D]:
+        """Return the geometry of a phase: its outputs step by stride times dilation."""
+        layer = self._layer
+        y, x = (
+            Axis1D(extent, stride * d, d, len(tap), pad - p, tap.start)
+            for extent, stride, d, tap, pad, p in zip(
+                (self._source.height, self._source.width),
+                layer.stride,
+                layer.dilation,
+                taps,
+                layer.padding[:2],
+                phase,
+                strict=True,
+            )
+        )
+        return y, x
+
+    def _block(
+        self,
+        source: View,
+        out: View,
+        plan: Filter,
+        region: tuple[range, range],
+        phase: tuple[int, int],
+        block: int,
+    ) -> Iterator[Op]:
+        layer, config, index = self._layer, self._config, self._context.index
+        passes = list(product(*plan.kernel))
+        at_once = config.lanes == config.array_size
+        dy, dx = layer.dilation
+        drain: dict[str, int] = self._drained.fields() | {
+            "out_pitch": dy * out.pitch,
+            "out_step": dx,
+        }
+        record, record_loads = self._drained.records[block].use()
+        out_row = out.at(region[0].start * dy + phase[0], region[1].start * dx + phase[1], block)
+        targets: dict[str, Region] = {"record_row": record, "out_row": out_row}
+        common = {
+            "rows": len(region[0]),
+            "columns": len(region[1]),
+            "inner": plan.inner,
+            "weight_zero_point": layer.weight_zero_point,
+            "pad": layer.input_zero_point,
+            "blocks": 1,
+        }
+        for number, taps in enumerate(passes):
+            y, x = self._axes(phase, taps)
+            fields, place = read_window(source, y, x, region, block)
+            fields |= common | {
+                "depthwise": 1,
+                "stride_y": layer.stride[0],  # in steps of the dilation
+                "stride_x": layer.stride[1],
+                "accumulate": int(number > 0),
+                "drain": Drain.KEEP,
+            }
+            weights, loads = self._tile(plan, taps, region, block).use()
+            yield from loads
+            places = {"act_row": place, "weight_row": weights}
+            if at_once and number == len(passes) - 1:
+                yield from record_loads
+                fields |= drain
+                places |= targets
+            yield Op(Opcode.CONV, index, fields, places)
+        if not at_once:
+            yield from record_loads
+            yield from self._flush(source, common | drain, targets)
+
+    def _flush(
+        self, source: View, fields: dict[str, int], places: dict[str, Region]
+    ) -> Iterator[Op]:
+        """Drain sums by multiplying anything by zero: drains must keep the requantizer's pace."""
+        size = self._config.array_size
+        tile = np.full((size, size), self._layer.weight_zero_point, np.int8)
+        constant = self._weights.setdefault(("zero",), self._context.constant("zeros", tile))
+        weights, loads = constant.use()
+        yield from loads
+        ones = dict.fromkeys(
+            (
+                "stride_y",
+                "stride_x",
+                "dilation_y",
+                "dilation_x",
+                "height",
+                "width",
+                "kernel_rows",
+                "kernel_columns",
+                "accumulate",
+            ),
+            1,
+        )
+        places = places | {"act_row": Region(source.buffer, source.row), "weight_row": weights}
+        yield Op(Opcode.CONV, self._context.index, fields | ones, places)
+
+    def _tile(
+        self, plan: Filter, taps: tuple[range, range], region: tuple[range, range], block: int
+    ) -> Constant:
+        """Return the weight tile of a pass: tap (outer, inner) at row R * outer + inner."""
+        layer, size = self._layer, self._config.array_size
+        i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
+        interleaved = (len(region[i]) - 1) * layer.stride[i] + len(taps[i])
+        key = (interleaved, taps, block)
+        if key not in self._weights:
+            channels = slice(block * size, (block + 1) * size)
+            weight = layer.weight[taps[0].start : taps[0].stop, taps[1].start : taps[1].stop]
+            weight = weight[:, :, channels]
+            if plan.inner == Axis.Y:
+                weight = weight.transpose(1, 0, 2)
+            tile = np.full((size, size), layer.weight_zero_point, np.int8)
+            for outer, inner in product(range(len(taps[o])), range(len(taps[i]))):
+                row = interleaved * outer + inner
+                tile[row, : weight.shape[2]] = weight[outer, inner]
+            bank = self._config.ub_banks // 2
+            self._weights[key] = self._context.constant("weights", tile, bank=bank)
+        return self._weights[key]

@@ -1,0 +1,183 @@
+"""Pooling on the vector path."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpulite.arch.isa import VectorOp
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler.constants import Constant, common_record
+from tpulite.compiler.context import Context
+from tpulite.compiler.cut import cut_parts, cut_strips
+from tpulite.compiler.images import View
+from tpulite.compiler.ops import Op
+from tpulite.compiler.vector import vector_op
+from tpulite.compiler.window import Axis1D, needed_rows
+from tpulite.graph.layers import Pool, Requantization
+
+__all__ = ["average_requantization", "pool_ops"]
+
+_WINDOW = 255
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Outputs along an axis whose windows have the same size after clipping.
+
+    ``first`` is the first position that the window of the first of them covers.
+    """
+
+    outputs: range
+    first: int
+    size: int
+
+
+def average_requantization(count: int, low: int, high: int) -> Requantization:
+    """Return how a sum of ``count`` numbers becomes their average, half away from zero, exactly.
+
+    The reciprocal is rounded up, so that exact halves are not missed; its relative error of 2**-30
+    cannot move anything else: a quotient of at most 128 that is no half is at least 1 / (2 * count)
+    away from one.
+
+    Examples
+    --------
+    >>> average_requantization(2, -128, 127).multiplier.tolist()
+    [1073741824]
+    """
+    shift = 1
+    while -(-(1 << (31 - shift)) // count) < 1 << 30:
+        shift -= 1
+    multiplier = -(-(1 << (31 - shift)) // count)
+    return Requantization(
+        multiplier=np.array([multiplier]),
+        shift=np.array([shift]),
+        rounding=Rounding.AWAY,
+        low=low,
+        high=high,
+    )
+
+
+def pool_ops(layer: Pool, context: Context) -> list[Op]:
+    """Return the commands of a pooling layer; clipped windows at the edges have their own.
+
+    Raises
+    ------
+    ValueError
+        If a window lies in the padding altogether, or is too large.
+    """
+    return _PoolLowering(layer, context).ops()
+
+
+class _PoolLowering:
+    def __init__(self, layer: Pool, context: Context) -> None:
+        self._layer, self._context = layer, context
+        self._source = context.stores[layer.inputs[0]]
+        self._target = context.stores[layer.output]
+        self._records: dict[int, Constant] = {}
+        self._y, self._x = (
+            Axis1D(extent, stride, 1, size, pad)
+            for extent, stride, size, pad in zip(
+                (self._source.height, self._source.width),
+                layer.stride,
+                layer.window,
+                layer.padding[:2],
+                strict=True,
+            )
+        )
+
+    def ops(self) -> list[Op]:
+        ops: list[Op] = []
+        index = self._context.index
+        for strip in self._strips():
+            out = self._target.open(strip)
+            view, loads = self._source.read(needed_rows(self._y, strip), index)
+            ops += loads
+            for y in self._runs(self._y, strip):
+                for x in self._runs(self._x, range(self._target.width)):
+                    ops += self._region(view, out, y, x)
+            ops += self._target.store(out, strip, index)
+        return ops
+
+    def _strips(self) -> tuple[range, ...]:
+        source, target, config = self._source, self._target, self._context.config
+        strips: tuple[range, ...] = (range(target.height),)
+        if not (source.resident and target.resident):
+            per_row = source.blocks * (source.width * self._y.stride + target.width)
+            strips = cut_strips(target.height, per_row, config.ub_rows // 4, target.grain)
+        return tuple(
+            part
+            for strip in strips
+            for part in cut_parts(strip, target.width, config, grain=target.grain)
+        )
+
+    def _runs(self, axis: Axis1D, outputs: range) -> list[_Run]:
+        runs: list[_Run] = []
+        for output in outputs:
+            span = axis.span(range(output, output + 1))
+            if not 0 < len(span) <= _WINDOW:
+                raise ValueError(
+                    f"Layer {self._layer.name!r}: a window must cover 1 to {_WINDOW} positions of "
+                    f"an axis, not {len(span)}"
+                )
+            last = runs[-1] if runs else None
+            if last and last.size == len(span) and self._continues(axis, last, span):
+                runs[-1] = replace(last, outputs=range(last.outputs.start, output + 1))
+            else:
+                runs.append(_Run(range(output, output + 1), span.start, len(span)))
+        return runs
+
+    @staticmethod
+    def _continues(axis: Axis1D, run: _Run, span: range) -> bool:
+        return span.start == run.first + len(run.outputs) * axis.stride
+
+    def _region(self, view: View, out: View, y: _Run, x: _Run) -> list[Op]:
+        """Compute a region whose windows are all of one size, all blocks."""
+        operation, ops = VectorOp.MAX, []
+        fields = {
+            "window_rows": y.size,
+            "window_columns": x.size,
+            "window_pitch": view.pitch,
+            "low": self._layer.low,
+            "high": self._layer.high,
+        }
+        places = {}
+        if self._layer.op != "max":
+            operation = VectorOp.SUM
+            places["param_row"], ops = self._record(y.size * x.size).use()
+        blocks = range(self._target.blocks)
+        if len(y.outputs) == len(x.outputs) == 1:  # the rows of the command are blocks
+            fields |= {
+                "rows": len(blocks),
+                "columns": 1,
+                "a_pitch": view.block_pitch,
+                "out_pitch": out.block_pitch,
+            }
+            blocks = range(1)
+        else:
+            fields |= {
+                "rows": len(y.outputs),
+                "columns": len(x.outputs),
+                "a_pitch": view.pitch * self._y.stride,
+                "a_step": self._x.stride,
+                "out_pitch": out.pitch,
+                "out_step": 1,
+            }
+        for block in blocks:
+            places = places | {
+                "a_row": view.at(y.first, x.first, block),
+                "out_row": out.at(y.outputs.start, x.outputs.start, block),
+            }
+            ops = [*ops, vector_op(self._context, operation, fields, places)]
+        return ops
+
+    def _record(self, count: int) -> Constant:
+        if self._layer.op == "sum":
+            count = 0
+        if count not in self._records:
+            requantization = self._layer.requantization
+            if self._layer.op == "average":
+                requantization = average_requantization(count, self._layer.low, self._layer.high)
+            assert requantization is not None
+            rows = common_record(requantization, self._context.config)
+            self._records[count] = self._context.constant("record", rows)
+        return self._records[count]
