@@ -30,6 +30,8 @@ class Context:
         Images that the layer reads and writes, by name.
     channels : mapping of str to int
         Their channels, padding not counted.
+    strip_rows : int
+        Rows of the unified buffer that a strip of an image may take.
     """
 
     index: int
@@ -38,6 +40,7 @@ class Context:
     pool: ConstantPool
     stores: Mapping[str, Store]
     channels: Mapping[str, int]
+    strip_rows: int
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
         """Keep rows of constants of the layer."""

@@ -164,7 +164,7 @@ class _ConvLowering:
             per_row += source.blocks * source.width * self._y.stride
         if not target.resident:
             per_row += target.rows // target.height
-        budget = self._config.ub_rows // 4
+        budget = self._context.strip_rows
         if not source.resident:  # the halo
             reach = (self._y.kernel - 1) * self._y.dilation
             budget -= min(budget // 2, source.blocks * source.width * reach)

@@ -150,7 +150,7 @@ class _DepthwiseLowering:
             per_row += source.blocks * source.width * y.stride
         if not target.resident:
             per_row += target.blocks * target.width
-        return cut_strips(target.height, per_row, self._config.ub_rows // 4, target.grain)
+        return cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
 
     def _phase(
         self, strip: range, view: View | None, out: View, phase: tuple[int, int]

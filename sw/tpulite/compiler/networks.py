@@ -37,7 +37,8 @@ from tpulite.program import LayerInfo, Program
 __all__ = ["compile_layers"]
 
 _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""Parts of the unified buffer that resident images may take, one tried after the other."""
+"""Parts of the unified buffer that resident images may take, one tried after the other; strips take
+a quarter of that."""
 
 _LEADS = (16, 48, 4)
 """How many loads may go ahead of a product; the fastest program by the estimate is taken."""
@@ -87,7 +88,7 @@ def compile_layers(
         placement = place_images(layers, config, budget)
         pool = ConstantPool()
         try:
-            ops = _lower(layers, config, placement, pool)
+            ops = _lower(layers, config, placement, pool, budget)
             tiling = Tiling(
                 tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes
             )
@@ -123,14 +124,15 @@ def compile_layers(
 
 
 def _lower(
-    layers: LayerGraph, config: Config, placement: Placement, pool: ConstantPool
+    layers: LayerGraph, config: Config, placement: Placement, pool: ConstantPool, budget: float
 ) -> list[Op]:
     """Return the commands of all layers, in an order in which they could run."""
     stores = dict(placement.stores)
+    strip_rows = int(budget * config.ub_rows) // 4
     channels = {name: image.shape[2] for name, image in layers.images.items()}
     ops: list[Op] = []
     for index, layer in enumerate(layers.layers):
-        context = Context(index, layer.name, config, pool, stores, channels)
+        context = Context(index, layer.name, config, pool, stores, channels, strip_rows)
         if isinstance(layer, Reshape):
             source, target = stores[layer.inputs[0]], stores[layer.output]
             if same_pixels(source, target) and source.resident and target.spec is None:

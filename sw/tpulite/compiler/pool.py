@@ -103,7 +103,7 @@ class _PoolLowering:
         strips: tuple[range, ...] = (range(target.height),)
         if not (source.resident and target.resident):
             per_row = source.blocks * (source.width * self._y.stride + target.width)
-            strips = cut_strips(target.height, per_row, config.ub_rows // 4, target.grain)
+            strips = cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
         return tuple(
             part
             for strip in strips

@@ -92,7 +92,7 @@ def strips_of(sources: tuple[Store, ...], target: Store, context: Context) -> tu
     strips: tuple[range, ...] = (range(target.height),)
     if outside:
         per_row = sum(store.blocks * store.width for store in outside)
-        strips = cut_strips(target.height, per_row, config.ub_rows // 4, grain)
+        strips = cut_strips(target.height, per_row, context.strip_rows, grain)
     return tuple(
         part for strip in strips for part in cut_parts(strip, target.width, config, grain=grain)
     )

@@ -72,8 +72,8 @@ def read_window(
     ValueError
         If the machine cannot express the geometry.
     """
-    top, height, row = _clip(y, outputs[0].start, view.rows)
-    left, width, column = _clip(x, outputs[1].start, range(x.extent))
+    top, height, row = _clip(y, outputs[0], view.rows)
+    left, width, column = _clip(x, outputs[1], range(x.extent))
     for what, value, limit in (
         ("Padding", max(top, left), 31),
         ("Stride", max(y.stride, x.stride), 15),
@@ -98,10 +98,11 @@ def read_window(
     return fields, view.at(row, column, block)
 
 
-def _clip(axis: Axis1D, output: int, present: range) -> tuple[int, int, int]:
+def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
     """Return padding before, positions from there on, and the first one of them."""
-    origin = axis.origin(output)
+    origin = axis.origin(outputs.start)
+    if not axis.span(outputs):  # nothing but padding: any image, behind all that is read
+        reach = (len(outputs) - 1) * axis.stride + (axis.kernel - 1) * axis.dilation
+        return reach + 1, 1, present.start
     first = max(origin, present.start)
-    if first >= present.stop:  # nothing but padding: put the image before the first tap
-        raise ValueError("A region of a convolution must not lie in the padding altogether")
     return first - origin, present.stop - first, first
