@@ -1,7 +1,6 @@
 """Operators of TFLite files: what each becomes in a graph."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -125,7 +124,7 @@ def _transpose(options, inputs, outputs) -> Operation:
     order = tuple(constant_integers(inputs[1], "permutations").ravel().tolist())
     if sorted(order) != list(range(len(inputs[0].shape))):
         raise ValueError(f"{list(order)} is no permutation of {len(inputs[0].shape)} axes")
-    return Operation("transpose", (0,), {"permutation": order})
+    return Operation("transpose", (0,), {"perm": order})
 
 
 def _with_options(op: str, **fields: str):

@@ -76,7 +76,9 @@ class Node:
     - requantize: x (from one quantization to another)
     - quantize, dequantize: x (from and to float)
     - batch_norm: x, gamma, beta, mean, variance; epsilon
-    - softmax, argmax, transpose and everything else: the host's
+    - transpose: x; perm
+    - unsupported: a form of a known operator that has no attributes here; reason
+    - softmax, argmax and everything else: the host's
 
     Parameters
     ----------

@@ -1,0 +1,19 @@
+"""Removal of what nobody needs."""
+
+from tpulite.graph.graph import Graph
+from tpulite.graph.passes.rewrite import rebuild
+
+__all__ = ["remove_dead_nodes"]
+
+
+def remove_dead_nodes(graph: Graph) -> Graph:
+    """Keep the nodes that outputs of the graph depend on.
+
+    Inputs of the graph stay, even if nothing uses them: the user gives them.
+    """
+    needed, kept = set(graph.outputs), []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            needed.update(node.inputs)
+            kept.append(node)
+    return rebuild(graph, reversed(kept))

@@ -1,0 +1,36 @@
+"""All passes that keep the bits of a network, in order."""
+
+from tpulite.graph.graph import Graph
+from tpulite.graph.passes.fold_batch_norm import fold_batch_norm
+from tpulite.graph.passes.fold_constants import fold_constants
+from tpulite.graph.passes.fuse_activations import fuse_activations
+from tpulite.graph.passes.fuse_pads import fuse_pads
+from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
+from tpulite.graph.passes.remove_identities import remove_identities
+from tpulite.graph.verify import verify
+
+__all__ = ["simplify"]
+
+
+def simplify(graph: Graph) -> Graph:
+    """Return a graph that computes the same with fewer nodes.
+
+    Integers keep every bit. Floats do, too, except where a batch normalization is folded.
+
+    Raises
+    ------
+    ValueError
+        If the graph contradicts itself; the message names the node.
+    """
+    for step in (
+        remove_dead_nodes,
+        fold_constants,
+        remove_identities,
+        fold_batch_norm,
+        fuse_activations,
+        fuse_pads,
+        remove_dead_nodes,
+    ):
+        graph = step(graph)
+    verify(graph)
+    return graph
