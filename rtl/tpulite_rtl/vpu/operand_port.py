@@ -1,0 +1,87 @@
+"""A read port of the vector path: addresses in, rows out, in order."""
+
+from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import Config
+from tpulite_rtl.lib.fifo import StreamFifo
+from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS, ReadPortSignature
+
+__all__ = ["CAPACITY", "OperandPort"]
+
+_REQUESTS = 4  # so much may a port be ahead of the other, or of its own refusals
+_ROWS = 8  # 4 keep one row a cycle going; the others are for refusals
+
+CAPACITY = _REQUESTS + _ROWS
+"""Rows between ``i`` and ``o``, at most."""
+
+
+class OperandPort(wiring.Component):
+    """Read rows of the unified buffer, as many ahead of their use as there is room for.
+
+    Throughput is one row a cycle; a row is offered four cycles after its address was accepted.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    i : In(stream.Signature(unsigned(ROW_BITS)))
+        Rows to read. What was accepted is read.
+    read : Out(ReadPortSignature(config))
+        Read port of the unified buffer.
+    o : Out(stream.Signature(unsigned(8 * N)))
+        Their bytes.
+    moving : Out(1)
+        A request is accepted in this cycle, or a row is on its way.
+    """
+
+    i: stream.Interface
+    read: wiring.PureInterface
+    o: stream.Interface
+    moving: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        row = unsigned(8 * config.row_bytes)
+        super().__init__(
+            {
+                "i": In(stream.Signature(unsigned(ROW_BITS))),
+                "read": Out(ReadPortSignature(config)),
+                "o": Out(stream.Signature(row)),
+                "moving": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.requests = requests = StreamFifo(unsigned(ROW_BITS), _REQUESTS)
+        m.submodules.rows = rows = StreamFifo(self.o.payload.shape(), _ROWS)
+        wiring.connect(m, wiring.flipped(self.i), requests.i)
+        wiring.connect(m, rows.o, wiring.flipped(self.o))
+
+        # A row has its place from its request until it is taken: an offer is never withdrawn.
+        request = self.read.request
+        room = Signal(range(_ROWS + 1), init=_ROWS)
+        accepted, taken = Signal(), Signal()
+        m.d.comb += [
+            request.payload.eq(requests.o.payload),
+            request.valid.eq(requests.o.valid & (room != 0)),
+            accepted.eq(request.valid & request.ready),
+            requests.o.ready.eq(accepted),
+            taken.eq(self.o.valid & self.o.ready),
+        ]
+        m.d.sync += room.eq(room - accepted + taken)
+
+        # Not `response.valid`: it would show rows asked for before a reset.
+        coming = Signal(READ_LATENCY)
+        m.d.sync += coming.eq(Cat(accepted, coming))
+        m.d.comb += [
+            rows.i.payload.eq(self.read.response.payload),
+            rows.i.valid.eq(coming[-1]),
+            self.moving.eq(accepted | coming.any()),
+        ]
+        return m

@@ -1,0 +1,196 @@
+"""Addresses of a VECTOR command, in order, each checked before it is used."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode, VectorOp
+from tpulite_rtl.lib.interfaces import ROW_BITS
+from tpulite_rtl.lib.layout import command_layout
+from tpulite_rtl.vpu.vector_parameters import parameter_rows
+
+__all__ = ["PAIRED", "STEP", "WINDOWED", "VectorAddresses"]
+
+PAIRED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+"""Operations with an operand B."""
+
+WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+"""Operations that reduce a window of A."""
+
+STEP = data.StructLayout(
+    {
+        "a": ROW_BITS,  # row to read: a parameter, or a vector of A
+        "b": ROW_BITS,
+        "out": ROW_BITS,
+        "parameter": 1,  # a row of parameters
+        "paired": 1,  # read b as well
+        "first": 1,  # first vector of a window
+        "last": 1,  # last vector of a window
+    }
+)
+"""One step of a command: at most a row for each port."""
+
+_SUM_BITS = ROW_BITS + 1  # a legal row plus a pitch or a step
+
+
+class VectorAddresses(wiring.Component):
+    """Walk through the parameters of a command, then through its output vectors.
+
+    One step a cycle, the first in the cycle after the command was accepted. A step is offered only
+    if all its rows lie in the buffer; otherwise ``fault`` shows the first one that does not, and
+    the walk has ended. An address is a sum of a legal one and an increment, so none wraps.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    i : In(stream.Signature(command_layout(Opcode.VECTOR)))
+        Commands. Accepted after the last step of the one before.
+    o : Out(stream.Signature(STEP))
+        Steps: the rows of the parameters, then the vectors, window by window.
+    loaded : In(1)
+        No parameters are under way: a fault found in them would have come first.
+    fault : Out(1), address : Out
+        A row outside the buffer.
+    """
+
+    i: stream.Interface
+    o: stream.Interface
+    loaded: Signal
+    fault: Signal
+    address: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(command_layout(Opcode.VECTOR))),
+                "o": Out(stream.Signature(STEP)),
+                "loaded": In(1),
+                "fault": Out(1),
+                "address": Out(_SUM_BITS),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        command = Signal(command_layout(Opcode.VECTOR))
+        active, parameter = Signal(), Signal()
+        paired, windowed = Signal(), Signal()
+        m.d.comb += [
+            paired.eq(command.operation.matches(*PAIRED)),
+            windowed.eq(command.operation.matches(*WINDOWED)),
+        ]
+
+        # Where an operand's output row, output vector, window row and row begin.
+        a_line, a_column, a_window, a = (
+            Signal(_SUM_BITS, name=f"a_{level}") for level in ("line", "column", "window", "row")
+        )
+        b_line, b, out_line, out = (
+            Signal(_SUM_BITS, name=name) for name in ("b_line", "b", "out_line", "out")
+        )
+        # What is left, this one included.
+        lines, columns = Signal.like(command.rows), Signal.like(command.columns)
+        window_lines = Signal.like(command.window_rows)
+        window_columns = Signal.like(command.window_columns)
+        last_line, last_column, last_window_line, last_window_column = (
+            ~left[1:].any() for left in (lines, columns, window_lines, window_columns)
+        )
+        first, last = Signal(), Signal()
+        m.d.comb += last.eq(~windowed | (last_window_line & last_window_column))
+
+        # Faults, in the order in which rows count.
+        bad_out, bad_a, bad_b, bad_parameters = Signal(), Signal(), Signal(), Signal()
+        last_parameter = Signal(_SUM_BITS)
+        rows = self.config.ub_rows
+        m.d.comb += [
+            bad_parameters.eq(parameter & (last_parameter >= rows)),
+            bad_out.eq(~parameter & first & (out >= rows)),
+            bad_a.eq(~parameter & (a >= rows)),
+            bad_b.eq(~parameter & paired & (b >= rows)),
+            self.fault.eq(active & (bad_parameters | ((bad_out | bad_a | bad_b) & self.loaded))),
+        ]
+        with m.If(bad_parameters):
+            m.d.comb += self.address.eq(last_parameter)
+        with m.Elif(bad_out):
+            m.d.comb += self.address.eq(out)
+        with m.Else():
+            m.d.comb += self.address.eq(Mux(bad_a, a, b))
+
+        row = Signal(_SUM_BITS)  # of the parameters
+        step, advance = self.o.payload, Signal()
+        m.d.comb += [
+            self.i.ready.eq(~active),
+            self.o.valid.eq(active & ~(bad_parameters | bad_out | bad_a | bad_b)),
+            advance.eq(self.o.valid & self.o.ready),
+            step.a.eq(Mux(parameter, row, a)),
+            step.b.eq(b),
+            step.out.eq(out),
+            step.parameter.eq(parameter),
+            step.paired.eq(paired & ~parameter),
+            step.first.eq(first & ~parameter),
+            step.last.eq(last),
+        ]
+
+        next_window = a_window + command.window_pitch
+        next_a, next_b, next_out = Signal(_SUM_BITS), Signal(_SUM_BITS), Signal(_SUM_BITS)
+        m.d.comb += [
+            next_a.eq(Mux(last_column, a_line + command.a_pitch, a_column + command.a_step)),
+            next_b.eq(Mux(last_column, b_line + command.b_pitch, b + command.b_step)),
+            next_out.eq(Mux(last_column, out_line + command.out_pitch, out + command.out_step)),
+        ]
+        with m.If(advance & parameter):
+            m.d.sync += [row.eq(row + 1), parameter.eq(row != last_parameter)]
+        with m.Elif(advance):
+            m.d.sync += first.eq(last)
+            with m.If(~last & ~last_window_column):
+                m.d.sync += [a.eq(a + 1), window_columns.eq(window_columns - 1)]
+            with m.Elif(~last):
+                m.d.sync += [
+                    a.eq(next_window),
+                    a_window.eq(next_window),
+                    window_columns.eq(command.window_columns),
+                    window_lines.eq(window_lines - 1),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    *(position.eq(next_a) for position in (a, a_window, a_column)),
+                    b.eq(next_b),
+                    out.eq(next_out),
+                    window_columns.eq(command.window_columns),
+                    window_lines.eq(command.window_rows),
+                    columns.eq(columns - 1),
+                ]
+                with m.If(last_column):
+                    m.d.sync += [
+                        a_line.eq(next_a),
+                        b_line.eq(next_b),
+                        out_line.eq(next_out),
+                        columns.eq(command.columns),
+                        lines.eq(lines - 1),
+                        active.eq(~last_line),
+                    ]
+
+        new = self.i.payload
+        new_rows = Array(parameter_rows(self.config)[op] for op in VectorOp)[new.operation]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [
+                command.eq(new),
+                active.eq(1),
+                parameter.eq(new_rows != 0),
+                row.eq(new.param_row),
+                last_parameter.eq(new.param_row + new_rows - 1),
+                *(position.eq(new.a_row) for position in (a, a_window, a_column, a_line)),
+                *(position.eq(new.b_row) for position in (b, b_line)),
+                *(position.eq(new.out_row) for position in (out, out_line)),
+                lines.eq(new.rows),
+                columns.eq(new.columns),
+                window_lines.eq(new.window_rows),
+                window_columns.eq(new.window_columns),
+                first.eq(1),
+            ]
+        return m

@@ -1,0 +1,96 @@
+"""Windows of operand A become one vector each: the maximum or the sum of every channel."""
+
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import VECTOR, Opcode, VectorOp
+from tpulite.arch.numerics import INT8
+from tpulite_rtl.lib.layout import field_shape
+
+__all__ = ["SUM_BITS", "WindowReducer", "operand_pair", "reduced_pair"]
+
+_LARGEST = {field.name: field.range[-1] for field in VECTOR.fields}
+
+SUM_BITS = (INT8[0] * _LARGEST["window_rows"] * _LARGEST["window_columns"]).bit_length() + 1
+"""Width of a sum of the largest window."""
+
+
+def operand_pair(config: Config) -> data.StructLayout:
+    """Return the payload that carries a vector of A, of B, and its place in the window."""
+    row = unsigned(8 * config.row_bytes)
+    return data.StructLayout({"a": row, "b": row, "first": 1, "last": 1})
+
+
+def reduced_pair(config: Config) -> data.StructLayout:
+    """Return the payload that carries what became of a window of A, and a vector of B."""
+    return data.StructLayout(
+        {
+            "a": data.ArrayLayout(signed(SUM_BITS), config.array_size),
+            "b": data.ArrayLayout(signed(8), config.array_size),
+        }
+    )
+
+
+class WindowReducer(wiring.Component):
+    """Reduce windows of vectors; a window of one passes unchanged.
+
+    Latency is one cycle, throughput one vector of A per cycle.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    operation : In(3)
+        SUM adds, MAX takes the maximum, others have windows of one vector. Stable while a
+        window is inside.
+    i : In(stream.Signature(operand_pair(config)))
+        Vectors; ``b`` counts with the last one of a window.
+    o : Out(stream.Signature(reduced_pair(config)))
+        Results, one for each window.
+    """
+
+    operation: Signal
+    i: stream.Interface
+    o: stream.Interface
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "i": In(stream.Signature(operand_pair(config))),
+                "o": Out(stream.Signature(reduced_pair(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        pair, o = self.i.payload, self.o
+        accepted = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~pair.last | ~o.valid | o.ready),
+            accepted.eq(self.i.valid & self.i.ready),
+        ]
+        with m.If(accepted & pair.last):
+            m.d.sync += [o.valid.eq(1), o.payload.b.as_value().eq(pair.b)]
+        with m.Elif(o.ready):
+            m.d.sync += o.valid.eq(0)
+
+        is_sum = self.operation == VectorOp.SUM
+        vector = data.View(data.ArrayLayout(signed(8), self.config.array_size), pair.a)
+        for channel in range(self.config.array_size):
+            partial = Signal(signed(SUM_BITS), name=f"partial_{channel}", reset_less=True)
+            reduced = Signal(signed(SUM_BITS), name=f"reduced_{channel}")
+            byte = vector[channel]
+            larger = Mux(byte > partial, byte, partial)
+            m.d.comb += reduced.eq(Mux(pair.first, byte, Mux(is_sum, partial + byte, larger)))
+            with m.If(accepted):
+                m.d.sync += partial.eq(reduced)
+                with m.If(pair.last):
+                    m.d.sync += o.payload.a[channel].eq(reduced)
+        return m

@@ -1,0 +1,82 @@
+"""Vector engine against plain Python: every operation, bit for bit, and its tokens."""
+
+import json
+import os
+import random
+
+import cocotb
+import pytest
+from vector_bench import VectorBench
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import VectorOp
+from tpulite.arch.numerics import Rounding
+from tpulite_rtl.vpu.vector_engine import VectorEngine
+from tpulite_tb.harness import reset, simulate
+
+_ALL = tuple(rounding.name.lower() for rounding in Rounding)
+
+_EFFORT = int(os.environ.get("EFFORT", "1"))
+"""Multiplies the commands of a run."""
+
+
+def config_of_this_run() -> Config:
+    return Config.from_dict(json.loads(os.environ["CONFIG"]))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.4], operation=list(VectorOp))
+async def computes_what_numerics_says(dut, stall: float, operation: VectorOp) -> None:
+    """Random commands of one operation, in place or not."""
+    bench = VectorBench(dut, config_of_this_run(), stall=stall)
+    await reset(dut)
+    for number in range(8 * _EFFORT):
+        bench.send(bench.draw(operation, in_place=number % 4 == 0))
+    await bench.finished()
+    assert bench.fault is None
+    assert bench.buffer == bench.expected
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.3])
+async def commands_follow_each_other(dut, stall: float) -> None:
+    """All operations in any order: each between its tokens, nothing left from the one before."""
+    bench = VectorBench(dut, config_of_this_run(), stall=stall)
+    await reset(dut)
+    operations = random.sample(list(VectorOp) * 2 * _EFFORT, 2 * _EFFORT * len(VectorOp))
+    commands = [bench.draw(op, rows=1, columns=random.randint(1, 3)) for op in operations]
+    outcomes = [bench.send(command) for command in commands]
+    await bench.finished()
+    assert bench.buffer == bench.expected
+    assert bench.dut.engine__idle.value and bench.dut.engine__quiet.value
+    position = 0
+    for command, outcome in zip(commands, outcomes, strict=True):
+        size = 2 + len(outcome.reads) + len(outcome.writes)
+        events = bench.events[position : position + size]
+        position += size
+        assert events[0] == ("take", command["wait"])
+        assert events[-1] == ("give", command["signal"])
+        for name in "ab":
+            assert [e for e in events if e[0] == name] == [e for e in outcome.reads if e[0] == name]
+        assert [row for what, row in events if what == "write"] == [r for r, _ in outcome.writes]
+    assert position == len(bench.events)
+
+
+@pytest.mark.parametrize(
+    ("n", "lanes", "roundings"),
+    [
+        (4, 4, _ALL),
+        (4, 1, ("tflite",)),
+        (8, 2, ("single", "away")),
+        (16, 16, _ALL),
+        (32, 8, ("float32",)),
+    ],
+)
+def test_vector_engine(n: int, lanes: int, roundings: tuple[str, ...]) -> None:
+    config = Config(array_size=n, vector_lanes=lanes, roundings=roundings)
+    simulate(
+        VectorEngine(config),
+        __file__,
+        name=f"vector_engine_{n}_{lanes}",
+        extra_env={"CONFIG": json.dumps(config.as_dict())},
+    )

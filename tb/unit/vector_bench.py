@@ -1,0 +1,157 @@
+"""A vector engine at a unified buffer of plain Python that refuses when it likes."""
+
+import random
+
+import cocotb
+from cocotb.triggers import ClockCycles, NullTrigger, RisingEdge
+from vector_commands import draw_command, draw_parameters
+from vector_model import Outcome, execute
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import COMMANDS, Command, Opcode, VectorOp
+from tpulite_rtl.lib.interfaces import FAULT, write_layout
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+
+__all__ = ["VectorBench"]
+
+_INPUTS = 4096
+"""Rows that hold inputs only. Outputs lie above them, and above these the parameters."""
+
+_OUTPUTS = 8192
+
+
+class VectorBench:
+    """The engine, its buffer, and what must become of it.
+
+    Parameters
+    ----------
+    dut
+        The engine.
+    config : Config
+        Its machine, with 16,384 rows.
+    stall : float
+        Fraction of the cycles in which each stream refuses.
+
+    Attributes
+    ----------
+    buffer, expected : list of bytes
+        The unified buffer, and what the commands that were sent make of it.
+    events : list of (str, int)
+        What happened: ``take`` and ``give`` with a mask; ``a``, ``b`` and ``write`` with a row.
+    cycles : dict
+        The cycle of each event, by its name.
+    """
+
+    def __init__(self, dut, config: Config, *, stall: float = 0.0) -> None:
+        self.dut = dut
+        self.config = config
+        self.buffer = [random.randbytes(config.row_bytes) for _ in range(config.ub_rows)]
+        self.expected = list(self.buffer)
+        self.commands = StreamDriver(dut, "engine__command")
+        self.takes = StreamSink(dut, "engine__take", stall=stall)
+        self.gives = StreamSink(dut, "engine__give", stall=stall)
+        self.reads = [StreamSink(dut, f"read_{name}__request", stall=stall) for name in "ab"]
+        self.writes = StreamSink(dut, "write__request", stall=stall)
+        self.events: list[tuple[str, int]] = []
+        names = ("take", "a", "b", "write", "give")
+        self.cycles: dict[str, list[int]] = {name: [] for name in names}
+        self.sent = 0
+        self._cycle = 0
+        self._parameters = _OUTPUTS
+        self._answers: dict[str, bytes] = {}
+        for name in ("take", "give"):
+            StreamMonitor(dut, f"engine__{name}", callback=self._note(name))
+        for name in "ab":
+            StreamMonitor(dut, f"read_{name}__request", callback=self._read(name))
+        StreamMonitor(dut, "write__request", callback=self._write)
+        dut.engine__stop.value = 0
+        cocotb.start_soon(self._respond())
+
+    def place(self, command: Command, *, in_place: bool = False, **record: int) -> Command:
+        """Draw places for a command's operands and output, and put its parameters there."""
+        operation = VectorOp(command["operation"])
+        vectors = command["window_rows"] * command["window_columns"]
+        rows = draw_parameters(operation, self.config, vectors=vectors, records=record)
+        row, self._parameters = self._parameters, self._parameters + len(rows)
+        for memory in (self.buffer, self.expected):
+            memory[row : row + len(rows)] = rows
+        starts = {name: random.randrange(_INPUTS - 512) for name in ("a_row", "b_row")}
+        starts["out_row"] = random.randrange(_INPUTS, _OUTPUTS - 512)
+        if in_place:
+            starts["a_row"] = starts["out_row"]
+        return command.replace(**starts, param_row=row)
+
+    def draw(self, operation: VectorOp, *, in_place: bool = False, **fields: int) -> Command:
+        """Draw a command and its places; see :func:`draw_command`."""
+        command = draw_command(operation, **fields)
+        if in_place:
+            command = command.replace(
+                a_pitch=command["out_pitch"],
+                a_step=command["out_step"],
+                window_rows=1,
+                window_columns=1,
+            )
+        return self.place(command, in_place=in_place)
+
+    def send(self, command: Command) -> Outcome:
+        """Queue a command and expect what it does."""
+        word = int.from_bytes(command.encode(), "little")
+        self.commands.append(word | self.sent << COMMANDS[Opcode.VECTOR].width)
+        self.sent += 1
+        outcome = execute(command, self.expected, self.config)
+        for row, data in outcome.writes:
+            self.expected[row] = data
+        return outcome
+
+    async def finished(self) -> None:
+        """Wait until every command has given its tokens, and for surplus events."""
+        while len(self.cycles["give"]) < self.sent:
+            await RisingEdge(self.dut.clk)
+        await ClockCycles(self.dut.clk, 30)
+
+    async def failed(self) -> None:
+        """Wait for a fault, and until everything that was under way has ended."""
+        while self.fault is None:
+            await RisingEdge(self.dut.clk)
+        await ClockCycles(self.dut.clk, 100)
+
+    @property
+    def fault(self) -> tuple[int, int, int] | None:
+        """The fault that the engine shows: code, index and address."""
+        fault = FAULT.from_bits(self.dut.engine__fault.value.to_unsigned())
+        return (fault.code, fault.index, fault.address) if fault.valid else None
+
+    def _note(self, name: str):
+        def note(value: int) -> None:
+            self.events.append((name, value))
+            self.cycles[name].append(self._cycle)
+
+        return note
+
+    def _read(self, name: str):
+        note = self._note(name)
+
+        def read(row: int) -> None:
+            self._answers[name] = self.buffer[row]
+            note(row)
+
+        return read
+
+    def _write(self, payload: int) -> None:
+        request = write_layout(self.config).from_bits(payload)
+        self.buffer[request.row] = request.data.to_bytes(self.config.row_bytes, "little")
+        self._note("write")(request.row)
+
+    async def _respond(self) -> None:
+        """Show each row for exactly the cycle that the port promises, garbage otherwise."""
+        waiting: dict[str, bytes] = {}
+        while True:
+            await RisingEdge(self.dut.clk)
+            self._cycle += 1
+            for name in "ab":
+                row = waiting.get(name) or random.randbytes(self.config.row_bytes)
+                response = getattr(self.dut, f"read_{name}__response__payload")
+                response.value = int.from_bytes(row, "little")
+            # The monitors of this edge may run before or after: give them their turn.
+            await NullTrigger()
+            waiting, self._answers = self._answers, {}

@@ -1,0 +1,152 @@
+"""What a VECTOR command does to the unified buffer, channel by channel in plain Python."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import LUT_BYTES, OPERANDS, RECORD, Command, Scaling, VectorOp
+from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap32
+from tpulite.arch.registers import Fault
+
+__all__ = ["PAIRED", "REQUANTIZED", "Outcome", "accumulators", "execute", "parameter_parts"]
+
+PAIRED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+REQUANTIZED = (*PAIRED, VectorOp.SUM, VectorOp.AFFINE)
+_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+
+
+@dataclass
+class Outcome:
+    """Rows in the order in which they are read and written, until a fault if there is one."""
+
+    reads: list[tuple[str, int]] = field(default_factory=list)
+    writes: list[tuple[int, bytes]] = field(default_factory=list)
+    fault: tuple[Fault, int] | None = None
+
+
+def parameter_parts(operation: VectorOp, config: Config) -> list[tuple[str, int]]:
+    """Return the parts of an operation's parameters, and the bytes of each."""
+    parts = []
+    if operation in PAIRED:
+        parts.append(("operands", RECORD_BYTES))
+    if operation in (*PAIRED, VectorOp.SUM):
+        parts.append(("record", RECORD_BYTES))
+    if operation == VectorOp.AFFINE:
+        parts.append(("records", RECORD_BYTES * config.array_size))
+    if operation == VectorOp.LUT:
+        parts.append(("table", LUT_BYTES))
+    return parts
+
+
+def accumulators(
+    operation: VectorOp, operands: dict[str, int], gains: Sequence[int], window, b: Sequence[int]
+) -> list[int]:
+    """Return what is requantized: one int32 for each channel of a window of A."""
+    channels = list(zip(*window, strict=True))
+    if operation == VectorOp.SUM:
+        return [wrap32(sum(channel)) for channel in channels]
+    if operation == VectorOp.AFFINE:
+        return [gain * a for (a,), gain in zip(channels, gains, strict=True)]
+    results = []
+    for (a,), other in zip(channels, b, strict=True):
+        x, y = a - operands["a_zero_point"], other - operands["b_zero_point"]
+        if operation == VectorOp.MUL:
+            results.append(x * y)
+        else:
+            sign = 1 if operation == VectorOp.ADD else -1
+            results.append(wrap32(_scaled(x, "a", operands) + sign * _scaled(y, "b", operands)))
+    return results
+
+
+def execute(command: Command, buffer: list[bytes], config: Config) -> Outcome:
+    """Execute a command on rows of bytes; change nothing, but see earlier vectors' results."""
+    outcome = Outcome()
+    buffer = list(buffer)
+    operation = VectorOp(command["operation"])
+    parts, row = {}, command["param_row"]
+    for name, size in parameter_parts(operation, config):
+        rows = -(-size // config.row_bytes)
+        outcome.reads += [("a", row + i) for i in range(rows)]
+        parts[name] = (row, size)
+        row += rows
+    if parts and row > config.ub_rows:
+        return Outcome(fault=(Fault.BUFFER, row - 1))
+    data = {
+        name: b"".join(buffer[row : row + -(-size // config.row_bytes)])[:size]
+        for name, (row, size) in parts.items()
+    }
+    operands = OPERANDS.unpack(int.from_bytes(data.get("operands", b""), "little"))
+    records: list[dict] = []
+    if "record" in data:
+        records = [_record(data["record"])] * config.array_size
+    elif "records" in data:
+        chunks = range(0, len(data["records"]), RECORD_BYTES)
+        records = [_record(data["records"][i : i + RECORD_BYTES]) for i in chunks]
+    known = [Rounding[name.upper()] for name in config.roundings]
+    for channel, record in enumerate(records):
+        if record["rounding"] not in known:
+            base = parts.get("record") or parts["records"]
+            byte = RECORD_BYTES * (channel if "records" in parts else 0)
+            byte += RECORD.offsets()["rounding"] // 8
+            outcome.fault = (Fault.RECORD, base[0] + byte // config.row_bytes)
+            return outcome
+
+    for out, window_rows, b_row in _walk(command, operation):
+        wanted = [("out", out), *(("a", row) for row in window_rows)]
+        wanted += [("b", b_row)] if operation in PAIRED else []
+        for name, row in wanted:
+            if row >= config.ub_rows:
+                outcome.fault = (Fault.BUFFER, row)
+                return outcome
+            if name != "out":
+                outcome.reads.append((name, row))
+        window = [_signed(buffer[row]) for row in window_rows]
+        b = _signed(buffer[b_row]) if operation in PAIRED else []
+        if operation == VectorOp.COPY:
+            values = window[0]
+        elif operation == VectorOp.MAX:
+            values = [max(channel) for channel in zip(*window, strict=True)]
+        elif operation == VectorOp.LUT:
+            values = [_signed(data["table"])[a + 128] for a in window[0]]
+        else:
+            gains = [record["gain"] for record in records]
+            sums = accumulators(operation, operands, gains, window, b)
+            values = [
+                requantize(acc, **{k: v for k, v in record.items() if k != "gain"})
+                for acc, record in zip(sums, records, strict=True)
+            ]
+        row = bytes(min(max(v, command["low"]), command["high"]) % 256 for v in values)
+        buffer[out] = row
+        outcome.writes.append((out, row))
+    return outcome
+
+
+def _walk(command: Command, operation: VectorOp) -> Iterator[tuple[int, list[int], int]]:
+    windowed = operation in _WINDOWED
+    window = [
+        wy * command["window_pitch"] + wx
+        for wy in range(command["window_rows"] if windowed else 1)
+        for wx in range(command["window_columns"] if windowed else 1)
+    ]
+    for oy in range(command["rows"]):
+        for ox in range(command["columns"]):
+            out, a, b = (
+                command[f"{x}_row"] + oy * command[f"{x}_pitch"] + ox * command[f"{x}_step"]
+                for x in ("out", "a", "b")
+            )
+            yield out, [a + offset for offset in window], b
+
+
+def _scaled(x: int, name: str, operands: dict[str, int]) -> int:
+    multiplier, shift = operands[f"{name}_multiplier"], operands[f"{name}_shift"]
+    if operands["scaling"] == Scaling.EXACT:
+        return wrap32(x * multiplier)
+    return scale_accumulator(x << 20, multiplier=multiplier, shift=-shift, rounding=Rounding.TFLITE)
+
+
+def _record(data: bytes) -> dict:
+    return RECORD.unpack(int.from_bytes(data, "little") & ((1 << RECORD.width) - 1))
+
+
+def _signed(row: bytes) -> list[int]:
+    return [byte - 256 if byte > 127 else byte for byte in row]
