@@ -10,8 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tpulite.arch.isa import Scaling
-from tpulite.arch.numerics import INT8, Rounding
+from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_checks import check_array
+from tpulite.graph.layer_moves import Concat, Pad, Reshape
+from tpulite.graph.layer_products import Conv, Depthwise
+from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
+from tpulite.graph.requantization import Requantization
 
 __all__ = [
     "Affine",
@@ -28,151 +32,6 @@ __all__ = [
     "Requantization",
     "Reshape",
 ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Requantization:
-    """How int32 sums become int8: :func:`tpulite.arch.numerics.requantize`, a channel or all.
-
-    Parameters
-    ----------
-    multiplier, shift : ndarray of int64, [C] or [1]
-        As channel records hold them.
-    bias : ndarray of int32, [C] or [1]
-        Added to the sum, wrapping.
-    rounding : Rounding
-        How to round.
-    zero_point, low, high : int
-        Added after scaling; clamp.
-    """
-
-    multiplier: np.ndarray
-    shift: np.ndarray
-    bias: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
-    rounding: Rounding = Rounding.TFLITE
-    zero_point: int = 0
-    low: int = INT8[0]
-    high: int = INT8[-1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layer:
-    """A layer: its name (unique), the images that it reads, and the one that it computes."""
-
-    name: str
-    inputs: tuple[str, ...]
-    output: str
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Conv(Layer):
-    """sum of (x - input_zero_point) * (weight - weight_zero_point); padding adds nothing.
-
-    A dense layer is a convolution whose kernel covers the image.
-
-    Parameters
-    ----------
-    weight : ndarray of int8, [kh, kw, C, N]
-        Weights.
-    requantization : Requantization, optional
-        None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
-    """
-
-    weight: np.ndarray
-    requantization: Requantization | None
-    input_zero_point: int = 0
-    weight_zero_point: int = 0
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Depthwise(Layer):
-    """Convolution of each channel with a kernel of its own; weight [kh, kw, C]."""
-
-    weight: np.ndarray
-    requantization: Requantization
-    input_zero_point: int = 0
-    weight_zero_point: int = 0
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Elementwise(Layer):
-    """``add``, ``sub`` or ``mul`` of two images, as :class:`tpulite.arch.isa.VectorOp` says.
-
-    The second input may be [1, 1, C] and is then the same for every position.
-    """
-
-    op: str
-    requantization: Requantization
-    zero_points: tuple[int, int]
-    multipliers: tuple[int, int] = (0, 0)
-    shifts: tuple[int, int] = (0, 0)
-    scaling: Scaling = Scaling.TFLITE
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pool(Layer):
-    """``max``, ``average`` or ``sum`` over windows; what lies in the padding does not count.
-
-    Average divides by the positions that count and rounds half away from zero. Sum is
-    requantized.
-    """
-
-    op: str
-    window: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    requantization: Requantization | None = None
-    low: int = INT8[0]
-    high: int = INT8[-1]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Affine(Layer):
-    """requantize(gain * x) by channel; gain int16 [C], requantization of [C]."""
-
-    gain: np.ndarray
-    requantization: Requantization
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Lut(Layer):
-    """table[x + 128], table int8 [256]."""
-
-    table: np.ndarray
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pad(Layer):
-    """Add ``value`` around the image."""
-
-    padding: tuple[int, int, int, int]
-    value: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Concat(Layer):
-    """Join images along an axis: 0 height, 1 width, 2 channels."""
-
-    axis: int = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reshape(Layer):
-    """The same elements in row-major order [height, width, channels], in another shape."""
-
-
-@dataclass(frozen=True)
-class Image:
-    """Shape [height, width, channels] and dtype of an image: int8, or int32 for raw sums."""
-
-    shape: tuple[int, int, int]
-    dtype: str = "int8"
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +56,8 @@ class LayerGraph:
     Raises
     ------
     ValueError
-        If an image is unknown, or read before it is computed.
+        If an image is unknown, computed twice or read before it is computed, or if it has not the
+        shape and dtype that its layer gives it.
     """
 
     name: str
@@ -210,14 +70,28 @@ class LayerGraph:
 
     def __post_init__(self) -> None:
         known = {*self.inputs, *self.constants}
+        for name in sorted(known - set(self.images)):
+            raise ValueError(f"Image {name!r} has no shape")
+        for name, value in self.constants.items():
+            check_array(f"Image {name!r}", "its value", value, "int8", 3)
+            if value.shape != self.images[name].shape:
+                raise ValueError(
+                    f"Image {name!r} must be {self.images[name].shape}, not {value.shape}"
+                )
+        names: set[str] = set()
         for layer in self.layers:
+            if layer.name in names:
+                raise ValueError(f"{layer.title}: name must be unique in {self.name!r}")
+            names.add(layer.name)
             for name in layer.inputs:
                 if name not in known:
-                    raise ValueError(f"Layer {layer.name!r} needs {name!r}, which is not there yet")
+                    raise ValueError(f"{layer.title} needs {name!r}, which is not there yet")
             if layer.output not in self.images:
-                raise ValueError(
-                    f"Layer {layer.name!r} computes the unknown image {layer.output!r}"
-                )
+                raise ValueError(f"{layer.title} computes the unknown image {layer.output!r}")
+            if layer.output in known:
+                raise ValueError(f"Image {layer.output!r} is computed twice")
+            sources = tuple(self.images[name] for name in layer.inputs)
+            layer.check(sources, self.images[layer.output])
             known.add(layer.output)
         for name in self.outputs:
             if name not in known:

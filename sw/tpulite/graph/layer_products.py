@@ -1,0 +1,107 @@
+"""Integer layers of the systolic array: convolutions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_checks import (
+    check_array,
+    check_int8,
+    check_padding,
+    check_pair,
+    windowed,
+)
+from tpulite.graph.requantization import Requantization
+
+__all__ = ["Conv", "Depthwise"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Conv(Layer):
+    """sum of (x - input_zero_point) * (weight - weight_zero_point); padding adds nothing.
+
+    A dense layer is a convolution whose kernel covers the image.
+
+    Parameters
+    ----------
+    weight : ndarray of int8, [kh, kw, C, N]
+        Weights.
+    requantization : Requantization, optional
+        None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
+    """
+
+    weight: np.ndarray
+    requantization: Requantization | None
+    input_zero_point: int = 0
+    weight_zero_point: int = 0
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_kernel(self, rank=4)
+
+    def _infer(self, *images: Image) -> Image:
+        (x,) = images
+        kernel = self.weight.shape
+        if x.shape[2] != kernel[2]:
+            raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
+        height, width = _slide(self, x.shape, kernel[:2])
+        return Image((height, width, kernel[3]), "int8" if self.requantization else "int32")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Depthwise(Layer):
+    """Convolution of each channel with a kernel of its own; weight [kh, kw, C]."""
+
+    weight: np.ndarray
+    requantization: Requantization
+    input_zero_point: int = 0
+    weight_zero_point: int = 0
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_kernel(self, rank=3)
+
+    def _infer(self, *images: Image) -> Image:
+        (x,) = images
+        kernel = self.weight.shape
+        if x.shape[2] != kernel[2]:
+            raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
+        height, width = _slide(self, x.shape, kernel[:2])
+        return Image((height, width, kernel[2]))
+
+
+def _check_kernel(layer: Conv | Depthwise, rank: int) -> None:
+    check_array(layer.title, "weight", layer.weight, "int8", rank)
+    check_int8(
+        layer.title,
+        input_zero_point=layer.input_zero_point,
+        weight_zero_point=layer.weight_zero_point,
+    )
+    check_pair(layer.title, "stride", layer.stride)
+    check_pair(layer.title, "dilation", layer.dilation)
+    check_padding(layer.title, layer.padding)
+    channels = layer.weight.shape[-1]
+    if layer.requantization is not None and layer.requantization.channels not in (1, channels):
+        raise ValueError(
+            f"{layer.title} has {channels} channels and requantizes {layer.requantization.channels}"
+        )
+
+
+def _slide(
+    layer: Conv | Depthwise, shape: tuple[int, int, int], window: tuple[int, ...]
+) -> tuple[int, int]:
+    return windowed(
+        layer.title,
+        shape,
+        window=window,
+        stride=layer.stride,
+        padding=layer.padding,
+        dilation=layer.dilation,
+    )

@@ -1,0 +1,166 @@
+"""Integer layers of the vector path: everything elementwise, and pooling."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.arch.isa import OPERANDS, Scaling
+from tpulite.arch.numerics import INT8
+from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_checks import (
+    check_array,
+    check_int8,
+    check_padding,
+    check_pair,
+    windowed,
+)
+from tpulite.graph.requantization import Requantization
+
+__all__ = ["Affine", "Elementwise", "Lut", "Pool"]
+
+_MULTIPLIERS, _SHIFTS = (
+    next(field.range for field in OPERANDS.fields if field.name == name)
+    for name in ("a_multiplier", "a_shift")
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Elementwise(Layer):
+    """``add``, ``sub`` or ``mul`` of two images, as :class:`tpulite.arch.isa.VectorOp` says.
+
+    The second input may be [1, 1, C] and is then the same for every position.
+    """
+
+    op: str
+    requantization: Requantization
+    zero_points: tuple[int, int]
+    multipliers: tuple[int, int] = (0, 0)
+    shifts: tuple[int, int] = (0, 0)
+    scaling: Scaling = Scaling.TFLITE
+
+    operands = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.op not in ("add", "sub", "mul"):
+            raise ValueError(f"{self.title} must be add, sub or mul, not {self.op!r}")
+        check_int8(self.title, a_zero_point=self.zero_points[0], b_zero_point=self.zero_points[1])
+        for what, pair, allowed in (
+            ("multipliers", self.multipliers, _MULTIPLIERS),
+            ("shifts", self.shifts, _SHIFTS),
+        ):
+            if any(value not in allowed for value in pair):
+                raise ValueError(
+                    f"{self.title}: {what} must be in {allowed[0]}..{allowed[-1]}, not {pair}"
+                )
+        _check_common(self, self.requantization)
+
+    def _infer(self, *images: Image) -> Image:
+        a, b = images
+        if b.shape not in (a.shape, (1, 1, a.shape[2])):
+            raise ValueError(f"{self.title} cannot combine {a.shape} with {b.shape}")
+        return Image(a.shape)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pool(Layer):
+    """``max``, ``average`` or ``sum`` over windows; what lies in the padding does not count.
+
+    Average divides by the positions that count and rounds half away from zero. Sum is
+    requantized.
+
+    Parameters
+    ----------
+    op : str
+        ``max``, ``average`` or ``sum``.
+    requantization : Requantization, optional
+        Of a sum: one for all channels. It clamps, so ``low`` and ``high`` are without effect.
+    offset : int
+        Average only: the average is that of x + offset, less offset. 128 gives ties the way of
+        uint8 tensors: up.
+    low, high : int
+        Clamp of maximum and average.
+    """
+
+    op: str
+    window: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    requantization: Requantization | None = None
+    offset: int = 0
+    low: int = INT8[0]
+    high: int = INT8[-1]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.op not in ("max", "average", "sum"):
+            raise ValueError(f"{self.title} must be max, average or sum, not {self.op!r}")
+        check_pair(self.title, "window", self.window)
+        check_pair(self.title, "stride", self.stride)
+        check_padding(self.title, self.padding)
+        check_int8(self.title, low=self.low, high=self.high)
+        if (self.op == "sum") != (self.requantization is not None):
+            raise ValueError(f"{self.title}: a sum, and nothing else, has a requantization")
+        if self.offset not in (0, 128) or (self.offset and self.op != "average"):
+            raise ValueError(
+                f"{self.title}: offset must be 0, or 128 of an average, not {self.offset}"
+            )
+        if self.requantization is not None:
+            _check_common(self, self.requantization)
+
+    def _infer(self, *images: Image) -> Image:
+        (x,) = images
+        height, width = windowed(
+            self.title, x.shape, window=self.window, stride=self.stride, padding=self.padding
+        )
+        for axis, count in ((0, height), (1, width)):
+            last = (count - 1) * self.stride[axis] - self.padding[axis]
+            if self.padding[axis] >= self.window[axis] or last >= x.shape[axis]:
+                raise ValueError(f"{self.title}: a window must not lie in padding {self.padding}")
+        return Image((height, width, x.shape[2]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Affine(Layer):
+    """requantize(gain * x) by channel; gain int16 [C], requantization of [C]."""
+
+    gain: np.ndarray
+    requantization: Requantization
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_array(self.title, "gain", self.gain, "int16", 1)
+        if self.requantization.channels not in (1, len(self.gain)):
+            raise ValueError(
+                f"{self.title} has {len(self.gain)} gains and requantizes "
+                f"{self.requantization.channels} channels"
+            )
+
+    def _infer(self, *images: Image) -> Image:
+        (x,) = images
+        if x.shape[2] != len(self.gain):
+            raise ValueError(f"{self.title} has {len(self.gain)} gains, not {x.shape[2]}")
+        return x
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lut(Layer):
+    """table[x + 128], table int8 [256]."""
+
+    table: np.ndarray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_array(self.title, "table", self.table, "int8", 1)
+        if len(self.table) != 256:
+            raise ValueError(f"{self.title}: a table must have 256 entries, not {len(self.table)}")
+
+    def _infer(self, *images: Image) -> Image:
+        return images[0]
+
+
+def _check_common(layer: Layer, requantization: Requantization) -> None:
+    if requantization.channels != 1:
+        raise ValueError(
+            f"{layer.title} must requantize all channels alike, not {requantization.channels}"
+        )

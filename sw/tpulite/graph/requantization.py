@@ -1,0 +1,69 @@
+"""How int32 sums become int8 activations, for all channels of a layer."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tpulite.arch.isa import RECORD
+from tpulite.arch.numerics import INT8, Rounding
+from tpulite.graph.layer_checks import check_array, check_int8
+
+__all__ = ["Requantization"]
+
+_RANGES = {
+    field.name: field.range for field in RECORD.fields if field.name in ("multiplier", "shift")
+}
+    name: next(f.range for f in RECORD.fields if f.name == name) for name in ("multiplier", "shift")
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Requantization:
+    """How int32 sums become int8: :func:`tpulite.arch.numerics.requantize`, a channel or all.
+
+    Parameters
+    ----------
+    multiplier, shift : ndarray of int64, [C] or [1]
+        As channel records hold them.
+    bias : ndarray of int32, [C] or [1]
+        Added to the sum, wrapping.
+    rounding : Rounding
+        How to round.
+    zero_point, low, high : int
+        Added after scaling; clamp.
+
+    Raises
+    ------
+    ValueError
+        If an array has another dtype, rank or length, or a value does not fit a channel record.
+    """
+
+    multiplier: np.ndarray
+    shift: np.ndarray
+    bias: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
+    rounding: Rounding = Rounding.TFLITE
+    zero_point: int = 0
+    low: int = INT8[0]
+    high: int = INT8[-1]
+
+    def __post_init__(self) -> None:
+        check_array("Requantization", "bias", self.bias, "int32", 1)
+        for name, allowed in _RANGES.items():
+            array = getattr(self, name)
+            check_array("Requantization", name, array, "int64", 1)
+            for value in (int(array.min()), int(array.max())):
+                if value not in allowed:
+                    raise ValueError(
+                        f"Requantization: {name} must be {allowed[0]}..{allowed[-1]}, not {value}"
+                    )
+        lengths = {len(self.multiplier), len(self.shift), len(self.bias)}
+        if len(lengths - {1}) > 1:
+            raise ValueError(f"Requantization: arrays must have one length, not {sorted(lengths)}")
+        check_int8("Requantization", zero_point=self.zero_point, low=self.low, high=self.high)
+        if self.low > self.high:
+            raise ValueError(f"Requantization: low {self.low} must not be above high {self.high}")
+
+    @property
+    def channels(self) -> int:
+        """Channels that the arrays speak of; 1 fits any number."""
+        return max(len(self.multiplier), len(self.shift), len(self.bias))
