@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Command, Engine, Opcode
+from tpulite.arch.isa import Command, Engine, Opcode, dense
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_network, compile_pair
 from tpulite.compiler.estimate import estimate_cycles
@@ -19,7 +19,7 @@ def load(rows, **fields):
 
 
 def matmul(k_tiles, **fields):
-    return Command.make(Opcode.MATMUL, m=16, k_tiles=k_tiles, act_pitch=16, **fields)
+    return Command.make(Opcode.CONV, **dense(m=16, k_tiles=k_tiles, act_pitch=16, **fields))
 
 
 def test_a_load_takes_latency_and_a_row_a_cycle():

@@ -94,7 +94,7 @@ def test_document_order_takes_all_n_blocks_for_each_k_tile():
     inputs = sorted({row for row, _ in tiles})
     assert tiles == [(inputs[i], j) for i in range(16) for j in range(4)]
     for i, command in enumerate(first):
-        assert command["m"] == 16 and command["k_tiles"] == 1
+        assert command["columns"] == 16 and command["blocks"] == 1
         assert command["accumulate"] == (i >= 4)
         assert command["drain"] == (Drain.REQUANTIZE if i >= 60 else Drain.KEEP)
 
@@ -133,10 +133,10 @@ def test_layers_tell_their_work(batch, k, n):
     )
     (layer,) = program.layers
     assert program.macs == layer.macs == batch * k * n
-    matmuls = [i for i, c in enumerate(program.commands) if c.opcode == Opcode.MATMUL]
+    matmuls = [i for i, c in enumerate(program.commands) if c.opcode == Opcode.CONV]
     assert layer.commands == tuple(matmuls)
     tiles = -(-k // 16) * -(-n // 16)
-    assert sum(program.commands[i]["m"] * program.commands[i]["k_tiles"] for i in matmuls) == (
+    assert sum(program.commands[i]["columns"] * program.commands[i]["blocks"] for i in matmuls) == (
         batch * tiles
     )
 

@@ -2,7 +2,7 @@ import pytest
 from networks import random_network
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
+from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode, dense
 from tpulite.compiler import compile_network
 from tpulite.compiler.tokens import insert_tokens
 from tpulite.golden.check import check
@@ -18,7 +18,7 @@ def load(row, rows=16):
 
 def matmul(act_row, weight_row, **fields):
     return Command.make(
-        Opcode.MATMUL, m=16, k_tiles=1, act_row=act_row, weight_row=weight_row, **fields
+        Opcode.CONV, **dense(m=16, k_tiles=1, act_row=act_row, weight_row=weight_row, **fields)
     )
 
 
@@ -60,13 +60,13 @@ def test_implied_waits_are_left_out():
     assert [c["wait"] for c in commands[:-1]] == [0, 0, LOAD, 0, MXU, LOAD]
     assert [c["signal"] for c in commands[:-1]] == [0, MXU, 0, LOAD, MXU, 0]
     # The second command's weights were there when the first one started.
-    assert [c["prefetch"] for c in commands if c.opcode == Opcode.MATMUL] == [0, 1, 1]
+    assert [c["prefetch"] for c in commands if c.opcode == Opcode.CONV] == [0, 1, 1]
 
 
 def test_a_wait_that_another_one_brings_along_is_left_out():
     store = Command.make(Opcode.STORE, window=2, lines=1, rows=16, row=32)
-    product = matmul(0, 16, drain=2, out_row=32).replace(m=4)
-    # STORE reads what MATMUL wrote from what LOAD wrote; its wait for MXU is enough.
+    product = matmul(0, 16, drain=2, out_row=32).replace(columns=4, width=4)
+    # STORE reads what CONV wrote from what LOAD wrote; its wait for MXU is enough.
     commands = insert_tokens((load(0), load(16), product, store, load(32), END), Config())
     assert [c["wait"] for c in commands[:-1]] == [0, 0, LOAD, MXU, 1 << Engine.STORE]
 
@@ -75,7 +75,7 @@ def test_weights_that_may_still_arrive_are_not_prefetched():
     commands = insert_tokens(
         (load(0), load(16), matmul(0, 16), load(32), matmul(0, 32), END), Config()
     )
-    assert [c["prefetch"] for c in commands if c.opcode == Opcode.MATMUL] == [0, 0]
+    assert [c["prefetch"] for c in commands if c.opcode == Opcode.CONV] == [0, 0]
 
 
 def test_only_reads_after_writes_need_tokens_within_an_engine():

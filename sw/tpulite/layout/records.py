@@ -19,7 +19,8 @@ def pack_records(records: Sequence[Record], config: Config, form: RecordForm) ->
     Parameters
     ----------
     records : sequence of mapping
-        ``array_size`` records, each with the fields of :data:`tpulite.arch.isa.RECORD`.
+        ``array_size`` records, each with the fields of :data:`tpulite.arch.isa.RECORD`; a missing
+        ``gain`` is 0.
     config : Config
         The machine.
     form : RecordForm
@@ -66,7 +67,7 @@ def unpack_records(rows: np.ndarray, config: Config, form: RecordForm) -> list[d
 
 
 def _encode(record: Record) -> bytes:
-    return isa.RECORD.pack(**record).to_bytes(RECORD_BYTES, "little")
+    return isa.RECORD.pack(**({"gain": 0} | dict(record))).to_bytes(RECORD_BYTES, "little")
 
 
 def _decode(data: bytes) -> dict[str, int]:
