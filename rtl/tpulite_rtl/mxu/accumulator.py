@@ -1,23 +1,37 @@
 """Accumulates what leaves the array and passes complete sums on to the requantizer."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import RAW_ROWS, Drain, Opcode
+from tpulite.arch.isa import Drain, Opcode
 from tpulite_rtl.lib.fifo import StreamFifo
+from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.layout import field_shape
 from tpulite_rtl.mxu.systolic_array import psum_width
+from tpulite_rtl.mxu.weight_sequencer import TILES_BITS
 from tpulite_rtl.vpu.requantizer import requant_input
 
-__all__ = ["DRAIN_COMMAND", "IN_FLIGHT", "Accumulator"]
+__all__ = ["DRAIN_COMMAND", "IN_FLIGHT", "VECTORS_BITS", "Accumulator"]
 
-_FIELDS = ("m", "k_tiles", "acc_row", "accumulate", "drain", "out_row", "signal")
+VECTORS_BITS = 11
+"""Width of a number of output vectors, whose sums lie in at most 1024 accumulators."""
 
-DRAIN_COMMAND = data.StructLayout({name: field_shape(Opcode.MATMUL, name) for name in _FIELDS})
-"""What the drain needs of a MATMUL."""
+_FIELDS = ("acc_row", "accumulate", "drain", "out_row", "signal")
+
+DRAIN_COMMAND = data.StructLayout(
+    {
+        **{name: field_shape(Opcode.CONV, name) for name in _FIELDS},
+        "m": VECTORS_BITS,
+        "k_tiles": TILES_BITS,
+        "inner_last": field_shape(Opcode.CONV, "columns"),  # output vectors on this axis, less one
+        "inner_step": ROW_BITS,  # rows from an output vector to the next
+        "outer_step": ROW_BITS,  # rows from the first one of a line to that of the next
+    }
+)
+"""What the drain needs of a CONV. The inner axis runs fastest."""
 
 IN_FLIGHT = 8
 """Commands whose vectors may be between their issue and the accumulators."""
@@ -29,8 +43,8 @@ class Accumulator(wiring.Component):
     Sums come in the order in which vectors were issued; the command that they belong to is the
     head of a FIFO, so the data carries no control. On the first k-tile (unless ``accumulate``) the
     sum replaces the accumulator; on the last k-tile of a draining command it goes to the
-    requantizer instead. One vector a cycle, in any order of rows; a sum of cycle t leaves in cycle
-    t + 2.
+    requantizer instead, with the row of the unified buffer that it goes to. One vector a cycle, in
+    any order of rows; a sum of cycle t leaves in cycle t + 2.
 
     Parameters
     ----------
@@ -107,7 +121,7 @@ class Accumulator(wiring.Component):
             m.d.comb += total[lane].eq(sums[lane] + Mux(overwrite, 0, old[lane]))
         requantize = (command.drain == Drain.REQUANTIZE) & last_tile
         raw = (command.drain == Drain.RAW) & last_tile
-        step = Mux(command.drain == Drain.RAW, offset * RAW_ROWS, offset)
+        out_row = self._out_row(m, command, at_start=offset == 0)
         m.d.sync += valid.eq(self.i.valid)
         with m.If(self.i.valid):
             m.d.sync += [
@@ -118,7 +132,7 @@ class Accumulator(wiring.Component):
                 control.raw.eq(raw),
                 control.first.eq(requantize & (offset == 0)),
                 control.write.eq(requantize | raw),
-                control.row.eq(command.out_row + step),
+                control.row.eq(out_row),
                 control.done.eq(at_end & last_tile),
                 control.signal.eq(command.signal),
             ]
@@ -140,3 +154,28 @@ class Accumulator(wiring.Component):
             write_port.data.eq(self.o.payload.sums),
         ]
         return m
+
+    def _out_row(self, m: Module, command: data.View, *, at_start: Value) -> Signal:
+        """Return the row of the unified buffer to which the vector of cycle 0 goes."""
+        row, line = Signal(ROW_BITS, name="out_row"), Signal(ROW_BITS, name="out_line")
+        next_row, next_line = Signal(ROW_BITS), Signal(ROW_BITS)
+        inner = Signal(command.inner_last.shape())
+        line_end = Signal()
+        m.d.comb += [
+            line_end.eq(inner == command.inner_last),
+            row.eq(Mux(at_start, command.out_row, next_row)),
+            line.eq(Mux(at_start, command.out_row, next_line)),
+        ]
+        with m.If(self.i.valid):
+            m.d.sync += [
+                inner.eq(inner + 1),
+                next_row.eq(row + command.inner_step),
+                next_line.eq(line),
+            ]
+            with m.If(line_end):
+                m.d.sync += [
+                    inner.eq(0),
+                    next_row.eq(line + command.outer_step),
+                    next_line.eq(line + command.outer_step),
+                ]
+        return row

@@ -1,4 +1,4 @@
-"""The matrix unit: an engine that executes MATMUL."""
+"""The matrix unit: an engine that executes CONV."""
 
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import wiring
@@ -12,6 +12,7 @@ from tpulite_rtl.lib.interfaces import EngineSignature, ReadPortSignature, Write
 from tpulite_rtl.lib.layout import INDEX_BITS, command_layout
 from tpulite_rtl.mxu.accumulator import Accumulator
 from tpulite_rtl.mxu.intake import Intake
+from tpulite_rtl.mxu.preparation import Preparation
 from tpulite_rtl.mxu.systolic_array import SystolicArray
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
@@ -27,9 +28,11 @@ _STARTED = 16
 class MatrixUnit(wiring.Component):
     """Array, accumulators and the VPU's drain path, with the sequencers that feed them.
 
-    The road of a command: intake → weights, records and vectors → array → accumulator →
-    requantizer → unified buffer → tokens. A k-tile takes max(M, N) cycles, without a gap between
-    tiles or commands whose operands and tokens are there.
+    The road of a command: preparation → intake → weights, records and vectors → array →
+    accumulator → requantizer → unified buffer → tokens. A k-tile of S slots takes max(S, N)
+    cycles, without a gap between tiles or commands whose operands and tokens are there. There is a
+    slot for each output vector, in dense mode one more for each row of the region, and in
+    depthwise mode one for each input vector of the stream.
 
     Parameters
     ----------
@@ -38,10 +41,12 @@ class MatrixUnit(wiring.Component):
 
     Members
     -------
-    engine : EngineSignature(command_layout(Opcode.MATMUL))
+    engine : EngineSignature(command_layout(Opcode.CONV))
         Commands, tokens, state.
     read_activation, read_weight, read_record : Out(ReadPortSignature(config))
         Read ports of the unified buffer.
+    steady : Out(1)
+        The request of ``read_activation`` must not be refused.
     write : Out(WritePortSignature(config))
         Drained rows. The buffer must accept them at once.
     """
@@ -50,16 +55,18 @@ class MatrixUnit(wiring.Component):
     read_activation: wiring.PureInterface
     read_weight: wiring.PureInterface
     read_record: wiring.PureInterface
+    steady: Signal
     write: wiring.PureInterface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
-                "engine": Out(EngineSignature(command_layout(Opcode.MATMUL))),
+                "engine": Out(EngineSignature(command_layout(Opcode.CONV))),
                 "read_activation": Out(ReadPortSignature(config)),
                 "read_weight": Out(ReadPortSignature(config)),
                 "read_record": Out(ReadPortSignature(config)),
+                "steady": Out(1),
                 "write": Out(WritePortSignature(config)),
             }
         )
@@ -67,6 +74,7 @@ class MatrixUnit(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config, engine = self.config, self.engine
+        m.submodules.preparation = preparation = Preparation(config)
         m.submodules.intake = intake = Intake(config)
         m.submodules.weights = weights = WeightSequencer(config)
         m.submodules.records = records = RecordLoader(config)
@@ -76,7 +84,8 @@ class MatrixUnit(wiring.Component):
         m.submodules.requantizer = requantizer = Requantizer(config)
 
         # The road.
-        connect(m, flipped(engine.command), intake.command)
+        connect(m, flipped(engine.command), preparation.i)
+        connect(m, preparation.o, intake.command)
         connect(m, intake.take, flipped(engine.take))
         connect(m, intake.weights, weights.command)
         connect(m, intake.records, records.command)
@@ -84,17 +93,15 @@ class MatrixUnit(wiring.Component):
         connect(m, intake.drains, accumulator.command)
         connect(m, weights.read, flipped(self.read_weight))
         connect(m, records.read, flipped(self.read_record))
-        connect(m, vectors.read.request, flipped(self.read_activation.request))
+        connect(m, vectors.read, flipped(self.read_activation))
+        connect(m, vectors.o, array.i)
         connect(m, weights.o, array.weight)
         connect(m, array.o, accumulator.i)
         connect(m, accumulator.o, requantizer.i)
         connect(m, records.o, requantizer.record)
         connect(m, requantizer.write, flipped(self.write))
-        response = self.read_activation.response
         m.d.comb += [
-            array.i.valid.eq(response.valid),
-            array.i.payload.activations.eq(response.payload),
-            array.i.payload.first.eq(vectors.first),
+            self.steady.eq(vectors.steady),
             vectors.tile_ready.eq(weights.tile_ready),
             weights.start.eq(vectors.start),
             weights.zero_point.eq(vectors.zero_point),
@@ -119,18 +126,17 @@ class MatrixUnit(wiring.Component):
             engine.give.valid.eq(completed.o.valid & ~engine.stop),
             completed.o.ready.eq(engine.give.ready & ~engine.stop),
             intake.room.eq(started != _STARTED),
-            engine.idle.eq(intake.empty & (started == 0)),
+            # The stream of a depthwise command may outlast its sums.
+            engine.idle.eq(intake.empty & (started == 0) & ~vectors.busy),
             engine.quiet.eq(1),
-            oldest.i.payload.eq(engine.command.payload.index),
+            oldest.i.payload.eq(preparation.o.payload.index),
             oldest.i.valid.eq(intake.started),
             oldest.o.ready.eq(gives),
         ]
         m.d.sync += started.eq(started + intake.started - gives)
 
         # The oldest command's fault counts.
-        with m.If(vectors.fault.valid):
-            m.d.comb += engine.fault.eq(vectors.fault)
-        with m.Elif(records.fault.valid):
+        with m.If(records.fault.valid):
             m.d.comb += engine.fault.eq(records.fault)
         with m.Else():
             m.d.comb += engine.fault.eq(intake.fault)
@@ -142,6 +148,8 @@ class MatrixUnit(wiring.Component):
             m.d.comb += engine.index.eq(oldest.o.payload)
         with m.Elif(vectors.busy):
             m.d.comb += engine.index.eq(vectors.index)
+        with m.Elif(preparation.o.valid):
+            m.d.comb += engine.index.eq(preparation.o.payload.index)
         with m.Elif(engine.command.valid):
             m.d.comb += engine.index.eq(engine.command.payload.index)
         with m.Else():
@@ -152,6 +160,6 @@ class MatrixUnit(wiring.Component):
                 m.d.comb += engine.state.eq(EngineState.BUFFER)
         with m.Elif(intake.waiting):
             m.d.comb += engine.state.eq(EngineState.TOKEN)
-        with m.Elif(engine.idle):
+        with m.Elif(engine.idle & ~engine.command.valid):
             m.d.comb += engine.state.eq(EngineState.IDLE)
         return m

@@ -18,8 +18,9 @@ WEIGHT_WIDTH = 9
 class ProcessingElement(wiring.Component):
     """Multiply the activation that passes by the weight held, and add to the psum that passes.
 
-    A vector with ``first`` swaps the shadow weight in and already uses it. Activation, flag and
-    psum leave one cycle after they came.
+    A vector with ``first`` swaps the shadow weight in and already uses it. Activation, flags and
+    psum leave one cycle after they came. With ``depthwise`` the activation of the column counts
+    instead of the one that passes.
 
     Parameters
     ----------
@@ -34,6 +35,10 @@ class ProcessingElement(wiring.Component):
         From the left, to the right.
     i_first, o_first : 1
         First vector of a tile; moves with the activation.
+    i_depthwise, o_depthwise : 1
+        The sum is one of depthwise mode; moves with the activation.
+    column : In(signed(8))
+        Activation of this column, the same for all its rows.
     i_psum, o_psum : signed(psum_width)
         From above, downwards.
     weight : In(signed(9))
@@ -47,6 +52,9 @@ class ProcessingElement(wiring.Component):
     o_activation: Signal
     i_first: Signal
     o_first: Signal
+    i_depthwise: Signal
+    o_depthwise: Signal
+    column: Signal
     i_psum: Signal
     o_psum: Signal
     weight: Signal
@@ -61,6 +69,9 @@ class ProcessingElement(wiring.Component):
                 "o_activation": Out(signed(ACTIVATION_WIDTH)),
                 "i_first": In(1),
                 "o_first": Out(1),
+                "i_depthwise": In(1),
+                "o_depthwise": Out(1),
+                "column": In(signed(ACTIVATION_WIDTH)),
                 "i_psum": In(signed(psum_width)),
                 "o_psum": Out(signed(psum_width)),
                 "weight": In(signed(WEIGHT_WIDTH)),
@@ -73,12 +84,17 @@ class ProcessingElement(wiring.Component):
         shadow = Signal(signed(WEIGHT_WIDTH), reset_less=True)
         active = Signal(signed(WEIGHT_WIDTH), reset_less=True)
         weight = Signal(signed(WEIGHT_WIDTH))
-        m.d.comb += weight.eq(Mux(self.i_first, shadow, active))
+        activation = Signal(signed(ACTIVATION_WIDTH))
+        m.d.comb += [
+            weight.eq(Mux(self.i_first, shadow, active)),
+            activation.eq(Mux(self.i_depthwise, self.column, self.i_activation)),
+        ]
         m.d.sync += [
             active.eq(weight),
             self.o_activation.eq(self.i_activation),
             self.o_first.eq(self.i_first),
-            self.o_psum.eq(self.i_psum + product(m, weight, self.i_activation, style=self.style)),
+            self.o_depthwise.eq(self.i_depthwise),
+            self.o_psum.eq(self.i_psum + product(m, weight, activation, style=self.style)),
         ]
         with m.If(self.weight_enable):
             m.d.sync += shadow.eq(self.weight)

@@ -22,9 +22,9 @@ def psum_width(config: Config) -> int:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return the layout of an input vector and its flag."""
+    """Return the layout of an input vector and its flags."""
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
-    return data.StructLayout({"activations": activations, "first": 1})
+    return data.StructLayout({"activations": activations, "first": 1, "depthwise": 1})
 
 
 def weight_layout(config: Config) -> data.StructLayout:
@@ -43,6 +43,10 @@ class SystolicArray(wiring.Component):
     be written r - 1 cycles after that vector (row 0 in the cycle before it), neither earlier than
     N cycles after the previous ``first``'s write nor later. So a tile a vector stream of N or more
     costs nothing.
+
+    A vector with ``depthwise`` begins a sum in which channel c stays in column c: with x[t] the
+    input of cycle t, valid or not, ``o[c] = sum(tile[r, c] * x[t + r][c])`` over the rows r. It
+    takes as long as the others, and both kinds may follow each other in any order.
 
     Parameters
     ----------
@@ -79,13 +83,16 @@ class SystolicArray(wiring.Component):
         m = Module()
         n, width = self.config.array_size, psum_width(self.config)
 
-        lanes = data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "first": 1})
+        lanes = data.StructLayout(
+            {"activation": signed(ACTIVATION_WIDTH), "first": 1, "depthwise": 1}
+        )
         m.submodules.skew = skew = Skew(lanes, tuple(range(n)))
         m.submodules.deskew = deskew = Skew(signed(width), tuple(range(n - 1, -1, -1)))
         for row in range(n):
             m.d.comb += [
                 skew.i[row].activation.eq(self.i.payload.activations[row]),
                 skew.i[row].first.eq(self.i.payload.first & self.i.valid),
+                skew.i[row].depthwise.eq(self.i.payload.depthwise),
             ]
 
         psums: list[Value] = [Const(0, width)] * n
@@ -93,17 +100,21 @@ class SystolicArray(wiring.Component):
             enable = Signal(name=f"enable{row}")
             m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))
             activation, first = skew.o[row].activation, skew.o[row].first
+            depthwise = skew.o[row].depthwise
             for col in range(n):
                 element = ProcessingElement(psum_width=width, style=self._style(col))
                 m.submodules[f"pe_{row}_{col}"] = element
                 m.d.comb += [
                     element.i_activation.eq(activation),
                     element.i_first.eq(first),
+                    element.i_depthwise.eq(depthwise),
+                    element.column.eq(skew.o[col].activation),
                     element.i_psum.eq(psums[col]),
                     element.weight.eq(self.weight.payload.weights[col]),
                     element.weight_enable.eq(enable),
                 ]
                 activation, first = element.o_activation, element.o_first
+                depthwise = element.o_depthwise
                 psums[col] = element.o_psum
         for col in range(n):
             m.d.comb += [

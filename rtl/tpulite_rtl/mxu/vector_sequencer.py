@@ -1,23 +1,19 @@
-"""Issues activation vectors: the loop over k-tiles and vectors that sets the pace of the MXU."""
+"""Issues activation vectors: the pace of the matrix unit is set here."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import RAW_ROWS, Drain, Opcode, RecordForm
-from tpulite.arch.registers import Fault
-from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
-from tpulite_rtl.lib.layout import INDEX_BITS, field_shape
+from tpulite.arch.isa import RAW_ROWS
+from tpulite_rtl.lib.interfaces import ReadPortSignature
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.mxu.image_walker import ImageWalker
+from tpulite_rtl.mxu.slots import VECTOR_COMMAND
+from tpulite_rtl.mxu.systolic_array import vector_layout
+from tpulite_rtl.mxu.vector_assembler import VectorAssembler, issued_layout
 
-__all__ = ["VECTOR_COMMAND", "VectorSequencer", "drain_interval"]
-
-_FIELDS = ("m", "k_tiles", "act_row", "act_pitch", "weight_zero_point", "drain", "record_form")
-
-VECTOR_COMMAND = data.StructLayout(
-    {**{name: field_shape(Opcode.MATMUL, name) for name in _FIELDS}, "index": INDEX_BITS}
-)
-"""What the sequencer needs of a MATMUL."""
+__all__ = ["VectorSequencer", "drain_interval"]
 
 
 def drain_interval(config: Config, *, raw: bool) -> int:
@@ -27,11 +23,13 @@ def drain_interval(config: Config, *, raw: bool) -> int:
 
 
 class VectorSequencer(wiring.Component):
-    """Read the activations of MATMULs, one vector a cycle, without a gap between tiles or commands.
+    """Feed the array with the vectors of CONVs: one slot a cycle, no gap between tiles or commands.
 
     A k-tile starts when its weight tile is there and N cycles after the previous start; the last
     k-tile of a command that drains also waits for the channel records and for the pace of the
-    requantizer. An accepted request of cycle t enters the array in cycle t + 2.
+    requantizer. A slot that reads the buffer may be refused; in depthwise mode not after the first
+    one, because a sum needs N consecutive cycles. A slot of cycle t enters the array in cycle
+    t + 3.
 
     Parameters
     ----------
@@ -43,34 +41,35 @@ class VectorSequencer(wiring.Component):
     command : In(stream.Signature(VECTOR_COMMAND))
         Commands in order, each with its tokens taken.
     read : Out(ReadPortSignature(config))
-        Read port; its responses go straight into the array.
-    first : Out(1)
-        The response of this cycle is the first vector of a tile.
+        Read port.
+    steady : Out(1)
+        The request of this cycle must not be refused.
+    o : Out(stream.Signature(vector_layout(config), always_ready=True))
+        Vectors for the array.
     tile_ready : In(1)
         The next weight tile is there.
     start : Out(1)
-        A k-tile starts in this cycle.
+        The next weight tile must start in this cycle: its first vector enters two cycles later.
     zero_point : Out(signed(8))
-        Weight zero point of the tile that starts.
+        Weight zero point of this tile.
     block_ready : In(1)
         The channel records of the next requantizing command are there.
     claim : Out(1)
-        These records are used by the tile that starts.
+        These records will be used by the tile of this cycle's slot.
     stop : In(1)
         Issue nothing more.
     busy : Out(1)
         A command is being issued.
     issued, refused, starved : Out(1)
-        A vector was issued; the buffer refused one; operands are missing.
+        A slot was issued; the buffer refused one; operands are missing.
     index : Out(INDEX_BITS)
         Command being issued.
-    fault : Out(FAULT)
-        BUFFER fault of a k-tile's activations.
     """
 
     command: stream.Interface
     read: wiring.PureInterface
-    first: Signal
+    steady: Signal
+    o: stream.Interface
     tile_ready: Signal
     start: Signal
     zero_point: Signal
@@ -82,7 +81,6 @@ class VectorSequencer(wiring.Component):
     refused: Signal
     starved: Signal
     index: Signal
-    fault: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -90,7 +88,8 @@ class VectorSequencer(wiring.Component):
             {
                 "command": In(stream.Signature(VECTOR_COMMAND)),
                 "read": Out(ReadPortSignature(config)),
-                "first": Out(1),
+                "steady": Out(1),
+                "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
                 "tile_ready": In(1),
                 "start": Out(1),
                 "zero_point": Out(signed(8)),
@@ -102,70 +101,50 @@ class VectorSequencer(wiring.Component):
                 "refused": Out(1),
                 "starved": Out(1),
                 "index": Out(INDEX_BITS),
-                "fault": Out(FAULT),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        n, rows = config.array_size, config.ub_rows
-
-        command = Signal(VECTOR_COMMAND)
-        active = Signal()
-        tile_row = Signal(ROW_BITS + 1)  # activations of the current k-tile
-        offset = Signal(command.m.shape())  # vector in the tile
-        tiles_left = Signal(command.k_tiles.shape())  # after the current one
-        row = Signal(ROW_BITS + 2)
-        tile_end = Signal(ROW_BITS + 2)
-        at_start, at_end, last_tile = Signal(), Signal(), Signal()
-        m.d.comb += [
-            at_start.eq(offset == 0),
-            at_end.eq(offset == command.m - 1),
-            last_tile.eq(tiles_left == 0),
-            row.eq(tile_row + offset),
-            tile_end.eq(tile_row + command.m - 1),
-        ]
+        n = config.array_size
+        m.submodules.walker = walker = ImageWalker(config)
+        m.submodules.assembler = assembler = VectorAssembler(config)
+        connect(m, flipped(self.command), walker.command)
+        connect(m, assembler.o, flipped(self.o))
+        slot, there = walker.o.payload, walker.o.valid
 
         # The pace: counters of cycles since things happened.
         tile_gap = Signal(range(n))
         drain_gap = Signal(range(max(2, drain_interval(config, raw=True))))
         record_age = Signal(range(config.record_rows + 1), init=config.record_rows)
-        record_rows = Mux(
-            command.record_form == RecordForm.SHORT, config.short_record_rows, config.record_rows
-        )
-        requantizes = (command.drain == Drain.REQUANTIZE) & last_tile
-        drains = (command.drain != Drain.KEEP) & last_tile
-        # The last vector of a command reports its completion through the requantizer, so it keeps
-        # the requantizer's pace even if nothing is drained.
-        reports = drains | (last_tile & at_end)
-        operands = self.tile_ready & (~requantizes | self.block_ready)
-        in_pace = (tile_gap == 0) & (~requantizes | (record_age >= record_rows))
-        outside = Signal()
+        record_rows = Mux(slot.short, config.short_record_rows, config.record_rows)
+        needs_records = slot.first & slot.requantizes
+        operands, in_pace, goes = Signal(), Signal(), Signal()
         m.d.comb += [
-            outside.eq(active & at_start & (tile_end >= rows)),
-            self.read.request.payload.eq(row),
-            self.read.request.valid.eq(
-                active
+            operands.eq(self.tile_ready & (~needs_records | self.block_ready)),
+            in_pace.eq((tile_gap == 0) & (~needs_records | (record_age >= record_rows))),
+            # The last vector of a command reports its completion through the requantizer, so it
+            # keeps the requantizer's pace even if nothing is drained. A depthwise stream waits
+            # before it begins; it drains only into as many lanes as there are channels.
+            goes.eq(
+                there
                 & ~self.stop
-                & ~outside
-                & (~at_start | (operands & in_pace))
-                & (~reports | (drain_gap == 0))
+                & (~slot.first | (operands & in_pace))
+                & (~Mux(slot.depthwise, slot.first, slot.reports) | (drain_gap == 0))
             ),
-            self.issued.eq(self.read.request.valid & self.read.request.ready),
+            self.read.request.payload.eq(slot.row),
+            self.read.request.valid.eq(goes & slot.read),
+            self.steady.eq(there & slot.depthwise & ~slot.first),
+            self.issued.eq(goes & (~slot.read | self.read.request.ready)),
             self.refused.eq(self.read.request.valid & ~self.read.request.ready),
-            self.starved.eq(active & at_start & ~operands),
-            self.start.eq(self.issued & at_start),
-            self.claim.eq(self.start & requantizes),
-            self.zero_point.eq(command.weight_zero_point),
-            self.busy.eq(active),
-            self.index.eq(command.index),
-            self.fault.valid.eq(outside),
-            self.fault.code.eq(Fault.BUFFER),
-            self.fault.index.eq(command.index),
-            self.fault.address.eq(tile_end),
+            self.starved.eq(there & slot.first & ~operands),
+            self.claim.eq(self.issued & needs_records),
+            self.busy.eq(walker.busy),
+            self.index.eq(walker.index),
+            walker.o.ready.eq(self.issued),
         ]
-        with m.If(self.start):
+        with m.If(self.issued & slot.first):
             m.d.sync += tile_gap.eq(n - 1)
         with m.Elif(tile_gap != 0):
             m.d.sync += tile_gap.eq(tile_gap - 1)
@@ -173,39 +152,21 @@ class VectorSequencer(wiring.Component):
             m.d.sync += record_age.eq(1)
         with m.Elif(record_age != config.record_rows):
             m.d.sync += record_age.eq(record_age + 1)
-        with m.If(self.issued & reports):
-            raw = command.drain == Drain.RAW
-            m.d.sync += drain_gap.eq(
-                Mux(raw, drain_interval(config, raw=True), drain_interval(config, raw=False)) - 1
-            )
+        with m.If(self.issued & slot.reports):
+            intervals = [drain_interval(config, raw=raw) - 1 for raw in (False, True)]
+            m.d.sync += drain_gap.eq(Mux(slot.raw, intervals[True], intervals[False]))
         with m.Elif(drain_gap != 0):
             m.d.sync += drain_gap.eq(drain_gap - 1)
 
-        # The loops. The next command is loaded in the cycle that issues the last vector.
-        finished = Signal()
-        m.d.comb += [
-            finished.eq(self.issued & at_end & last_tile),
-            self.command.ready.eq((~active | finished) & ~self.stop),
+        # The vector takes a cycle longer than a row of the buffer.
+        m.d.sync += [
+            self.start.eq(self.issued & slot.first),
+            self.zero_point.eq(slot.zero_point),
         ]
-        with m.If(self.issued):
-            m.d.sync += offset.eq(offset + 1)
-            with m.If(at_end):
-                m.d.sync += [
-                    offset.eq(0),
-                    tiles_left.eq(tiles_left - 1),
-                    tile_row.eq(tile_row + command.act_pitch),
-                ]
-        with m.If(finished):
-            m.d.sync += active.eq(0)
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [
-                command.eq(self.command.payload),
-                active.eq(1),
-                offset.eq(0),
-                tiles_left.eq(self.command.payload.k_tiles - 1),
-                tile_row.eq(self.command.payload.act_row),
-            ]
-
-        started = Signal()
-        m.d.sync += [started.eq(self.start), self.first.eq(started)]
+        m.d.comb += [
+            assembler.i.valid.eq(self.issued),
+            assembler.row.eq(self.read.response.payload),
+        ]
+        for name in issued_layout(config).members:
+            m.d.comb += assembler.i.payload[name].eq(slot[name])
         return m

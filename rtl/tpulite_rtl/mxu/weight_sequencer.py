@@ -6,18 +6,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Opcode
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
-from tpulite_rtl.lib.layout import field_shape
 from tpulite_rtl.mxu.systolic_array import weight_layout
 
-__all__ = ["WEIGHT_COMMAND", "WeightSequencer"]
+__all__ = ["TILES_BITS", "WEIGHT_COMMAND", "WeightSequencer"]
 
-WEIGHT_COMMAND = data.StructLayout(
-    {name: field_shape(Opcode.MATMUL, name) for name in ("weight_row", "k_tiles")}
-)
-"""The weights of one MATMUL: consecutive tiles from a row on."""
+TILES_BITS = ROW_BITS - 1
+"""Width of a number of k-tiles, whose weights lie in the buffer: 4096 tiles of 4 rows fill it."""
+
+WEIGHT_COMMAND = data.StructLayout({"weight_row": ROW_BITS, "k_tiles": TILES_BITS})
+"""The weights of one CONV: consecutive tiles from a row on."""
 
 
 class WeightSequencer(wiring.Component):

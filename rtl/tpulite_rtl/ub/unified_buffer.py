@@ -1,6 +1,6 @@
 """The unified buffer: banked on-chip memory for activations, weights and channel records."""
 
-from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -20,7 +20,8 @@ class UnifiedBuffer(wiring.Component):
 
     Row r lies in bank r mod ``ub_banks``, so ports that walk through consecutive rows rarely meet.
     Where they do, the first named port wins; a port that was refused :data:`STARVED` times in a
-    row wins once, but never over the first write port, whose client cannot wait.
+    row wins once, but never over the first write port, whose client cannot wait, nor over the
+    first read port while ``steady`` is high.
 
     Requests are accepted in the cycle in which they win; a read's response comes
     ``READ_LATENCY`` cycles later. A row written in one cycle is read in the next.
@@ -38,6 +39,8 @@ class UnifiedBuffer(wiring.Component):
         Read ports, seen from here.
     write_{name} : In(WritePortSignature(config))
         Write ports, seen from here.
+    steady : In(1)
+        The first read port wins.
     conflicts : Out
         Requests refused in this cycle.
     """
@@ -50,7 +53,7 @@ class UnifiedBuffer(wiring.Component):
         super().__init__(
             {f"read_{name}": In(read) for name in readers}
             | {f"write_{name}": In(write) for name in writers}
-            | {"conflicts": Out(bits_for(len(readers) + len(writers)))}
+            | {"steady": In(1), "conflicts": Out(bits_for(len(readers) + len(writers)))}
         )
 
     def elaborate(self, platform) -> Module:
@@ -63,10 +66,12 @@ class UnifiedBuffer(wiring.Component):
         writes = [getattr(self, f"write_{name}") for name in self.writers]
         read_rows = [port.request.payload for port in reads]
         write_rows = [port.request.payload.row for port in writes]
-        self._arbitrate(m, [port.request for port in reads], read_rows, bank_bits, "read")
-        self._arbitrate(
-            m, [port.request for port in writes], write_rows, bank_bits, "write", absolute=True
-        )
+        for kind, ports, rows, absolute in (
+            ("read", reads, read_rows, self.steady),
+            ("write", writes, write_rows, Const(1)),
+        ):
+            requests = [port.request for port in ports]
+            self._arbitrate(m, requests, rows, bank_bits, kind, absolute=absolute)
         refused = [port.request.valid & ~port.request.ready for port in reads + writes]
         m.d.comb += self.conflicts.eq(sum(refused))
 
@@ -104,8 +109,11 @@ class UnifiedBuffer(wiring.Component):
         return m
 
     @staticmethod
-    def _arbitrate(m, requests, rows, bank_bits, kind, *, absolute=False) -> None:
-        """Grant each request that no better one for the same bank opposes."""
+    def _arbitrate(m, requests, rows, bank_bits, kind, *, absolute: Value) -> None:
+        """Grant each request that no better one for the same bank opposes.
+
+        While ``absolute`` is high, none is better than the first.
+        """
         starving = []
         for index, request in enumerate(requests):
             losses = Signal(range(STARVED + 1), name=f"{kind}{index}_losses")
@@ -119,14 +127,14 @@ class UnifiedBuffer(wiring.Component):
             for other, rival in enumerate(requests):
                 if other == mine:
                     continue
-                if absolute and mine == 0:
-                    better = 0
-                elif absolute and other == 0:
-                    better = 1
-                elif other < mine:
+                if other < mine:
                     better = starving[other] | ~starving[mine]
                 else:
                     better = starving[other] & ~starving[mine]
+                if mine == 0:
+                    better &= ~absolute
+                elif other == 0:
+                    better |= absolute
                 same = rows[other][:bank_bits] == rows[mine][:bank_bits]
                 opposed.append(rival.valid & same & better)
             m.d.comb += request.ready.eq(~Cat(opposed).any())

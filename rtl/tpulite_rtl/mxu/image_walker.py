@@ -1,0 +1,249 @@
+"""Walks through the image of a CONV: which vector, or which padding, comes next."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Axis, Drain, RecordForm
+from tpulite_rtl.lib.interfaces import ROW_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
+
+__all__ = ["ImageWalker"]
+
+_COORDINATE_BITS = 20
+"""Width of a signed coordinate: 30,705 positions at dilation 15 reach 460,560."""
+
+_LOOPS = ("inner", "outer", "kernel_column", "kernel_row", "block")
+
+
+class ImageWalker(wiring.Component):
+    """Turn each CONV into its slots, one a cycle, without a gap between commands.
+
+    Five nested loops, the innermost first: position on the inner axis, position on the outer axis,
+    kernel column, kernel row, channel block. A position is an output vector; in depthwise mode, an
+    input vector of the stream; in dense mode a row of the region has one position more, before its
+    first output, that only fills the window. Everything is counted by increments.
+
+    The first slot is offered two cycles after the command was, and one more each cycle.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    command : In(stream.Signature(VECTOR_COMMAND))
+        Commands in order.
+    o : Out(stream.Signature(slot_layout(config)))
+        Slots.
+    busy : Out(1)
+        A command is here, or a slot of it.
+    index : Out(INDEX_BITS)
+        This command.
+    """
+
+    command: stream.Interface
+    o: stream.Interface
+    busy: Signal
+    index: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(VECTOR_COMMAND)),
+                "o": Out(stream.Signature(slot_layout(config))),
+                "busy": Out(1),
+                "index": Out(INDEX_BITS),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        command = Signal(VECTOR_COMMAND, reset_less=True)
+        now = Signal(VECTOR_COMMAND)  # the command of the next cycle's slot
+        active, load, step, finished = Signal(), Signal(), Signal(), Signal()
+
+        # The loops: steps left after this one, and the row at which each one's step began. Exactly
+        # one loop goes on in a step, the innermost that has not ended.
+        moves = Signal(init=1)  # a vector enters: always but in dense mode
+        limits = _limits(command)
+        strides = (
+            Mux(moves, command.inner_axis.rows, 0),
+            command.outer_axis.rows,
+            command.dilation_x,
+            command.tap_rows,
+            command.act_block_pitch,
+        )
+        left = [
+            Signal(len(limit), name=f"{loop}_left")
+            for loop, limit in zip(_LOOPS, limits, strict=True)
+        ]
+        rows = [Signal(ROW_BITS, name=f"{loop}_row") for loop in _LOOPS]
+        ended = [count == 0 for count in left]
+        goes = []
+        for depth, loop in enumerate(_LOOPS):
+            go, row = Signal(name=f"{loop}_goes"), Signal(ROW_BITS, name=f"{loop}_next_row")
+            m.d.comb += [
+                go.eq(step & Cat(ended[:depth]).all() & ~ended[depth]),
+                row.eq(rows[depth] + strides[depth]),
+            ]
+            goes.append(go)
+            with m.If(go):
+                m.d.sync += left[depth].eq(left[depth] - 1)
+                m.d.sync += [inner.eq(row) for inner in rows[: depth + 1]]
+                m.d.sync += [left[inner].eq(limits[inner]) for inner in range(depth)]
+        with m.If(load):
+            m.d.sync += command.eq(self.command.payload)
+            m.d.sync += [count.eq(limit) for count, limit in zip(left, _limits(now), strict=True)]
+            m.d.sync += [row.eq(now.origin) for row in rows]
+        m.d.comb += now.eq(Mux(load, self.command.payload, command))
+
+        by_y = command.inner == Axis.Y
+        x = self._coordinate(
+            m,
+            "x",
+            start=-now.pad_left,
+            restart=load | goes[3] | goes[4],
+            next_tap=goes[2],
+            back=goes[1] & ~by_y,
+            advance=(goes[0] & ~by_y & moves) | (goes[1] & by_y),
+            dilation=command.dilation_x,
+            step=command.step_x,
+        )
+        y = self._coordinate(
+            m,
+            "y",
+            start=-now.pad_top,
+            restart=load | goes[4],
+            next_tap=goes[3],
+            back=goes[2] | (goes[1] & by_y),
+            advance=(goes[0] & by_y) | (goes[1] & ~by_y),
+            dilation=command.dilation_y,
+            step=command.step_y,
+        )
+
+        # Depthwise mode: sums begin at some positions only.
+        inner_begins = self._begins(
+            m, "inner", command.inner_axis, left[0], restart=load | (step & ended[0]), go=goes[0]
+        )
+        outer_begins = self._begins(
+            m,
+            "outer",
+            command.outer_axis,
+            left[1],
+            restart=load | (step & ended[0] & ended[1]),
+            go=goes[1],
+        )
+
+        # Dense mode: the window moves on if the next output begins in its second vector.
+        shift = Signal(range(self.config.array_size))
+        next_shift = Signal(range(2 * self.config.array_size))
+        line_start = Signal()
+        m.d.comb += [
+            line_start.eq(left[0] == command.inner_axis.last),
+            next_shift.eq(shift + command.byte_step),
+        ]
+        with m.If(load | (step & (line_start | ended[0]))):
+            m.d.sync += [shift.eq(0), moves.eq(1)]
+        with m.Elif(step & command.dense):
+            m.d.sync += [shift.eq(next_shift), moves.eq(next_shift[-1])]
+
+        slot = Signal(slot_layout(self.config))
+        begun = Signal()  # the k-tile has had its first sum
+        last_tile, last_sum, inside = Signal(), Signal(), Signal()
+        m.d.comb += [
+            last_tile.eq(Cat(ended[2:]).all()),
+            last_sum.eq(
+                (left[0] == command.inner_axis.tail) & (left[1] == command.outer_axis.tail)
+            ),
+            # Coordinates below zero are huge here.
+            inside.eq((y.as_unsigned() < command.height) & (x.as_unsigned() < command.width)),
+            slot.row.eq(rows[0]),
+            slot.read.eq(moves & inside),
+            slot.enters.eq(moves),
+            slot.emits.eq(inner_begins & outer_begins & ~(command.dense & line_start)),
+            slot.first.eq(slot.emits & ~begun),
+            slot.requantizes.eq((command.drain == Drain.REQUANTIZE) & last_tile),
+            slot.reports.eq(slot.emits & last_tile & ((command.drain != Drain.KEEP) | last_sum)),
+            slot.raw.eq(command.drain == Drain.RAW),
+            slot.short.eq(command.record_form == RecordForm.SHORT),
+            slot.depthwise.eq(command.depthwise),
+            slot.dense.eq(command.dense),
+            slot.shift.eq(shift),
+            slot.pad.eq(command.pad),
+            slot.zero_point.eq(command.weight_zero_point),
+            slot.index.eq(command.index),
+        ]
+        with m.If(step):
+            m.d.sync += begun.eq((begun | slot.emits) & ~(ended[0] & ended[1]))
+
+        # The next command is loaded in the cycle of the last step.
+        m.d.comb += [
+            step.eq(active & (~self.o.valid | self.o.ready)),
+            finished.eq(step & Cat(ended).all()),
+            self.command.ready.eq(~active | finished),
+            load.eq(self.command.valid & self.command.ready),
+            self.busy.eq(active | self.o.valid),
+            self.index.eq(Mux(self.o.valid, self.o.payload.index, command.index)),
+        ]
+        with m.If(load | finished):
+            m.d.sync += active.eq(load)
+        with m.If(step):
+            m.d.sync += [self.o.payload.eq(slot), self.o.valid.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        return m
+
+    @staticmethod
+    def _coordinate(
+        m: Module,
+        name: str,
+        *,
+        start: Value,
+        restart: Value,
+        next_tap: Value,
+        back: Value,
+        advance: Value,
+        dilation: Value,
+        step: Value,
+    ) -> Signal:
+        """Return a coordinate of the position; ``back`` leads to the first one of the tap."""
+        coordinate = Signal(signed(_COORDINATE_BITS), name=name)
+        tap, moved = Signal.like(coordinate, name=f"tap_{name}"), Signal.like(coordinate)
+        m.d.comb += moved.eq(tap + dilation)
+        with m.If(restart):
+            m.d.sync += [coordinate.eq(start), tap.eq(start)]
+        with m.Elif(next_tap):
+            m.d.sync += [coordinate.eq(moved), tap.eq(moved)]
+        with m.Elif(back):
+            m.d.sync += coordinate.eq(tap)
+        with m.Elif(advance):
+            m.d.sync += coordinate.eq(coordinate + step)
+        return coordinate
+
+    @staticmethod
+    def _begins(
+        m: Module, name: str, axis: data.View, left: Signal, *, restart: Value, go: Value
+    ) -> Value:
+        """Return whether a sum may begin at this position of an axis."""
+        wait = Signal(len(axis.period), name=f"{name}_wait")
+        with m.If(restart):
+            m.d.sync += wait.eq(0)
+        with m.Elif(go):
+            m.d.sync += wait.eq(Mux(wait == 0, axis.period, wait) - 1)
+        return (wait == 0) & (left >= axis.tail)
+
+
+def _limits(command: data.View) -> tuple[Value, ...]:
+    """Return the steps of each loop, less one."""
+    return (
+        command.inner_axis.last,
+        command.outer_axis.last,
+        command.last_kernel_column,
+        command.last_kernel_row,
+        command.last_block,
+    )

@@ -1,0 +1,71 @@
+"""What the vectors of a CONV are made from: the prepared command, and the slots of its stream."""
+
+from amaranth.hdl import signed
+from amaranth.lib import data
+from amaranth.utils import exact_log2
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite_rtl.lib.interfaces import ROW_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS, field_shape
+
+__all__ = ["AXIS", "POSITION_BITS", "VECTOR_COMMAND", "slot_layout"]
+
+POSITION_BITS = 15
+"""Width of a count of positions on an axis: 2047 outputs at stride 15 make 30,705."""
+
+AXIS = data.StructLayout(
+    {
+        "last": POSITION_BITS,  # positions of the stream, less one
+        "tail": field_shape(Opcode.CONV, "kernel_rows"),  # last positions at which no sum begins
+        "period": field_shape(Opcode.CONV, "stride_y"),  # positions from a sum to the next
+        "rows": ROW_BITS,  # rows of the buffer from a position to the next
+    }
+)
+"""An axis of the output, as a stream of vectors sees it."""
+
+_FIELDS = (
+    *("drain", "record_form", "weight_zero_point", "pad", "depthwise", "inner", "byte_step"),
+    *("height", "width", "pad_top", "pad_left", "dilation_y", "dilation_x", "act_block_pitch"),
+)
+
+VECTOR_COMMAND = data.StructLayout(
+    {
+        **{name: field_shape(Opcode.CONV, name) for name in _FIELDS},
+        "index": INDEX_BITS,
+        "dense": 1,
+        "inner_axis": AXIS,
+        "outer_axis": AXIS,
+        "step_y": field_shape(Opcode.CONV, "stride_y"),  # image rows from a position to the next
+        "step_x": field_shape(Opcode.CONV, "stride_x"),
+        "origin": ROW_BITS,  # row of the first position, as if the padding were in the buffer
+        "tap_rows": ROW_BITS,  # rows of the buffer from a kernel row to the next
+        "last_block": field_shape(Opcode.CONV, "blocks"),
+        "last_kernel_row": field_shape(Opcode.CONV, "kernel_rows"),
+        "last_kernel_column": field_shape(Opcode.CONV, "kernel_columns"),
+    }
+)
+"""What the vectors need of a CONV, its products worked out. Rows are modulo 2**14."""
+
+
+def slot_layout(config: Config) -> data.StructLayout:
+    """Return what happens in one cycle of a stream of vectors."""
+    return data.StructLayout(
+        {
+            "row": ROW_BITS,
+            "read": 1,  # the vector at `row` of the buffer enters
+            "enters": 1,  # a vector enters, of the buffer or of padding
+            "emits": 1,  # the array's sum of this cycle counts
+            "first": 1,  # it is the first one of a k-tile
+            "requantizes": 1,  # it belongs to a k-tile that needs channel records
+            "reports": 1,  # it leaves the accumulators, or ends its command
+            "raw": 1,
+            "short": 1,
+            "depthwise": 1,
+            "dense": 1,
+            "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
+            "pad": signed(8),
+            "zero_point": signed(8),
+            "index": INDEX_BITS,
+        }
+    )

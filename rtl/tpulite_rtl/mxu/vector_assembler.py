@@ -1,0 +1,99 @@
+"""Turns issued slots and the rows that were read for them into vectors for the array."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from tpulite.arch.config import Config
+from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.mxu.systolic_array import vector_layout
+
+__all__ = ["VectorAssembler", "issued_layout"]
+
+
+def issued_layout(config: Config) -> data.StructLayout:
+    """Return what of an issued slot belongs to its vector; see ``slot_layout``."""
+    return data.StructLayout(
+        {
+            "read": 1,
+            "enters": 1,
+            "emits": 1,
+            "first": 1,
+            "depthwise": 1,
+            "dense": 1,
+            "shift": exact_log2(config.array_size),
+            "pad": signed(8),
+        }
+    )
+
+
+class VectorAssembler(wiring.Component):
+    """Choose row or padding, and in dense mode cut the vector out of the last two.
+
+    A slot issued in cycle t enters the array in cycle ``t + latency``.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Attributes
+    ----------
+    latency : int
+        Cycles from a slot to its vector.
+
+    Members
+    -------
+    i : In(stream.Signature(issued_layout(config), always_ready=True))
+        Slots as they are issued.
+    row : In(unsigned(8 N))
+        The row that was requested ``READ_LATENCY`` cycles ago.
+    o : Out(stream.Signature(vector_layout(config), always_ready=True))
+        Vectors. In depthwise mode also those count that are not valid.
+    """
+
+    i: stream.Interface
+    row: Signal
+    o: stream.Interface
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.latency = READ_LATENCY + 1
+        super().__init__(
+            {
+                "i": In(stream.Signature(issued_layout(config), always_ready=True)),
+                "row": In(unsigned(8 * config.row_bytes)),
+                "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        n = self.config.row_bytes
+        slot, valid = self.i.payload, self.i.valid
+        for cycle in range(READ_LATENCY):
+            later = Signal(issued_layout(self.config), name=f"slot_{cycle + 1}", reset_less=True)
+            later_valid = Signal(name=f"valid_{cycle + 1}")
+            m.d.sync += [later.eq(slot), later_valid.eq(valid)]
+            slot, valid = later, later_valid
+
+        # The window: what has entered last, and what before.
+        newest, older = Signal(8 * n, reset_less=True), Signal(8 * n, reset_less=True)
+        entering, low, high = Signal(8 * n), Signal(8 * n), Signal(8 * n)
+        m.d.comb += [
+            entering.eq(Mux(slot.read, self.row, slot.pad.as_unsigned().replicate(n))),
+            low.eq(Mux(slot.enters, newest, older)),
+            high.eq(Mux(slot.enters, entering, newest)),
+        ]
+        with m.If(valid & slot.enters):
+            m.d.sync += [newest.eq(entering), older.eq(newest)]
+
+        cut = Cat(low, high).bit_select(slot.shift << 3, 8 * n)
+        m.d.sync += [
+            self.o.valid.eq(valid & slot.emits),
+            self.o.payload.first.eq(slot.first),
+            self.o.payload.depthwise.eq(slot.depthwise),
+            self.o.payload.activations.eq(Mux(slot.dense, cut, entering)),
+        ]
+        return m

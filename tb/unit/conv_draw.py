@@ -1,0 +1,118 @@
+"""Random CONVs of every kind, small enough for a bench."""
+
+import random
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
+
+__all__ = ["KINDS", "draw_conv"]
+
+KINDS = ("product", "window", "bytes", "depthwise")
+"""Matrix products, convolutions, dense mode, depthwise mode."""
+
+_DEPTHWISE_STREAM = 200  # vectors
+
+
+def draw_conv(
+    config: Config, kind: str, *, inputs: range, operands: range, outputs: range, **fields: int
+) -> Command:
+    """Return a legal CONV: its image lies in ``inputs``, its output in ``outputs``.
+
+    Its weights and records begin in ``operands``. Other fields may be given.
+    """
+    while True:
+        command = Command.make(
+            Opcode.CONV,
+            **(_common(config, operands) | getattr(_Draw(config), kind)() | fields),
+        )
+        image = _last_row(command, "act_pitch", "act_block_pitch", "height", "blocks")
+        image += command["width"] - 1
+        output = _last_row(command, "out_pitch", "out_step", "rows", "columns")
+        output += 3 * (command["drain"] == Drain.RAW)
+        m = command["rows"] * command["columns"]
+        k_tiles = command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
+        if (
+            illegal_combination(command, config) is None
+            and image < len(inputs)
+            and output < len(outputs)
+            and m <= config.acc_rows
+            and (command["depthwise"] or k_tiles <= 12)
+            and (not command["depthwise"] or _positions(command) <= _DEPTHWISE_STREAM)
+        ):
+            free = {
+                "act_row": inputs[random.randrange(len(inputs) - image)],
+                "out_row": outputs[random.randrange(len(outputs) - output)],
+                "acc_row": random.randrange(config.acc_rows - m + 1),
+            }
+            return command.replace(**(free | fields))
+
+
+def _common(config: Config, operands: range) -> dict[str, int]:
+    return {
+        "wait": random.randrange(16),
+        "signal": random.randrange(16),
+        "prefetch": random.randrange(2),
+        "pad": random.randrange(-128, 128),
+        "weight_row": random.choice(operands),
+        "weight_zero_point": random.randrange(-128, 128),
+        "accumulate": random.randrange(2),
+        "drain": random.choice(list(Drain)),
+        "record_form": random.choice(list(RecordForm)),
+        # Whole records, and biases that are records' bytes in the short form: any int32 will do.
+        "record_row": operands[random.randrange(8) * max(1, 16 // config.array_size) * 4],
+        "out_pitch": random.randrange(40),
+        "out_step": random.randrange(9),
+    }
+
+
+class _Draw:
+    """Fields that differ from kind to kind."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def product(self) -> dict[str, int]:
+        n = self.config.array_size
+        m = random.choice([1, 2, n, n + 1, 20])
+        pitch = random.randrange(40)
+        return dense(m=m, k_tiles=random.randint(1, 4), act_pitch=pitch)
+
+    def window(self) -> dict[str, int]:
+        return {
+            "inner": random.choice(list(Axis)),
+            "rows": random.randint(1, 5),
+            "columns": random.randint(1, 5),
+            "stride_y": random.choice([1, 1, 2, 3, 15]),
+            "stride_x": random.choice([1, 1, 2, 3, 15]),
+            "height": random.randint(1, 8),
+            "width": random.randint(1, 8),
+            "act_pitch": random.randrange(12),
+            "act_block_pitch": random.randrange(40),
+            "pad_top": random.choice([0, 1, 2, 3, 31]),
+            "pad_left": random.choice([0, 1, 2, 3, 31]),
+            "blocks": random.randint(1, 3),
+            "kernel_rows": random.randint(1, 4),
+            "kernel_columns": random.randint(1, 4),
+            "dilation_y": random.choice([1, 1, 2, 15]),
+            "dilation_x": random.choice([1, 1, 2, 15]),
+        }
+
+    def bytes(self) -> dict[str, int]:
+        return self.window() | {
+            "inner": Axis.X,
+            "columns": random.randint(1, 12),
+            "byte_step": random.randint(1, self.config.array_size),
+        }
+
+    def depthwise(self) -> dict[str, int]:
+        return self.window() | {"depthwise": 1, "blocks": 1}
+
+
+def _last_row(command: Command, *names: str) -> int:
+    pitch, step, rows, columns = (command[name] for name in names)
+    return (rows - 1) * pitch + (columns - 1) * step
+
+
+def _positions(command: Command) -> int:
+    rows = (command["rows"] - 1) * command["stride_y"] + command["kernel_rows"]
+    return rows * ((command["columns"] - 1) * command["stride_x"] + command["kernel_columns"])
