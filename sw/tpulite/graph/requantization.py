@@ -13,8 +13,6 @@ __all__ = ["Requantization"]
 _RANGES = {
     field.name: field.range for field in RECORD.fields if field.name in ("multiplier", "shift")
 }
-    name: next(f.range for f in RECORD.fields if f.name == name) for name in ("multiplier", "shift")
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
