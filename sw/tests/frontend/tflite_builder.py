@@ -27,6 +27,15 @@ __all__ = ["Builder", "schema"]
 
 Pair = tuple[int, int]
 
+# Versions of operators that LiteRT has; 2 brought int8 to most.
+_VERSIONS = {
+    schema.BuiltinOperator.DEPTHWISE_CONV_2D: 5,
+    schema.BuiltinOperator.RESHAPE: 1,
+    schema.BuiltinOperator.ELU: 1,
+    schema.BuiltinOperator.HARD_SWISH: 1,
+    schema.BuiltinOperator.PACK: 1,
+}
+
 
 class Builder:
     """A model under construction; tensors are numbers, operators are added in order.
@@ -317,7 +326,7 @@ class Builder:
         for builtin, custom in self._codes:
             code = schema.OperatorCodeT()
             code.builtinCode, code.deprecatedBuiltinCode = builtin, min(builtin, 127)
-            code.version = 5 if builtin == schema.BuiltinOperator.DEPTHWISE_CONV_2D else 2
+            code.version = _VERSIONS.get(builtin, 2)
             code.customCode = custom or None
             model.operatorCodes.append(code)
         for data in self._buffers:
