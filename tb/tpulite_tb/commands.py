@@ -3,15 +3,19 @@
 import random
 
 from tpulite.arch.bitfield import Field
-from tpulite.arch.isa import COMMANDS, Command, Opcode
+from tpulite.arch.config import Config
+from tpulite.arch.isa import COMMANDS, Command, Opcode, illegal_combination
 
 __all__ = ["illegal_values", "random_command", "raw_word"]
 
 
-def random_command(opcode: Opcode) -> Command:
-    """Return a command whose fields have legal random values."""
+def random_command(opcode: Opcode, config: Config | None = None) -> Command:
+    """Return a command whose fields have legal random values, legal together on a machine."""
     fields = COMMANDS[opcode].fields[1:]
-    return Command.make(opcode, **{field.name: _legal_value(field) for field in fields})
+    while True:
+        command = Command.make(opcode, **{field.name: _legal_value(field) for field in fields})
+        if config is None or illegal_combination(command, config) is None:
+            return command
 
 
 def illegal_values(field: Field) -> list[int]:

@@ -258,6 +258,6 @@ def test_burst_splitter(n, opcode):
 
 def test_rejects_other_opcodes():
     with pytest.raises(
-        ValueError, match=r"^Opcode of a DMA engine must be LOAD or STORE, not <Opcode.MATMUL: 3>$"
+        ValueError, match=r"^Opcode of a DMA engine must be LOAD or STORE, not <Opcode.CONV: 3>$"
     ):
-        BurstSplitter(Config(), Opcode.MATMUL)
+        BurstSplitter(Config(), Opcode.CONV)

@@ -104,7 +104,7 @@ def random_program(length: int) -> list[Command]:
     tokens: Counter[tuple[Engine, Engine]] = Counter()
     commands = []
     for _ in range(length):
-        command = random_command(random.choice(list(ENGINE_OF)))
+        command = random_command(random.choice(list(ENGINE_OF)), CONFIG)
         engine = ENGINE_OF[command.opcode]
         waits = [other for other in Engine if tokens[other, engine] and random.random() < 0.7]
         signals = [o for o in Engine if tokens[engine, o] < 5 and random.random() < 0.4]
@@ -135,7 +135,7 @@ async def first_command_is_early(dut) -> None:
     """AR in the cycle after START; the command at its engine two cycles after its second beat."""
     bench = Bench(dut)
     await reset(dut)
-    commands = [random_command(Opcode.MATMUL).replace(wait=0), Command.make(Opcode.END)]
+    commands = [random_command(Opcode.CONV, CONFIG).replace(wait=0), Command.make(Opcode.END)]
     cocotb.start_soon(bench.run(commands))
     await RisingEdge(dut.clk)
     while not dut.control.value:
@@ -203,8 +203,8 @@ async def deadlock_bites_the_watchdog(dut) -> None:
     dut.watchdog.value = 100
     commands = [
         random_command(Opcode.LOAD).replace(wait=0, signal=0),
-        random_command(Opcode.MATMUL).replace(wait=1, signal=0),
-        random_command(Opcode.COPY).replace(wait=4, signal=0),
+        random_command(Opcode.CONV, CONFIG).replace(wait=1, signal=0),
+        random_command(Opcode.VECTOR).replace(wait=4, signal=0),
         Command.make(Opcode.END),
     ]
     assert await bench.run(commands) == Interrupt.FAULT

@@ -1,12 +1,24 @@
 """Dispatcher: order, every check of every field, END."""
 
+import os
 import random
 
 import cocotb
+import pytest
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import COMMANDS, ENGINE_OF, Command, Engine, Opcode, decode
+from tpulite.arch.isa import (
+    COMMANDS,
+    ENGINE_OF,
+    Axis,
+    Command,
+    Drain,
+    Engine,
+    Opcode,
+    decode,
+    illegal_combination,
+)
 from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import FETCHED
@@ -17,7 +29,8 @@ from tpulite_tb.commands import illegal_values, random_command, raw_word
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-CONFIG = Config(queue_depth=4)
+CONFIGS = {lanes: Config(queue_depth=4, requant_lanes=lanes) for lanes in (4, 16)}
+CONFIG = CONFIGS[int(os.environ.get("LANES", "16"))]
 PROGRAM_ADDRESS = 0x12_3456_7890
 
 
@@ -74,7 +87,7 @@ def word_of(command: Command) -> int:
 async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: float) -> None:
     bench = Bench(dut, idle=idle, stall=stall)
     await reset(dut)
-    commands = [random_command(random.choice(list(ENGINE_OF))) for _ in range(300)]
+    commands = [random_command(random.choice(list(ENGINE_OF)), CONFIG) for _ in range(300)]
     bench.send(*map(word_of, [*commands, Command.make(Opcode.END)]))
     while not dut.done.value:
         await RisingEdge(dut.clk)
@@ -91,7 +104,7 @@ async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: f
 async def command_is_offered_in_the_next_cycle(dut) -> None:
     bench = Bench(dut, stall=0.0)
     await reset(dut)
-    bench.send(word_of(random_command(Opcode.MATMUL)))
+    bench.send(word_of(random_command(Opcode.CONV, CONFIG)))
     while not dut.i__valid.value:
         await FallingEdge(dut.clk)
     assert dut.i__ready.value == 1
@@ -100,17 +113,39 @@ async def command_is_offered_in_the_next_cycle(dut) -> None:
     assert dut.o_mxu__valid.value == 1
 
 
+def illegal_together() -> list[dict[str, int]]:
+    """Return fields of a CONV that contradict, a case or two for each rule."""
+    streams = {"depthwise": 1, "byte_step": 0, "blocks": 1, "drain": Drain.KEEP}
+    dense = {"depthwise": 0, "byte_step": 3, "inner": Axis.X}
+    cases = [
+        dense | {"byte_step": CONFIG.array_size + 1},
+        dense | {"byte_step": 63},
+        dense | {"depthwise": 1, "blocks": 1, "drain": Drain.KEEP},
+        dense | {"inner": Axis.Y},
+        streams | {"blocks": 2},
+        streams | {"blocks": 0x401},
+        streams | {"drain": Drain.RAW},
+    ]
+    if CONFIG.lanes < CONFIG.array_size:
+        cases.append(streams | {"drain": Drain.REQUANTIZE})
+    return cases
+
+
 def illegal_words() -> list[tuple[str, Fault, int]]:
     """Return each field illegal at least once, unused bits, and all unknown opcodes."""
     cases = []
     for opcode, layout in COMMANDS.items():
         for field in layout.fields[1:]:
             for value in illegal_values(field):
-                word = raw_word(random_command(opcode), **{field.name: value})
+                word = raw_word(random_command(opcode, CONFIG), **{field.name: value})
                 cases.append((f"{opcode.name}.{field.name} = {value}", Fault.FIELD, word))
         for bit in {layout.width, random.randrange(layout.width, 8 * COMMAND_BYTES), 255}:
-            word = word_of(random_command(opcode)) | 1 << bit
+            word = word_of(random_command(opcode, CONFIG)) | 1 << bit
             cases.append((f"{opcode.name} bit {bit}", Fault.FIELD, word))
+    for fields in illegal_together():
+        command = random_command(Opcode.CONV, CONFIG).replace(**fields)
+        assert illegal_combination(command, CONFIG) is not None
+        cases.append((f"CONV {fields}", Fault.FIELD, word_of(command)))
     for opcode in set(range(16)) - set(Opcode):
         cases.append((f"opcode {opcode}", Fault.OPCODE, random.getrandbits(252) << 4 | opcode))
     return cases
@@ -144,16 +179,19 @@ async def every_illegal_field_is_a_fault(dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def random_words_are_judged_as_by_decode(dut) -> None:
-    """Commands with a random bit flipped: the software's decoder is the oracle."""
+    """Commands, some with a random bit flipped: the software's checks are the oracle."""
     bench = Bench(dut)
     await reset(dut)
     verdicts = []
     for _ in range(200):
         await bench.reset()
-        word = word_of(random_command(random.choice(list(ENGINE_OF)))) ^ 1 << random.randrange(256)
+        choice = random_command(random.choice(list(ENGINE_OF)), random.choice([None, CONFIG]))
+        word = word_of(choice) ^ random.choice([0, 1 << random.randrange(256)])
         try:
             command = decode(word.to_bytes(COMMAND_BYTES, "little"))
         except ValueError:
+            command = None
+        if command is not None and illegal_combination(command, CONFIG) is not None:
             command = None
         bench.send(word)
         await ClockCycles(dut.clk, 6)
@@ -175,16 +213,16 @@ async def full_queue_blocks_everything_behind(dut) -> None:
     bench.sinks[Engine.MXU].stall(1)
     await reset(dut)
     depth = CONFIG.queue_depth
-    matmuls = [random_command(Opcode.MATMUL) for _ in range(depth + 1)]
+    convs = [random_command(Opcode.CONV, CONFIG) for _ in range(depth + 1)]
     load = random_command(Opcode.LOAD)
-    bench.send(*map(word_of, [*matmuls, load]))
+    bench.send(*map(word_of, [*convs, load]))
     await ClockCycles(dut.clk, 30)
     assert dut.i__valid.value and not dut.i__ready.value
     assert FETCHED.from_bits(dut.i__payload.value.to_unsigned()).index == depth
     assert bench.received[Engine.LOAD] == []
     bench.sinks[Engine.MXU].stall(0)
     await ClockCycles(dut.clk, 10)
-    assert bench.received[Engine.MXU] == [queued(c, i) for i, c in enumerate(matmuls)]
+    assert bench.received[Engine.MXU] == [queued(c, i) for i, c in enumerate(convs)]
     assert bench.received[Engine.LOAD] == [queued(load, depth + 1)]
 
 
@@ -197,7 +235,7 @@ async def end_waits_for_everything(dut) -> None:
     for opcode, engine in ENGINE_OF.items():
         await bench.reset()
         bench.sinks[engine].stall(1)
-        command, end = random_command(opcode), Command.make(Opcode.END)
+        command, end = random_command(opcode, CONFIG), Command.make(Opcode.END)
         bench.send(*map(word_of, [command, end, command]))
         await ClockCycles(dut.clk, 10)
         assert dut.ended.value and not dut.done.value, f"{engine.name} has a command in its queue"
@@ -226,5 +264,11 @@ async def nothing_is_dispatched_after_stop(dut) -> None:
     assert not any(bench.received.values()) and not dut.ended.value and bench.fault is None
 
 
-def test_dispatcher():
-    simulate(Dispatcher(CONFIG), __file__, name="dispatcher")
+@pytest.mark.parametrize("lanes", CONFIGS)
+def test_dispatcher(lanes: int) -> None:
+    simulate(
+        Dispatcher(CONFIGS[lanes]),
+        __file__,
+        name=f"dispatcher_{lanes}",
+        extra_env={"LANES": str(lanes)},
+    )

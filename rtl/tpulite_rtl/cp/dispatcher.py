@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import COMMANDS, ENGINE_OF, Engine, Opcode
+from tpulite.arch.isa import COMMANDS, CONV, ENGINE_OF, Axis, Drain, Engine, Opcode
 from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import FETCHED
@@ -30,7 +30,7 @@ class Dispatcher(wiring.Component):
     Parameters
     ----------
     config : Config
-        Depth of the queues.
+        Depth of the queues, and what decides which fields are legal together.
 
     Members
     -------
@@ -92,7 +92,10 @@ class Dispatcher(wiring.Component):
         with m.Switch(opcode):
             for code, layout in COMMANDS.items():
                 with m.Case(code):
-                    m.d.comb += [known.eq(1), illegal.eq(_is_illegal(layout, word))]
+                    problems = [_is_illegal(layout, word)]
+                    if code == Opcode.CONV:
+                        problems.append(_is_illegal_together(self.config, word))
+                    m.d.comb += [known.eq(1), illegal.eq(Cat(problems).any())]
 
         offered = Signal()
         legal = Signal()
@@ -138,4 +141,18 @@ def _is_illegal(layout: Layout, word: Value) -> Value:
             problems.append(value[: exact_log2(field.multiple)].any())
         if field.enum is not None:
             problems.append(~Cat(value == member for member in field.enum).any())
+    return Cat(problems).any()
+
+
+def _is_illegal_together(config: Config, word: Value) -> Value:
+    """Return whether the fields of a CONV contradict: ``tpulite.arch.isa.illegal_combination``."""
+    conv = data.View(struct_layout(CONV), word[: CONV.width])
+    in_lanes = config.lanes < config.array_size
+    problems = [
+        conv.byte_step > config.array_size,
+        (conv.byte_step != 0) & (conv.depthwise | (conv.inner != Axis.X)),
+        conv.depthwise & (conv.blocks != 1),
+        conv.depthwise & (conv.drain == Drain.RAW),
+        conv.depthwise & (conv.drain != Drain.KEEP) & in_lanes,
+    ]
     return Cat(problems).any()
