@@ -16,7 +16,7 @@ from tpulite_rtl.lib.interfaces import STATE_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
-from tpulite_rtl.vpu.copy_engine import CopyEngine
+from tpulite_rtl.vpu.vector_engine import VectorEngine
 
 __all__ = ["Chip"]
 
@@ -61,10 +61,10 @@ class Chip(wiring.Component):
         processor = CommandProcessor(config)
         axi = AxiMaster()
         load, store = LoadEngine(config), StoreEngine(config)
-        mxu, vpu = MatrixUnit(config), CopyEngine(config)
+        mxu, vpu = MatrixUnit(config), VectorEngine(config)
         buffer = UnifiedBuffer(
             config,
-            readers=("activation", "weight", "record", "vpu", "store"),
+            readers=("activation", "weight", "record", "vpu_a", "vpu_b", "store"),
             writers=("drain", "load", "vpu"),
         )
         m.submodules.registers = registers
@@ -94,7 +94,8 @@ class Chip(wiring.Component):
         connect(m, mxu.read_weight, buffer.read_weight)
         connect(m, mxu.read_record, buffer.read_record)
         connect(m, mxu.write, buffer.write_drain)
-        connect(m, vpu.read, buffer.read_vpu)
+        connect(m, vpu.read_a, buffer.read_vpu_a)
+        connect(m, vpu.read_b, buffer.read_vpu_b)
         connect(m, vpu.write, buffer.write_vpu)
         connect(m, store.read, buffer.read_store)
         connect(m, load.write, buffer.write_load)
@@ -111,6 +112,7 @@ class Chip(wiring.Component):
             registers.counters.eq(processor.counters),
             load.windows.eq(registers.windows),
             store.windows.eq(registers.windows),
+            buffer.steady.eq(mxu.steady),
             processor.conflicts.eq(buffer.conflicts),
             processor.read_beat.eq(axi.read_beat),
             processor.write_beat.eq(axi.write_beat),

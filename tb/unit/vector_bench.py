@@ -14,11 +14,6 @@ from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 __all__ = ["VectorBench"]
 
-_INPUTS = 4096
-"""Rows that hold inputs only. Outputs lie above them, and above these the parameters."""
-
-_OUTPUTS = 8192
-
 
 class VectorBench:
     """The engine, its buffer, and what must become of it.
@@ -28,7 +23,8 @@ class VectorBench:
     dut
         The engine.
     config : Config
-        Its machine, with 16,384 rows.
+        Its machine. The first quarter of its rows holds inputs only, the second one outputs, and
+        the others the parameters.
     stall : float
         Fraction of the cycles in which each stream refuses.
 
@@ -57,7 +53,8 @@ class VectorBench:
         self.cycles: dict[str, list[int]] = {name: [] for name in names}
         self.sent = 0
         self._cycle = 0
-        self._parameters = _OUTPUTS
+        self._quarter = config.ub_rows // 4
+        self._parameters = 2 * self._quarter
         self._answers: dict[str, bytes] = {}
         for name in ("take", "give"):
             StreamMonitor(dut, f"engine__{name}", callback=self._note(name))
@@ -75,8 +72,8 @@ class VectorBench:
         row, self._parameters = self._parameters, self._parameters + len(rows)
         for memory in (self.buffer, self.expected):
             memory[row : row + len(rows)] = rows
-        starts = {name: random.randrange(_INPUTS - 512) for name in ("a_row", "b_row")}
-        starts["out_row"] = random.randrange(_INPUTS, _OUTPUTS - 512)
+        starts = {name: random.randrange(self._quarter - 512) for name in ("a_row", "b_row")}
+        starts["out_row"] = random.randrange(self._quarter, 2 * self._quarter - 512)
         if in_place:
             starts["a_row"] = starts["out_row"]
         return command.replace(**starts, param_row=row)
@@ -93,13 +90,13 @@ class VectorBench:
             )
         return self.place(command, in_place=in_place)
 
-    def send(self, command: Command) -> Outcome:
-        """Queue a command and expect what it does."""
+    def send(self, command: Command, *, starts: bool = True) -> Outcome:
+        """Queue a command and expect what it does until its fault, if it starts at all."""
         word = int.from_bytes(command.encode(), "little")
         self.commands.append(word | self.sent << COMMANDS[Opcode.VECTOR].width)
         self.sent += 1
         outcome = execute(command, self.expected, self.config)
-        for row, data in outcome.writes:
+        for row, data in outcome.writes if starts else []:
             self.expected[row] = data
         return outcome
 
