@@ -1,23 +1,23 @@
-"""Random commands and memory errors that must stop the machine, with the report to expect."""
+"""Random transfers, words and memory errors that must stop the machine, and what to expect."""
 
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tpulite.arch.bitfield import Layout
-from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, RECORD_BYTES, Config
-from tpulite.arch.isa import COMMANDS, RECORD, Command, Drain, Opcode, RecordForm
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
+from tpulite.arch.isa import COMMANDS, Command, Opcode
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
 from tpulite.arch.registers import Fault
-from tpulite_tb.random_commands import CommandDrawer, Drawn, mask
+from tpulite_tb.random_state import Drawn, State
+from tpulite_tb.random_transfers import draw_load, draw_store, line_rows
 
 __all__ = [
     "BadCommands",
     "ExpectedFault",
-    "draw_bad_record",
     "draw_bad_transfer",
     "draw_bad_word",
-    "draw_out_of_buffer",
+    "draw_transfer_out_of_buffer",
     "first_burst",
 ]
 
@@ -43,39 +43,28 @@ class BadCommands:
     case: str
 
 
-def draw_out_of_buffer(
-    rng: random.Random, drawer: CommandDrawer, config: Config
-) -> BadCommands | None:
-    """Draw a command that leaves the unified buffer or the accumulators; None if in vain."""
-    drawn = rng.choice([drawer.load, drawer.store, drawer.copy, *[drawer.matmul] * 5])()
+def draw_transfer_out_of_buffer(state: State) -> BadCommands | None:
+    """Draw a LOAD or STORE that leaves the unified buffer; None if in vain."""
+    rng, limit = state.rng, state.config.ub_rows
+    drawn = rng.choice([draw_load, draw_store])(state)
     if drawn is None:
         return None
     command = drawn.command
-    if command.opcode == Opcode.MATMUL:
-        return _matmul_out_of_buffer(rng, drawer, command, config)
-    lines, rows = command["lines"], command["rows"]
-    prefix = rng.choice(["src_", "dst_"]) if command.opcode == Opcode.COPY else ""
-    row, pitch = f"{prefix}row", f"{prefix}pitch"
-    if lines > 1 and rng.random() < 0.5:
+    rows = command["rows"]
+    if command["lines"] > 1 and rng.random() < 0.5:
         # The first line is legal and the second one is not.
-        low = config.ub_rows - rows - command[row] + 1
-        command = command.replace(**{pitch: rng.randint(low, (1 << 14) - 1)})
-        address = command[row] + command[pitch] + rows - 1
-        happens = command.replace(lines=1)
-    else:
-        low = config.ub_rows - rows + 1
-        command = command.replace(**{row: rng.randint(low, (1 << 14) - 1)})
-        address = command[row] + rows - 1
-        happens = None
-    case = row if happens is None else pitch
-    return BadCommands([_partly(drawer, command, happens)], address, case)
+        low = limit - rows - command["row"] + 1
+        command = command.replace(pitch=rng.randint(low, (1 << 14) - 1))
+        address = command["row"] + command["pitch"] + rows - 1
+        return BadCommands([_partly(state, command, command.replace(lines=1))], address, "pitch")
+    command = command.replace(row=rng.randint(limit - rows + 1, (1 << 14) - 1))
+    return BadCommands([Drawn(command)], command["row"] + rows - 1, "row")
 
 
-def draw_bad_transfer(
-    rng: random.Random, drawer: CommandDrawer, config: Config, windows: Sequence[WindowBinding]
-) -> BadCommands | None:
+def draw_bad_transfer(state: State, windows: Sequence[WindowBinding]) -> BadCommands | None:
     """Draw a LOAD or STORE that leaves its window or lacks the permission; None if in vain."""
-    drawn = rng.choice([drawer.load, drawer.store])()
+    rng, config = state.rng, state.config
+    drawn = rng.choice([draw_load, draw_store])(state)
     if drawn is None:
         return None
     command = drawn.command
@@ -84,7 +73,7 @@ def draw_bad_transfer(
         choices = [Window.OUTPUT] if load else [Window.CONSTANTS, Window.INPUT]
         command = command.replace(window=rng.choice(choices))
         address = windows[command["window"]].base + command["offset"]
-        return BadCommands([_partly(drawer, command, None)], address, "permission")
+        return BadCommands([Drawn(command)], address, "permission")
     # Only into a window that no LOAD reads may a STORE write what the legal program does not.
     command = command.replace(window=Window.INPUT if load else Window.OUTPUT, lines=1)
     window = windows[command["window"]]
@@ -100,51 +89,51 @@ def draw_bad_transfer(
         for address, length in _bursts(start, beats, config.burst_beats)
         if address + length * BEAT_BYTES > window.base + window.size
     )
-    happens = command if address > start else None
-    case = "at once" if happens is None else "later burst"
-    return BadCommands([_partly(drawer, command, happens)], address, case)
+    if address == start:
+        return BadCommands([Drawn(command)], address, "at once")
+    return BadCommands([_partly(state, command, command)], address, "later burst")
 
 
-def draw_bad_record(
-    rng: random.Random, drawer: CommandDrawer, config: Config
-) -> BadCommands | None:
-    """Draw a MATMUL whose channel records have a rounding that is not there; None if in vain."""
-    matmul = drawer.matmul()
-    if matmul is None or matmul.command["drain"] != Drain.REQUANTIZE:
-        return None
-    block = rng.choice([block for block in drawer.records if not block.usable])
-    load = drawer.load_block(block)
-    row = load.command["row"]
-    command = matmul.command.replace(record_form=block.form, record_row=row)
-    early = mask(drawer.early_rows(command))
-    bad = Drawn(command, early=early, reads=matmul.reads, writes=matmul.writes)
-    # The row with the rounding of the last record.
-    channel = config.array_size - 1 if block.form == RecordForm.FULL else 0
-    bit = 8 * RECORD_BYTES * channel + RECORD.offsets()["rounding"]
-    address = row + bit // (8 * config.row_bytes)
-    return BadCommands([load, bad], address, block.form.name.lower())
-
-
-def draw_bad_word(rng: random.Random, command: Command) -> tuple[bytes, Fault]:
-    """Damage the encoding of a legal command: an unknown opcode or an illegal field."""
+def draw_bad_word(rng: random.Random, command: Command, config: Config) -> tuple[bytes, Fault]:
+    """Damage a legal command: an unknown opcode, an illegal field, or fields that do not match."""
     layout = COMMANDS[command.opcode]
     word = int.from_bytes(command.encode(), "little")
-    illegal: list[tuple[str, int]] = []
+    illegal: list[dict[str, int]] = []
     for field in layout.fields[1:]:
         if field.minimum == 1:
-            illegal.append((field.name, 0))
+            illegal.append({field.name: 0})
         if field.multiple > 1:
-            illegal.append((field.name, command[field.name] | rng.randrange(1, field.multiple)))
+            value = command[field.name] | rng.randrange(1, field.multiple)
+            illegal.append({field.name: value})
         if field.name == "drain":
-            illegal.append((field.name, 3))
+            illegal.append({field.name: 3})
+    if command.opcode == Opcode.CONV:
+        illegal += 2 * _mismatches(rng, config)
     if rng.random() < 0.3:
         opcode = rng.choice([i for i in range(16) if i not in list(Opcode)])
         word, code = word & ~0xF | opcode, Fault.OPCODE
     elif not illegal or rng.random() < 0.3:
         word, code = word | 1 << rng.randrange(layout.width, 8 * COMMAND_BYTES), Fault.FIELD
     else:
-        word, code = _patched(layout, word, *rng.choice(illegal)), Fault.FIELD
+        for name, value in rng.choice(illegal).items():
+            word = _patched(layout, word, name, value)
+        code = Fault.FIELD
     return word.to_bytes(COMMAND_BYTES, "little"), code
+
+
+def _mismatches(rng: random.Random, config: Config) -> list[dict[str, int]]:
+    """Return fields of a CONV that are legal each and illegal together."""
+    depthwise = {"depthwise": 1, "byte_step": 0, "blocks": 1}
+    cases = [
+        {"depthwise": 0, "inner": 0, "byte_step": rng.randint(config.array_size + 1, 63)},
+        {"depthwise": 1, "inner": 0, "byte_step": rng.randint(1, config.array_size)},
+        {"depthwise": 0, "inner": 1, "byte_step": rng.randint(1, config.array_size)},
+        depthwise | {"drain": 0, "blocks": rng.randint(2, 2047)},
+        depthwise | {"drain": 2},
+    ]
+    if config.lanes < config.array_size:
+        cases.append(depthwise | {"drain": 1})
+    return cases
 
 
 def first_burst(
@@ -167,53 +156,10 @@ def first_burst(
     raise ValueError(f"No {opcode.name} touches address {address:#x}")
 
 
-def _matmul_out_of_buffer(
-    rng: random.Random, drawer: CommandDrawer, command: Command, config: Config
-) -> BadCommands | None:
-    drain = Drain(command["drain"])
-    cases = [
-        ("acc_row", command["m"], config.acc_rows, 1 << 10),
-        ("weight_row", command["k_tiles"] * config.array_size, config.ub_rows, 1 << 14),
-        ("act_row", command["m"], config.ub_rows, 1 << 14),
-    ]
-    if drain == Drain.REQUANTIZE:
-        rows = drawer.record_rows(RecordForm(command["record_form"]))
-        cases.append(("record_row", rows, config.ub_rows, 1 << 14))
-    if drain != Drain.KEEP:
-        rows = command["m"] * (4 if drain == Drain.RAW else 1)
-        cases.append(("out_row", rows, config.ub_rows, 1 << 14))
-    name, rows, limit, fields = rng.choice(cases)
-    happens = None
-    if name == "act_row" and command["k_tiles"] > 1 and rng.random() < 0.5:
-        # The first k-tile is legal and the second one is not.
-        name, low = "act_pitch", limit - rows - command["act_row"] + 1
-        happens = command.replace(k_tiles=1)
-    else:
-        low = limit - rows + 1
-    if low >= fields:
-        return None
-    command = command.replace(**{name: rng.randint(low, fields - 1)})
-    address = command[name] + rows - 1 + (command["act_row"] if name == "act_pitch" else 0)
-    drawn = drawer.drawn(command)
-    if happens is not None or name == "act_row":
-        reads = range(command["act_row"], command["act_row"] + rows) if happens else ()
-        drawn = drawer.drawn(command, early=drawer.early_rows(command), reads=reads)
-    return BadCommands([drawn], address, name)
-
-
-def _partly(drawer: CommandDrawer, command: Command, happens: Command | None) -> Drawn:
-    """Describe a command of which only ``happens`` can happen."""
-    if happens is None:
-        return Drawn(command)
-    rows = range(happens["rows"])
-    if happens.opcode == Opcode.COPY:
-        sources = [happens["src_row"] + i for i in rows]
-        targets = [happens["dst_row"] + i for i in rows]
-        touched = drawer.drawn(happens, reads=sources, writes=targets)
-    else:
-        lines = [happens["row"] + i for i in rows]
-        load = happens.opcode == Opcode.LOAD
-        touched = drawer.drawn(happens, reads=() if load else lines, writes=lines if load else ())
+def _partly(state: State, command: Command, happens: Command) -> Drawn:
+    """Describe a transfer of which only ``happens`` can happen."""
+    load, rows = command.opcode == Opcode.LOAD, line_rows(happens)
+    touched = state.drawn(happens, reads=() if load else rows, writes=rows if load else ())
     return Drawn(command, 0, touched.reads, touched.writes, touched.dram_reads, touched.dram_writes)
 
 

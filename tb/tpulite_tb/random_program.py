@@ -13,16 +13,21 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.runtime.device import Job
 from tpulite_tb.random_commands import CommandDrawer
+from tpulite_tb.random_compute_faults import (
+    draw_bad_record,
+    draw_conv_out_of_buffer,
+    draw_vector_out_of_buffer,
+)
 from tpulite_tb.random_faults import (
     BadCommands,
     ExpectedFault,
-    draw_bad_record,
     draw_bad_transfer,
     draw_bad_word,
-    draw_out_of_buffer,
+    draw_transfer_out_of_buffer,
     first_burst,
 )
-from tpulite_tb.random_records import draw_records
+from tpulite_tb.random_records import draw_blocks
+from tpulite_tb.random_state import State
 from tpulite_tb.random_tokens import add_tokens
 
 __all__ = ["RandomProgram"]
@@ -58,7 +63,7 @@ class RandomProgram:
         The report that the program must end with, or None.
     read_errors, write_errors : tuple of range
         Addresses that must answer with AXI errors.
-    coverage : frozenset of (opcode, rounding, tail, fault)
+    coverage : frozenset of (opcode, title, value, fault)
         What the program exercises.
     """
 
@@ -75,25 +80,25 @@ class RandomProgram:
         self._background = np.random.default_rng(seed).integers(
             0, 256, self.dram_bytes, dtype=np.uint8
         )
-        blocks, records = draw_records(rng, config)
-        self._write(self.windows[Window.CONSTANTS].base, blocks)
+        constants, blocks = draw_blocks(rng, config)
+        self._write(self.windows[Window.CONSTANTS].base, constants)
 
         length = rng.randint(6, _LONGEST - 4)
         position = rng.randrange(4, length) if rng.random() < fault else length
-        drawer = CommandDrawer(rng, config, self.windows, records)
+        drawer = CommandDrawer(rng, config, self.windows, blocks)
         drawn = [drawer.fill() for _ in range(3)] + [drawer.draw() for _ in range(position - 3)]
         code, bad = Fault.NONE, None
         if position < length:
             code = rng.choice(self._fault_codes(memory_errors))
             if code in (Fault.BUFFER, Fault.WINDOW, Fault.RECORD):
-                bad = self._draw_bad_commands(rng, code, drawer)
+                bad = self._draw_bad_commands(code, drawer.state)
                 code = code if bad else Fault.FIELD
         later = [drawer.draw() for _ in range(length - position)]
 
         end = Command.make(Opcode.END)
         self.legal_commands: tuple[Command, ...] = (*add_tokens(rng, drawn + later), end)
         self.commands: tuple[Command | bytes, ...] = self.legal_commands
-        coverage = {(x.command.opcode.name, *x.tag, "-") for x in drawn + later}
+        coverage = {(x.command.opcode.name, *tag, "-") for x in drawn + later for tag in x.tags}
         if bad is not None:
             self.commands = (*add_tokens(rng, drawn + bad.commands + later), end)
             opcode = bad.commands[-1].command.opcode.name
@@ -140,22 +145,22 @@ class RandomProgram:
     def _fault_codes(self, memory_errors: bool) -> list[Fault]:
         codes = [Fault.BUFFER] * 5 + [Fault.WINDOW] * 3 + [Fault.FIELD] * 2 + [Fault.OVERRUN]
         if len(self.config.roundings) < len(Rounding):
-            codes += [Fault.RECORD] * 2
+            codes += [Fault.RECORD] * 3
         if memory_errors:
             codes += [Fault.READ, Fault.WRITE, Fault.FETCH]
         return codes
 
-    def _draw_bad_commands(
-        self, rng: random.Random, code: Fault, drawer: CommandDrawer
-    ) -> BadCommands | None:
+    def _draw_bad_commands(self, code: Fault, state: State) -> BadCommands | None:
         """Draw commands that fault; None if the buffer holds nothing to draw them from."""
         for _ in range(20):
             if code == Fault.BUFFER:
-                bad = draw_out_of_buffer(rng, drawer, self.config)
+                kinds = [draw_transfer_out_of_buffer, draw_conv_out_of_buffer]
+                kinds += [draw_conv_out_of_buffer, draw_vector_out_of_buffer]
+                bad = state.rng.choice(kinds)(state)
             elif code == Fault.WINDOW:
-                bad = draw_bad_transfer(rng, drawer, self.config, self.windows)
+                bad = draw_bad_transfer(state, self.windows)
             else:
-                bad = draw_bad_record(rng, drawer, self.config)
+                bad = draw_bad_record(state)
             if bad is not None:
                 return bad
         return None
@@ -165,7 +170,7 @@ class RandomProgram:
         legal = self.legal_commands
         address = self.program_address + COMMAND_BYTES * position
         if code == Fault.FIELD:
-            word, code = draw_bad_word(rng, legal[position])
+            word, code = draw_bad_word(rng, legal[position], self.config)
             self.commands = (*legal[:position], word, *legal[position:])
             return ExpectedFault(code, position, address)
         if code == Fault.OVERRUN:
@@ -195,7 +200,7 @@ class RandomProgram:
 def _lay_out_dram(rng: random.Random, config: Config) -> tuple[int, tuple[WindowBinding, ...], int]:
     """Place the windows and the program in random order, with gaps; few of them start at a page."""
     sizes = {
-        Window.CONSTANTS: 8192,
+        Window.CONSTANTS: max(8192, 512 * config.row_bytes),
         Window.INPUT: max(4096, config.ub_bytes // 2),
         Window.OUTPUT: max(6144, config.row_bytes * 512),
         Window.SCRATCH: max(4096, config.row_bytes * 512),

@@ -1,57 +1,107 @@
-"""Random blocks of channel records."""
+"""Random blocks of constants: channel records, operands of VECTOR, and depthwise weight tiles."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tpulite.arch import isa
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
-from tpulite.arch.isa import RecordForm
+from tpulite.arch.isa import RAW_ROWS, Scaling
 from tpulite.arch.numerics import Rounding
 
-__all__ = ["RecordBlock", "draw_records"]
+__all__ = ["Block", "BlockKind", "DepthwiseTaps", "draw_blocks"]
+
+
+class BlockKind(StrEnum):
+    """What lies in a block."""
+
+    FULL = "full"  #: N channel records
+    SHORT = "short"  #: a channel record, padded to whole rows, and N biases
+    OPERANDS = "operands"  #: OPERANDS and a channel record, each padded to whole rows
+    TILE = "tile"  #: a weight tile for depthwise mode
 
 
 @dataclass(frozen=True)
-class RecordBlock:
-    """Where the records of an n-block lie in the CONSTANTS window, and the name of their rounding.
+class DepthwiseTaps:
+    """What a depthwise CONV must look like for a tile to have weights only where taps are.
+
+    ``outputs``, ``stride`` and ``inner`` are outputs, stride and kernel size along the inner axis,
+    ``outer`` is the kernel size along the outer one.
+    """
+
+    outputs: int
+    stride: int
+    inner: int
+    outer: int
+    zero_point: int
+
+    @property
+    def interleaved(self) -> int:
+        """Return the inner positions of a stream."""
+        return (self.outputs - 1) * self.stride + self.inner
+
+    def rows(self, size: int) -> list[int]:
+        """Return the rows of a tile that hold taps."""
+        rows = [o * self.interleaved + i for o in range(self.outer) for i in range(self.inner)]
+        return [row for row in rows if row < size]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where constants lie in the CONSTANTS window, how many rows they fill, and what they are.
 
     Of a block that is not ``usable`` the last record has a rounding that the machine lacks.
+    ``name`` is that of its rounding.
     """
 
     offset: int
-    form: RecordForm
+    rows: int
+    kind: BlockKind
     name: str
-    usable: bool
+    usable: bool = True
+    taps: DepthwiseTaps | None = None
 
 
-def draw_records(rng: random.Random, config: Config) -> tuple[bytes, list[RecordBlock]]:
-    """Draw both forms of a block for each rounding, for a mixture, and for each one that lacks.
+def draw_blocks(rng: random.Random, config: Config) -> tuple[bytes, list[Block]]:
+    """Draw blocks of every kind: for each rounding, for a mixture, and for each one that lacks.
 
     Returns
     -------
-    tuple of bytes and list of RecordBlock
+    tuple of bytes and list of Block
         What to write to the start of the CONSTANTS window, and what lies where.
     """
-    size = config.array_size
     known = [Rounding[name.upper()] for name in config.roundings]
     # For each block the roundings of its records but the last, and of the last.
     wanted = [([rounding], [rounding], rounding.name.lower()) for rounding in known]
     wanted.append((known, known, "mixed"))
     wanted += [(known, [rounding], "bad") for rounding in Rounding if rounding not in known]
     image, blocks = b"", []
+
+    def add(data: bytes, kind: BlockKind, name: str, taps: DepthwiseTaps | None = None) -> None:
+        nonlocal image
+        rows = len(data) // config.row_bytes
+        blocks.append(Block(len(image), rows, kind, name, name != "bad", taps))
+        image += data + bytes(-len(data) % BEAT_BYTES)
+
+    size = config.array_size
     for others, last, name in wanted:
-        for form in RecordForm:
-            blocks.append(RecordBlock(len(image), form, name, usable=name != "bad"))
-            if form == RecordForm.FULL:
-                image += b"".join(_draw_record(rng, others) for _ in range(size - 1))
-            image += _draw_record(rng, last)
-            if form == RecordForm.SHORT:
-                image += rng.randbytes(max(0, size - RECORD_BYTES))
-                biases = (rng.randrange(-(1 << 17), 1 << 17) for _ in range(size))
-                image += b"".join(bias.to_bytes(4, "little", signed=True) for bias in biases)
-            image += bytes(-len(image) % BEAT_BYTES)
+        full = b"".join(_draw_record(rng, others) for _ in range(size - 1))
+        add(full + _draw_record(rng, last), BlockKind.FULL, name)
+        biases = (rng.randrange(-(1 << 17), 1 << 17) for _ in range(size))
+        short = _padded(rng, _draw_record(rng, last), size)
+        short += b"".join(bias.to_bytes(RAW_ROWS, "little", signed=True) for bias in biases)
+        add(short, BlockKind.SHORT, name)
+        parts = (_draw_operands(rng), _draw_record(rng, last))
+        add(b"".join(_padded(rng, part, size) for part in parts), BlockKind.OPERANDS, name)
+    for _ in range(5):
+        taps = _draw_taps(rng, size)
+        add(_draw_tile(rng, taps, size), BlockKind.TILE, "weights", taps)
     return image, blocks
+
+
+def _padded(rng: random.Random, data: bytes, size: int) -> bytes:
+    return data + rng.randbytes(max(0, size - len(data)))
 
 
 def _draw_record(rng: random.Random, roundings: Sequence[Rounding]) -> bytes:
@@ -66,11 +116,42 @@ def _draw_record(rng: random.Random, roundings: Sequence[Rounding]) -> bytes:
     small, large = 1 << 15, 1 << 31
     word = isa.RECORD.pack(
         bias=rng.choice([0, rng.randrange(-small, small), rng.randrange(-large, large)]),
-        multiplier=rng.choice([multiplier] * 30 + [0]),
+        multiplier=rng.choice([multiplier] * 20 + [1 << (significant - 1)] * 10 + [0]),
         shift=exponent - 24 if rounding == Rounding.FLOAT32 else exponent,
         rounding=rounding,
         zero_point=rng.choice([0, rng.randrange(-128, 128)]),
         low=low,
         high=high,
+        gain=rng.choice([1, -128, rng.randrange(-small, small), -small, small - 1]),
     )
     return word.to_bytes(RECORD_BYTES, "little")
+
+
+def _draw_operands(rng: random.Random) -> bytes:
+    """Draw OPERANDS whose sums are mostly of the order of 2**10 to 2**20."""
+    scaling = rng.choice(list(Scaling))
+    # TFLITE multiplies x by 2**20 first; EXACT by all of the multiplier.
+    small = scaling == Scaling.EXACT and rng.random() < 0.8
+    values = {}
+    for name in ("a", "b"):
+        values[f"{name}_zero_point"] = rng.choice([0, -128, 127, rng.randrange(-128, 128)])
+        limit = 1 << 13 if small else 1 << 31
+        values[f"{name}_multiplier"] = rng.choice([rng.randrange(limit), limit >> 1])
+        values[f"{name}_shift"] = rng.choice([rng.randrange(12), rng.randrange(32)])
+    return isa.OPERANDS.pack(scaling=scaling, **values).to_bytes(RECORD_BYTES, "little")
+
+
+def _draw_taps(rng: random.Random, size: int) -> DepthwiseTaps:
+    inner, outer = rng.choice([(3, 3), (3, 3), (5, 2), (1, 1), (rng.randint(1, 5), 1), (2, 4)])
+    return DepthwiseTaps(
+        outputs=rng.choice([1, 2, rng.randint(1, 6), rng.randint(1, size)]),
+        stride=rng.choice([1, 1, 2, 3]),
+        inner=inner,
+        outer=outer,
+        zero_point=rng.choice([0, rng.randrange(-128, 128)]),
+    )
+
+
+def _draw_tile(rng: random.Random, taps: DepthwiseTaps, size: int) -> bytes:
+    rows, empty = taps.rows(size), bytes([taps.zero_point & 0xFF]) * size
+    return b"".join(rng.randbytes(size) if row in rows else empty for row in range(size))

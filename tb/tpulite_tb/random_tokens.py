@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 
 from tpulite.arch.isa import Command, Engine, Opcode
-from tpulite_tb.random_commands import Drawn
+from tpulite_tb.random_state import Drawn
 
 __all__ = ["add_tokens"]
 
@@ -55,7 +55,7 @@ def add_tokens(
             free = [a for a in earlier[giver] if a > last_given.get((giver, engine), -1)]
             if free and not waits[b] >> giver & 1 and rng.random() < superfluous:
                 give(rng.choice(free))
-        if now.command.opcode == Opcode.MATMUL and earlier[engine]:
+        if now.command.opcode == Opcode.CONV and earlier[engine]:
             previous = earlier[engine][-1]
             writers = [a for a in range(b) if drawn[a].writes & now.early]
             legal = all(order.completes_before_start(a, previous) for a in writers)

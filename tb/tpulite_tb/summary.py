@@ -18,7 +18,7 @@ def random_programs(reports: Iterable[pytest.TestReport]) -> tuple[int, Counter[
     -------
     programs : int
         Programs that ran.
-    coverage : Counter of (opcode, rounding, tail, fault)
+    coverage : Counter of (opcode, title, value, fault)
         Programs that exercise each point.
     """
     programs = 0
@@ -26,28 +26,26 @@ def random_programs(reports: Iterable[pytest.TestReport]) -> tuple[int, Counter[
     for report in reports:
         properties = dict(report.user_properties)
         programs += int(str(properties.get("random_programs", 0)))
-        for opcode, rounding, tail, fault, count in json.loads(
-            str(properties.get("coverage", "[]"))
-        ):
-            coverage[opcode, rounding, tail, fault] += count
+        for opcode, title, value, fault, count in json.loads(str(properties.get("coverage", "[]"))):
+            coverage[opcode, title, value, fault] += count
     return programs, coverage
 
 
 def coverage_lines(coverage: Counter[Point]) -> list[str]:
-    """Return a line for each opcode with each rounding, and for each opcode with its faults.
+    """Return a line for each opcode with each title, and for each opcode with its faults.
 
     Examples
     --------
-    >>> points = Counter({("COPY", "clamp", "lines", "-"): 3, ("COPY", "-", "-", "BUFFER"): 1})
+    >>> points = Counter({("LOAD", "flip", "yes", "-"): 3, ("LOAD", "-", "-", "BUFFER"): 1})
     >>> coverage_lines(points)
-    ['COPY faults           BUFFER 1', 'COPY clamp            lines 3']
+    ['LOAD faults                   BUFFER 1', 'LOAD flip                     yes 3']
     """
     rows: dict[str, list[str]] = defaultdict(list)
-    for (opcode, rounding, tail, fault), count in sorted(coverage.items()):
+    for (opcode, title, value, fault), count in sorted(coverage.items()):
         opcode = "any" if opcode == "-" else opcode
         if fault != "-":
             rows[f"{opcode} faults"].append(f"{fault} {count}")
         else:
-            title = opcode if rounding == "-" else f"{opcode} {rounding}"
-            rows[title].append(f"{tail} {count}")
-    return [f"{title:<22}{', '.join(points)}" for title, points in rows.items()]
+            title = opcode if title == "-" else f"{opcode} {title}"
+            rows[title].append(f"{value} {count}")
+    return [f"{title:<30}{', '.join(points)}" for title, points in rows.items()]

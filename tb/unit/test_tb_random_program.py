@@ -149,7 +149,7 @@ def is_ordered(commands, config: Config, windows) -> bool:
         same = commands[a].engine == commands[b].engine
         starts = ("start", b) in reached[a]
         early = starts
-        if commands[b].opcode == Opcode.MATMUL and commands[b]["prefetch"]:
+        if commands[b].opcode == Opcode.CONV and commands[b]["prefetch"]:
             early = previous[b] is not None and ("start", previous[b]) in reached[a]
         if rows[a]["writes"] & rows[b]["early"] and not early:
             return False

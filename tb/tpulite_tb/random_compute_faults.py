@@ -1,0 +1,148 @@
+"""Random CONVs and VECTORs that must stop the machine."""
+
+from tpulite.arch.config import RECORD_BYTES
+from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
+from tpulite_tb.random_conv import draw_conv, early_rows, tile_count
+from tpulite_tb.random_faults import BadCommands
+from tpulite_tb.random_records import BlockKind
+from tpulite_tb.random_state import Drawn, State, hazard
+from tpulite_tb.random_transfers import block_load
+from tpulite_tb.random_vector import (
+    draw_vector,
+    parameter_count,
+    vector_outputs,
+    vector_row_of_record,
+)
+
+__all__ = ["draw_bad_record", "draw_conv_out_of_buffer", "draw_vector_out_of_buffer"]
+
+_ROW_LIMIT = 1 << 14
+
+
+def draw_conv_out_of_buffer(state: State) -> BadCommands | None:
+    """Draw a CONV that leaves the unified buffer or the accumulators; None if in vain."""
+    drawn = draw_conv(state)
+    if drawn is None:
+        return None
+    rng, config, command = state.rng, state.config, drawn.command
+    c, buffer = command.fields, config.ub_rows
+    raw = RAW_ROWS - 1 if c["drain"] == Drain.RAW else 0
+    down, right = c["rows"] - 1, c["columns"] - 1
+    image = (c["height"] - 1) * c["act_pitch"] + c["width"] - 1
+    # For each field: how often it counts, and what lies beyond.
+    cases = [
+        ("acc_row", 1, c["rows"] * c["columns"] - 1, config.acc_rows, 1 << 10),
+        ("weight_row", 1, tile_count(command) * config.array_size - 1, buffer, _ROW_LIMIT),
+        ("act_row", 1, image + (c["blocks"] - 1) * c["act_block_pitch"], buffer, _ROW_LIMIT),
+    ]
+    if c["height"] > 1:
+        rest = c["act_row"] + (c["blocks"] - 1) * c["act_block_pitch"] + c["width"] - 1
+        cases.append(("act_pitch", c["height"] - 1, rest, buffer, _ROW_LIMIT))
+    if c["blocks"] > 1:
+        rest = c["act_row"] + image
+        cases.append(("act_block_pitch", c["blocks"] - 1, rest, buffer, _ROW_LIMIT))
+    if c["drain"] == Drain.REQUANTIZE:
+        rows = early_rows(command, config)[-1] - c["record_row"]
+        cases.append(("record_row", 1, rows, buffer, _ROW_LIMIT))
+    if c["drain"] != Drain.KEEP:
+        rest = down * c["out_pitch"] + right * c["out_step"] + raw
+        cases.append(("out_row", 1, rest, buffer, _ROW_LIMIT))
+        if down:
+            rest = c["out_row"] + right * c["out_step"] + raw
+            cases.append(("out_pitch", down, rest, buffer, _ROW_LIMIT))
+        if right:
+            rest = c["out_row"] + down * c["out_pitch"] + raw
+            cases.append(("out_step", right, rest, buffer, _ROW_LIMIT))
+    name, times, rest, limit, values = rng.choice(cases)
+    low = max(0, -((rest - limit) // times))
+    if low >= values:
+        return None
+    command = command.replace(**{name: rng.choice([low, rng.randrange(low, values)])})
+    return BadCommands([Drawn(command)], times * command[name] + rest, name)
+
+
+def draw_vector_out_of_buffer(state: State) -> BadCommands | None:
+    """Draw a VECTOR that leaves the unified buffer, at once or later; None if in vain."""
+    drawn = draw_vector(state)
+    if drawn is None:
+        return None
+    rng, limit, command = state.rng, state.config.ub_rows, drawn.command
+    operation = VectorOp(command["operation"])
+    count = parameter_count(operation, state.config)
+    if count and rng.random() < 0.25:
+        low = limit - count + 1
+        row = rng.choice([low, rng.randrange(low, _ROW_LIMIT)])
+        bad = Drawn(command.replace(param_row=row))
+        return BadCommands([bad], row + count - 1, "parameters")
+    names = [f"{x}_{y}" for x in ("a", "b", "out") for y in ("row", "pitch", "step")]
+    names.append("window_pitch")
+    for _ in range(20):
+        name = rng.choice(names)
+        near = limit - 1 - rng.randrange(24)
+        value = rng.choice([near, rng.randrange(_ROW_LIMIT), rng.randrange(limit)])
+        bad = _until_outside(state, command.replace(**{name: value}), drawn.early, name)
+        if bad is not None:
+            return bad
+    return None
+
+
+def _until_outside(state: State, command: Command, early: int, name: str) -> BadCommands | None:
+    """Follow a VECTOR to its first row outside; None if there is none or it is illegal before."""
+    reads: list[int] = []
+    writes: list[int] = []
+    before: list[int] = []
+    for out, rows in vector_outputs(command):
+        outside = [row for row in (out, *rows) if row >= state.config.ub_rows]
+        if outside:
+            if hazard(reads, writes, before) or not state.is_written(reads):
+                return None
+            touched = state.drawn(command, reads=reads, writes=writes)
+            bad = Drawn(command, early, touched.reads, touched.writes)
+            when = "later" if writes else "at once"
+            return BadCommands([bad], outside[0], f"{name} {when}")
+        reads += rows
+        writes.append(out)
+        before.append(len(reads))
+    return None
+
+
+def draw_bad_record(state: State) -> BadCommands | None:
+    """Draw a command whose channel records have a rounding that is not there; None if in vain."""
+    drawn = state.rng.choice([draw_conv, draw_vector])(state)
+    if drawn is None:
+        return None
+    command = drawn.command
+    if command.opcode == Opcode.CONV:
+        if command["drain"] != Drain.REQUANTIZE:
+            return None
+        kinds, name, offset = (BlockKind.FULL, BlockKind.SHORT), "record_row", 0
+    else:
+        operation = VectorOp(command["operation"])
+        if operation in (VectorOp.COPY, VectorOp.MAX, VectorOp.LUT):
+            return None
+        kind = BlockKind.OPERANDS
+        if operation in (VectorOp.SUM, VectorOp.AFFINE):
+            kind = BlockKind.SHORT if operation == VectorOp.SUM else BlockKind.FULL
+        kinds, name = (kind,), "param_row"
+        offset = vector_row_of_record(operation, state.config)
+    bad = [block for block in state.blocks if not block.usable and block.kind in kinds]
+    load = block_load(state, state.rng.choice(bad))
+    assert load.block is not None
+    row, kind = load.command["row"], load.block.kind
+    command = command.replace(**{name: row})
+    if command.opcode == Opcode.CONV:
+        command = command.replace(record_form=RecordForm[kind.name])
+    # The row with the rounding of the last record.
+    channel = state.config.array_size - 1 if kind == BlockKind.FULL else 0
+    bit = 8 * RECORD_BYTES * channel + RECORD.offsets()["rounding"]
+    address = row + offset + bit // (8 * state.config.row_bytes)
+    bad_command = Drawn(command, _early(state, command), drawn.reads, drawn.writes)
+    return BadCommands([load, bad_command], address, kind)
+
+
+def _early(state: State, command: Command) -> int:
+    if command.opcode == Opcode.CONV:
+        return state.drawn(command, early=early_rows(command, state.config)).early
+    count = parameter_count(VectorOp(command["operation"]), state.config)
+    rows = range(command["param_row"], command["param_row"] + count)
+    return state.drawn(command, early=rows).early
