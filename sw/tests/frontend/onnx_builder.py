@@ -1,0 +1,91 @@
+"""Small ONNX models for tests, and ONNX Runtime to run them.
+
+>>> b = OnnxBuilder()
+>>> x = b.input("x", (1, 3, 8, 8))
+>>> y = b.node("Conv", x, np.zeros((4, 3, 3, 3), np.float32), pads=[1, 1, 1, 1])
+>>> run_onnx(b.build(y), np.ones((1, 3, 8, 8), np.float32))[0].shape
+(1, 4, 8, 8)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+__all__ = ["OnnxBuilder", "run_onnx"]
+
+_CONTRIBUTED = "com.microsoft"
+
+
+class OnnxBuilder:
+    """Collects nodes; arrays among the inputs of a node become constants."""
+
+    def __init__(self, *, opset: int = 17) -> None:
+        self.opset = opset
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def input(self, name: str, shape: Sequence[int | str], dtype: str = "float32") -> str:
+        """Declare an input; extents that are strings are symbols."""
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def constant(self, value: np.ndarray) -> str:
+        """Add a constant."""
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def node(self, op: str, *inputs: str | np.ndarray, name: str = "", **attributes: Any) -> str:
+        """Add a node with one output; return the name of that."""
+        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        domain = _CONTRIBUTED if op.startswith(("QLinear", "QGemm")) else ""
+        if op in ("QLinearConv", "QLinearMatMul"):
+            domain = ""
+        output = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(
+            helper.make_node(op, names, [output], name=name, domain=domain, **attributes)
+        )
+        return output
+
+    def quantize(self, x: str, scale: float, zero_point: int, dtype: str = "int8") -> str:
+        """Quantize and dequantize."""
+        parameters = (np.float32(scale), np.array(zero_point, dtype))
+        return self.node(
+            "DequantizeLinear", self.node("QuantizeLinear", x, *parameters), *parameters
+        )
+
+    def weight(self, values: np.ndarray, scale: Any, axis: int = 0, zero_point: int = 0) -> str:
+        """Dequantize constant weights."""
+        scales = np.asarray(scale, np.float32)
+        points = np.full(scales.shape, zero_point, values.dtype)
+        return self.node("DequantizeLinear", values, scales, points, axis=axis)
+
+    def build(self, *outputs: str, shapes: Sequence[Sequence[int]] = ()) -> bytes:
+        """Return the file; the types of outputs are left to inference."""
+        declared = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        graph = helper.make_graph(self.nodes, "test", self.inputs, declared, self.constants)
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(_CONTRIBUTED, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        inferred = onnx.shape_inference.infer_shapes(model)
+        types = {value.name: value for value in inferred.graph.output}
+        for value in model.graph.output:
+            value.CopyFrom(types[value.name])
+            if not value.type.WhichOneof("value"):
+                value.type.tensor_type.elem_type = onnx.TensorProto.INT8
+        return model.SerializeToString()
+
+
+def run_onnx(data: bytes, *inputs: np.ndarray) -> list[np.ndarray]:
+    """Run a model in ONNX Runtime, without its own fusions."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    feeds = {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)}
+    return [np.asarray(value) for value in session.run(None, feeds)]

@@ -1,0 +1,132 @@
+"""Tensors in several orders of their axes, each made when somebody asks for it."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tpulite.graph.graph import Graph, Node, Tensor
+
+__all__ = ["Orders", "Perm", "compose", "identity", "invert", "nhwc"]
+
+Perm = tuple[int, ...]
+"""Axis i of the reordered tensor is axis ``perm[i]`` of the file's."""
+
+
+def identity(rank: int) -> Perm:
+    """Return the file's own order."""
+    return tuple(range(rank))
+
+
+def nhwc(rank: int) -> Perm:
+    """Return the order with channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def compose(first: Perm, second: Perm) -> Perm:
+    """Return the order that ``second`` makes of a tensor in order ``first``."""
+    return tuple(first[axis] for axis in second)
+
+
+def invert(perm: Perm) -> Perm:
+    """Return the order that undoes another."""
+    return tuple(int(axis) for axis in np.argsort(perm))
+
+
+@dataclass
+class Orders:
+    """The new graph while it grows: nodes, tensors, and what exists in which order.
+
+    A tensor in another order than the file's is named after it with a suffix: ``.nhwc``, ``.nwc``
+    or the axes. A tensor with the file's name has the file's order.
+
+    Attributes
+    ----------
+    flat : dict of str to (int, int, int)
+        Tensors [batch, H * W * C] that are [batch, C * H * W] in the file, with C, H and W.
+    """
+
+    graph: Graph
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    flat: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    _made: dict[str, dict[Perm, str]] = field(default_factory=lambda: defaultdict(dict))
+
+    def existing(self, name: str) -> dict[Perm, str]:
+        """Return the orders in which a tensor exists, and its names in them."""
+        return self._made[name]
+
+    def is_constant(self, name: str) -> bool:
+        """Tell whether a tensor of the file is known."""
+        return self.graph.tensors[name].data is not None
+
+    def rank(self, name: str) -> int:
+        """Return the number of axes of a tensor."""
+        return len(self.graph.tensors[name].shape)
+
+    def define(self, name: str, perm: Perm) -> str:
+        """Declare a tensor of the file in an order, to be computed by the next node."""
+        tensor = self.graph.tensors[name]
+        suffix = ".nhwc" if name in self.flat else _suffix(perm)
+        new = name + suffix
+        self.tensors[new] = reordered(tensor, perm, new)
+        self._made[name][perm] = new
+        return new
+
+    def share(self, name: str, perm: Perm, existing: str) -> None:
+        """Say that a tensor in an order is one that exists already."""
+        self._made[name].setdefault(perm, existing)
+
+    def get(self, name: str, perm: Perm | None = None) -> str:
+        """Return the name of a tensor in an order, the file's by default; make it if need be."""
+        if not name:
+            return name
+        perm = identity(self.rank(name)) if perm is None else perm
+        made = self._made[name]
+        if perm in made:
+            return made[perm]
+        if self.is_constant(name):
+            return self.define(name, perm)
+        source_perm, source = next(iter(made.items()))
+        result = self.define(name, perm)
+        step = compose(invert(source_perm), perm)
+        if keeps_elements(self.tensors[source].shape, step):
+            self.add("reshape", (source,), result, shape=self.tensors[result].shape)
+        else:
+            self.add("transpose", (source,), result, perm=step)
+        return result
+
+    def add(self, op: str, inputs: tuple[str, ...], output: str, **attributes) -> None:
+        """Add a node of our own, named after what it computes."""
+        self.nodes.append(Node(f"{output}/{op}", op, inputs, (output,), attributes, ""))
+
+    def add_tensor(self, tensor: Tensor) -> str:
+        """Declare a tensor that is none of the file's."""
+        self.tensors[tensor.name] = tensor
+        return tensor.name
+
+
+def reordered(tensor: Tensor, perm: Perm, name: str) -> Tensor:
+    """Return a tensor with its axes in another order."""
+    quantization = tensor.quantization
+    if quantization is not None and quantization.axis is not None:
+        quantization = replace(quantization, axis=perm.index(quantization.axis))
+    data = None if tensor.data is None else np.ascontiguousarray(tensor.data.transpose(perm))
+    shape = tuple(tensor.shape[axis] for axis in perm)
+    return Tensor(name, shape, tensor.dtype, quantization, data)
+
+
+def keeps_elements(shape: tuple[int, ...], perm: Perm) -> bool:
+    """Tell whether a tensor keeps its elements in row-major order if its axes are permuted."""
+    moved = [axis for axis in perm if shape[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _suffix(perm: Perm) -> str:
+    if perm == identity(len(perm)):
+        return ""
+    if perm == nhwc(4):
+        return ".nhwc"
+    if perm == nhwc(3):
+        return ".nwc"
+    return "." + "".join(str(axis) for axis in perm)

@@ -1,0 +1,91 @@
+"""Weights and biases in our order."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.graph.graph import Quantization, Tensor
+
+__all__ = ["conv_weights", "dense_weights", "flat_bias"]
+
+_MAX_EXPANDED = 1 << 24
+"""Elements of the weights of a grouped convolution, written as one with zeros."""
+
+
+def conv_weights(weight: Tensor, group: int) -> tuple[str, Tensor] | None:
+    """Return the operator and the weights of a convolution in groups.
+
+    One group a channel is a depthwise convolution. Others become one convolution whose weights are
+    zero (the zero point) between groups: more work, the same sums.
+
+    Parameters
+    ----------
+    weight : Tensor, [O, I / group, kh, kw] or [O, I / group, kw]
+        Weights as in the file.
+    group : int
+        Groups of channels.
+
+    Returns
+    -------
+    tuple of str and Tensor, optional
+        ``conv`` and [O, kh, kw, I], or ``depthwise`` and [kh, kw, O]; None if zeros would be most
+        of a memory.
+    """
+    assert weight.data is not None
+    data = weight.data if weight.data.ndim == 4 else weight.data[:, :, None]
+    outputs, inputs, kh, kw = data.shape
+    if group == 1:
+        return "conv", _constant(weight, data.transpose(0, 2, 3, 1), "ohwi", axis=0)
+    if inputs == 1:
+        return "depthwise", _constant(weight, data[:, 0].transpose(1, 2, 0), "hwc", axis=2)
+    if data.size * group > _MAX_EXPANDED or outputs % group:
+        return None
+    wide = np.zeros((outputs, kh, kw, inputs * group), data.dtype)
+    if weight.quantization is not None:
+        points = weight.quantization.zero_point.reshape(-1, 1, 1, 1)
+        wide[:] = points.astype(data.dtype)
+    each = outputs // group
+    for index in range(group):
+        rows, columns = index * each, index * inputs
+        block = data[rows : rows + each].transpose(0, 2, 3, 1)
+        wide[rows : rows + each, :, :, columns : columns + inputs] = block
+    return "conv", _constant(weight, wide, "ohwi", axis=0)
+
+
+def dense_weights(
+    weight: Tensor, *, transposed: bool, image: tuple[int, int, int] | None
+) -> Tensor:
+    """Return the weights of a dense layer as [O, K].
+
+    Parameters
+    ----------
+    weight : Tensor, [K, O], or [O, K] if ``transposed``
+        Weights as in the file.
+    image : (int, int, int), optional
+        C, H and W, if K runs over an image in this order and shall run over [H, W, C].
+    """
+    assert weight.data is not None
+    data = weight.data if transposed else weight.data.T
+    suffix = "ok"
+    if image is not None:
+        data = data.reshape(-1, *image).transpose(0, 2, 3, 1).reshape(len(data), -1)
+        suffix = "ohwc"
+    return _constant(weight, data, suffix, axis=0)
+
+
+def flat_bias(bias: Tensor, channels: int) -> Tensor:
+    """Return a bias as [channels], from one with leading axes or a single number."""
+    assert bias.data is not None
+    if bias.data.shape == (channels,):
+        return bias
+    data = np.broadcast_to(bias.data.reshape(-1), (channels,))
+    return _constant(bias, data, "bias", axis=0)
+
+
+def _constant(tensor: Tensor, data: np.ndarray, suffix: str, *, axis: int) -> Tensor:
+    """Return a constant with other data, whose channels (if it has scales of them) are ``axis``."""
+    quantization: Quantization | None = tensor.quantization
+    if quantization is not None and quantization.axis is not None:
+        quantization = replace(quantization, axis=axis)
+    data = np.ascontiguousarray(data)
+    return Tensor(f"{tensor.name}.{suffix}", data.shape, tensor.dtype, quantization, data)

@@ -1,0 +1,229 @@
+"""Quantization after training: a float ONNX network and some data become an int8 one."""
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from google.protobuf.message import DecodeError
+from onnx import helper
+from onnxruntime import quantization
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+__all__ = ["Feed", "quantize_onnx"]
+
+Feed = Mapping[str, np.ndarray]
+"""A sample: an array for each input."""
+
+_WARNING, _ERROR = 2, 3  # severities of ONNX Runtime
+
+
+def quantize_onnx(
+    data: bytes,
+    calibration: np.ndarray | Sequence[np.ndarray | Feed],
+    *,
+    per_channel: bool = True,
+    reduce_range: bool = False,
+    symmetric: bool = False,
+    method: str = "minmax",
+    progress: Callable[[int, int], None] | None = None,
+) -> bytes:
+    """Quantize a network to int8 with ONNX Runtime's quantizer.
+
+    BatchNorm is folded and activations are fused first. The result is an ONNX file whose operators
+    stand between DequantizeLinear and QuantizeLinear (QDQ).
+
+    Parameters
+    ----------
+    data : bytes
+        ONNX file with floats.
+    calibration : ndarray or sequence
+        Samples; what they contain decides the ranges of the activations. An array holds samples
+        along its first axis; a sequence holds an array or a mapping of names to arrays for each
+        sample. An array with one axis less than the input gets a batch of 1.
+    per_channel : bool
+        Whether each output channel of weights has its own scale.
+    reduce_range : bool
+        Whether weights have 7 bits, which ONNX Runtime needs on older x86 processors to compute
+        without saturation; this machine does not.
+    symmetric : bool
+        Whether zero points of activations are 0.
+    method : str
+        How ranges follow from the samples: ``minmax``, ``entropy`` or ``percentile``.
+    progress : callable, optional
+        Called with the number of samples that were read and the number of all.
+
+    Returns
+    -------
+    bytes
+        ONNX file with int8 weights and activations.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used, is quantized already, or the samples are missing, are not
+        numbers or do not fit the inputs.
+    """
+    if method not in _METHODS:
+        raise ValueError(f"Method of calibration must be one of {sorted(_METHODS)}, not {method!r}")
+    model = _parse(data)
+    reader = _Samples(_inputs(model), calibration, progress)
+    with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
+        files = ("float.onnx", "prepared.onnx", "quantized.onnx")
+        original, prepared, result = (Path(folder, name) for name in files)
+        original.write_bytes(_fixed(model).SerializeToString())
+        try:
+            # Shape inference with symbols would need sympy, and batches are fixed here.
+            quant_pre_process(original, prepared, skip_symbolic_shape=True)
+            quantization.quantize_static(
+                prepared,
+                result,
+                reader,
+                quant_format=quantization.QuantFormat.QDQ,
+                activation_type=quantization.QuantType.QInt8,
+                weight_type=quantization.QuantType.QInt8,
+                per_channel=per_channel,
+                reduce_range=reduce_range,
+                calibrate_method=_METHODS[method],
+                extra_options={"ActivationSymmetric": symmetric, "WeightSymmetric": True},
+            )
+        except Exception as error:  # anything: it is foreign code on a foreign file
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise ValueError(f"ONNX Runtime cannot quantize the network: {lines[0]}") from error
+        return result.read_bytes()
+
+
+_METHODS = {
+    "entropy": quantization.CalibrationMethod.Entropy,
+    "minmax": quantization.CalibrationMethod.MinMax,
+    "percentile": quantization.CalibrationMethod.Percentile,
+}
+
+
+def _parse(data: bytes) -> onnx.ModelProto:
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, RuntimeError, ValueError) as error:
+        raise ValueError(f"Not an ONNX file, or a damaged one: {error}") from error
+    if not model.graph.node:
+        raise ValueError("The ONNX file has no operators")
+    for node in model.graph.node:
+        if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
+            raise ValueError(f"Node {node.name!r}: the network is quantized already")
+    return model
+
+
+def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
+    """Return dtype and extents of the inputs; None is variable."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = {}
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        kind = value.type.tensor_type
+        extents = tuple(
+            extent.dim_value if extent.HasField("dim_value") and extent.dim_value > 0 else None
+            for extent in kind.shape.dim
+        )
+        inputs[value.name] = (helper.tensor_dtype_to_np_dtype(kind.elem_type), extents)
+    return inputs
+
+
+def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with a batch of 1 where it was variable."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        extents = value.type.tensor_type.shape.dim
+        if extents and (not extents[0].HasField("dim_value") or extents[0].dim_value < 1):
+            extents[0].dim_value = 1
+    del fixed.graph.value_info[:]
+    for value in fixed.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return fixed
+
+
+class _Samples(quantization.CalibrationDataReader):
+    """Checked samples, one after the other."""
+
+    def __init__(
+        self,
+        inputs: Mapping[str, tuple[np.dtype, tuple[int | None, ...]]],
+        calibration: np.ndarray | Sequence[np.ndarray | Feed],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        if calibration is None or not len(calibration):
+            raise ValueError("Calibration needs at least one sample, not 0")
+        self._feeds = [_check(inputs, sample, i) for i, sample in enumerate(calibration)]
+        self._progress = progress
+        self._iterator = self._read()
+
+    def get_next(self) -> dict[str, np.ndarray] | None:  # type: ignore[override]
+        """Return the next sample, None after the last."""
+        return next(self._iterator, None)
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    def _read(self) -> Iterator[dict[str, np.ndarray]]:
+        for index, feed in enumerate(self._feeds):
+            yield feed
+            if self._progress is not None:
+                self._progress(index + 1, len(self._feeds))
+
+
+def _check(
+    inputs: Mapping[str, tuple[np.dtype, tuple[int | None, ...]]], sample: Any, index: int
+) -> dict[str, np.ndarray]:
+    """Return a sample as a mapping of arrays that fit the inputs."""
+    if not isinstance(sample, Mapping):
+        if len(inputs) != 1:
+            raise ValueError(
+                f"Sample {index} must name its arrays: the network has the inputs {list(inputs)}"
+            )
+        sample = {next(iter(inputs)): sample}
+    if sample.keys() != inputs.keys():
+        raise ValueError(
+            f"Sample {index} has the inputs {sorted(sample)}, the network {sorted(inputs)}"
+        )
+    feed = {}
+    for name, (dtype, extents) in inputs.items():
+        value = np.asarray(sample[name])
+        if value.dtype.kind not in "fiub":
+            raise ValueError(f"Sample {index} of {name!r} must be numbers, not {value.dtype.name}")
+        if value.ndim == len(extents) - 1:
+            value = value[None]
+        fits = value.ndim == len(extents) and all(
+            expected in (None, found) for expected, found in zip(extents, value.shape, strict=True)
+        )
+        if not fits:
+            wanted = ["any" if extent is None else extent for extent in extents]
+            raise ValueError(
+                f"Sample {index} of {name!r} must have the shape {wanted}, not {list(value.shape)}"
+            )
+        value = value.astype(dtype)
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"Sample {index} of {name!r} has values that are not finite")
+        feed[name] = value
+    return feed
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the quantizer, which warns of what it does anyway."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    onnxruntime.set_default_logger_severity(_ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        onnxruntime.set_default_logger_severity(_WARNING)
+        logging.disable(level)
