@@ -172,6 +172,7 @@ class Builder:
             )
             for i in (0, 1)
         )
+        inputs = [x, w, *self._bias(x, w, bias)]
         y = self.tensor((self.shape(x)[0], height, width, channels), scale, zero_point)
         options: dict[str, Any] = {
             "options_type": "Conv2DOptions",
@@ -186,7 +187,7 @@ class Builder:
             options["options_type"] = "DepthwiseConv2DOptions"
             options["depthMultiplier"] = channels // self.shape(x)[3]
         code = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
-        return self.operator(code, [x, w, *self._bias(x, w, bias)], [y], **options)
+        return self.operator(code, inputs, [y], **options)
 
     def depthwise(self, x: int, weight: np.ndarray, *args: Any, **options: Any) -> int:
         """Add DEPTHWISE_CONV_2D, weight [1, kh, kw, C * multiplier]; the rest as for conv."""
@@ -206,11 +207,12 @@ class Builder:
     ) -> int:
         """Add FULLY_CONNECTED, weight [O, K]."""
         w = self.constant(weight, weight_scale, weight_zero_point)
+        inputs = [x, w, *self._bias(x, w, bias)]
         batch = math.prod(self.shape(x)) // weight.shape[1]
         y = self.tensor((batch, weight.shape[0]), scale, zero_point)
         return self.operator(
             "FULLY_CONNECTED",
-            [x, w, *self._bias(x, w, bias)],
+            inputs,
             [y],
             options_type="FullyConnectedOptions",
             fusedActivationFunction=_activation(activation),

@@ -21,8 +21,8 @@ IDENTIFIER = b"TFL3"
 _MAX_RANK = 8
 _MAX_FIELD = 1 << 20  # entries of a vector that is neither data nor scales
 
-# What the schema's accessors raise when an offset leads astray.
-_ASTRAY = (struct.error, IndexError, TypeError, OverflowError, AttributeError, ValueError)
+# What the schema's accessors raise, besides struct.error, when an offset leads astray.
+_ASTRAY = (IndexError, TypeError, OverflowError, AttributeError, ValueError)
 
 _CONV = ("Padding", "StrideH", "StrideW", "DilationHFactor", "DilationWFactor")
 _POOL = ("Padding", "StrideH", "StrideW", "FilterHeight", "FilterWidth")
@@ -152,6 +152,10 @@ def parse_tflite(data: bytes) -> FileModel:
 def _reading(what: str) -> Iterator[None]:
     try:
         yield
+    except struct.error as error:
+        raise ValueError(
+            f"the file is corrupt: {what} cannot be read: an offset leads out of the file"
+        ) from error
     except _ASTRAY as error:
         raise ValueError(f"the file is corrupt: {what} cannot be read: {error}") from error
 

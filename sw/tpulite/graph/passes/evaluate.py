@@ -50,10 +50,17 @@ def evaluate(
     if node.op == "quantize":
         return _quantize(values[0], outputs[0], file_format)
     if node.op in _ARITHMETIC and all(_plain(tensor) for tensor in (*inputs, *outputs)):
+        _expect_shape(np.broadcast_shapes(*(value.shape for value in values)), outputs[0])
         with np.errstate(all="ignore"):  # the network says what to compute, and infinities count
             result = _ARITHMETIC[node.op](*values)
             return (_activate(result, node.attributes.get("activation", "none")),)
     return None
+
+
+def _expect_shape(shape: tuple[int, ...], tensor: Tensor) -> None:
+    """Refuse a result before it takes memory."""
+    if shape != tensor.shape:
+        raise ValueError(f"its output must be {list(shape)}, not {list(tensor.shape)}")
 
 
 def _plain(tensor: Tensor) -> bool:
@@ -116,9 +123,11 @@ def _cast(node: Node, values: Values, outputs: Sequence[Tensor]) -> tuple[np.nda
 
 def _gather(node: Node, values: Values, outputs: Sequence[Tensor]) -> tuple[np.ndarray] | None:
     x, indices = values
+    axis = node["axis"] % x.ndim
     if node["batch_dims"]:
         return None
-    return (np.take(x, indices, axis=node["axis"]),)
+    _expect_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), outputs[0])
+    return (np.take(x, indices, axis=axis),)
 
 
 def _pack(node: Node, values: Values, outputs: Sequence[Tensor]) -> tuple[np.ndarray]:
