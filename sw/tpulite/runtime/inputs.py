@@ -1,0 +1,128 @@
+"""Inputs of networks: random ones for comparisons, and checks of those that users give."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tpulite.graph.graph import Graph, Quantization, Tensor
+
+__all__ = ["check_inputs", "random_inputs"]
+
+_COARSE = 4
+"""Extent of the squares of one value in every other random image."""
+
+
+def random_inputs(graph: Graph, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw inputs, the same ones for the same seed.
+
+    Integers cover their whole range; floats that the network quantizes cover what the quantized
+    ones can hold, and a little more. Every other image is coarse, as photographs are, so that sums
+    of neighbors are not always near their mean.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    count : int
+        How many inputs, along the first axis: a batch of the file is one input.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Inputs by name, [count * batch, ...].
+    """
+    rng = np.random.default_rng(seed)
+    return {
+        name: np.concatenate([_draw(graph, name, rng, i % 2 == 1) for i in range(count)])
+        for name in graph.inputs
+    }
+
+
+def check_inputs(
+    graph: Graph, inputs: np.ndarray | Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], int]:
+    """Check names, dtypes and shapes of inputs.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    inputs : ndarray or mapping of str to ndarray
+        Inputs by name, the array alone if there is only one; one input in the file's shape, or
+        several along the first axis.
+
+    Returns
+    -------
+    inputs : dict of str to ndarray
+        Inputs by name, [count, *shape].
+    count : int
+        How many inputs there are.
+
+    Raises
+    ------
+    ValueError
+        If one is missing, unknown, or has a wrong dtype or shape.
+    """
+    if isinstance(inputs, np.ndarray):
+        inputs = dict.fromkeys(graph.inputs, inputs)
+    if inputs.keys() != set(graph.inputs):
+        raise ValueError(f"Inputs must be {sorted(graph.inputs)}, not {sorted(inputs)}")
+    checked, counts = {}, set()
+    for name in graph.inputs:
+        tensor, values = graph.tensors[name], np.asarray(inputs[name])
+        if values.dtype != tensor.dtype:
+            raise ValueError(f"Input {name!r} must be {tensor.dtype}, not {values.dtype}")
+        count = _count(values, tensor)
+        counts.add(count)
+        checked[name] = values.reshape(count, *tensor.shape)
+    if len(counts) > 1:
+        raise ValueError(f"Inputs must be equally many, not {sorted(counts)}")
+    return checked, counts.pop() if counts else 1
+
+
+def _count(values: np.ndarray, tensor: Tensor) -> int:
+    batch = tensor.shape[0] if tensor.shape else 1
+    fits = values.shape[1:] == tensor.shape[1:] and values.ndim == len(tensor.shape)
+    if not fits or (values.ndim and (values.shape[0] == 0 or values.shape[0] % batch)):
+        shape = ", ".join(str(extent) for extent in tensor.shape[1:])
+        multiple = "n" if batch == 1 else f"n * {batch}"
+        raise ValueError(
+            f"Input {tensor.name!r} must have shape [{multiple}, {shape}], not {list(values.shape)}"
+        )
+    return values.shape[0] // batch if values.ndim else 1
+
+
+def _draw(graph: Graph, name: str, rng: np.random.Generator, coarse: bool) -> np.ndarray:
+    tensor = graph.tensors[name]
+    shape = tensor.shape
+    image = coarse and len(shape) == 4
+    drawn = (shape[0], *(-(-n // _COARSE) for n in shape[1:3]), shape[3]) if image else shape
+    if np.issubdtype(tensor.dtype, np.integer):
+        limits = np.iinfo(tensor.dtype)
+        values = rng.integers(limits.min, limits.max, drawn, np.dtype(tensor.dtype), endpoint=True)
+    else:
+        low, high = _range(graph, name)
+        values = rng.uniform(low, high, drawn).astype(tensor.dtype)
+    if image:
+        values = values.repeat(_COARSE, axis=1).repeat(_COARSE, axis=2)
+        values = values[:, : shape[1], : shape[2]]
+    return values
+
+
+def _range(graph: Graph, name: str) -> tuple[float, float]:
+    """Return the range of the integers that a float input becomes, a hundredth added."""
+    for node in graph.nodes:
+        output = graph.tensors[node.outputs[0]]
+        if node.op == "quantize" and node.inputs[0] == name and output.quantization is not None:
+            low, high = _limits(output.quantization, output.dtype)
+            margin = (high - low) / 100
+            return low - margin, high + margin
+    return -1.0, 1.0
+
+
+def _limits(q: Quantization, dtype: str) -> tuple[float, float]:
+    limits = np.iinfo(dtype)
+    low, high = ((n - int(q.zero_point[0])) * float(q.scale[0]) for n in (limits.min, limits.max))
+    return low, high
