@@ -1,0 +1,125 @@
+"""The image walker against loops over outputs and taps."""
+
+import random
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+from conv_draw import KINDS, draw_conv
+from conv_model import outputs, stream, taps
+from conv_shares import vector_share
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command, Drain, RecordForm, disassemble
+from tpulite_rtl.mxu.image_walker import ImageWalker
+from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
+from tpulite_tb.bits import unpack
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+
+CONFIGS = {n: Config(array_size=n, requant_lanes=lanes) for n, lanes in ((4, 4), (8, 2), (16, 16))}
+ROWS = range(1 << 14)
+
+
+def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
+    """Return the slots of a command; fields that do not matter are left out."""
+    slots = []
+    count = len(outputs(command))
+    tiles = taps(command)
+    for tap in tiles:
+        last_tile = tap == tiles[-1]
+        emitted = 0
+        for row, enters, emits in stream(command, tap, n):
+            slot = {
+                "read": row is not None,
+                "enters": enters,
+                "emits": emits,
+                "first": emits and emitted == 0,
+                "requantizes": last_tile and command["drain"] == Drain.REQUANTIZE,
+                "raw": command["drain"] == Drain.RAW,
+                "short": command["record_form"] == RecordForm.SHORT,
+                "depthwise": command["depthwise"],
+                "dense": command["byte_step"] != 0,
+                "pad": command["pad"] & 0xFF,
+                "zero_point": command["weight_zero_point"] & 0xFF,
+                "index": index,
+            }
+            if row is not None:
+                slot["row"] = row
+            if emits and command["byte_step"]:
+                _, ox = outputs(command)[emitted]
+                slot["shift"] = ox * command["byte_step"] % n
+            emitted += emits
+            leaves = command["drain"] != Drain.KEEP or emitted == count
+            slot["reports"] = emits and last_tile and leaves
+            slots.append(slot)
+        assert emitted == count
+    return slots
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
+async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
+    """Random CONVs of every kind: all slots in order."""
+    n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
+    layout = slot_layout(CONFIGS[n])
+    commands = [
+        draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS)
+        for kind in random.choices(KINDS, k=60)
+    ]
+    received: list[int] = []
+    StreamSink(dut, "o", stall=stall)
+    StreamMonitor(dut, "o", callback=received.append)
+    driver = StreamDriver(dut, "command", idle=idle)
+    await reset(dut)
+    driver.extend(
+        VECTOR_COMMAND.const(vector_share(command, index)).as_bits()
+        for index, command in enumerate(commands)
+    )
+    expected = [
+        (slot, command)
+        for index, command in enumerate(commands)
+        for slot in _slots(command, index, n)
+    ]
+    edge = RisingEdge(dut.clk)
+    first = cycle = 0
+    while len(received) < len(expected):
+        await edge
+        cycle += 1
+        if received and not first:
+            first = cycle
+    if not idle and not stall:
+        assert cycle - first == len(expected) - 1, "a gap"
+    for _ in range(4):
+        await edge
+    assert dut.busy.value == 0
+    for word, (slot, command) in zip(received, expected, strict=True):
+        got = unpack(layout, word)
+        assert {name: got[name] for name in slot} == slot, disassemble(command)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def offers_the_first_slot_after_two_cycles(dut) -> None:
+    """And says from the cycle after the command that it is busy, and with which one."""
+    dut.o__ready.value = 0
+    dut.command__valid.value = 0
+    n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
+    command = draw_conv(CONFIGS[n], "product", inputs=ROWS, operands=ROWS, outputs=ROWS)
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    await edge
+    dut.command__valid.value = 1
+    dut.command__payload.value = VECTOR_COMMAND.const(vector_share(command, 77)).as_bits()
+    await edge
+    assert dut.command__ready.value == 1
+    assert dut.busy.value == 0
+    dut.command__valid.value = 0
+    await edge
+    assert (dut.o__valid.value, dut.busy.value, dut.index.value) == (0, 1, 77)
+    await edge
+    assert (dut.o__valid.value, dut.busy.value, dut.index.value) == (1, 1, 77)
+
+
+@pytest.mark.parametrize("n", CONFIGS)
+def test_image_walker(n: int) -> None:
+    simulate(ImageWalker(CONFIGS[n]), __file__, name=f"image_walker_{n}")

@@ -1,0 +1,84 @@
+"""The vector assembler against a window in Python."""
+
+import random
+from collections import deque
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+
+from tpulite.arch.config import Config
+from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.mxu.systolic_array import vector_layout
+from tpulite_rtl.mxu.vector_assembler import VectorAssembler, issued_layout
+from tpulite_tb.bits import pack, unpack
+from tpulite_tb.harness import reset, simulate
+
+CONFIGS = {n: Config(array_size=n) for n in (4, 8, 16, 32)}
+LATENCY = READ_LATENCY + 1
+
+
+def _slot(n: int) -> dict[str, int]:
+    enters = random.random() < 0.6
+    return {
+        "read": enters and random.random() < 0.6,
+        "enters": enters,
+        "emits": random.randrange(2),
+        "first": random.randrange(2),
+        "depthwise": random.randrange(2),
+        "dense": random.randrange(2),
+        "shift": random.randrange(n),
+        "pad": random.randrange(-128, 128),
+    }
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(bubble=[0.0, 0.5])
+async def assembles_vectors(dut, bubble: float) -> None:
+    """Rows, padding, and windows cut at any byte; bubbles move nothing."""
+    n = len(dut.row) // 8
+    config = CONFIGS[n]
+    dut.i__valid.value = 0
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    await edge
+    rows: deque[bytes] = deque([bytes(n)] * READ_LATENCY)
+    due: deque[tuple[dict[str, int], bytes | None] | None] = deque([None] * LATENCY)
+    older, newest = bytes(n), bytes(n)
+    entered = checked = 0
+    for _ in range(1000):
+        slot = None if random.random() < bubble else _slot(n)
+        row = random.randbytes(n)
+        dut.i__valid.value = slot is not None
+        dut.i__payload.value = pack(issued_layout(config), slot or _slot(n))
+        dut.row.value = int.from_bytes(rows.popleft(), "little")
+        rows.append(row)
+        expected = None
+        if slot is not None:
+            vector = row if slot["read"] else bytes([slot["pad"] & 0xFF]) * n
+            if slot["enters"]:
+                older, newest = newest, vector
+                entered += 1
+            if slot["dense"]:  # until two vectors have entered, the window holds anything
+                cut = (older + newest)[slot["shift"] :][:n]
+                expected = (slot, cut if entered >= 2 else None)
+            else:
+                expected = (slot, vector if slot["enters"] else None)
+        due.append(expected)
+        await edge
+        wanted = due.popleft()
+        assert dut.o__valid.value == (wanted is not None and wanted[0]["emits"])
+        if wanted is None:
+            continue
+        slot, vector = wanted
+        got = unpack(vector_layout(config), int(dut.o__payload.value))
+        assert (got["first"], got["depthwise"]) == (slot["first"], slot["depthwise"])
+        if vector is not None:
+            assert got["activations"].to_bytes(n, "little") == vector
+            checked += 1
+    assert checked > 200
+
+
+@pytest.mark.parametrize("n", CONFIGS)
+def test_vector_assembler(n: int) -> None:
+    simulate(VectorAssembler(CONFIGS[n]), __file__, name=f"vector_assembler_{n}")
