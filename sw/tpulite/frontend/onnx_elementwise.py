@@ -5,7 +5,7 @@ import numpy as np
 from tpulite.frontend.onnx_import import UNKNOWN_SHAPE, Importer, Rule
 from tpulite.frontend.onnx_model import OnnxNode
 
-__all__ = ["ELEMENTWISE_RULES", "UNARY"]
+__all__ = ["BINARY", "ELEMENTWISE_RULES", "UNARY"]
 
 _FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
     "Abs": ("abs", {}),
@@ -40,6 +40,9 @@ UNARY = frozenset(
     | {"clip", "gelu", "relu6", "relu_n1_1", "quantize", "dequantize", "requantize"}
 )
 """Operators that work number by number, on one tensor."""
+
+BINARY = ("add", "sub", "mul", "maximum", "minimum", "pow", "prelu")
+"""Operators that work number by number, on two tensors."""
 
 _CLIPS = {(0.0, np.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_1"}
 
@@ -95,23 +98,27 @@ def _unlimited(value: float) -> float:
 def _prelu(graph: Importer, node: OnnxNode) -> str | None:
     slope = graph.constant(node.inputs[1])
     if slope is None or not slope.size or np.any(slope != slope.reshape(-1)[0]):
-        return "slopes of channels"
+        return _two("prelu")(graph, node)
     alpha = float(slope.reshape(-1)[0])
     graph.emit("leaky_relu", node.inputs[:1], node.outputs, alpha=alpha)
     return None
 
 
-def _binary(op: str) -> Rule:
+def _two(op: str, **attributes: str) -> Rule:
     def rule(graph: Importer, node: OnnxNode) -> str | None:
         shapes = [graph.shape(name) for name in node.inputs]
         if None in shapes or graph.shape(node.outputs[0]) is None:
             return UNKNOWN_SHAPE
         if len(shapes) != 2:
             return f"{len(shapes)} operands"
-        graph.emit(op, node.inputs, node.outputs, activation="none")
+        graph.emit(op, node.inputs, node.outputs, **attributes)
         return None
 
     return rule
+
+
+def _arithmetic(op: str) -> Rule:
+    return _two(op, activation="none")
 
 
 def _divide(graph: Importer, node: OnnxNode) -> str | None:
@@ -129,12 +136,15 @@ def _divide(graph: Importer, node: OnnxNode) -> str | None:
 
 ELEMENTWISE_RULES: dict[str, Rule] = {
     **dict.fromkeys(_FUNCTIONS, _function),
-    "Add": _binary("add"),
+    "Add": _arithmetic("add"),
     "Clip": _clip,
     "Div": _divide,
     "Gelu": _gelu,
-    "Mul": _binary("mul"),
+    "Max": _two("maximum"),
+    "Min": _two("minimum"),
+    "Mul": _arithmetic("mul"),
     "PRelu": _prelu,
-    "Sub": _binary("sub"),
-    "Sum": _binary("add"),
+    "Pow": _two("pow"),
+    "Sub": _arithmetic("sub"),
+    "Sum": _arithmetic("add"),
 }

@@ -141,6 +141,7 @@ class Importer:
         """Declare a constant that the file does not have."""
         name = f"{self._node.outputs[0]}/{role}"
         self.tensors[name] = Tensor(name, value.shape, value.dtype.name, data=value)
+        self._weights.add(name)
         return name
 
     def dtype(self, name: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tpulite.frontend.onnx_elementwise import UNARY
+from tpulite.frontend.onnx_elementwise import BINARY, UNARY
 from tpulite.frontend.onnx_orders import (
     Orders,
     Perm,
@@ -42,7 +42,7 @@ def channels_last(graph: Graph) -> Graph:
     for name in graph.inputs:
         orders.define(name, identity(orders.rank(name)))
     for node in graph.nodes:
-        _PLACE.get(node.op, _elementwise if node.op in UNARY else _other)(orders, node, wishes)
+        _PLACE.get(node.op, _other)(orders, node, wishes)
     for name in graph.outputs:
         made = orders.get(name)
         if made != name:
@@ -226,18 +226,17 @@ def _other(orders: Orders, node: Node, wishes: Wishes) -> None:
 
 
 _PLACE: dict[str, Callable[[Orders, Node, Wishes], None]] = {
-    "add": _elementwise,
+    **dict.fromkeys((*BINARY, *UNARY), _elementwise),
     "average_pool": _pool,
     "batch_norm": _batch_norm,
     "concat": _elementwise,
     "conv": _conv,
     "dense": _dense,
+    "log_softmax": _elementwise,
     "max_pool": _pool,
     "mean": _mean,
-    "mul": _elementwise,
     "pad": _pool,
     "reshape": _reshape,
     "softmax": _elementwise,
-    "sub": _elementwise,
     "transpose": _transpose,
 }

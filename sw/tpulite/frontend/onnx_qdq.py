@@ -112,7 +112,8 @@ def _move(draft: Draft, node: Node) -> bool:
             return False
         y = node.outputs[0]
         after = draft.only_reader(y)
-        if after is not None and _same(draft.tensors[after.outputs[0]], integers):
+        meets = after is not None and after.op == "quantize"
+        if meets and _same(draft.tensors[after.outputs[0]], integers):
             moved = _moved(draft, node, integers, after.outputs[0])
             draft.remove(after.name)
             draft.set(replace(moved, inputs=(integers.name,)))

@@ -106,6 +106,15 @@ def _mean(graph: Importer, node: OnnxNode) -> str | None:
     return None
 
 
+def _gather(graph: Importer, node: OnnxNode) -> str | None:
+    shape = graph.shape(node.inputs[0])
+    if not shape:
+        return UNKNOWN_SHAPE
+    axis = node.attributes.get("axis", 0) % len(shape)
+    graph.emit("gather", node.inputs, node.outputs, axis=axis)
+    return None
+
+
 def _softmax(graph: Importer, node: OnnxNode) -> str | None:
     shape = graph.shape(node.inputs[0])
     old = graph.model.opset < 13
@@ -115,7 +124,8 @@ def _softmax(graph: Importer, node: OnnxNode) -> str | None:
     axis %= len(shape)
     if old and axis != len(shape) - 1:
         return "a softmax over several axes"
-    graph.emit("softmax", node.inputs, node.outputs, axis=axis)
+    op = "softmax" if node.op == "Softmax" else "log_softmax"
+    graph.emit(op, node.inputs, node.outputs, axis=axis)
     return None
 
 
@@ -136,7 +146,9 @@ SHAPE_RULES: dict[str, Rule] = {
     "Concat": _concat,
     "Dropout": _identity,
     "Flatten": _reshape,
+    "Gather": _gather,
     "Identity": _identity,
+    "LogSoftmax": _softmax,
     "Pad": _pad,
     "ReduceMean": _mean,
     "Reshape": _reshape,

@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from tpulite.frontend.onnx_elementwise import UNARY
+from tpulite.frontend.onnx_elementwise import BINARY, UNARY
 from tpulite.frontend.onnx_orders import Perm, compose, identity, nhwc
 from tpulite.graph.graph import Graph, Node
 
 __all__ = ["Wishes", "wishes_of"]
 
 _IMAGE = ("conv", "max_pool", "average_pool", "batch_norm", "pad")
-_AGNOSTIC = ("add", "sub", "mul", "concat", "softmax", *UNARY)
+_AGNOSTIC = ("concat", "softmax", "log_softmax", *BINARY, *UNARY)
 
 
 @dataclass(frozen=True)
