@@ -1,18 +1,24 @@
-"""The vector sequencer: the order and the pace of activation rows."""
+"""The vector sequencer: the pace of the slots, and the vectors that they become."""
 
 import random
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import cocotb
+import numpy as np
 import pytest
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
+from conv_draw import KINDS, draw_conv
+from conv_model import ConvModel, outputs, stream, taps
+from conv_shares import vector_share
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, RecordForm
-from tpulite.arch.registers import Fault
-from tpulite_rtl.lib.interfaces import FAULT
-from tpulite_rtl.mxu.vector_sequencer import VECTOR_COMMAND, VectorSequencer, drain_interval
-from tpulite_tb.bits import pack, unpack
+from tpulite.arch.isa import Command, Drain, RecordForm
+from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.mxu.slots import VECTOR_COMMAND
+from tpulite_rtl.mxu.systolic_array import vector_layout
+from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
+from tpulite_tb.bits import unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
@@ -22,20 +28,135 @@ CONFIGS = {
     "8_lanes2": Config(array_size=8, ub_rows=ROWS, requant_lanes=2),
     "16": Config(array_size=16, ub_rows=ROWS),
 }
+LATENCY = READ_LATENCY + 1
 
 
-def _command(config: Config, index: int, **fields: int) -> dict[str, int]:
-    command = {
-        "m": random.choice([1, 2, 3, config.array_size, 20]),
-        "k_tiles": random.randint(1, 4),
-        "act_row": random.randrange(ROWS // 2),
-        "act_pitch": random.randrange(64),
-        "weight_zero_point": 0,
-        "drain": random.choice(list(Drain)),
-        "record_form": random.choice(list(RecordForm)),
-        "index": index,
-    }
-    return command | fields
+@dataclass(frozen=True)
+class _Slot:
+    """A cycle of a stream; ``vector`` is what the array must get, None if anything will do."""
+
+    command: Command
+    index: int
+    row: int | None
+    emits: bool
+    first: bool
+    last_tile: bool
+    reports: bool
+    vector: np.ndarray | None
+
+    @property
+    def claims(self) -> bool:
+        return self.first and self.last_tile and self.command["drain"] == Drain.REQUANTIZE
+
+    @property
+    def waits_for_drain(self) -> bool:
+        return self.first if self.command["depthwise"] else self.reports
+
+    def record_rows(self, config: Config) -> int:
+        short = self.command["record_form"] == RecordForm.SHORT
+        return config.short_record_rows if short else config.record_rows
+
+    def drain_interval(self, config: Config) -> int:
+        return drain_interval(config, raw=self.command["drain"] == Drain.RAW)
+
+
+def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
+    n = model.config.array_size
+    for index, command in enumerate(commands):
+        tiles, order = taps(command), outputs(command)
+        for tap in tiles:
+            emitted = 0
+            last_tile = tap == tiles[-1]
+            for row, _enters, emits in stream(command, tap, n):
+                vector = None
+                if command["depthwise"]:
+                    pad = np.full(n, command["pad"], np.int8)
+                    vector = pad if row is None else model.buffer[row].view(np.int8)
+                elif emits:
+                    vector = model.operand(command, tap, *order[emitted])
+                emitted += emits
+                leaves = command["drain"] != Drain.KEEP or emitted == len(order)
+                yield _Slot(
+                    command,
+                    index,
+                    row,
+                    emits,
+                    emits and emitted == 1,
+                    last_tile,
+                    emits and last_tile and leaves,
+                    vector,
+                )
+
+
+class _Bench:
+    """The sequencer with a buffer; checks every slot and every vector."""
+
+    def __init__(self, dut, config: Config) -> None:
+        self.dut, self.config = dut, config
+        self.model = ConvModel(config)
+        rng = np.random.default_rng(random.getrandbits(64))
+        self.model.buffer[:] = rng.integers(0, 256, self.model.buffer.shape, np.uint8)
+        self.rows: list[int | None] = [None] * READ_LATENCY
+        self.vectors: list[_Slot | None] = [None] * LATENCY
+        self.started = False
+        for name in ("tile_ready", "block_ready", "stop", "read__request__ready"):
+            getattr(dut, name).value = 0
+        self.driver = StreamDriver(dut, "command")
+
+    def draw(self, kind: str) -> Command:
+        rows = range(ROWS)
+        return draw_conv(self.config, kind, inputs=rows, operands=rows, outputs=rows)
+
+    async def start(self, commands: list[Command]) -> None:
+        await reset(self.dut)
+        self.driver.extend(
+            VECTOR_COMMAND.const(vector_share(command, index)).as_bits()
+            for index, command in enumerate(commands)
+        )
+        await RisingEdge(self.dut.clk)
+
+    async def cycle(self, slot: _Slot | None, refuse: float) -> bool:
+        """Let a cycle pass; return whether the slot was issued in it."""
+        dut = self.dut
+        row = self.rows.pop(0)
+        data = random.randbytes(self.config.row_bytes)
+        if row is not None:
+            data = self.model.buffer[row].tobytes()
+        dut.read__response__valid.value = row is not None
+        dut.read__response__payload.value = int.from_bytes(data, "little")
+        await FallingEdge(dut.clk)
+        steady = bool(dut.steady.value)
+        ready = steady or random.random() >= refuse
+        dut.read__request__ready.value = ready
+        await RisingEdge(dut.clk)
+        issued, asked = bool(dut.issued.value), bool(dut.read__request__valid.value)
+        assert dut.refused.value == (asked and not ready)
+        self.rows.append(int(dut.read__request__payload.value) if asked and ready else None)
+        assert dut.start.value == self.started, "the tile starts in the cycle after its slot"
+        self.started = False
+        assert dut.claim.value == (issued and slot is not None and slot.claims)
+        self._check_vector()
+        self.vectors.append(slot if issued else None)
+        if not issued:
+            return False
+        assert slot is not None, "a surplus slot"
+        assert dut.index.value == slot.index
+        assert asked == (slot.row is not None)
+        if slot.row is not None:
+            assert dut.read__request__payload.value == slot.row
+        assert steady == (slot.command["depthwise"] and not slot.first)
+        self.started = slot.first
+        return True
+
+    def _check_vector(self) -> None:
+        slot = self.vectors.pop(0)
+        assert self.dut.o__valid.value == (slot is not None and slot.emits)
+        if slot is None or slot.vector is None:
+            return
+        got = unpack(vector_layout(self.config), int(self.dut.o__payload.value))
+        assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
+        assert got["first"] == slot.first
+        assert got["depthwise"] == slot.command["depthwise"]
 
 
 def _config(dut) -> Config:
@@ -43,116 +164,96 @@ def _config(dut) -> Config:
     return next(config for config in CONFIGS.values() if config.array_size == n)
 
 
-def _idle_inputs(dut) -> None:
-    for name in ("tile_ready", "block_ready", "stop", "read__request__ready"):
-        getattr(dut, name).value = 0
-
-
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(refuse=[0.0, 0.3], operands=[1.0, 0.3])
-async def issues_every_vector_in_pace(dut, refuse: float, operands: float) -> None:
-    """Rows come in order; starts, records and drained vectors keep their distances."""
+async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None:
+    """Slots come in order; starts, records and drained vectors keep their distances."""
     config = _config(dut)
-    n = config.array_size
-    commands = [_command(config, index) for index in range(40)]
-    vectors = [(c, k, i) for c in commands for k in range(c["k_tiles"]) for i in range(c["m"])]
-    _idle_inputs(dut)
-    driver = StreamDriver(dut, "command")
-    await reset(dut)
-    driver.extend(pack(VECTOR_COMMAND, c) for c in commands)
-    edge = RisingEdge(dut.clk)
-    await edge
-
-    last_start = last_block = last_report = -100
-    interval = 1
-    issued = cycle = 0
-    while issued < len(vectors):
-        dut.read__request__ready.value = random.random() >= refuse
-        dut.tile_ready.value = tiles = random.random() < operands
-        dut.block_ready.value = blocks = random.random() < operands
-        await edge
-        cycle += 1
-        assert dut.start.value == (dut.issued.value and vectors[issued][2] == 0)
-        if not dut.issued.value:
-            continue
-        command, k, i = vectors[issued]
-        assert dut.index.value == command["index"]
-        row = command["act_row"] + k * command["act_pitch"] + i
-        assert dut.read__request__payload.value == row
-        last_tile = k == command["k_tiles"] - 1
-        requantizes = last_tile and command["drain"] == Drain.REQUANTIZE
-        reports = last_tile and (command["drain"] != Drain.KEEP or i == command["m"] - 1)
-        if i == 0:
+    bench = _Bench(dut, config)
+    commands = [bench.draw(kind) for kind in random.choices(KINDS, k=40)]
+    await bench.start(commands)
+    last_start = last_claim = last_report = -100
+    interval = cycle = 1
+    for slot in _slots(bench.model, commands):
+        began = cycle
+        while True:
+            dut.tile_ready.value = tiles = random.random() < operands
+            dut.block_ready.value = blocks = random.random() < operands
+            cycle += 1
+            if await bench.cycle(slot, refuse):
+                break
+        if slot.command["depthwise"] and not slot.first:
+            assert cycle == began + 1, "a gap in a stream"
+        if slot.first:
             assert tiles, "started without weights"
-            assert cycle - last_start >= n
+            assert cycle - last_start >= config.array_size
             last_start = cycle
-        assert dut.claim.value == (requantizes and i == 0)
-        if requantizes and i == 0:
+        if slot.claims:
             assert blocks, "started without records"
-            short = command["record_form"] == RecordForm.SHORT
-            rows = config.short_record_rows if short else config.record_rows
-            assert cycle - last_block >= rows
-            last_block = cycle
-        if reports:
+            assert cycle - last_claim >= slot.record_rows(config)
+            last_claim = cycle
+        if slot.reports:
             assert cycle - last_report >= interval
-            last_report = cycle
-            interval = drain_interval(config, raw=command["drain"] == Drain.RAW)
-        issued += 1
-    await edge
+            last_report, interval = cycle, slot.drain_interval(config)
+    for _ in range(LATENCY + 1):
+        await bench.cycle(None, 0)
     assert not dut.busy.value
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def leaves_no_gap(dut) -> None:
-    """With everything ready, k-tiles of all commands follow each other in max(M, N) cycles."""
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def wastes_no_cycle(dut) -> None:
+    """With everything there each slot is issued as early as the pace lets it."""
     config = _config(dut)
-    n = config.array_size
-    # With few lanes a completion keeps the requantizer's pace, which a lone vector would feel.
-    shortest = 1 if config.lanes == n else n
-    commands = [
-        _command(config, index, m=random.choice([shortest, n, n + 3]), drain=Drain.KEEP)
-        for index in range(30)
-    ]
-    _idle_inputs(dut)
-    dut.tile_ready.value = 1
-    dut.read__request__ready.value = 1
-    driver = StreamDriver(dut, "command")
-    await reset(dut)
-    driver.extend(pack(VECTOR_COMMAND, c) for c in commands)
-    edge = RisingEdge(dut.clk)
-    starts = []
+    bench = _Bench(dut, config)
+    commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
+    await bench.start(commands)
+    dut.tile_ready.value = dut.block_ready.value = 1
+    last_start = last_claim = last_report = -100
+    interval = 1
+    slots = _slots(bench.model, commands)
+    slot = next(slots)
     cycle = 0
-    tiles = [c["m"] for c in commands for _ in range(c["k_tiles"])]
-    while len(starts) < len(tiles):
-        await edge
+    while not await bench.cycle(slot, 0):
+        assert cycle < 8
         cycle += 1
-        if dut.start.value:
-            starts.append(cycle)
-    assert [b - a for a, b in pairwise(starts)] == [max(m, n) for m in tiles[:-1]]
+    for following in slots:
+        if slot.first:
+            last_start = cycle
+        if slot.claims:
+            last_claim = cycle
+        if slot.reports:
+            last_report, interval = cycle, slot.drain_interval(config)
+        due = cycle + 1
+        if following.first:
+            due = max(due, last_start + config.array_size)
+        if following.claims:
+            due = max(due, last_claim + following.record_rows(config))
+        if following.waits_for_drain:
+            due = max(due, last_report + interval)
+        slot = following
+        for now in range(cycle + 1, due + 1):
+            issued = await bench.cycle(slot, 0)
+            assert issued == (now == due), f"cycle {now}, due {due}"
+        cycle = due
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reports_rows_outside_the_buffer(dut) -> None:
-    """The k-tile that leaves the buffer is not begun; the ones before it are."""
+async def issues_nothing_after_stop(dut) -> None:
+    """Neither a read nor padding, in the middle of a depthwise stream."""
     config = _config(dut)
-    command = _command(
-        config, 77, m=10, k_tiles=3, act_row=ROWS - 25, act_pitch=10, drain=Drain.KEEP
-    )
-    _idle_inputs(dut)
-    for name in ("tile_ready", "block_ready", "read__request__ready"):
-        getattr(dut, name).value = 1
-    driver = StreamDriver(dut, "command")
-    await reset(dut)
-    driver.append(pack(VECTOR_COMMAND, command))
-    edge = RisingEdge(dut.clk)
-    issued = 0
-    for _ in range(100):
-        await edge
-        issued += int(dut.issued.value)
-    assert unpack(FAULT, int(dut.fault.value)) == {
-        "valid": 1, "code": Fault.BUFFER, "index": 77, "address": ROWS + 4
-    }  # fmt: skip
-    assert issued == 20
+    bench = _Bench(dut, config)
+    commands = [bench.draw("depthwise") for _ in range(3)]
+    await bench.start(commands)
+    dut.tile_ready.value = dut.block_ready.value = 1
+    slots = _slots(bench.model, commands)
+    for _ in range(3):
+        slot = next(slots)
+        while not await bench.cycle(slot, 0):
+            pass
+    dut.stop.value = 1
+    for _ in range(20):
+        await RisingEdge(dut.clk)
+        assert not dut.issued.value and not dut.read__request__valid.value
 
 
 @pytest.mark.parametrize("config", CONFIGS)
