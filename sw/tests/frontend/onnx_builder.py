@@ -66,8 +66,8 @@ class OnnxBuilder:
         points = np.full(scales.shape, zero_point, values.dtype)
         return self.node("DequantizeLinear", values, scales, points, axis=axis)
 
-    def build(self, *outputs: str, shapes: Sequence[Sequence[int]] = ()) -> bytes:
-        """Return the file; the types of outputs are left to inference."""
+    def build(self, *outputs: str, dtype: str = "int8") -> bytes:
+        """Return the file; outputs that inference does not know get ``dtype``."""
         declared = [helper.make_empty_tensor_value_info(name) for name in outputs]
         graph = helper.make_graph(self.nodes, "test", self.inputs, declared, self.constants)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(_CONTRIBUTED, 1)]
@@ -77,7 +77,8 @@ class OnnxBuilder:
         for value in model.graph.output:
             value.CopyFrom(types[value.name])
             if not value.type.WhichOneof("value"):
-                value.type.tensor_type.elem_type = onnx.TensorProto.INT8
+                kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+                value.type.tensor_type.elem_type = kind
         return model.SerializeToString()
 
 

@@ -79,14 +79,14 @@ def read_onnx(data: bytes) -> OnnxModel:
     model = _parse(data)
     opset = _check_versions(model)
     _check_complete(model)
+    _fix_batch(model)
     _hide_unknown_operators(model, opset)
     try:
-        onnx.checker.check_model(model)
+        _check_form(model)
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
     except (onnx.checker.ValidationError, RuntimeError) as error:
         raise ValueError(f"Not a valid ONNX model: {_first_line(error)}") from error
-    _fix_batch(model)
     sources = expand(model)
     try:
         infer_and_fold(model, opset)
@@ -102,7 +102,25 @@ def _parse(data: bytes) -> onnx.ModelProto:
         raise ValueError(f"Not an ONNX file, or a damaged one: {error}") from error
     if not model.graph.node and not model.graph.output:
         raise ValueError(f"Not an ONNX file: {len(data)} bytes without a graph")
+    graph = model.graph
+    names = [value.name for value in (*graph.input, *graph.output, *graph.initializer)]
+    for node in graph.node:
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+    for name in names:
+        if isinstance(name, bytes):
+            raise ValueError(f"Not an ONNX file, or a damaged one: the name {name!r} is not UTF-8")
     return model
+
+
+def _check_form(model: onnx.ModelProto) -> None:
+    """Let the checker see the model; it asks for shapes of outputs, which nobody else needs."""
+    kinds = [value.type.tensor_type for value in model.graph.output]
+    shapeless = [kind for kind in kinds if not kind.HasField("shape")]
+    for kind in shapeless:
+        kind.shape.SetInParent()
+    onnx.checker.check_model(model)
+    for kind in shapeless:
+        kind.ClearField("shape")
 
 
 def _first_line(error: Exception) -> str:

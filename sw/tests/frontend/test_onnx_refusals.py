@@ -1,0 +1,185 @@
+"""What an ONNX file cannot be: each refusal is one sentence that names the tensor or node."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from onnx_builder import OnnxBuilder
+
+from tpulite.frontend.onnx_file import load_onnx
+
+
+def quantized(scale=0.1, zero_point=3, channels=()) -> bytes:
+    b = OnnxBuilder()
+    parameters = np.full(channels, scale, np.float32), np.full(channels, zero_point, np.int8)
+    y = b.node("QuantizeLinear", b.input("x", (1, 4)), *parameters, name="q", axis=1)
+    return b.build(b.node("DequantizeLinear", y, *parameters, axis=1))
+
+
+def changed(data: bytes, change) -> bytes:
+    model = onnx.load_model_from_string(data)
+    change(model)
+    return model.SerializeToString()
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(ValueError, match=".") as caught:
+        load_onnx(data, "net")
+    return str(caught.value)
+
+
+def test_a_file_of_something_else():
+    assert refusal(b"PK\x03\x04 something else").startswith("Not an ONNX file")
+    assert refusal(b"").startswith("Not an ONNX file")
+
+
+def test_every_truncation_is_refused_or_read():
+    data = quantized()
+    for length in range(0, len(data), 3):
+        try:
+            load_onnx(data[:length], "net")
+        except ValueError as error:
+            assert str(error)
+
+
+def test_every_damaged_byte_is_refused_or_read():
+    data = quantized()
+    for position in range(0, len(data), 2):
+        damaged = bytearray(data)
+        damaged[position] ^= 0xFF
+        try:
+            load_onnx(bytes(damaged), "net")
+        except ValueError as error:
+            assert str(error)
+
+
+@pytest.mark.parametrize(
+    ("scale", "text"), [(np.nan, "nan"), (0, "0.0"), (-1, "-1.0"), (np.inf, "inf")]
+)
+def test_scales_that_mean_nothing(scale, text):
+    assert refusal(quantized(scale)) == (
+        f"Scale 'c0' of tensor 'x' must be finite and positive, not {text}"
+    )
+
+
+def test_scales_for_other_channels():
+    assert refusal(quantized(channels=(3,))) == (
+        "Tensor 'x' of shape [1, 4] has 3 scales along axis 1"
+    )
+
+
+def test_missing_scales():
+    def change(model):
+        del model.graph.node[0].input[1:]
+
+    assert refusal(changed(quantized(), change)).startswith("Not a valid ONNX model: Node(q)")
+
+
+def test_two_meanings_of_one_tensor():
+    b = OnnxBuilder()
+    y = b.node("QuantizeLinear", b.input("x", (1, 4)), np.float32(0.1), np.int8(0))
+    y = b.node("DequantizeLinear", y, np.float32(0.5), np.int8(0))
+    assert refusal(b.build(y)).startswith("Tensor 'quantizelinear0' has two quantizations: scales")
+
+
+def test_weights_in_another_file():
+    def change(model):
+        tensor = model.graph.initializer[0]
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+
+    assert refusal(changed(quantized(), change)) == (
+        "Tensor 'c0' lies in another file; save the model with its weights inside"
+    )
+
+
+def test_constants_of_another_size():
+    def change(model):
+        model.graph.initializer[0].raw_data = b"123"
+
+    assert "'c0'" in refusal(changed(quantized(), change)) or "c0" in refusal(
+        changed(quantized(), change)
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((1, "width"), "Input 'x': dimension 1 must be fixed and positive, not 'width'"),
+        ((1, -1), "Input 'x': dimension 1 must be fixed and positive, not -1"),
+        ((0, 4), "Input 'x': dimension 0 must be fixed and positive, not 0"),
+    ],
+)
+def test_inputs_of_variable_size(shape, text):
+    b = OnnxBuilder()
+    assert refusal(b.build(b.node("Relu", b.input("x", shape)))) == text
+
+
+def test_inputs_without_a_shape():
+    def change(model):
+        model.graph.input[0].type.tensor_type.ClearField("shape")
+
+    assert refusal(changed(quantized(), change)) == "Input 'x' has no shape"
+
+
+def test_absurd_shapes():
+    b = OnnxBuilder()
+    y = b.node("Relu", b.input("x", (1, 1 << 20, 1 << 20)))
+    assert refusal(b.build(y)).endswith("has the absurd shape [1, 1048576, 1048576]")
+
+
+def test_shapes_that_do_not_fit():
+    b = OnnxBuilder()
+    x = b.input("x", (1, 3, 8, 8))
+    y = b.node("Conv", x, np.zeros((4, 3, 3, 3), np.float32), name="first")
+
+    def change(model):
+        model.graph.initializer[0].dims[1] = 2
+        model.graph.initializer[0].raw_data = np.zeros((4, 2, 3, 3), np.float32).tobytes()
+
+    message = refusal(changed(b.build(y), change))
+    assert message.startswith("Node 'first': 1 groups of kernels [4, 2, 3, 3] do not fit")
+
+
+def test_windows_that_do_not_fit():
+    b = OnnxBuilder()
+    y = b.node("Conv", b.input("x", (1, 3, 8, 8)), np.zeros((4, 3, 1, 1), np.float32), name="c")
+
+    def change(model):
+        model.graph.initializer[0].dims[3] = 9
+        model.graph.initializer[0].raw_data = np.zeros((4, 3, 1, 9), np.float32).tobytes()
+        model.graph.output[0].type.tensor_type.ClearField("shape")
+
+    assert "8" in refusal(changed(b.build(y), change))
+
+
+@pytest.mark.parametrize("opset", [6, 99])
+def test_versions_that_nobody_knows(opset):
+    def change(model):
+        model.opset_import[0].version = opset
+
+    message = refusal(changed(quantized(), change))
+    assert message.startswith("Opset of an ONNX model must be from 7 to ")
+    assert message.endswith(f", not {opset}")
+
+
+def test_files_of_a_later_format():
+    def change(model):
+        model.ir_version = 99
+
+    assert refusal(changed(quantized(), change)).startswith("The ONNX file has IR version 99;")
+
+
+def test_inputs_that_are_not_tensors():
+    def change(model):
+        kind = onnx.helper.make_tensor_sequence_value_info("x", onnx.TensorProto.FLOAT, None)
+        model.graph.input[0].CopyFrom(kind)
+
+    assert refusal(changed(quantized(), change)) == "Input 'x' is not a tensor"
+
+
+def test_tensors_that_nothing_computes():
+    def change(model):
+        model.graph.node[0].input[0] = "nothing"
+
+    assert "nothing" in refusal(changed(quantized(), change))
