@@ -1,0 +1,82 @@
+"""Elementwise arithmetic before the requantizer against the golden one, operands by operands."""
+
+import os
+import random
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from vector_model import accumulators
+
+from tpulite.arch.isa import OPERANDS, RECORD, VectorOp
+from tpulite.arch.numerics import INT8
+from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, STAGES, ElementwiseLane
+from tpulite_rtl.vpu.window_reducer import SUM_BITS
+from tpulite_tb.harness import reset, simulate
+
+_RESULTS = int(os.environ.get("RESULTS", "3000"))
+_BATCH = 20  # results with the same operands
+_OPERATIONS = (VectorOp.SUM, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.AFFINE)
+_GAINS = next(field.range for field in RECORD.fields if field.name == "gain")
+_LARGEST = 255 * 255  # vectors in a window
+
+
+def _draw_operands() -> dict[str, int]:
+    """Draw operands; half of the scales bring values right onto, or beside, a half."""
+    values = {field.name: random.choice(field.range) for field in OPERANDS.fields}
+    for name in ("a", "b"):
+        values[f"{name}_zero_point"] = random.choice([0, INT8[0], INT8[-1], random.choice(INT8)])
+        # x * 2**places / 2**11 / 2**shift: a half for many x, less or more by one in the last bit.
+        places = random.randrange(31)
+        beside = (1 << places) + random.choice([-1, 0, 0, 1])
+        values[f"{name}_multiplier"] = random.choice(
+            [0, (1 << 31) - 1, beside, beside, random.getrandbits(31)]
+        )
+        halves = min(max(places - 11 + random.randint(0, 6), 0), 31)
+        values[f"{name}_shift"] = random.choice([halves, halves, 0, 31, random.randrange(32)])
+    return values
+
+
+def _draw_bytes(operation: VectorOp) -> tuple[int, int, int]:
+    """Draw A (of SUM: a whole sum), B and a gain."""
+    a, b = (random.choice([INT8[0], INT8[-1], random.choice(INT8)]) for _ in range(2))
+    if operation == VectorOp.SUM:
+        a = random.choice([-128 * _LARGEST, 127 * _LARGEST, random.randint(-(1 << 20), 1 << 20)])
+    return a, b, random.choice([_GAINS[0], _GAINS[-1], random.choice(_GAINS)])
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(operation=_OPERATIONS, idle=[0.0, 0.4])
+async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) -> None:
+    """One result a cycle, or fewer; garbage wherever nobody should look."""
+    edge = RisingEdge(dut.clk)
+    dut.valid.value = 0
+    await reset(dut)
+    results: set[int] = set()
+    for _ in range(_RESULTS // _BATCH):
+        operands = _draw_operands()
+        dut.operation.value = operation
+        dut.operands.value = OPERANDS.pack(**operands)
+        # Stage s holds what entered s cycles ago; the last one's register shows the result.
+        stages: list[tuple[int, int, int] | None] = [None] * (STAGES + 1)
+        left = _BATCH
+        while left or any(stages):
+            drawn = None
+            if left and random.random() >= idle:
+                drawn = _draw_bytes(operation)
+                left -= 1
+            stages = [drawn, *stages[:-1]]
+            dut.valid.value = sum(1 << stage for stage in range(STAGES) if stages[stage])
+            a, b = drawn[:2] if drawn else (random.getrandbits(SUM_BITS - 1), random.choice(INT8))
+            dut.a.value, dut.b.value = a % (1 << SUM_BITS), b % 256
+            using = stages[GAIN_STAGE]
+            dut.gain.value = (using[2] if using else random.getrandbits(16)) % (1 << 16)
+            await edge
+            if (done := stages[STAGES]) is not None:
+                (expected,) = accumulators(operation, operands, [done[2]], [[done[0]]], [done[1]])
+                assert dut.o.value.to_signed() == expected, f"{done} with {operands}"
+                results.add(expected)
+    assert len(results) > 100
+
+
+def test_elementwise_lane() -> None:
+    simulate(ElementwiseLane(), __file__, name="elementwise_lane")

@@ -1,0 +1,90 @@
+"""Window reducer: maxima and sums of windows of any size, the largest one too."""
+
+import os
+import random
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.numerics import INT8
+from tpulite_rtl.vpu.window_reducer import SUM_BITS, WindowReducer, operand_pair, reduced_pair
+from tpulite_tb.bits import pack, pack_lanes
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.scoreboard import Scoreboard
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+
+CONFIG = Config(array_size=int(os.environ.get("ARRAY_SIZE", "4")))
+_LARGEST = {field.name: field.range[-1] for field in VECTOR.fields}
+
+
+def _result(operation: VectorOp, window: list[list[int]], b: list[int]) -> int:
+    reduce = sum if operation == VectorOp.SUM else max
+    a = [reduce(channel) for channel in zip(*window, strict=True)]
+    return pack(reduced_pair(CONFIG), {"a": pack_lanes(a, SUM_BITS), "b": pack_lanes(b, 8)})
+
+
+def _vector() -> list[int]:
+    return [random.choice([random.choice(INT8), *INT8[:: len(INT8) - 1]]) for _ in range(4)] * (
+        CONFIG.array_size // 4
+    )
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(
+    operation=[VectorOp.COPY, VectorOp.MAX, VectorOp.SUM], idle=[0.0, 0.4], stall=[0.0, 0.4]
+)
+async def reduces_windows(dut, operation: VectorOp, idle: float, stall: float) -> None:
+    """Windows of one vector and of many, one after the other."""
+    driver = StreamDriver(dut, "i", idle=idle)
+    StreamSink(dut, "o", stall=stall)
+    dut.operation.value = operation
+    await reset(dut)
+    scoreboard = Scoreboard(dut, StreamMonitor(dut, "o"))
+    for _ in range(60):
+        size = 1 if operation == VectorOp.COPY else random.choice([1, 1, 2, 4, 9])
+        window, b = [_vector() for _ in range(size)], _vector()
+        for index, a in enumerate(window):
+            last = index == size - 1
+            values = {"a": pack_lanes(a, 8), "first": index == 0, "last": last}
+            other = pack_lanes(b if last else _vector(), 8)
+            driver.append(pack(operand_pair(CONFIG), values | {"b": other}))
+        scoreboard.expect(_result(operation, window, b))
+    await scoreboard.drained()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(byte=[INT8[0], INT8[-1]])
+async def the_largest_sum_fits(dut, byte: int) -> None:
+    """As many vectors as a window can have, a cycle each."""
+    size = _LARGEST["window_rows"] * _LARGEST["window_columns"]
+    edge = RisingEdge(dut.clk)
+    dut.operation.value = VectorOp.SUM
+    dut.i__valid.value = 0
+    dut.o__ready.value = 1
+    await reset(dut)
+    vector = [byte] * CONFIG.array_size
+    values = {"a": pack_lanes(vector, 8), "b": 0}
+    dut.i__valid.value = 1
+    for index in range(size):
+        if index in (0, 1, size - 1):
+            marks = {"first": index == 0, "last": index == size - 1}
+            dut.i__payload.value = pack(operand_pair(CONFIG), values | marks)
+        await edge
+    dut.i__valid.value = 0
+    await edge
+    assert dut.o__valid.value
+    expected = pack_lanes([byte * size] * CONFIG.array_size, SUM_BITS)
+    assert int(dut.o__payload.value) == pack(reduced_pair(CONFIG), {"a": expected})
+
+
+@pytest.mark.parametrize("array_size", [4, 16])
+def test_window_reducer(array_size: int) -> None:
+    simulate(
+        WindowReducer(Config(array_size=array_size)),
+        __file__,
+        name=f"window_reducer_{array_size}",
+        extra_env={"ARRAY_SIZE": str(array_size)},
+    )
