@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import COMMAND_BYTES, RECORD_BYTES, Config
-from tpulite.arch.isa import LOAD, RECORD, Command, Drain, Engine, Opcode
+from tpulite.arch.isa import LOAD, RECORD, Command, Drain, Engine, Opcode, VectorOp, dense
 from tpulite.arch.memory import Window, WindowBinding
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Control, Fault, Interrupt, RunState, offset_of
@@ -43,19 +43,32 @@ WINDOWS = (
 TO_LOAD, TO_STORE, TO_MXU, TO_VPU = (1 << engine for engine in Engine)
 
 
-def _make(opcode: Opcode, **fields: int) -> Command:
-    defaults = {} if opcode == Opcode.MATMUL else {"lines": 1}
-    return Command.make(opcode, **(defaults | fields))
+def _load(**fields: int) -> Command:
+    return Command.make(Opcode.LOAD, **{"window": Window.INPUT, "lines": 1, "rows": 4} | fields)
+
+
+def _store(**fields: int) -> Command:
+    return Command.make(Opcode.STORE, **{"window": Window.OUTPUT, "lines": 1, "rows": 4} | fields)
+
+
+def _conv(*, m: int = 4, k_tiles: int = 1, **fields: int) -> Command:
+    return Command.make(Opcode.CONV, **dense(m=m, k_tiles=k_tiles, **fields))
+
+
+def _vector(operation: VectorOp = VectorOp.COPY, **fields: int) -> Command:
+    ones = ("rows", "columns", "window_rows", "window_columns", "a_step", "b_step", "out_step")
+    bounds = {"low": -128, "high": 127}
+    fields = dict.fromkeys(ones, 1) | bounds | fields
+    return Command.make(Opcode.VECTOR, operation=operation, **fields)
 
 
 def traffic(rows: int) -> list[Command]:
     """Half the buffer in, out again, and the other half in: bursts of both kinds for a while."""
     half = rows // 2
-    load = {"window": Window.INPUT, "rows": half}
     return [
-        _make(Opcode.LOAD, signal=TO_STORE, **load),
-        _make(Opcode.STORE, wait=TO_LOAD, window=Window.OUTPUT, rows=half),
-        _make(Opcode.LOAD, row=half, **load),
+        _load(signal=TO_STORE, rows=half),
+        _store(wait=TO_LOAD, rows=half),
+        _load(row=half, rows=half),
     ]
 
 
@@ -80,18 +93,6 @@ class Case:
     config: Config = field(default=CONFIG)
 
 
-def _load(**fields: int) -> Command:
-    return _make(Opcode.LOAD, **({"window": Window.INPUT, "rows": 4} | fields))
-
-
-def _store(**fields: int) -> Command:
-    return _make(Opcode.STORE, **({"window": Window.OUTPUT, "rows": 4} | fields))
-
-
-def _matmul(**fields: int) -> Command:
-    return _make(Opcode.MATMUL, **({"m": 4, "k_tiles": 1} | fields))
-
-
 ADDRESS = PROGRAM + COMMAND_BYTES * AT
 LEGAL = int.from_bytes(_load().encode(), "little")
 CASES = {
@@ -109,20 +110,48 @@ CASES = {
         Fault.BUFFER, (_load(row=128, lines=2, pitch=125),), address=256
     ),
     "buffer_store": Case(Fault.BUFFER, (_store(row=254),), address=257),
-    "buffer_copy_source": Case(
-        Fault.BUFFER, (_make(Opcode.COPY, rows=2, src_row=255),), address=256
+    "field_combination": Case(
+        Fault.FIELD,
+        word=int.from_bytes(_conv(depthwise=1, drain=Drain.RAW).encode(), "little"),
+        address=ADDRESS,
     ),
-    "buffer_copy_target": Case(
-        Fault.BUFFER, (_make(Opcode.COPY, rows=2, dst_row=255),), address=256
+    "byte_step": Case(
+        Fault.FIELD, word=int.from_bytes(_conv(byte_step=5).encode(), "little"), address=ADDRESS
     ),
-    "buffer_accumulators": Case(Fault.BUFFER, (_matmul(acc_row=61),), address=64),
-    "buffer_weights": Case(Fault.BUFFER, (_matmul(weight_row=250, k_tiles=2),), address=257),
+    "buffer_operand_a": Case(Fault.BUFFER, (_vector(columns=2, a_row=255),), address=256),
+    "buffer_operand_b": Case(
+        Fault.BUFFER,
+        (_vector(VectorOp.ADD, columns=4, b_row=100, b_step=52, param_row=8),),
+        address=256,
+    ),
+    "buffer_result": Case(Fault.BUFFER, (_vector(columns=2, out_row=255),), address=256),
+    "buffer_result_before_operand": Case(
+        Fault.BUFFER, (_vector(a_row=300, out_row=299),), address=299
+    ),
+    "buffer_window": Case(
+        Fault.BUFFER,
+        (
+            _vector(
+                VectorOp.MAX, a_row=200, window_rows=3, window_columns=2, window_pitch=28, columns=9
+            ),
+        ),
+        address=256,
+    ),
+    "buffer_parameters": Case(
+        Fault.BUFFER, (_vector(VectorOp.LUT, param_row=200, out_row=300),), address=263
+    ),
+    "buffer_accumulators": Case(Fault.BUFFER, (_conv(acc_row=61),), address=64),
+    "buffer_weights": Case(Fault.BUFFER, (_conv(weight_row=250, k_tiles=2),), address=257),
     "buffer_records": Case(
-        Fault.BUFFER, (_matmul(drain=Drain.REQUANTIZE, record_row=245),), address=260
+        Fault.BUFFER, (_conv(drain=Drain.REQUANTIZE, record_row=245),), address=260
     ),
-    "buffer_output": Case(Fault.BUFFER, (_matmul(drain=Drain.RAW, out_row=241),), address=256),
-    "buffer_activations": Case(
-        Fault.BUFFER, (_matmul(k_tiles=3, act_row=200, act_pitch=50),), address=303
+    "buffer_output": Case(Fault.BUFFER, (_conv(drain=Drain.RAW, out_row=241),), address=256),
+    "buffer_image": Case(Fault.BUFFER, (_conv(k_tiles=3, act_row=200, act_pitch=50),), address=303),
+    "buffer_image_unread": Case(
+        # Of the declared image only the first row is read.
+        Fault.BUFFER,
+        (_conv(height=9, act_row=200).replace(act_pitch=8),),
+        address=267,
     ),
     "read_error": Case(
         # Both LOADs read these bytes; the first one is hit.
@@ -138,23 +167,36 @@ CASES = {
         write_errors=(range(OUTPUT + 256, OUTPUT + 257),),
     ),
     "fetch_error": Case(Fault.FETCH, address=ADDRESS, read_errors=(range(ADDRESS, ADDRESS + 16),)),
-    "watchdog": Case(Fault.WATCHDOG, (_matmul(wait=TO_VPU),)),
+    "watchdog": Case(Fault.WATCHDOG, (_conv(wait=TO_VPU),)),
     "full_counter": Case(
         Fault.WATCHDOG,
-        (_make(Opcode.COPY, rows=1, src_row=200, dst_row=201, signal=TO_VPU),) * 64,
+        (_vector(a_row=200, out_row=201, signal=TO_VPU),) * 64,
         index=AT + 63,
     ),
-    "full_counter_of_the_mxu": Case(Fault.WATCHDOG, (_matmul(signal=TO_MXU),) * 70, index=AT + 63),
+    "full_counter_of_the_mxu": Case(Fault.WATCHDOG, (_conv(signal=TO_MXU),) * 70, index=AT + 63),
     "two_faults_the_older_counts": Case(
         Fault.BUFFER,
-        (_matmul(act_row=254), _matmul(acc_row=61)),
+        (_conv(act_row=254), _conv(acc_row=61)),
         address=257,
     ),
     "overrun": Case(Fault.OVERRUN, length=AT, address=PROGRAM + COMMAND_BYTES * AT),
     "record": Case(
         Fault.RECORD,
-        (_matmul(m=8, drain=Drain.REQUANTIZE, record_row=8),),
-        address=8 + 2 * 5 + 8 * RECORD.offsets()["rounding"] // 8 // 64,
+        (_conv(m=8, drain=Drain.REQUANTIZE, record_row=8),),
+        address=8 + 2 * 5 + RECORD.offsets()["rounding"] // 64,
+        config=ONE_ROUNDING,
+    ),
+    "record_of_a_vector": Case(
+        # Two rows of operands, then the record of channel 5.
+        Fault.RECORD,
+        (_vector(VectorOp.MUL, param_row=8 + 2 * 4),),
+        address=8 + 2 * 5 + RECORD.offsets()["rounding"] // 64,
+        config=ONE_ROUNDING,
+    ),
+    "record_of_an_affine": Case(
+        Fault.RECORD,
+        (_vector(VectorOp.AFFINE, param_row=8),),
+        address=8 + 2 * 5 + RECORD.offsets()["rounding"] // 64,
         config=ONE_ROUNDING,
     ),
 }
@@ -175,6 +217,7 @@ def _fill(device, config: Config) -> np.ndarray:
             zero_point=0,
             low=-128,
             high=127,
+            gain=1,
         )
         place = start + RECORD_BYTES * channel
         dram[place : place + RECORD_BYTES] = list(record.to_bytes(RECORD_BYTES, "little"))
@@ -197,7 +240,8 @@ def check(device, case: Case, set_errors: Callable[[tuple, tuple], None]) -> Non
     start = traffic(config.ub_rows)
     bad = case.bad
     if case.code == Fault.RECORD:
-        start[0] = start[0].replace(signal=TO_STORE | TO_MXU)
+        assert bad[0].engine is not None
+        start[0] = start[0].replace(signal=TO_STORE | 1 << bad[0].engine)
         bad = (bad[0].replace(wait=TO_LOAD),)
     words = [command.encode() for command in (*start, *bad)]
     if case.word is not None:
@@ -305,9 +349,9 @@ def _reset(device: RtlDevice) -> RtlDevice:
 
 WAITING = {
     "nothing": (),
-    "matmul": (_matmul(wait=TO_LOAD),),
-    "bad_matmul": (_matmul(acc_row=61),),
-    "bad_copy": (_make(Opcode.COPY, rows=2, src_row=255),),
+    "conv": (_conv(wait=TO_LOAD),),
+    "bad_conv": (_conv(acc_row=61),),
+    "bad_vector": (_vector(columns=2, a_row=255),),
     "bad_load": (_load(window=Window.SCRATCH),),
 }
 

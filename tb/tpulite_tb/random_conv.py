@@ -49,9 +49,9 @@ def draw_conv(state: State) -> Drawn | None:
         return None
     drain_fields, drain_name = drains
     fields |= drain_fields
-    acc_row = rng.randrange(config.acc_rows - outputs + 1)
-    accumulate = state.is_kept(range(acc_row, acc_row + outputs)) and rng.random() < 0.8
-    fields |= {"acc_row": acc_row, "accumulate": accumulate}
+    kept = state.kept_run(outputs) if rng.random() < 0.6 else None
+    acc_row = rng.randrange(config.acc_rows - outputs + 1) if kept is None else kept
+    fields |= {"acc_row": acc_row, "accumulate": kept is not None}
 
     for _ in range(8):
         fields |= _places(state, fields)

@@ -29,6 +29,7 @@ from tpulite_tb.random_faults import (
 from tpulite_tb.random_records import draw_blocks
 from tpulite_tb.random_state import State
 from tpulite_tb.random_tokens import add_tokens
+from tpulite_tb.random_transfers import draw_dump
 
 __all__ = ["RandomProgram"]
 
@@ -93,7 +94,7 @@ class RandomProgram:
             if code in (Fault.BUFFER, Fault.WINDOW, Fault.RECORD):
                 bad = self._draw_bad_commands(code, drawer.state)
                 code = code if bad else Fault.FIELD
-        later = [drawer.draw() for _ in range(length - position)]
+        later = [drawer.draw() for _ in range(length - position)] + draw_dump(drawer.state)
 
         end = Command.make(Opcode.END)
         self.legal_commands: tuple[Command, ...] = (*add_tokens(rng, drawn + later), end)
@@ -202,12 +203,12 @@ def _lay_out_dram(rng: random.Random, config: Config) -> tuple[int, tuple[Window
     sizes = {
         Window.CONSTANTS: max(8192, 512 * config.row_bytes),
         Window.INPUT: max(4096, config.ub_bytes // 2),
-        Window.OUTPUT: max(6144, config.row_bytes * 512),
+        Window.OUTPUT: max(6144, 3 * config.ub_bytes),
         Window.SCRATCH: max(4096, config.row_bytes * 512),
     }
     regions: list[tuple[Window | None, int]] = [
         *sizes.items(),
-        (None, (_LONGEST + 2) * COMMAND_BYTES),
+        (None, (_LONGEST + 5) * COMMAND_BYTES),
     ]
     rng.shuffle(regions)
     windows: dict[Window, WindowBinding] = {}

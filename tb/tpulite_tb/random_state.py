@@ -68,19 +68,25 @@ class State:
         """Say whether all rows hold something."""
         return not mask(rows) & ~self._written
 
-    def is_kept(self, rows: range) -> bool:
-        """Say whether all accumulator rows hold sums."""
-        return not mask(rows) & ~self._kept
-
     def written_run(self, length: int) -> int | None:
         """Draw the first one of ``length`` consecutive rows that hold something."""
-        starts, covered = self._written, 1
-        while covered < length:
-            step = min(covered, length - covered)
-            starts &= starts >> step
-            covered += step
-        rows = [row for row in range(self.config.ub_rows) if starts >> row & 1]
-        return self.rng.choice(rows) if rows else None
+        return self._draw_run(self._written, length)
+
+    def kept_run(self, length: int) -> int | None:
+        """Draw the first one of ``length`` consecutive accumulator rows that hold sums."""
+        return self._draw_run(self._kept, length)
+
+    def written_runs(self) -> list[range]:
+        """Return all runs of rows that hold something."""
+        runs, first = [], None
+        for row in range(self.config.ub_rows + 1):
+            written = self._written >> row & 1
+            if written and first is None:
+                first = row
+            elif not written and first is not None:
+                runs.append(range(first, row))
+                first = None
+        return runs
 
     def resident(self, *kinds: BlockKind) -> tuple[int, Block] | None:
         """Draw a block in the unified buffer, with its first row; None if there is none."""
@@ -125,6 +131,15 @@ class State:
             tags=tags,
             block=block,
         )
+
+    def _draw_run(self, present: int, length: int) -> int | None:
+        starts, covered = present, 1
+        while covered < length:
+            step = min(covered, length - covered)
+            starts &= starts >> step
+            covered += step
+        numbers = [number for number in range(starts.bit_length()) if starts >> number & 1]
+        return self.rng.choice(numbers) if numbers else None
 
     def _beats(self, command: Command) -> int:
         window = self.windows[command["window"]]

@@ -6,7 +6,15 @@ from tpulite.arch.memory import Window
 from tpulite_tb.random_records import Block, BlockKind
 from tpulite_tb.random_state import Drawn, State
 
-__all__ = ["block_load", "draw_block_load", "draw_fill", "draw_load", "draw_store", "line_rows"]
+__all__ = [
+    "block_load",
+    "draw_block_load",
+    "draw_dump",
+    "draw_fill",
+    "draw_load",
+    "draw_store",
+    "line_rows",
+]
 
 
 def draw_fill(state: State) -> Drawn:
@@ -51,6 +59,21 @@ def draw_store(state: State) -> Drawn | None:
         if state.is_written(rows):
             return state.drawn(command, reads=rows, tags=_tags(state, command))
     return None
+
+
+def draw_dump(state: State) -> list[Drawn]:
+    """Draw STOREs of the longest runs of written rows, so that few results remain unseen."""
+    runs = sorted(state.written_runs(), key=len)[-3:]
+    window = state.windows[Window.OUTPUT].size // BEAT_BYTES
+    dump = []
+    for run in runs:
+        beats = -(-len(run) * state.config.row_bytes // BEAT_BYTES)
+        command = Command.make(
+            Opcode.STORE, window=Window.OUTPUT, lines=1, rows=len(run), row=run.start,
+            offset=state.rng.randint(0, window - beats) * BEAT_BYTES,
+        )  # fmt: skip
+        dump.append(state.drawn(command, reads=run, tags=_tags(state, command)))
+    return dump
 
 
 def line_rows(command: Command) -> list[int]:
