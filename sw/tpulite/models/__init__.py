@@ -7,13 +7,16 @@ import numpy as np
 
 from tpulite.graph.network import Network
 
-__all__ = ["CLASSES", "MODELS", "DigitsTest", "mlp_digits"]
+__all__ = ["CLASSES", "CNN_DIGITS", "MODELS", "DigitsTest", "mlp_digits"]
 
 MODELS = Path(__file__).parent
 """Folder of the network files."""
 
+CNN_DIGITS = MODELS / "cnn_digits.tflite"
+"""A small convolutional classifier of the same digits: image [1, 16, 16, 1], logits [1, 10]."""
+
 CLASSES = 10
-"""Digits; the network has 16 outputs, and the last six are always 0."""
+"""Digits; the MLP has 16 outputs, and the last six are always 0."""
 
 
 def mlp_digits() -> Network:
@@ -32,7 +35,7 @@ class DigitsTest:
     labels : ndarray of uint8, [n]
         Which digit each one is.
     float_predictions : ndarray of uint8, [n]
-        Classes that the network had given before it was quantized.
+        Classes that the MLP had given before it was quantized.
     """
 
     images: np.ndarray
@@ -44,11 +47,11 @@ class DigitsTest:
 
     @property
     def float_accuracy(self) -> float:
-        """Share of the images that the network before quantization got right."""
+        """Share of the images that the MLP before quantization got right."""
         return float((self.float_predictions == self.labels).mean())
 
     def accuracy(self, outputs: np.ndarray) -> float:
-        """Return the share of right classes, given outputs ``[n, 16]`` for the first n images."""
+        """Return the share of right classes, given the outputs [n, >= 10] for the first n images."""
         classes = outputs[:, :CLASSES].argmax(axis=1)
         return float((classes == self.labels[: len(classes)]).mean())
 
