@@ -51,7 +51,7 @@ class DigitsTest:
         return float((self.float_predictions == self.labels).mean())
 
     def accuracy(self, outputs: np.ndarray) -> float:
-        """Return the share of right classes, given the outputs [n, >= 10] for the first n images."""
+        """Return the share of right classes, given outputs [n, >= 10] for the first n images."""
         classes = outputs[:, :CLASSES].argmax(axis=1)
         return float((classes == self.labels[: len(classes)]).mean())
 
