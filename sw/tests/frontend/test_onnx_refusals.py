@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+import onnx
 from onnx_builder import OnnxBuilder
 
 from tpulite.frontend.onnx_file import load_onnx
@@ -24,7 +25,7 @@ def changed(data: bytes, change) -> bytes:
 
 
 def refusal(data: bytes) -> str:
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r".") as caught:
         load_onnx(data, "net")
     return str(caught.value)
 
@@ -97,9 +98,7 @@ def test_constants_of_another_size():
     def change(model):
         model.graph.initializer[0].raw_data = b"123"
 
-    assert "'c0'" in refusal(changed(quantized(), change)) or "c0" in refusal(
-        changed(quantized(), change)
-    )
+    assert "c0" in refusal(changed(quantized(), change))
 
 
 @pytest.mark.parametrize(

@@ -50,15 +50,15 @@ _CLIPS = {(0.0, np.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_1"}
 def _function(graph: Importer, node: OnnxNode) -> str | None:
     op, defaults = _FUNCTIONS[node.op]
     attributes = {name: float(node.attributes.get(name, defaults[name])) for name in defaults}
-    if graph.shape(node.inputs[0]) is None:
-        return UNKNOWN_SHAPE
+    if reason := graph.obstacle(node.inputs[0]):
+        return reason
     graph.emit(op, node.inputs, node.outputs, **attributes)
     return None
 
 
 def _gelu(graph: Importer, node: OnnxNode) -> str | None:
-    if graph.shape(node.inputs[0]) is None:
-        return UNKNOWN_SHAPE
+    if reason := graph.obstacle(node.inputs[0]):
+        return reason
     approximate = node.attributes.get("approximate", "none") == "tanh"
     graph.emit("gelu", node.inputs, node.outputs, approximate=approximate)
     return None
@@ -106,11 +106,10 @@ def _prelu(graph: Importer, node: OnnxNode) -> str | None:
 
 def _two(op: str, **attributes: str) -> Rule:
     def rule(graph: Importer, node: OnnxNode) -> str | None:
-        shapes = [graph.shape(name) for name in node.inputs]
-        if None in shapes or graph.shape(node.outputs[0]) is None:
-            return UNKNOWN_SHAPE
-        if len(shapes) != 2:
-            return f"{len(shapes)} operands"
+        if reason := graph.obstacle(*node.inputs, *node.outputs):
+            return reason
+        if len(node.inputs) != 2:
+            return f"{len(node.inputs)} operands"
         graph.emit(op, node.inputs, node.outputs, **attributes)
         return None
 

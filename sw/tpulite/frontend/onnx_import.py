@@ -8,9 +8,10 @@ import numpy as np
 from tpulite.frontend.onnx_model import OnnxModel, OnnxNode
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["UNKNOWN_SHAPE", "Importer", "Rule", "same_quantization"]
+__all__ = ["INTEGERS", "UNKNOWN_SHAPE", "Importer", "Rule", "same_quantization"]
 
 UNKNOWN_SHAPE = "a shape that is known only in the run"
+INTEGERS = "arithmetic of 8-bit integers that mean nothing"
 """Why many nodes are not translated."""
 
 _VOCABULARY = frozenset(
@@ -149,6 +150,15 @@ class Importer:
         if name in self.tensors:
             return self.tensors[name].dtype
         return self.model.types.get(self._resolve(name), ("object", None))[0]
+
+    def obstacle(self, *names: str) -> str | None:
+        """Return why one cannot compute with tensors: unknown shapes, or integers without scales.
+
+        Integers that have scales are dequantized before anything is computed with them.
+        """
+        if any(self.shape(name) is None for name in names):
+            return UNKNOWN_SHAPE
+        return INTEGERS if any(self.dtype(name) in ("int8", "uint8") for name in names) else None
 
     def quantization(self, name: str) -> Quantization | None:
         """Return what the integers of a tensor mean, as far as it is known."""

@@ -112,8 +112,7 @@ def _move(draft: Draft, node: Node) -> bool:
             return False
         y = node.outputs[0]
         after = draft.only_reader(y)
-        meets = after is not None and after.op == "quantize"
-        if meets and _same(draft.tensors[after.outputs[0]], integers):
+        if after is not None and _quantizes_like(draft, after, integers):
             moved = _moved(draft, node, integers, after.outputs[0])
             draft.remove(after.name)
             draft.set(replace(moved, inputs=(integers.name,)))
@@ -137,6 +136,10 @@ def _move(draft: Draft, node: Node) -> bool:
         draft.set(replace(moved, inputs=(name,)))
         return True
     return False
+
+
+def _quantizes_like(draft: Draft, node: Node, integers: Tensor) -> bool:
+    return node.op == "quantize" and _same(draft.tensors[node.outputs[0]], integers)
 
 
 def _moved(draft: Draft, node: Node, like: Tensor, output: str) -> Node:

@@ -84,21 +84,23 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
 
 
 def _mean(graph: Importer, node: OnnxNode) -> str | None:
-    shape = graph.shape(node.inputs[0])
+    x = node.inputs[0]
+    shape = graph.shape(x)
     axes = node.attributes.get("axes")
     if len(node.inputs) > 1 and node.inputs[1]:
         axes = graph.constant(node.inputs[1])
         if axes is None:
             return _COMPUTED
-    if shape is None:
-        return UNKNOWN_SHAPE
+    reason = graph.obstacle(x)
+    if shape is None or reason:
+        return reason
     if axes is None or not len(axes):
         if node.attributes.get("noop_with_empty_axes", 0):
             return "no axes"
         axes = np.arange(len(shape))
     graph.emit(
         "mean",
-        node.inputs[:1],
+        [x],
         node.outputs,
         axes=tuple(sorted(int(axis) % len(shape) for axis in axes)),
         keep_dims=bool(node.attributes.get("keepdims", 1)),

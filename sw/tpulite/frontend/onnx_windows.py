@@ -192,8 +192,9 @@ def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
 
 def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
     image = graph.shape(node.inputs[0])
-    if image is None:
-        return UNKNOWN_SHAPE
+    reason = graph.obstacle(node.inputs[0])
+    if image is None or reason:
+        return reason
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         return _DILATED
     window = _window(node, image, tuple(node.attributes["kernel_shape"]))
@@ -242,20 +243,22 @@ def _global_max_pool(graph: Importer, node: OnnxNode) -> str | None:
 
 def _global_average_pool(graph: Importer, node: OnnxNode) -> str | None:
     image = graph.shape(node.inputs[0])
-    if image is None or len(image) not in (3, 4):
-        return UNKNOWN_SHAPE if image is None else _DIMENSIONS
+    reason = graph.obstacle(node.inputs[0])
+    if image is None or reason:
+        return reason
+    if len(image) not in (3, 4):
+        return _DIMENSIONS
     graph.emit("mean", node.inputs, node.outputs, axes=tuple(range(2, len(image))), keep_dims=True)
     return None
 
 
 def _batch_norm(graph: Importer, node: OnnxNode) -> str | None:
     image = graph.shape(node.inputs[0])
-    parameters = [graph.constant(name) for name in node.inputs[1:5]]
     if image is None or len(image) < 2:
         return UNKNOWN_SHAPE
     if node.attributes.get("training_mode", 0) or not node.attributes.get("spatial", 1):
         return "it learns, or has parameters for each pixel"
-    if any(p is None for p in parameters):
+    if not all(graph.is_weight(name) for name in node.inputs[1:5]):
         return "its parameters are computed"
     epsilon = float(node.attributes.get("epsilon", 1e-5))
     graph.emit("batch_norm", node.inputs, node.outputs[:1], epsilon=epsilon)

@@ -21,7 +21,21 @@ __all__ = ["Feed", "quantize_onnx"]
 Feed = Mapping[str, np.ndarray]
 """A sample: an array for each input."""
 
+_MINMAX = quantization.CalibrationMethod.MinMax
+_PERCENTILE = quantization.CalibrationMethod.Percentile
+
 _WARNING, _ERROR = 2, 3  # severities of ONNX Runtime
+
+_HARD_SWISH_OPSET = 14
+
+_QUANTIZED = (
+    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "Elu", "Flatten"),
+    *("Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish"),
+    *("LeakyRelu", "MatMul", "MaxPool", "Mul", "Pad", "ReduceMean", "Relu", "Reshape"),
+    *("Selu", "Sigmoid", "Softplus", "Softsign", "Squeeze", "Sub", "Tanh", "Transpose"),
+    "Unsqueeze",
+)
+"""Operators that the machine has; the quantizer alone would leave many of them in floats."""
 
 
 def quantize_onnx(
@@ -31,7 +45,7 @@ def quantize_onnx(
     per_channel: bool = True,
     reduce_range: bool = False,
     symmetric: bool = False,
-    method: str = "minmax",
+    percentile: float = 100.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> bytes:
     """Quantize a network to int8 with ONNX Runtime's quantizer.
@@ -54,8 +68,9 @@ def quantize_onnx(
         without saturation; this machine does not.
     symmetric : bool
         Whether zero points of activations are 0.
-    method : str
-        How ranges follow from the samples: ``minmax``, ``entropy`` or ``percentile``.
+    percentile : float
+        Share of the activations, in percent, that must lie in the range of a tensor; a little less
+        than 100 ignores outliers.
     progress : callable, optional
         Called with the number of samples that were read and the number of all.
 
@@ -70,8 +85,8 @@ def quantize_onnx(
         If the file cannot be used, is quantized already, or the samples are missing, are not
         numbers or do not fit the inputs.
     """
-    if method not in _METHODS:
-        raise ValueError(f"Method of calibration must be one of {sorted(_METHODS)}, not {method!r}")
+    if not 0 < percentile <= 100:
+        raise ValueError(f"Percentile of calibration must be in (0, 100], not {percentile!r}")
     model = _parse(data)
     reader = _Samples(_inputs(model), calibration, progress)
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
@@ -81,6 +96,7 @@ def quantize_onnx(
         try:
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)
+            _restore_hard_swish(prepared)
             quantization.quantize_static(
                 prepared,
                 result,
@@ -90,20 +106,18 @@ def quantize_onnx(
                 weight_type=quantization.QuantType.QInt8,
                 per_channel=per_channel,
                 reduce_range=reduce_range,
-                calibrate_method=_METHODS[method],
-                extra_options={"ActivationSymmetric": symmetric, "WeightSymmetric": True},
+                op_types_to_quantize=list(_QUANTIZED),
+                calibrate_method=_MINMAX if percentile == 100 else _PERCENTILE,
+                extra_options={
+                    "ActivationSymmetric": symmetric,
+                    "WeightSymmetric": True,
+                    "CalibPercentile": percentile,
+                },
             )
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"ONNX Runtime cannot quantize the network: {lines[0]}") from error
         return result.read_bytes()
-
-
-_METHODS = {
-    "entropy": quantization.CalibrationMethod.Entropy,
-    "minmax": quantization.CalibrationMethod.MinMax,
-    "percentile": quantization.CalibrationMethod.Percentile,
-}
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
@@ -147,6 +161,34 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in fixed.graph.output:
         value.type.tensor_type.ClearField("shape")
     return fixed
+
+
+def _restore_hard_swish(path: Path) -> None:
+    """Join what ONNX Runtime takes apart: x * HardSigmoid(x) has a scale too many in between."""
+    model = onnx.load(path)
+    if max(entry.version for entry in model.opset_import if not entry.domain) < _HARD_SWISH_OPSET:
+        return
+    graph = model.graph
+    halves = {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type == "HardSigmoid"
+        and np.allclose([a.f for a in sorted(node.attribute, key=lambda a: a.name)], [1 / 6, 0.5])
+    }
+    for node in graph.node:
+        if node.op_type != "Mul":
+            continue
+        for x, half in (node.input, reversed(node.input)):
+            if halves.get(half) == x:
+                node.op_type = "HardSwish"
+                del node.input[:]
+                node.input.append(x)
+                break
+    used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
+    kept = [node for node in graph.node if node.op_type != "HardSigmoid" or node.output[0] in used]
+    del graph.node[:]
+    graph.node.extend(kept)
+    onnx.save(model, path)
 
 
 class _Samples(quantization.CalibrationDataReader):

@@ -1,0 +1,151 @@
+"""Quantization after training: what comes out is all integers and close to the floats."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from onnx_builder import OnnxBuilder, run_onnx
+from onnx_interpreter import interpret
+
+from tpulite.frontend.onnx_file import load_onnx
+from tpulite.graph.graph import Graph
+from tpulite.quant.calibrate import quantize_onnx
+
+RNG = np.random.default_rng(5)
+
+
+def draw(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def network() -> bytes:
+    """Return a network with everything that must fold or fuse."""
+    b = OnnxBuilder()
+    x = b.input("x", ("batch", 3, 8, 8))
+    y = b.node("Conv", x, draw(8, 3, 3, 3), pads=[1, 1, 1, 1])
+    y = b.node("Relu", b.node("BatchNormalization", y, *np.abs(draw(4, 8))))
+    z = b.node("Conv", y, draw(8, 1, 3, 3) / 3, draw(8), group=8, strides=[2, 2], pads=[1, 1, 0, 0])
+    z = b.node("Clip", z, np.float32(0), np.float32(6))
+    y = b.node("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+    y = b.node("Sub", b.node("Add", y, z), b.node("HardSwish", b.node("Tanh", z)))
+    y = b.node("Concat", y, b.node("Mul", y, b.node("Sigmoid", y)), axis=1)
+    y = b.node("AveragePool", b.node("LeakyRelu", y), kernel_shape=[2, 2])
+    y = b.node("Flatten", b.node("GlobalAveragePool", y))
+    return b.build(b.node("Gemm", y, draw(16, 5), draw(5)))
+
+
+def weights(graph: Graph) -> list:
+    products = [node for node in graph.nodes if node.op in ("conv", "depthwise", "dense")]
+    return [graph.tensors[node.inputs[1]] for node in products]
+
+
+def test_all_operators_become_integers():
+    data = network()
+    samples = draw(20, 3, 8, 8)
+    quantized = quantize_onnx(data, samples)
+    graph = load_onnx(quantized, "net")
+    inside = [
+        node for node in graph.nodes if node.op not in ("transpose", "quantize", "dequantize")
+    ]
+    assert {node.op for node in inside} == {
+        *("conv", "depthwise", "max_pool", "add", "sub", "mul", "sigmoid", "tanh", "hard_swish"),
+        *("concat", "leaky_relu", "average_pool", "mean", "reshape", "dense"),
+    }
+    assert {graph.tensors[node.outputs[0]].dtype for node in inside} == {"int8"}
+    for weight in weights(graph):
+        assert weight.dtype == "int8"
+        assert weight.quantization.scale.size > 1
+        assert not weight.quantization.zero_point.any()
+    expected = np.concatenate([run_onnx(data, x[None])[0] for x in samples])
+    ours = np.concatenate([interpret(graph, x[None])[0] for x in samples])
+    assert np.abs(ours - expected).max() < 0.08 * np.abs(expected).max()
+
+
+def test_one_scale_for_all_channels_and_symmetric_activations():
+    quantized = quantize_onnx(network(), draw(4, 3, 8, 8), per_channel=False, symmetric=True)
+    graph = load_onnx(quantized, "net")
+    assert {weight.quantization.scale.size for weight in weights(graph)} == {1}
+    points = [t.quantization.zero_point for t in graph.tensors.values() if t.quantization]
+    assert not any(point.any() for point in points)
+
+
+def test_seven_bits():
+    graph = load_onnx(quantize_onnx(network(), draw(4, 3, 8, 8), reduce_range=True), "net")
+    assert max(np.abs(weight.data.astype(int)).max() for weight in weights(graph)) <= 64
+
+
+def test_outliers_may_be_ignored():
+    b = OnnxBuilder()
+    data = b.build(b.node("Conv", b.input("x", (1, 2, 16, 16)), draw(2, 2, 1, 1)))
+    samples = draw(30, 1, 2, 16, 16)
+    samples[0, 0, 0, 0, 0] = 100
+    graphs = [
+        load_onnx(quantize_onnx(data, list(samples), percentile=percentile), "net")
+        for percentile in (100, 99.9)
+    ]
+    scales = [
+        meaning.scale[0]
+        for graph in graphs
+        if (meaning := graph.tensors["x_QuantizeLinear_Output.nhwc"].quantization)
+    ]
+    assert scales[1] < scales[0] / 4
+
+
+def test_operators_that_onnx_runtime_would_leave_in_floats():
+    b = OnnxBuilder(opset=20)
+    y = b.node("BatchNormalization", b.input("x", (1, 3, 6, 6)), *np.abs(draw(4, 3)))
+    y = b.node("Gelu", b.node("Softplus", b.node("Elu", y)))
+    y = b.node("GlobalMaxPool", y)
+    graph = load_onnx(quantize_onnx(b.build(y), draw(5, 3, 6, 6)), "net")
+    computed = [node.op for node in graph.nodes if graph.tensors[node.outputs[0]].dtype == "int8"]
+    for op in ("batch_norm", "elu", "softplus", "gelu", "max_pool"):
+        assert op in computed
+
+
+def test_samples_of_several_inputs_have_names():
+    b = OnnxBuilder()
+    data = b.build(b.node("Add", b.input("x", (1, 4)), b.input("z", (1, 4))))
+    seen = []
+    quantized = quantize_onnx(
+        data,
+        [{"x": draw(1, 4), "z": draw(4)} for _ in range(3)],
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert [n.op for n in load_onnx(quantized, "net").nodes if n.op == "add"]
+    with pytest.raises(ValueError, match=r"^Sample 0 must name its arrays: the network has the"):
+        quantize_onnx(data, draw(3, 4))
+    with pytest.raises(ValueError, match=r"^Sample 0 has the inputs \['x'\], the network \['x', "):
+        quantize_onnx(data, [{"x": draw(1, 4)}])
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([], "Calibration needs at least one sample, not 0"),
+        (None, "Calibration needs at least one sample, not 0"),
+        (
+            draw(2, 3, 8, 9),
+            "Sample 0 of 'x' must have the shape ['any', 3, 8, 8], not [1, 3, 8, 9]",
+        ),
+        ([draw(3, 8, 8), draw(3, 8)], "Sample 1 of 'x' must have the shape"),
+        ([np.full((3, 8, 8), np.nan)], "Sample 0 of 'x' has values that are not finite"),
+        ([np.full((3, 8, 8), "a")], "Sample 0 of 'x' must be numbers, not str32"),
+    ],
+)
+def test_samples_that_do_not_fit(samples, message):
+    with pytest.raises(ValueError, match=r".") as caught:
+        quantize_onnx(network(), samples)
+    assert str(caught.value).startswith(message)
+
+
+def test_networks_that_cannot_be_quantized():
+    for data, message in (
+        (b"something else", "Not an ONNX file"),
+        (quantize_onnx(network(), draw(2, 3, 8, 8)), "Node 'x_QuantizeLinear': the network is"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            quantize_onnx(data, draw(2, 3, 8, 8))
+    with pytest.raises(ValueError, match=r"^Percentile of calibration must be in "):
+        quantize_onnx(network(), draw(2, 3, 8, 8), percentile=0)
