@@ -66,6 +66,7 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
             return iter(lambda: 8 * random.randrange(ROWS // 8), None)
         return _walk(kind)
 
+    dut.steady.value = 0
     readers = [_Port(dut, f"read_{name}", rows=rows(), idle=idle) for name in READERS]
     writers = [_Port(dut, f"write_{name}", rows=rows(), idle=idle) for name in WRITERS]
     await reset(dut)
@@ -109,15 +110,22 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
         assert min(port.accepted for port in writers) > 500
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def first_reader_wins(dut) -> None:
-    """Two readers of one bank: the first is refused only when the other starves."""
+def _two_readers(dut) -> tuple[_Port, _Port]:
+    """Return the first two readers, which always ask for one bank; the others are idle."""
+    dut.steady.value = 0
     first, second = (
         _Port(dut, f"read_{name}", rows=iter(lambda: 8, None), idle=0) for name in READERS[:2]
     )
     _Port(dut, f"read_{READERS[2]}", rows=iter(()), idle=1)
     for name in WRITERS:
         _Port(dut, f"write_{name}", rows=iter(()), idle=1)
+    return first, second
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def first_reader_wins(dut) -> None:
+    """Two readers of one bank: the first is refused only when the other starves."""
+    first, second = _two_readers(dut)
     await reset(dut)
     edge = RisingEdge(dut.clk)
     await edge
@@ -129,6 +137,53 @@ async def first_reader_wins(dut) -> None:
         second.sample()
     assert second.accepted == 10
     assert first.accepted == 10 * STARVED
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def steady_reader_never_waits(dut) -> None:
+    """Two readers of one bank: the second gets its turns between the steady times."""
+    first, second = _two_readers(dut)
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    await edge
+    for length in (1, STARVED, 3 * STARVED, 100):
+        dut.steady.value = 1
+        before = second.accepted
+        for _ in range(length):
+            first.drive(lambda row: row)
+            second.drive(lambda row: row)
+            await edge
+            assert first.sample() is not None, "the steady reader was refused"
+            second.sample()
+        assert second.accepted == before
+        # A single cycle is enough for a port that starves.
+        dut.steady.value = 0
+        first.drive(lambda row: row)
+        second.drive(lambda row: row)
+        await edge
+        first.sample()
+        second.sample()
+        assert second.accepted == before + (length >= STARVED)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def steady_reader_leaves_other_banks_alone(dut) -> None:
+    """A reader of another bank, or without a rival, is not touched."""
+    first, second = _two_readers(dut)
+    first.rows = iter(lambda: 9, None)
+    dut.steady.value = 1
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    await edge
+    for cycle in range(20):
+        if cycle < 10:
+            first.drive(lambda row: row)
+        else:
+            first.request["valid"].value = 0
+        second.drive(lambda row: row)
+        await edge
+        first.sample()
+        assert second.sample() is not None
 
 
 @pytest.mark.parametrize("n", [4, 16])

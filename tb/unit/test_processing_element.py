@@ -1,0 +1,62 @@
+"""The processing element, cycle by cycle."""
+
+import random
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+
+from tpulite_rtl.mxu.processing_element import ProcessingElement
+from tpulite_tb.harness import reset, simulate
+from tpulite_tb.stream import width_of
+
+PSUM_WIDTH = 20
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def multiplies_and_adds(dut) -> None:
+    """Random inputs in every cycle: both modes, swaps, and weights written in the same cycle."""
+    edge = RisingEdge(dut.clk)
+    dut.weight_enable.value = 0
+    dut.i_first.value = 0
+    await reset(dut)
+    await edge
+    shadow = active = None
+    due: dict[str, int | None] = {}
+    checked = 0
+    for _ in range(2000):
+        passing, column = random.randrange(-128, 128), random.randrange(-128, 128)
+        first, depthwise = random.random() < 0.2, random.randrange(2)
+        psum = random.randrange(-(1 << 18), 1 << 18)
+        weight, enable = random.randrange(-255, 256), random.random() < 0.3
+        dut.i_activation.value = passing
+        dut.column.value = column
+        dut.i_first.value = first
+        dut.i_depthwise.value = depthwise
+        dut.i_psum.value = psum
+        dut.weight.value = weight
+        dut.weight_enable.value = enable
+        await edge
+        for name, value in due.items():
+            if value is not None:
+                port = getattr(dut, name)
+                assert int(port.value) == value % (1 << width_of(port)), name
+                checked += 1
+        if first:
+            active = shadow
+        if enable:
+            shadow = weight
+        activation = column if depthwise else passing
+        due = {
+            "o_activation": passing,
+            "o_first": first,
+            "o_depthwise": depthwise,
+            "o_psum": None if active is None else psum + active * activation,
+        }
+    assert checked > 7000
+
+
+@pytest.mark.parametrize("style", ["dsp", "logic"])
+def test_processing_element(style: str) -> None:
+    element = ProcessingElement(psum_width=PSUM_WIDTH, style=style)
+    simulate(element, __file__, name=f"processing_element_{style}")
