@@ -22,14 +22,18 @@ LATENCY = 2
 
 
 def _command(n: int) -> dict[str, int]:
-    m = random.choice([1, 2, n, n + 1, 20])
+    inner, outer = random.choice([(1, 1), (1, 2), (n, 1), (n + 1, 1), (1, 20), (5, 4), (3, 7)])
+    m = inner * outer
     return {
         "m": m,
+        "inner_last": inner - 1,
+        "inner_step": random.choice([1, 4, random.randrange(1 << 14)]),
+        "outer_step": random.choice([5, random.randrange(1 << 14)]),
         "k_tiles": random.randint(1, 4),
         "acc_row": random.randrange(ACC_ROWS - m + 1),
         "accumulate": random.random() < 0.5,
         "drain": random.choice(list(Drain)),
-        "out_row": random.randrange(1000),
+        "out_row": random.randrange(1 << 14),
         "signal": random.randrange(16),
     }
 
@@ -108,8 +112,9 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
                     if control["done"]:
                         control["signal"] = command.get("signal", 0)
                     if control["write"]:
-                        step_rows = 4 if control["raw"] else 1
-                        control["row"] = command["out_row"] + step_rows * i
+                        line, place = divmod(i, command["inner_last"] + 1)
+                        row = command["out_row"] + line * command["outer_step"]
+                        control["row"] = (row + place * command["inner_step"]) % (1 << 14)
                     leaving = total.tolist() if control["write"] else []
                     expected.append((cycle + LATENCY, control, leaving))
                     reports += 1
