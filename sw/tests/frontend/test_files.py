@@ -98,3 +98,12 @@ def test_without_onnx_a_file_of_another_format_tells_what_to_install(tmp_path, m
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"a\.onnx: .* needs: pip install 'tpulite\[onnx\]'$"):
         load_graph(tmp_path / "a.onnx")
+
+
+def test_onnx_files_are_read_as_well(tmp_path):
+    onnx_builder = pytest.importorskip("frontend.onnx_builder", reason="ONNX is missing")
+    b = onnx_builder.OnnxBuilder()
+    path = tmp_path / "net.bin"
+    path.write_bytes(b.build(b.node("Relu", b.input("x", (1, 4)))))
+    graph = load_graph(path)
+    assert (graph.name, graph.format, graph.nodes[0].op) == ("net", "onnx", "relu")

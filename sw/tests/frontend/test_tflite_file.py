@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
+from frontend.tflite_builder import Builder, schema
 
 from tpulite.frontend.tflite_file import load_tflite
 from tpulite.frontend.tflite_windows import pad_same
@@ -254,3 +254,17 @@ def test_state_starts_as_zeros():
     y = b.tensor((1, 3), 1.0)
     b.operator("SVDF", [x, state], [y])
     np.testing.assert_array_equal(load_tflite(b.build(y)).tensors["t1"].data, np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(("old", "new", "op"), [(19, 0, "relu"), (127, 150, "gelu")])
+def test_codes_of_operators_have_an_old_and_a_new_field(old, new, op, monkeypatch):
+    b, x = image()
+    y = b.unary("RELU", x, 0.5)
+
+    class Code(schema.OperatorCodeT):
+        def Pack(self, builder):  # noqa: N802 - the schema's name
+            self.deprecatedBuiltinCode, self.builtinCode = old, new
+            return super().Pack(builder)
+
+    monkeypatch.setattr(schema, "OperatorCodeT", Code)
+    assert only_node(b, y).op == op

@@ -130,6 +130,13 @@ def test_quantized_arithmetic_is_left_to_whose_bits_are_wanted():
     assert len(fold_constants(b.build("y", "z")).nodes) == 2
 
 
+def test_huge_results_are_not_stored():
+    b = GraphBuilder()
+    c = b.constant("c", np.broadcast_to(np.int8(0), (1 << 26, 2)))
+    b.node("reshape", [c], "y", (2, 1 << 26), dtype="int8", shape=(2, 1 << 26))
+    assert len(fold_constants(b.build("y")).nodes) == 1
+
+
 def test_host_operators_of_onnx_are_not_known():
     b = GraphBuilder()
     c = b.constant("c", I32([1, 2]))

@@ -72,6 +72,15 @@ def test_a_second_activation_stays():
     assert ops == [("add", "relu"), ("relu6", None)]
 
 
+def test_sums_are_not_clamped():
+    b = GraphBuilder()
+    x = b.input("x", (1, 4), Q)
+    w = b.constant("w", np.zeros((3, 4), np.int8), (0.1, 0))
+    b.node("dense", [x, w], "y", (1, 3), dtype="int32", activation="none", raw=True)
+    b.node("relu", ["y"], "z", (1, 3), dtype="int32")
+    assert len(fuse_activations(b.build("z")).nodes) == 2
+
+
 def padded(b, value, meaning=Q):
     x = b.input("x", (1, 4, 5, 2), Q)
     return b.node("pad", [x], "p", (1, 7, 8, 2), meaning, padding=(1, 2, 2, 1), value=value)

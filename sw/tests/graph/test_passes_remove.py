@@ -110,6 +110,15 @@ def test_two_outputs_that_are_equal_stay_two():
     assert [(n.inputs, n.outputs) for n in graph.nodes] == [(("x",), ("y",)), (("y",), ("z",))]
 
 
+def test_a_copy_of_a_copy_is_an_output_as_well():
+    b = GraphBuilder()
+    relus(b, "a")
+    for name, after in (("a", "b"), ("a", "y"), ("b", "z")):
+        b.node("identity", [name], after, SHAPE, Q)
+    graph = remove_identities(b.build("y", "z"))
+    assert [(n.inputs, n.outputs) for n in graph.nodes] == [(("x",), ("y",)), (("y",), ("z",))]
+
+
 def test_a_quantization_undoes_a_dequantization():
     b = GraphBuilder()
     relus(b, "a")

@@ -71,7 +71,7 @@ def _load(path: Path) -> Graph:
         )
     from tpulite.frontend.onnx_file import load_onnx
 
-    return load_onnx(path)
+    return load_onnx(data, name)
 
 
 def _extract(path: Path) -> bytes:

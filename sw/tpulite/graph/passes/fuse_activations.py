@@ -30,7 +30,8 @@ def fuse_activations(graph: Graph) -> Graph:
             attributes = {**host.attributes, "activation": activation}
             nodes[at] = replace(host, outputs=node.outputs, attributes=attributes)
             continue
-        if node.op in _HOSTS and node["activation"] == "none":
+        raw = node.attributes.get("raw", False)  # int32 sums, which nothing clamps
+        if node.op in _HOSTS and node["activation"] == "none" and not raw:
             position[node.outputs[0]] = len(nodes)
         nodes.append(node)
     return rebuild(graph, nodes)

@@ -1,0 +1,149 @@
+"""Tensors, operators and files of TFLite, as LiteRT's object API has them."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+__all__ = ["ModelBuilder", "schema"]
+
+# Versions of operators that LiteRT has; 2 brought int8 to most.
+_VERSIONS = {
+    schema.BuiltinOperator.DEPTHWISE_CONV_2D: 5,
+    schema.BuiltinOperator.RESHAPE: 1,
+    schema.BuiltinOperator.ELU: 1,
+    schema.BuiltinOperator.HARD_SWISH: 1,
+    schema.BuiltinOperator.PACK: 1,
+}
+
+
+class ModelBuilder:
+    """A model under construction; tensors are numbers, operators are added in order.
+
+    Parameters
+    ----------
+    dtype : str
+        Type of activations and of weights: ``int8``, ``uint8`` or ``float32``; scales and zero
+        points are left out of float models.
+    """
+
+    def __init__(self, dtype: str = "int8") -> None:
+        self.dtype = dtype
+        self.inputs: list[int] = []
+        self.tensors: list[Any] = []
+        self._buffers: list[bytes | None] = [None]
+        self._codes: list[tuple[int, str]] = []
+        self._operators: list[Any] = []
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        """Return the extents of a tensor."""
+        return tuple(self.tensors[tensor].shape)
+
+    def tensor(
+        self,
+        shape: Sequence[int],
+        scale: ArrayLike | None = None,
+        zero_point: ArrayLike = 0,
+        *,
+        dtype: str | None = None,
+        axis: int = 0,
+        data: np.ndarray | None = None,
+    ) -> int:
+        """Add a tensor; with ``data`` a constant. Several scales belong to ``axis``."""
+        dtype = dtype or self.dtype
+        tensor = schema.TensorT()
+        tensor.name = f"t{len(self.tensors)}".encode()
+        tensor.shape = [int(extent) for extent in shape]
+        tensor.type = getattr(schema.TensorType, dtype.upper())
+        tensor.buffer = 0
+        if scale is not None and dtype != "float32":
+            quantization = schema.QuantizationParametersT()
+            scales = np.atleast_1d(np.asarray(scale, np.float32))
+            zero_points = np.broadcast_to(np.asarray(zero_point, np.int64), scales.shape)
+            quantization.scale, quantization.zeroPoint = scales.tolist(), zero_points.tolist()
+            quantization.quantizedDimension = axis
+            tensor.quantization = quantization
+        if data is not None:
+            tensor.buffer = len(self._buffers)
+            data = np.ascontiguousarray(data)
+            self._buffers.append(data.astype(data.dtype.newbyteorder("<")).tobytes())
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def input(self, shape: Sequence[int], scale: float | None = None, zero_point: int = 0) -> int:
+        """Add an input of the model."""
+        self.inputs.append(self.tensor(shape, scale, zero_point))
+        return self.inputs[-1]
+
+    def constant(
+        self,
+        data: np.ndarray,
+        scale: ArrayLike | None = None,
+        zero_point: ArrayLike = 0,
+        *,
+        axis: int = 0,
+    ) -> int:
+        """Add a constant of the type of ``data``."""
+        return self.tensor(
+            data.shape, scale, zero_point, dtype=data.dtype.name, axis=axis, data=data
+        )
+
+    def operator(
+        self, code: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any
+    ) -> int:
+        """Add any operator, with its options as the schema names them; return its first output.
+
+        The class of the options is told by the keyword ``options_type``; a custom operator is
+        ``CUSTOM:name``.
+        """
+        builtin, _, custom = code.partition(":")
+        key = (getattr(schema.BuiltinOperator, builtin), custom)
+        if key not in self._codes:
+            self._codes.append(key)
+        operator = schema.OperatorT()
+        operator.opcodeIndex = self._codes.index(key)
+        operator.inputs, operator.outputs = list(inputs), list(outputs)
+        if name := options.pop("options_type", None):
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            operator.builtinOptions = getattr(schema, f"{name}T")()
+            for option, value in options.items():
+                assert hasattr(operator.builtinOptions, option), option
+                setattr(operator.builtinOptions, option, value)
+        self._operators.append(operator)
+        return outputs[0]
+
+    def like(self, x: int, shape: Sequence[int], data: np.ndarray | None = None) -> int:
+        """Add a tensor of the type and quantization of another."""
+        y = self.tensor(shape, data=data)
+        self.tensors[y].type = self.tensors[x].type
+        self.tensors[y].quantization = self.tensors[x].quantization
+        return y
+
+    def build(self, *outputs: int) -> bytes:
+        """Return the file, whose outputs are the given tensors."""
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators = self.tensors, self._operators
+        graph.inputs, graph.outputs = self.inputs, list(outputs)
+        model = schema.ModelT()
+        model.version = 3
+        model.subgraphs, model.operatorCodes, model.buffers = [graph], [], []
+        for builtin, custom in self._codes:
+            code = schema.OperatorCodeT()
+            code.builtinCode, code.deprecatedBuiltinCode = builtin, min(builtin, 127)
+            code.version = _VERSIONS.get(builtin, 2)
+            code.customCode = custom or None
+            model.operatorCodes.append(code)
+        for data in self._buffers:
+            buffer = schema.BufferT()
+            buffer.data = None if data is None else np.frombuffer(data, np.uint8)
+            model.buffers.append(buffer)
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
