@@ -29,7 +29,15 @@ REGISTER_ENUMS: tuple[Enumeration, ...] = (
 )
 
 
-FIELD_ENUMS: tuple[Enumeration, ...] = (isa.Engine, isa.Drain, isa.RecordForm, Rounding)
+FIELD_ENUMS: tuple[Enumeration, ...] = (
+    isa.Engine,
+    isa.Axis,
+    isa.Drain,
+    isa.RecordForm,
+    isa.VectorOp,
+    isa.Scaling,
+    Rounding,
+)
 
 
 def member_docs(enum: Enumeration) -> dict[str, str]:
@@ -42,11 +50,20 @@ def parameter_docs(documented: type) -> dict[str, str]:
     text = inspect.getdoc(documented) or ""
     section = text.split("Parameters\n----------\n")[1]
     entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
-    # Markdown has no roles, and one backquote where reST has two.
-    return {
-        name: re.sub(r":\w+:`[\w.]*?(\w+)`|``(.+?)``", r"`\1\2`", " ".join(body.split()))
-        for name, body in entries
-    }
+    return {name: markdown(" ".join(body.split())) for name, body in entries}
+
+
+def markdown(text: str) -> str:
+    """Return the text of a docstring in Markdown: no roles, and one backquote where reST has two.
+
+    Names of :mod:`tpulite.arch.numerics` keep their module, because others are called alike.
+
+    Examples
+    --------
+    >>> markdown("``a`` of :func:`some.module.b`")
+    '`a` of `b`'
+    """
+    return re.sub(r":\w+:`[\w.]*?((?:numerics\.)?\w+)`|``(.+?)``", r"`\1\2`", text)
 
 
 def table(header: str, rows: Iterator[tuple] | list[tuple]) -> list[str]:
@@ -59,7 +76,7 @@ def table(header: str, rows: Iterator[tuple] | list[tuple]) -> list[str]:
 def enum_table(enum: Enumeration) -> list[str]:
     """Return the members of an enumeration, below its docstring."""
     docs = member_docs(enum)
-    text = [f"### {enum.__name__}", "", str(enum.__doc__), ""]
+    text = [f"### {enum.__name__}", "", markdown(inspect.getdoc(enum) or ""), ""]
     if len(docs) < len(enum):
         return text + table("value|name", [(int(member), member.name) for member in enum])
     rows = [(int(member), member.name, docs[str(member.name)]) for member in enum]
@@ -85,6 +102,25 @@ def legal_values(field: Field) -> str:
     return text if field.multiple == 1 else f"{text}, multiples of {field.multiple}"
 
 
+def illegal_rules() -> list[str]:
+    """Return what `isa.illegal_combination` says to one example of each rule."""
+    config = Config(requant_lanes=1)
+    depthwise = {"depthwise": 1, "blocks": 1}
+    examples = (
+        {"byte_step": config.array_size + 1},
+        {"byte_step": 1, "depthwise": 1},
+        depthwise | {"blocks": 2},
+        depthwise | {"drain": isa.Drain.RAW},
+        depthwise | {"drain": isa.Drain.REQUANTIZE},
+    )
+    rules = []
+    for fields in examples:
+        rule = isa.illegal_combination(isa.Command.make(isa.Opcode.CONV, **fields), config)
+        assert rule is not None, fields
+        rules.append(re.sub(r", not \d+$", "", rule).replace(str(config.array_size), "N"))
+    return rules
+
+
 def isa_page() -> str:
     """Return docs/isa.md."""
     config = Config()
@@ -100,19 +136,31 @@ def isa_page() -> str:
         "",
         NOTICE,
         "",
-        "The rules that no table shows are in [decision 0001](decisions/0001-the-machine.md),",
-        "the arithmetic is in [numerics](numerics.md).",
+        "The rules that no table shows are in the decisions",
+        "[0001](decisions/0001-the-machine.md) and [0003](decisions/0003-networks.md), the",
+        "arithmetic is in [numerics](numerics.md).",
         "",
         "## Commands",
         "",
         f"A command has {COMMAND_BYTES} bytes, little-endian in DRAM. Bits beyond its fields are",
-        "0; anything else is a fault (FIELD). N is the array size of the machine.",
+        "0; anything else is a fault (FIELD). N is the array size of the machine. Some fields of",
+        "CONV are illegal together, which is the same fault:",
+        "",
+        *[f"- {rule}" for rule in illegal_rules()],
         "",
         *enum_table(isa.Opcode),
         *[line for layout in isa.COMMANDS.values() for line in layout_section(layout)],
         "## Channel records",
         "",
         *layout_section(isa.RECORD),
+        "## Parameters of VECTOR",
+        "",
+        "They lie in the unified buffer from `param_row` on; each part begins with a row. What an",
+        "operation needs is in the table of [operations](#vectorop); the record is a channel",
+        f"record, whose bias counts. The table of a LUT has {isa.LUT_BYTES} bytes: the results for",
+        "the inputs -128 to 127, in this order.",
+        "",
+        *layout_section(isa.OPERANDS),
         "## Values of fields",
         "",
         *[line for enum in FIELD_ENUMS for line in enum_table(enum)],

@@ -1,8 +1,7 @@
 """Requantization against LiteRT's kernels, which are what it promises to equal, bit for bit.
 
-The reference kernel of FULLY_CONNECTED rounds once, as ``single`` does, but a result exactly
-between two integers goes away from zero, where ``single`` goes up: a negative tie differs. Ties
-need a multiplier with many zeros at its end, so they hardly occur with trained scales.
+Only exact ties below zero tell ``AWAY`` from ``SINGLE``. They need a multiplier with many zeros at
+its end, so they hardly occur with trained scales; some cases here are made of them.
 """
 
 import numpy as np
@@ -19,7 +18,7 @@ CASES = 40
 M, N = 96, 64
 
 ORACLES = {
-    "fully_connected-reference": (run_fully_connected, "reference", Rounding.SINGLE),
+    "fully_connected-reference": (run_fully_connected, "reference", Rounding.AWAY),
     "fully_connected-optimized": (run_fully_connected, "optimized", Rounding.RUY),
     "fully_connected-xnnpack": (run_fully_connected, "xnnpack", Rounding.FLOAT32),
     "conv-reference": (run_conv, "reference", Rounding.TFLITE),
@@ -77,10 +76,6 @@ def test_requantization_equals_litert(oracle):
         x, w, bias, scales, zero_points = draw_layer(rng, channels=channels, case=case)
         y = run(kernels, x, w, bias, scales=scales, zero_points=zero_points)
         acc = ops.matmul_int32(x, w) + bias - zero_points[0] * w.sum(axis=0, dtype=np.int32)
-        compared = np.ones(y.shape, dtype=bool)
-        if oracle == "fully_connected-reference":
-            compared, floor = negative_ties(acc, **parameters(scales, rounding))
-            assert np.array_equal(y[~compared], np.clip(floor + zero_points[1], -128, 127))
         for other in Rounding:
             ours = ops.requantize(
                 acc,
@@ -88,17 +83,10 @@ def test_requantization_equals_litert(oracle):
                 rounding=other,
                 zero_point=zero_points[1],
             )
-            differences[other] += np.count_nonzero((ours != y)[compared])
-        elements += np.count_nonzero(compared)
+            differences[other] += np.count_nonzero(ours != y)
+        elements += y.size
         saturated += np.count_nonzero((y == -128) | (y == 127))
     assert elements > 200_000
     assert 0.05 < saturated / elements < 0.8
     assert differences.pop(rounding) == 0
     assert min(differences.values()) > 0, differences
-
-
-def negative_ties(acc, *, multiplier, shift) -> tuple[np.ndarray, np.ndarray]:
-    """Return where there is no negative tie, and the ties' results rounded away from zero."""
-    product, right = acc * multiplier, 31 - shift
-    ties = (acc < 0) & (product % (1 << right) == 1 << (right - 1))
-    return ~ties, (product >> right)[ties]
