@@ -1,43 +1,25 @@
 """The matrix unit as a whole against loops in numpy."""
 
 import random
-from collections import deque
 from itertools import pairwise
 
 import cocotb
 import numpy as np
 import pytest
-from cocotb.triggers import FallingEdge, RisingEdge
 from conv_draw import KINDS, draw_conv
 from conv_model import ConvModel
+from mxu_bench import CONFIGS, ROWS, MatrixBench, config_of
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import RECORD, Axis, Command, Drain, Opcode, disassemble
+from tpulite.arch.isa import RECORD, Axis, Command, Drain, disassemble
 from tpulite.arch.numerics import Rounding
-from tpulite_rtl.lib.interfaces import READ_LATENCY, write_layout
-from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
-from tpulite_tb.bits import pack, unpack
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+from tpulite_tb.harness import simulate
 
-ROWS = 2048
 IMAGES = range(300)
 RECORDS = range(300, 600)  # valid records, and whatever weights they make
 TILES = range(600, 1024)  # weights of depthwise commands
 OUTPUTS = range(1024, ROWS)
-LAYOUT = command_layout(Opcode.CONV)
-
-CONFIGS = {
-    "4": Config(array_size=4, ub_rows=ROWS, acc_rows=64),
-    "8_lanes2": Config(array_size=8, ub_rows=ROWS, acc_rows=64, requant_lanes=2),
-    "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64),
-}
-
-
-def _config(dut) -> Config:
-    n = len(dut.read_activation__response__payload) // 8
-    return next(config for config in CONFIGS.values() if config.array_size == n)
 
 
 def _fill(model: ConvModel) -> None:
@@ -96,101 +78,15 @@ def _draw(config: Config, tiles: _Tiles, kind: str, **fields: int) -> Command:
     return tiles.lay(command) if command["depthwise"] else command
 
 
-class _Buffer:
-    """The unified buffer, with refusals at random; never of the drain or of a steady read."""
-
-    def __init__(self, dut, model: ConvModel, refuse: float) -> None:
-        self.dut, self.model, self.refuse = dut, model, refuse
-        self.layout = write_layout(model.config)
-        self.answers = {name: deque() for name in ("activation", "weight", "record")}
-        self.written: list[tuple[int, bytes]] = []
-        for name in self.answers:
-            self._port(name, "request", "ready").value = 0
-            self._port(name, "response", "valid").value = 0
-        dut.write__request__ready.value = 1
-
-    def _port(self, name: str, side: str, part: str):
-        return getattr(self.dut, f"read_{name}__{side}__{part}")
-
-    async def run(self) -> None:
-        edge, middle = RisingEdge(self.dut.clk), FallingEdge(self.dut.clk)
-        cycle = 0
-        while True:
-            for name, answers in self.answers.items():
-                due = bool(answers) and answers[0][0] == cycle
-                self._port(name, "response", "valid").value = due
-                self._port(name, "response", "payload").value = (
-                    answers.popleft()[1]
-                    if due
-                    else random.getrandbits(8 * self.model.config.row_bytes)
-                )
-            await middle
-            for name in self.answers:
-                steady = name == "activation" and self.dut.steady.value
-                ready = bool(steady) or random.random() >= self.refuse
-                self._port(name, "request", "ready").value = ready
-            await edge
-            for name, answers in self.answers.items():
-                request = self._port(name, "request", "payload")
-                if (
-                    self._port(name, "request", "valid").value
-                    and self._port(name, "request", "ready").value
-                ):
-                    data = self.model.buffer[int(request.value)].tobytes()
-                    answers.append((cycle + READ_LATENCY, int.from_bytes(data, "little")))
-            if self.dut.write__request__valid.value:
-                payload = unpack(self.layout, int(self.dut.write__request__payload.value))
-                data = payload["data"].to_bytes(self.model.config.row_bytes, "little")
-                self.written.append((payload["row"], data))
-            cycle += 1
-
-
-class _Bench:
-    """The matrix unit with a buffer, and what it said of tokens."""
-
-    def __init__(self, dut, model: ConvModel, *, refuse: float, late: float) -> None:
-        self.dut = dut
-        self.buffer = _Buffer(dut, model, refuse)
-        self.taken: list[int] = []
-        self.given: list[int] = []
-        dut.engine__stop.value = 0
-        StreamSink(dut, "engine__take", stall=late)
-        StreamMonitor(dut, "engine__take", callback=self.taken.append)
-        StreamSink(dut, "engine__give", stall=late)
-        StreamMonitor(dut, "engine__give", callback=self.given.append)
-        self.driver = StreamDriver(dut, "engine__command", idle=late)
-
-    async def execute(self, commands: list[Command]) -> list[int]:
-        """Run commands to the end; return in which cycle each gave its tokens."""
-        await reset(self.dut)
-        cocotb.start_soon(self.buffer.run())
-        self.driver.extend(
-            pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields, "index": index})
-            for index, command in enumerate(commands)
-        )
-        edge = RisingEdge(self.dut.clk)
-        cycle, times = 0, []
-        while len(self.given) < len(commands):
-            await edge
-            cycle += 1
-            times += [cycle] * (len(self.given) - len(times))
-            assert int(self.dut.engine__fault.value) & 1 == 0
-        while self.dut.engine__idle.value == 0:  # a depthwise stream may outlast its sums
-            await edge
-        assert self.taken == [command["wait"] for command in commands]
-        assert self.given == [command["signal"] for command in commands]
-        return times
-
-
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(refuse=[0.0, 0.3], late=[0.0, 0.5])
 async def convolves_like_plain_loops(dut, refuse: float, late: float) -> None:
     """Random CONVs of every kind: all rows written, in order, and all tokens given."""
-    config = _config(dut)
+    config = config_of(dut)
     model = ConvModel(config)
     _fill(model)
     tiles = _Tiles(model)
-    bench = _Bench(dut, model, refuse=refuse, late=late)
+    bench = MatrixBench(dut, model, refuse=refuse, late=late)
 
     # Rows are kept before others accumulate on them, as nothing clears accumulators.
     rows = 4
@@ -220,7 +116,7 @@ async def convolves_like_plain_loops(dut, refuse: float, late: float) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def leaves_no_gap_between_tiles_of_windows(dut) -> None:
     """A 3 x 3 convolution over 8 x 8, N outputs a command: nine tiles of N cycles each, no more."""
-    config = _config(dut)
+    config = config_of(dut)
     n = config.array_size
     model = ConvModel(config)
     _fill(model)
@@ -235,14 +131,14 @@ async def leaves_no_gap_between_tiles_of_windows(dut) -> None:
     commands = [
         _draw(config, _Tiles(model), "window", **window, pad_top=row % 2) for row in range(8)
     ]
-    times = await _Bench(dut, model, refuse=0, late=0).execute(commands)
+    times = await MatrixBench(dut, model, refuse=0, late=0).execute(commands)
     assert [b - a for a, b in pairwise(times)] == [9 * n] * 7
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def leaves_no_gap_between_depthwise_streams(dut) -> None:
     """3 x 3 with stride 1: groups of R = 6 rows, O columns long, take R (O + 2) cycles each."""
-    config = _config(dut)
+    config = config_of(dut)
     model = ConvModel(config)
     _fill(model)
     outputs = 14
@@ -254,7 +150,7 @@ async def leaves_no_gap_between_depthwise_streams(dut) -> None:
     }  # fmt: skip
     tiles = _Tiles(model)
     commands = [_draw(config, tiles, "depthwise", **group) for _ in range(5)]
-    bench = _Bench(dut, model, refuse=0, late=0)
+    bench = MatrixBench(dut, model, refuse=0, late=0)
     times = await bench.execute(commands)
     assert [b - a for a, b in pairwise(times)] == [6 * (outputs + 2)] * 4
 

@@ -1,0 +1,119 @@
+"""The matrix unit with a unified buffer in Python, which refuses at random."""
+
+import random
+from collections import deque
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+from conv_model import ConvModel
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command, Opcode
+from tpulite_rtl.lib.interfaces import READ_LATENCY, write_layout
+from tpulite_rtl.lib.layout import command_layout
+from tpulite_tb.bits import pack, unpack
+from tpulite_tb.harness import reset
+from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+
+__all__ = ["CONFIGS", "ROWS", "MatrixBench", "config_of"]
+
+ROWS = 2048
+CONFIGS = {
+    "4": Config(array_size=4, ub_rows=ROWS, acc_rows=64),
+    "8_lanes2": Config(array_size=8, ub_rows=ROWS, acc_rows=64, requant_lanes=2),
+    "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64),
+}
+
+_LAYOUT = command_layout(Opcode.CONV)
+
+
+def config_of(dut) -> Config:
+    """Return which of the configurations was built."""
+    n = len(dut.read_activation__response__payload) // 8
+    return next(config for config in CONFIGS.values() if config.array_size == n)
+
+
+class _Buffer:
+    """The unified buffer, with refusals at random; never of the drain or of a steady read."""
+
+    def __init__(self, dut, model: ConvModel, refuse: float) -> None:
+        self.dut, self.model, self.refuse = dut, model, refuse
+        self.layout = write_layout(model.config)
+        self.answers = {name: deque() for name in ("activation", "weight", "record")}
+        self.written: list[tuple[int, bytes]] = []
+        for name in self.answers:
+            self._port(name, "request", "ready").value = 0
+            self._port(name, "response", "valid").value = 0
+        dut.write__request__ready.value = 1
+
+    def _port(self, name: str, side: str, part: str):
+        return getattr(self.dut, f"read_{name}__{side}__{part}")
+
+    async def run(self) -> None:
+        edge, middle = RisingEdge(self.dut.clk), FallingEdge(self.dut.clk)
+        cycle = 0
+        while True:
+            for name, answers in self.answers.items():
+                due = bool(answers) and answers[0][0] == cycle
+                self._port(name, "response", "valid").value = due
+                self._port(name, "response", "payload").value = (
+                    answers.popleft()[1]
+                    if due
+                    else random.getrandbits(8 * self.model.config.row_bytes)
+                )
+            await middle
+            for name in self.answers:
+                steady = name == "activation" and self.dut.steady.value
+                ready = bool(steady) or random.random() >= self.refuse
+                self._port(name, "request", "ready").value = ready
+            await edge
+            for name, answers in self.answers.items():
+                request = self._port(name, "request", "payload")
+                if (
+                    self._port(name, "request", "valid").value
+                    and self._port(name, "request", "ready").value
+                ):
+                    data = self.model.buffer[int(request.value)].tobytes()
+                    answers.append((cycle + READ_LATENCY, int.from_bytes(data, "little")))
+            if self.dut.write__request__valid.value:
+                payload = unpack(self.layout, int(self.dut.write__request__payload.value))
+                data = payload["data"].to_bytes(self.model.config.row_bytes, "little")
+                self.written.append((payload["row"], data))
+            cycle += 1
+
+
+class MatrixBench:
+    """The matrix unit with a buffer, and what it said of tokens."""
+
+    def __init__(self, dut, model: ConvModel, *, refuse: float, late: float) -> None:
+        self.dut = dut
+        self.buffer = _Buffer(dut, model, refuse)
+        self.taken: list[int] = []
+        self.given: list[int] = []
+        dut.engine__stop.value = 0
+        StreamSink(dut, "engine__take", stall=late)
+        StreamMonitor(dut, "engine__take", callback=self.taken.append)
+        StreamSink(dut, "engine__give", stall=late)
+        StreamMonitor(dut, "engine__give", callback=self.given.append)
+        self.driver = StreamDriver(dut, "engine__command", idle=late)
+
+    async def execute(self, commands: list[Command]) -> list[int]:
+        """Run commands to the end; return in which cycle each gave its tokens."""
+        await reset(self.dut)
+        cocotb.start_soon(self.buffer.run())
+        self.driver.extend(
+            pack(_LAYOUT, {"opcode": Opcode.CONV, **command.fields, "index": index})
+            for index, command in enumerate(commands)
+        )
+        edge = RisingEdge(self.dut.clk)
+        cycle, times = 0, []
+        while len(self.given) < len(commands):
+            await edge
+            cycle += 1
+            times += [cycle] * (len(self.given) - len(times))
+            assert int(self.dut.engine__fault.value) & 1 == 0
+        while self.dut.engine__idle.value == 0:  # a depthwise stream may outlast its sums
+            await edge
+        assert self.taken == [command["wait"] for command in commands]
+        assert self.given == [command["signal"] for command in commands]
+        return times
