@@ -27,6 +27,7 @@ ONE_ROUNDING = Config(
     ub_rows=512,
     acc_rows=64,
     requant_lanes=2,
+    vector_lanes=4,
     roundings=("single", "float32"),
     burst_beats=8,
     dma_bursts=2,

@@ -38,6 +38,7 @@ CONFIGS = {
         ub_rows=512,
         acc_rows=64,
         requant_lanes=2,
+        vector_lanes=4,
         roundings=("single", "float32"),
         burst_beats=8,
         dma_bursts=2,
