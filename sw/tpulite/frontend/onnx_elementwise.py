@@ -69,7 +69,7 @@ def _clip(graph: Importer, node: OnnxNode) -> str | None:
     for index, attribute, unlimited in ((1, "min", -np.inf), (2, "max", np.inf)):
         value: float | np.ndarray | None = node.attributes.get(attribute, unlimited)
         if index < len(node.inputs) and node.inputs[index]:
-            value = graph.constant(node.inputs[index])
+            value = graph.known(node.inputs[index])
             if value is None or value.size != 1:
                 return "bounds that are computed"
             value = float(value.reshape(-1)[0])
@@ -96,7 +96,7 @@ def _unlimited(value: float) -> float:
 
 
 def _prelu(graph: Importer, node: OnnxNode) -> str | None:
-    slope = graph.constant(node.inputs[1])
+    slope = graph.known(node.inputs[1])
     if slope is None or not slope.size or np.any(slope != slope.reshape(-1)[0]):
         return _two("prelu")(graph, node)
     alpha = float(slope.reshape(-1)[0])

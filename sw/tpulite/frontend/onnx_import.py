@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from tpulite.frontend.onnx_model import OnnxModel, OnnxNode
+from tpulite.frontend.onnx_weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
 __all__ = ["INTEGERS", "UNKNOWN_SHAPE", "Importer", "Rule", "same_quantization"]
 
 UNKNOWN_SHAPE = "a shape that is known only in the run"
-INTEGERS = "arithmetic of 8-bit integers that mean nothing"
+INTEGERS = "arithmetic of 8-bit integers that have no scale"
 """Why many nodes are not translated."""
 
 _VOCABULARY = frozenset(
@@ -60,6 +61,7 @@ class Importer:
         self.tensors: dict[str, Tensor] = {}
         self._aliases: dict[str, str] = {}
         self._weights: set[str] = set()
+        self._dequantized: dict[str, str] = {}
         self._names: set[str] = set()
         self._node: OnnxNode = OnnxNode("", "", "", (), (), {}, "")
 
@@ -102,6 +104,13 @@ class Importer:
         """Return the value of a tensor of the file if it is a constant."""
         return self.model.constants.get(self._resolve(name))
 
+    def known(self, name: str) -> np.ndarray | None:
+        """Return the value of a tensor if it is a constant, perhaps a quantized one."""
+        value = self.constant(name)
+        if value is None and (source := self._dequantized.get(self._resolve(name))):
+            return real_values(self.tensors[source])
+        return value
+
     def is_weight(self, name: str) -> bool:
         """Tell whether a tensor is a constant, perhaps a quantized one."""
         name = self._resolve(name)
@@ -124,6 +133,7 @@ class Importer:
                 self._declare(output)
         if op == "dequantize" and self.is_weight(names[0]):
             self._weights.update(outputs)
+            self._dequantized[outputs[0]] = names[0]
         self.nodes.append(
             Node(name, op, tuple(names), tuple(outputs), attributes, self._node.source)
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.inliner
+import onnx.version_converter
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
@@ -17,7 +18,9 @@ from tpulite.frontend.onnx_tensor import array, type_of
 __all__ = ["OnnxModel", "OnnxNode", "read_onnx"]
 
 OLDEST_OPSET = 7
-"""The first whose broadcasting is that of all later ones."""
+"""The first whose broadcasting is that of all later ones; older models are converted."""
+
+_CONSTANTS_ALONE = 4
 
 MAX_ELEMENTS = 1 << 31
 """No tensor of a network for this machine comes near; a larger one is a damaged file."""
@@ -76,7 +79,7 @@ def read_onnx(data: bytes) -> OnnxModel:
         If the file is damaged, has its weights elsewhere, uses a version of the operators that is
         not known, or has inputs of variable size (except for a variable batch, which is 1).
     """
-    model = _parse(data)
+    model = _modernized(_parse(data))
     opset = _check_versions(model)
     _check_complete(model)
     _fix_batch(model)
@@ -128,6 +131,27 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+def _modernized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model in the oldest version that we read, if it is of an older one."""
+    # Before this version of the format constants had to be inputs as well.
+    model.ir_version = max(model.ir_version, _CONSTANTS_ALONE)
+    if not 0 < _opset(model) < OLDEST_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    except (onnx.version_converter.ConvertError, RuntimeError) as error:
+        raise ValueError(
+            f"The ONNX model has opset {_opset(model)} and cannot be converted to {OLDEST_OPSET}: "
+            f"{_first_line(error)}"
+        ) from error
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators; 0 if there is none."""
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    return versions.get("", versions.get("ai.onnx", 0))
+
+
 def _check_versions(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators."""
     if model.ir_version > onnx.IR_VERSION:
@@ -136,8 +160,7 @@ def _check_versions(model: onnx.ModelProto) -> int:
             f"reads up to {onnx.IR_VERSION}"
         )
     newest = onnx.defs.onnx_opset_version()
-    versions = {entry.domain: entry.version for entry in model.opset_import}
-    opset = versions.get("", versions.get("ai.onnx", 0))
+    opset = _opset(model)
     if not OLDEST_OPSET <= opset <= newest:
         raise ValueError(
             f"Opset of an ONNX model must be from {OLDEST_OPSET} to {newest}, not {opset}"

@@ -8,6 +8,7 @@ import numpy as np
 from tpulite.frontend.onnx_draft import Draft
 from tpulite.frontend.onnx_elementwise import UNARY
 from tpulite.frontend.onnx_import import same_quantization
+from tpulite.frontend.onnx_weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
 __all__ = ["fuse_quantization"]
@@ -275,7 +276,7 @@ def _bias(draft: Draft, node: Node, scale: np.ndarray) -> str | None:
     if writer is None or found is None:
         real = tensor.data.astype(np.float64)
     else:
-        real = _dequantized(tensor)
+        real = real_values(tensor)
         in_sums = tensor.dtype == "int32" and not found.zero_point.any()
         if in_sums and np.allclose(found.scale, scale, rtol=1e-3, atol=0):
             return tensor.name
@@ -293,22 +294,11 @@ def _bias(draft: Draft, node: Node, scale: np.ndarray) -> str | None:
     )
 
 
-def _dequantized(tensor: Tensor) -> np.ndarray:
-    """Return the real values of a constant."""
-    assert tensor.data is not None and tensor.quantization is not None
-    scale, zero_point = tensor.quantization.scale, tensor.quantization.zero_point
-    if tensor.quantization.axis is not None:
-        shape = [1] * tensor.data.ndim
-        shape[tensor.quantization.axis] = -1
-        scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
-    return (tensor.data.astype(np.int64) - zero_point) * scale.astype(np.float64)
-
-
 def _fold_constants(draft: Draft) -> None:
     """Replace what is left of dequantized constants by floats."""
     for node in draft.nodes:
         if node.op == "dequantize":
             tensor, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
             if tensor.data is not None and y.name not in draft.graph.outputs:
-                draft.add_tensor(replace(y, data=_dequantized(tensor).astype(y.dtype)))
+                draft.add_tensor(replace(y, data=real_values(tensor).astype(y.dtype)))
                 draft.remove(node.name)

@@ -69,7 +69,7 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
     after = dict(zip(axes, (int(p) for p in pads[len(axes) :]), strict=True))
     value = float(node.attributes.get("value", 0.0))
     if len(node.inputs) > 2 and node.inputs[2]:
-        constant = graph.constant(node.inputs[2])
+        constant = graph.known(node.inputs[2])
         if constant is None:
             return _COMPUTED
         value = constant.item(0)

@@ -1,4 +1,4 @@
-"""Weights and biases in our order."""
+"""Weights, biases and other constants: their values, and their order."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.graph.graph import Quantization, Tensor
 
-__all__ = ["conv_weights", "dense_weights", "flat_bias"]
+__all__ = ["conv_weights", "dense_weights", "flat_bias", "real_values"]
 
 _MAX_EXPANDED = 1 << 24
 """Elements of the weights of a grouped convolution, written as one with zeros."""
@@ -71,6 +71,17 @@ def dense_weights(
         data = data.reshape(-1, *image).transpose(0, 2, 3, 1).reshape(len(data), -1)
         suffix = "ohwc"
     return _constant(weight, data, suffix, axis=0)
+
+
+def real_values(tensor: Tensor) -> np.ndarray:
+    """Return what the integers of a constant mean, in float64."""
+    assert tensor.data is not None and tensor.quantization is not None
+    quantization = tensor.quantization
+    shape = [1] * tensor.data.ndim
+    if quantization.axis is not None:
+        shape[quantization.axis] = -1
+    scale = quantization.scale.reshape(shape).astype(np.float64)
+    return (tensor.data.astype(np.int64) - quantization.zero_point.reshape(shape)) * scale
 
 
 def flat_bias(bias: Tensor, channels: int) -> Tensor:

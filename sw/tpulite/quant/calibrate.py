@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx import helper
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from tpulite.quant.prepare import prepare, standard_opset
 
 __all__ = ["Feed", "quantize_onnx"]
 
@@ -26,7 +29,11 @@ _PERCENTILE = quantization.CalibrationMethod.Percentile
 
 _WARNING, _ERROR = 2, 3  # severities of ONNX Runtime
 
-_HARD_SWISH_OPSET = 14
+_CONSTANTS_ALONE = 4
+"""Version of the format; before it constants had to be inputs as well."""
+
+_SCALES_OF_CHANNELS = 13
+"""Version of the operators that brought them."""
 
 _QUANTIZED = (
     *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "Elu", "Flatten"),
@@ -92,11 +99,11 @@ def quantize_onnx(
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
         files = ("float.onnx", "prepared.onnx", "quantized.onnx")
         original, prepared, result = (Path(folder, name) for name in files)
-        original.write_bytes(_fixed(model).SerializeToString())
         try:
+            original.write_bytes(_fixed(model).SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)
-            _restore_hard_swish(prepared)
+            prepare(prepared)
             quantization.quantize_static(
                 prepared,
                 result,
@@ -112,6 +119,8 @@ def quantize_onnx(
                     "ActivationSymmetric": symmetric,
                     "WeightSymmetric": True,
                     "CalibPercentile": percentile,
+                    # Or pooling and moving would stay in floats at the beginning of a network.
+                    "ForceQuantizeNoInputCheck": True,
                 },
             )
         except Exception as error:  # anything: it is foreign code on a foreign file
@@ -150,9 +159,10 @@ def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | Non
 
 
 def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with a batch of 1 where it was variable."""
+    """Return the model with a batch of 1 where it was variable, in a version that has scales."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
+    fixed.ir_version = max(fixed.ir_version, _CONSTANTS_ALONE)
     for value in fixed.graph.input:
         extents = value.type.tensor_type.shape.dim
         if extents and (not extents[0].HasField("dim_value") or extents[0].dim_value < 1):
@@ -160,35 +170,9 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     del fixed.graph.value_info[:]
     for value in fixed.graph.output:
         value.type.tensor_type.ClearField("shape")
+    if 0 < standard_opset(fixed) < _SCALES_OF_CHANNELS:
+        fixed = onnx.version_converter.convert_version(fixed, _SCALES_OF_CHANNELS)
     return fixed
-
-
-def _restore_hard_swish(path: Path) -> None:
-    """Join what ONNX Runtime takes apart: x * HardSigmoid(x) has a scale too many in between."""
-    model = onnx.load(path)
-    if max(entry.version for entry in model.opset_import if not entry.domain) < _HARD_SWISH_OPSET:
-        return
-    graph = model.graph
-    halves = {
-        node.output[0]: node.input[0]
-        for node in graph.node
-        if node.op_type == "HardSigmoid"
-        and np.allclose([a.f for a in sorted(node.attribute, key=lambda a: a.name)], [1 / 6, 0.5])
-    }
-    for node in graph.node:
-        if node.op_type != "Mul":
-            continue
-        for x, half in (node.input, reversed(node.input)):
-            if halves.get(half) == x:
-                node.op_type = "HardSwish"
-                del node.input[:]
-                node.input.append(x)
-                break
-    used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
-    kept = [node for node in graph.node if node.op_type != "HardSigmoid" or node.output[0] in used]
-    del graph.node[:]
-    graph.node.extend(kept)
-    onnx.save(model, path)
 
 
 class _Samples(quantization.CalibrationDataReader):

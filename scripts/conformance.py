@@ -1,0 +1,188 @@
+"""Run the node tests of ONNX on the machine and write docs/conformance.md.
+
+python scripts/conformance.py                 golden machine, writes the page
+python scripts/conformance.py --device rtl    the Verilated chip as well; its bits must be equal
+python scripts/conformance.py --only conv     prints some tests, writes nothing
+"""
+
+import argparse
+import fnmatch
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from rich.progress import track
+
+from conformance_cases import Case, bind, find_cases
+from conformance_page import Row, page
+from tpulite.frontend.onnx_file import load_onnx
+from tpulite.quant.calibrate import quantize_onnx
+from tpulite.runtime.model import Model
+
+ROOT = Path(__file__).resolve().parents[1]
+
+POOR = 0.05
+"""Share of the largest magnitude of the expected output by which quantization may change it."""
+
+RTOL, ATOL = 1e-3, 1e-5
+"""Tolerance of what the host computes: ONNX's own, but for results near zero: the tests state some results with four digits."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Outputs of a network, and where its operators ran."""
+
+    outputs: tuple[np.ndarray, ...]
+    places: tuple[str, ...]
+
+
+def run_model(data: bytes, inputs: Mapping[str, np.ndarray], devices: Sequence[str]) -> Run:
+    """Run an ONNX file as ONNX Runtime would, the host taking what the machine cannot.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or nobody can compute an operator.
+    AssertionError
+        If devices give different bits.
+    """
+    model = Model.load(load_onnx(data, "test"), exact="ort", host_fallback=True)
+    results = [model.run(inputs, device=device).outputs for device in devices]
+    outputs = [tuple(result[name] for name in model.graph.outputs) for result in results]
+    for other in outputs[1:]:
+        for a, b in zip(outputs[0], other, strict=True):
+            assert np.array_equal(a, b, equal_nan=True), f"{devices} differ"
+    places = [summary.where for summary in model.summary() if summary.where != "host"]
+    return Run(outputs[0], tuple(dict.fromkeys(places)))
+
+
+def run_runtime(data: bytes, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Run an ONNX file in ONNX Runtime, operator by operator."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return [np.asarray(value) for value in session.run(None, dict(inputs))]
+
+
+def check(case: Case, devices: Sequence[str]) -> Row:
+    """Run a test as it is if it is quantized, and quantized after training if it is not."""
+    data, inputs = bind(case)
+    floats = all(value.dtype == np.float32 for value in (*inputs.values(), *case.outputs))
+    try:
+        if case.quantized:
+            return _check_exact(case, data, inputs, devices)
+        if floats and (row := _check_quantized(case, data, inputs, devices)) is not None:
+            return row
+        return _check_host(case, data, inputs, devices)
+    except ValueError as error:
+        return Row(case.name, case.operator, "", "not supported", _reason(data) or str(error))
+    except AssertionError as error:
+        return Row(case.name, case.operator, "", "failed", str(error))
+
+
+def _reason(data: bytes) -> str:
+    """Return why a file is not supported if it can be read at all."""
+    try:
+        nodes = load_onnx(data, "test").nodes
+    except ValueError:
+        return ""
+    return next((node["reason"] for node in nodes if node.op == "unsupported"), "")
+
+
+def _check_exact(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row:
+    run = run_model(data, inputs, devices)
+    wrong = sum(
+        int(np.count_nonzero(ours != expected))
+        for ours, expected in zip(run.outputs, case.outputs, strict=True)
+    )
+    where = " + ".join(run.places) or "host"
+    if wrong:
+        return Row(case.name, case.operator, where, "failed", f"{wrong} elements differ")
+    return Row(case.name, case.operator, where, "exact", "")
+
+
+def _check_quantized(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row | None:
+    """Compare with ONNX Runtime on the same quantized file; None if the machine has no part."""
+    if _reason(data):
+        return None
+    quantized = quantize_onnx(data, [inputs])
+    run = run_model(quantized, inputs, devices)
+    if not run.places:
+        return None
+    steps = _output_steps(quantized)
+    worst = change = 0.0
+    differences = 0
+    for name, ours, theirs, expected in zip(
+        steps, run.outputs, run_runtime(quantized, inputs), case.outputs, strict=True
+    ):
+        distance = np.abs(ours.astype(np.float64) - theirs) / steps[name]
+        worst = max(worst, float(distance.max(initial=0)))
+        differences += int(np.count_nonzero(distance > 0.5))
+        size = float(np.abs(expected).max(initial=0)) or 1.0
+        change = max(change, float(np.abs(ours - expected).max(initial=0)) / size)
+    where = " + ".join(run.places)
+    text = f"{100 * change:.2f} % from the float result"
+    if worst > 1.01:
+        return Row(case.name, case.operator, where, "failed", f"{worst:.1f} steps; {text}")
+    if change > POOR:
+        return Row(case.name, case.operator, where, "failed", text)
+    if differences:
+        return Row(case.name, case.operator, where, "one step", f"{differences} elements; {text}")
+    return Row(case.name, case.operator, where, "equal", text)
+
+
+def _output_steps(data: bytes) -> dict[str, float]:
+    """Return the scale of each output's quantization."""
+    graph = load_onnx(data, "test")
+    writers = {node.outputs[0]: node for node in graph.nodes}
+    steps = {}
+    for output in graph.outputs:
+        node = writers[output]
+        while node.op != "dequantize":
+            node = writers[node.inputs[0]]
+        quantization = graph.tensors[node.inputs[0]].quantization
+        assert quantization is not None
+        steps[output] = float(quantization.scale[0])
+    return steps
+
+
+def _check_host(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row:
+    run = run_model(data, inputs, devices)
+    close = all(
+        ours.shape == expected.shape and np.allclose(ours, expected, rtol=RTOL, atol=ATOL)
+        for ours, expected in zip(run.outputs, case.outputs, strict=True)
+    )
+    where = " + ".join(run.places) or "host"
+    return Row(case.name, case.operator, where, "equal" if close else "failed", "")
+
+
+def main() -> int:
+    """Run all tests, or those that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--device", choices=["golden", "rtl"], default="golden")
+    parser.add_argument("--only", metavar="PATTERN", help="tests whose names match, with * and ?")
+    arguments = parser.parse_args()
+    devices = ["golden"] if arguments.device == "golden" else ["golden", "rtl"]
+    cases = find_cases()
+    if arguments.only:
+        cases = [case for case in cases if fnmatch.fnmatch(case.name, f"*{arguments.only}*")]
+    rows = [check(case, devices) for case in track(cases, "Node tests")]
+    failed = [row for row in rows if row.result == "failed"]
+    if arguments.only:
+        for row in rows:
+            print(f"{row.test:60} {row.where:10} {row.result:14} {row.reason}")
+    else:
+        (ROOT / "docs" / "conformance.md").write_text(page(rows, devices, POOR))
+    for row in failed:
+        print(f"FAILED {row.test}: {row.reason}", file=sys.stderr)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

