@@ -48,6 +48,18 @@ def test_layouts_fit_and_start_alike(opcode):
 
 def test_records_have_their_size():
     assert isa.RECORD.width <= 8 * RECORD_BYTES
+    assert isa.OPERANDS.width <= 8 * RECORD_BYTES
+
+
+def test_a_matrix_product_is_a_convolution_of_one_tap():
+    """Of its two extents and the pitch; what is named otherwise stays."""
+    command = Command.make(Opcode.CONV, **isa.dense(m=5, k_tiles=3, act_pitch=7, out_row=9))
+    assert decode(command.encode()) == command
+    extents = [command[name] for name in ("rows", "columns", "height", "width", "blocks")]
+    assert extents == [1, 5, 1, 5, 3]
+    assert (command["act_block_pitch"], command["out_row"], command["out_step"]) == (7, 9, 1)
+    raw = isa.dense(m=5, k_tiles=3, drain=Drain.RAW)
+    assert raw["out_step"] == isa.RAW_ROWS
 
 
 def test_every_command_but_end_has_an_engine():

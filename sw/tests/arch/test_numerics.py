@@ -58,6 +58,14 @@ def test_single_rounds_the_exact_product_half_up(acc, multiplier, shift):
     assert result == math.floor(exact + Fraction(1, 2))
 
 
+@given(accumulators, multipliers, shifts)
+def test_away_rounds_the_exact_magnitude_half_up(acc, multiplier, shift):
+    exact = Fraction(abs(acc) * multiplier) * Fraction(2) ** (shift - 31)
+    magnitude = math.floor(exact + Fraction(1, 2))
+    result = scale_accumulator(acc, multiplier=multiplier, shift=shift, rounding=Rounding.AWAY)
+    assert result == (-magnitude if acc < 0 else magnitude)
+
+
 def gemmlowp(acc: int, multiplier: int, shift: int) -> int:
     """MultiplyByQuantizedMultiplier as gemmlowp's C++ has it, with C's truncating division."""
     shifted = numerics.wrap32(acc << max(shift, 0))
@@ -103,7 +111,9 @@ def test_ties_go_where_the_rounding_says():
         Rounding.RUY: [-2, -1, 0, 1, 2, 3],
         Rounding.SINGLE: [-2, -1, 0, 1, 2, 3],
         Rounding.FLOAT32: [-2, -2, 0, 0, 2, 2],
+        Rounding.AWAY: [-3, -2, -1, 1, 2, 3],
     }
+    assert halves.keys() == set(Rounding)
     for rounding, expected in halves.items():
         values = [-5, -3, -1, 1, 3, 5]
         assert [numerics.rounded_shift(value, 1, rounding) for value in values] == expected
