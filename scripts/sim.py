@@ -1,7 +1,9 @@
-"""The main job: classify handwritten digits on the whole chip, simulated by $SIM.
+"""The main job: a network on the whole chip, simulated by $SIM.
 
-Verilator runs all 448 test images, Icarus the first two batches of 16. The figures go to
-build/sim/mlp.json. With WAVES=1 two batches leave a waveform.
+Without a model, or with ``mlp``, the perceptron classifies handwritten digits: Verilator runs all
+448 test images, Icarus the first two batches of 16. ``cnn`` is a small convolutional network for
+the same digits; other models are names of the zoo or paths of TFLite and ONNX files. The figures
+go to build/sim/NAME.json. With WAVES=1 a short run leaves a waveform.
 """
 
 import argparse
@@ -10,15 +12,19 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from tpulite.configs import named_config
-from tpulite.models import DigitsTest
+from tpulite.models import CNN_DIGITS, DigitsTest
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.zoo import ENTRIES, fetch
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.digits import BATCH
 from tpulite_tb.harness import simulate_verilog
 
 ROOT = Path(__file__).resolve().parents[1]
-TEST = ROOT / "tb/system/test_mlp.py"
 CONFIG = "16x16"
 SHORT = 2
 QUIET = {
@@ -29,36 +35,40 @@ QUIET = {
 
 
 def main() -> int:
-    """Build, simulate, report; 1 if a bit differs or the simulation breaks off."""
+    """Build, simulate, report; 1 if a bit differs or the simulation breaks off, 2 if refused."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=ROOT / "build/sim", help="for mlp.json")
+    parser.add_argument("--model", default="mlp", help="mlp, cnn, a name of the zoo, or a file")
+    parser.add_argument("--images", type=int, default=1, help="inputs of a model but mlp")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/sim", help="for the figures")
     parser.add_argument("--short", action="store_true", help="two batches only")
     parser.add_argument("--flip-weight-bit", action="store_true", help="see it fail")
     options = parser.parse_args()
 
     simulator = os.environ.get("SIM") or "verilator"
     waves = bool(int(os.environ.get("WAVES") or 0))
-    short = options.short or waves or simulator == "icarus"
-    path = options.folder.resolve() / "mlp.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    job = {
-        "simulator": simulator,
-        "batches": SHORT if short else len(DigitsTest.load()) // BATCH,
-        "stream": not short,
-        "flip_weight_bit": options.flip_weight_bit,
-        "json": str(path),
-    }
+    options.folder = options.folder.resolve()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if options.model == "mlp":
+            short = options.short or waves or simulator == "icarus"
+            name, bench, environment = prepare_digits(options, simulator, short=short)
+        else:
+            name, bench, environment = prepare_model(options, simulator)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
 
+    path = options.folder / f"{name}.json"
+    path.unlink(missing_ok=True)
     print(f"Building the {CONFIG} chip for {simulator}, unless it is built …", flush=True)
     try:
         folder = simulate_verilog(
             cached_verilog(named_config(CONFIG)),
-            str(TEST),
+            str(ROOT / "tb/system" / bench),
             top=TOP,
-            name=f"mlp_{CONFIG}",
+            name=f"{name}_{CONFIG}",
             live=True,
-            extra_env={"TPULITE_DIGITS": json.dumps(job), **QUIET},
+            extra_env=environment | QUIET,
         )
     except (AssertionError, RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -68,6 +78,57 @@ def main() -> int:
     if path.exists():
         print(f"Figures: {os.path.relpath(path)}")
     return 0
+
+
+def prepare_digits(
+    options: argparse.Namespace, simulator: str, *, short: bool
+) -> tuple[str, str, dict[str, str]]:
+    """Return name, bench and environment of the perceptron's run."""
+    job = {
+        "simulator": simulator,
+        "batches": SHORT if short else len(DigitsTest.load()) // BATCH,
+        "stream": not short,
+        "flip_weight_bit": options.flip_weight_bit,
+        "json": str(options.folder / "mlp.json"),
+    }
+    return "mlp", "test_mlp.py", {"TPULITE_DIGITS": json.dumps(job)}
+
+
+def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str, dict[str, str]]:
+    """Compile a network, ask the golden model what is right; return name, bench, environment."""
+    name, path, arrays = options.model, Path(options.model), {}
+    if options.images < 1:
+        raise ValueError(f"There must be at least 1 image, not {options.images}")
+    if name == "cnn":
+        path = CNN_DIGITS
+    elif name in {entry.name for entry in ENTRIES}:
+        path = fetch(name)
+    elif not path.exists():
+        known = ", ".join(["mlp", "cnn", *(entry.name for entry in ENTRIES)])
+        raise ValueError(f"Model must be one of {known}, or a file, not {name!r}")
+    else:
+        name = path.stem
+    model = Model.load(path, config=named_config(CONFIG))
+    if len(model.graph.inputs) != 1 or len(model.graph.outputs) != 1:
+        raise ValueError(f"Model {name!r} must have one input and one output to be simulated here")
+    if name == "cnn":
+        test = DigitsTest.load()
+        shape = model.graph.tensors[model.graph.inputs[0]].shape[1:]
+        arrays["images"] = test.images[: options.images].reshape(-1, *shape)
+        arrays["labels"] = test.labels[: options.images]
+    else:
+        (arrays["images"],) = random_inputs(model.graph, options.images, seed=1).values()
+    arrays["expected"] = model.run(arrays["images"], device="golden").output
+    inputs = options.folder / f"{name}_inputs.npz"
+    np.savez_compressed(inputs, **arrays)
+    job = {
+        "name": name,
+        "model": str(path),
+        "inputs": str(inputs),
+        "simulator": simulator,
+        "json": str(options.folder / f"{name}.json"),
+    }
+    return name, "test_model.py", {"TPULITE_MODEL": json.dumps(job)}
 
 
 def print_waves_help(path: Path) -> None:

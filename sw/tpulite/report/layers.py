@@ -19,8 +19,10 @@ __all__ = ["LayerAccount", "account_layers", "layer_table"]
 class LayerAccount:
     """Where the cycles of a layer went, seen from the MXU.
 
-    A layer lasts from the end of the one before to the end of its own last command. Cycles before
-    the first command and after the last one are accounts of their own, without a shape.
+    A layer of the MXU lasts from the end of the one before to the end of its own last command.
+    Layers of the vector path run beside them: their work is named, but no cycle is theirs, and
+    where the MXU waits for them it is in TOKEN. Cycles before the first command and after the
+    last one are accounts of their own, without a shape.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ class LayerAccount:
     busy, token, buffer, axi, idle : int
         Cycles in which the MXU worked, waited for tokens, was refused by the unified buffer, waited
         for AXI, or had no command.
+    vector : int
+        Cycles in which the vector path worked for the layer.
     utilization : float
         Multiplications done, as a part of those possible in ``cycles``.
     """
@@ -47,6 +51,7 @@ class LayerAccount:
     buffer: int
     axi: int
     idle: int
+    vector: int
     utilization: float
 
     @property
@@ -86,8 +91,9 @@ def account_layers(program: Program, results: Results) -> tuple[LayerAccount, ..
     before = int(trace.start.min()) if len(trace.start) else results.cycles
     accounts.append(_without_shape("start", before))
     macs_per_cycle = program.config.array_size**2
+    vectors = results.traces.get(Engine.VPU)
     for layer in program.layers:
-        account = _account(layer, trace, before, macs_per_cycle)
+        account = _account(layer, trace, vectors, before, macs_per_cycle)
         accounts.append(account)
         before += account.cycles
     accounts.append(_without_shape("end", results.cycles - before))
@@ -95,10 +101,18 @@ def account_layers(program: Program, results: Results) -> tuple[LayerAccount, ..
 
 
 def _account(
-    layer: LayerInfo, trace: EngineTrace, before: int, macs_per_cycle: int
+    layer: LayerInfo,
+    trace: EngineTrace,
+    vectors: EngineTrace | None,
+    before: int,
+    macs_per_cycle: int,
 ) -> LayerAccount:
+    vector = 0
+    if vectors is not None:
+        worked = np.isin(vectors.index, layer.commands)
+        vector = int(vectors.cycles[worked, EngineState.BUSY].sum())
     ours = np.isin(trace.index, layer.commands)
-    cycles = int(trace.stop[ours].max()) - before
+    cycles = int(trace.stop[ours].max()) - before if ours.any() else 0
     busy, token, buffer, axi = (
         int(trace.cycles[ours, state].sum())
         for state in (EngineState.BUSY, EngineState.TOKEN, EngineState.BUFFER, EngineState.AXI)
@@ -114,12 +128,13 @@ def _account(
         buffer=buffer,
         axi=axi,
         idle=cycles - busy - token - buffer - axi,
-        utilization=layer.macs / (cycles * macs_per_cycle),
+        vector=vector,
+        utilization=layer.macs / (cycles * macs_per_cycle) if cycles else 0.0,
     )
 
 
 def _without_shape(name: str, cycles: int) -> LayerAccount:
-    return LayerAccount(name, 0, 0, 0, cycles, 0, 0, 0, 0, cycles, 0.0)
+    return LayerAccount(name, 0, 0, 0, cycles, 0, 0, 0, 0, cycles, 0, 0.0)
 
 
 def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -> Table:
@@ -158,5 +173,12 @@ def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -
     return table
 
 
-_PARTS = {"busy": "busy", "token": "token", "buffer": "buffer", "axi": "AXI", "idle": "idle"}
-"""What the cycles of an account are made of, and the headings of its columns."""
+_PARTS = {
+    "busy": "busy",
+    "token": "token",
+    "buffer": "buffer",
+    "axi": "AXI",
+    "idle": "idle",
+    "vector": "vector",
+}
+"""What the cycles of an account are made of, then the work beside; the headings of its columns."""

@@ -1,0 +1,115 @@
+"""What a simulated run of a network prints and writes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tpulite.report.layers import account_layers, layer_table
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_run import ModelResults
+
+__all__ = ["ModelRun", "as_json", "print_model_report", "show_image"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRun:
+    """Images through a network under a simulator.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network.
+    model : Model
+        The network.
+    images : ndarray, [n, ...]
+        Inputs.
+    results : ModelResults
+        What the chip gave.
+    differences : int
+        Elements of the outputs that differ from the golden model.
+    seconds : float
+        Time of the simulation.
+    labels : ndarray, [n], optional
+        Classes of the images.
+    """
+
+    name: str
+    model: Model
+    images: np.ndarray
+    results: ModelResults
+    differences: int
+    seconds: float
+    labels: np.ndarray | None = None
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The class of each image: the largest of its outputs."""
+        return self.results.output.reshape(len(self.images), -1).argmax(axis=1)
+
+
+def as_json(run: ModelRun, simulator: str) -> dict:
+    """Return the figures of a run."""
+    cycles = run.results.cycles or ()
+    programs = run.model.compile().programs
+    return {
+        "network": run.name,
+        "simulator": simulator,
+        "exact": run.model.exactness.value,
+        "images": len(run.images),
+        "bit_exact": not run.differences,
+        "accuracy": _accuracy(run),
+        "macs": sum(program.macs for program in programs),
+        "cycles": list(cycles),
+        "cycles_per_second": sum(cycles) / run.seconds,
+        "counters": [dict(results.counters) for results in run.results.segments[0]],
+    }
+
+
+def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
+    """Print the account of the first image layer by layer, and the figures of the run."""
+    figures = as_json(run, simulator)
+    for program, results in zip(run.model.compile().programs, run.results.segments[0], strict=True):
+        layers = layer_table(account_layers(program, results), title=f"{run.name}: MXU cycles")
+        layers.box, layers.pad_edge, layers.collapse_padding = SIMPLE_HEAD, False, True
+        console.print(layers)
+    size = run.model.config.array_size**2
+    cycles = figures["cycles"][0]
+    table = Table(
+        title=f"{len(run.images)} inputs on {simulator}", show_header=False, box=SIMPLE_HEAD
+    )
+    table.add_row("bits of", run.model.exactness.value)
+    table.add_row("bit-exact with the golden model", "yes" if figures["bit_exact"] else "NO")
+    if figures["accuracy"] is not None:
+        table.add_row("accuracy of these", f"{figures['accuracy']:.2%}")
+    table.add_row(f"cycles of an image (limit {figures['macs'] // size:,})", f"{cycles:,}")
+    table.add_row("utilization", f"{figures['macs'] / (size * cycles):.1%}")
+    table.add_row("simulated cycles", f"{sum(figures['cycles']):,} in {run.seconds:.1f} s")
+    console.print(table)
+    if run.differences:
+        console.print(f"{run.differences} elements of the outputs differ", style="bold red")
+
+
+def show_image(image: np.ndarray, console: Console) -> None:
+    """Print an image [height, width, 1 or 3] of any dtype, two rows of pixels a line of text."""
+    low, high = float(image.min()), float(image.max())
+    gray = np.clip((image.astype(float) - low) / max(high - low, 1e-9) * 255, 0, 255).astype(int)
+    colors = np.broadcast_to(gray, (*gray.shape[:2], 3))
+    if len(colors) % 2:
+        colors = np.concatenate([colors, colors[-1:]])
+    for upper, lower in zip(colors[::2], colors[1::2], strict=True):
+        line = Text()
+        for top, bottom in zip(upper, lower, strict=True):
+            line.append("▀", f"rgb({_rgb(top)}) on rgb({_rgb(bottom)})")
+        console.print(line)
+
+
+def _rgb(color: np.ndarray) -> str:
+    return ",".join(str(int(value)) for value in color)
+
+
+def _accuracy(run: ModelRun) -> float | None:
+    return None if run.labels is None else float((run.classes == run.labels).mean())
