@@ -28,7 +28,7 @@ POOR = 0.05
 """Share of the largest magnitude of the expected output by which quantization may change it."""
 
 RTOL, ATOL = 1e-3, 1e-5
-"""Tolerance of what the host computes: ONNX's own, but for results near zero: the tests state some results with four digits."""
+"""Tolerance of what the host computes; some tests state their results with four digits only."""
 
 
 @dataclass(frozen=True)

@@ -252,6 +252,21 @@ def test_unknown_operators_stay_by_name():
     assert ops(graph) == ["transpose", "conv", "transpose", "gridsample", "det"]
 
 
+def test_shapes_that_only_a_run_would_tell_are_no_obstacle():
+    b = OnnxBuilder()
+    x = b.input("x", (1, 2, 6, 6))
+    y = b.node("QLinearSoftmax", x, np.float32(1))  # a foreign operator: its output is anything
+    z = b.node("Conv", b.node("Relu", y), draw(3, 2, 3, 3))
+    n = b.node("Gather", x, b.node("NonZero", x), axis=2)
+    graph = load_onnx(b.build(b.node("Flatten", z), b.node("Concat", n, n, axis=0)), "net")
+    assert ops(graph) == [
+        *("qlinearsoftmax", "unsupported", "unsupported", "unsupported"),
+        *("nonzero", "unsupported", "unsupported"),
+    ]
+    unknown = graph.tensors[graph.nodes[0].outputs[0]]
+    assert (unknown.dtype, unknown.shape) == ("object", ())
+
+
 def test_forms_that_graphs_lack_are_named():
     b = OnnxBuilder()
     x = b.input("x", (1, 2, 6, 6))

@@ -13,7 +13,7 @@ from tpulite.frontend.onnx_orders import (
     keeps_elements,
     nhwc,
 )
-from tpulite.frontend.onnx_weights import conv_weights, dense_weights, flat_bias
+from tpulite.frontend.onnx_weights import block_diagonal, conv_weights, dense_weights, flat_bias
 from tpulite.frontend.onnx_wishes import Wishes, wishes_of
 from tpulite.graph.graph import Graph, Node, Tensor
 
@@ -114,12 +114,49 @@ def _dense(orders: Orders, node: Node, wishes: Wishes) -> None:
         reason = "its weights are computed"
         _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), wishes)
         return
+    if weight.data.ndim > 2:
+        _matrices(orders, node, attributes, block_diagonal(weight))
+        return
     matrix = dense_weights(weight, transposed=transposed, image=orders.flat.get(x.name))
     constants = [orders.add_tensor(matrix)]
     constants += [orders.add_tensor(flat_bias(bias, matrix.shape[0])) for bias in rest]
     inputs = (orders.get(x.name), *constants)
     output = orders.define(node.outputs[0], identity(2))
     orders.nodes.append(replace(node, inputs=inputs, outputs=(output,), attributes=attributes))
+
+
+def _matrices(orders: Orders, node: Node, attributes: dict, matrix: Tensor) -> None:
+    """Place the product of several matrices with a constant each: their rows, side by side."""
+    x, y = node.inputs[0], node.outputs[0]
+    *_, rows, inputs = orders.graph.tensors[x].shape
+    outputs = orders.graph.tensors[y].shape[-1]
+    count = matrix.shape[0] // outputs
+    source, side_by_side, product, result = (
+        orders.add_tensor(replace(orders.graph.tensors[tensor], name=f"{y}/{role}", shape=shape))
+        for tensor, role, shape in (
+            (x, "matrices", (count, rows, inputs)),
+            (x, "rows", (rows, count * inputs)),
+            (y, "products", (rows, count * outputs)),
+            (y, "apart", (rows, count, outputs)),
+        )
+    )
+    turned = orders.add_tensor(
+        replace(orders.tensors[source], name=f"{y}/turned", shape=(rows, count, inputs))
+    )
+    orders.add("reshape", (orders.get(x),), source, shape=(count, rows, inputs))
+    orders.add("transpose", (source,), turned, perm=(1, 0, 2))
+    orders.add("reshape", (turned,), side_by_side, shape=(rows, count * inputs))
+    weights = orders.add_tensor(matrix)
+    orders.nodes.append(
+        replace(node, inputs=(side_by_side, weights), outputs=(product,), attributes=attributes)
+    )
+    orders.add("reshape", (product,), result, shape=(rows, count, outputs))
+    back = orders.add_tensor(
+        replace(orders.tensors[result], name=f"{y}/back", shape=(count, rows, outputs))
+    )
+    orders.add("transpose", (result,), back, perm=(1, 0, 2))
+    output = orders.define(y, identity(orders.rank(y)))
+    orders.add("reshape", (back,), output, shape=orders.tensors[output].shape)
 
 
 def _elementwise(orders: Orders, node: Node, wishes: Wishes) -> None:

@@ -13,7 +13,8 @@ _BLOCKS = "scales of blocks"
 _CHANNELS = "an activation with a scale for each channel"
 _COMPUTED = "a product of two computed matrices"
 _FACTOR = "a factor of quantized weights"
-_MATRIX = "weights that are not one matrix"
+_MATRIX = "weights that are neither one matrix nor one for each of a few"
+_MAX_MATRICES = 64
 _SCALES = "scales that are computed, or numbers that are not integers"
 
 
@@ -63,8 +64,10 @@ def _matmul_integer(graph: Importer, node: OnnxNode) -> str | None:
     weight = graph.constant(node.inputs[1])
     if weight is None:
         return _COMPUTED
-    if weight.ndim != 2:
-        return _MATRIX
+    if weight.ndim != 2 and len(node.inputs) > 3:
+        points = graph.constant(node.inputs[3])
+        if points is None or points.size != 1:
+            return ZERO_POINTS
     operands = integer_operands(graph, node, axis=1)
     if operands is None:
         return ZERO_POINTS
@@ -74,14 +77,21 @@ def _matmul_integer(graph: Importer, node: OnnxNode) -> str | None:
 def _dense(
     graph: Importer, node: OnnxNode, inputs: tuple[str, ...], attributes: dict
 ) -> str | None:
-    """Emit a product with a constant matrix; all but the last axis of x become rows."""
+    """Emit a product with a constant matrix, or with one for each of a few matrices of x.
+
+    All but the last axis of x become rows of one matrix.
+    """
     x, weight = inputs
     x_shape, w_shape = graph.shape(x), graph.shape(weight)
     if x_shape is None or w_shape is None:
         return UNKNOWN_SHAPE
+    attributes = {"transposed": False, "activation": "none"} | attributes
+    batched = 2 < len(w_shape) == len(x_shape) and w_shape[:-2] == x_shape[:-2]
+    if batched and math.prod(w_shape[:-2]) <= _MAX_MATRICES:
+        graph.emit("dense", [x, weight], node.outputs, **attributes)
+        return None
     if len(w_shape) != 2 or len(x_shape) < 2:
         return _MATRIX
-    attributes = {"transposed": False, "activation": "none"} | attributes
     if len(x_shape) == 2:
         graph.emit("dense", [x, weight], node.outputs, **attributes)
         return None

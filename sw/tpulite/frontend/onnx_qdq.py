@@ -7,19 +7,15 @@ import numpy as np
 
 from tpulite.frontend.onnx_draft import Draft
 from tpulite.frontend.onnx_elementwise import UNARY
-from tpulite.frontend.onnx_import import same_quantization
+from tpulite.frontend.onnx_moves import INT8, meet, merge_equal, move, spread_quantization
 from tpulite.frontend.onnx_weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
 __all__ = ["fuse_quantization"]
 
-_MOVING = ("reshape", "transpose", "max_pool", "pad")
-"""Operators on one tensor that mean the same on the integers of any quantization."""
-
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
 _FUSIBLE = ("conv", "dense", "add", "sub", "mul", "average_pool", "mean", "concat")
 _WEIGHTED = ("conv", "dense")
-_INT8 = ("int8", "uint8")
 _INT4 = ("int4", "uint4", "int2", "uint2")
 
 
@@ -45,8 +41,8 @@ def fuse_quantization(graph: Graph) -> Graph:
         If the quantization of a bias cannot be expressed.
     """
     draft = Draft(graph)
-    _spread_quantization(draft)
-    for merge in (_merge_equal, _move, _meet, _drop_clips, _fuse):
+    spread_quantization(draft)
+    for merge in (merge_equal, move, meet, _drop_clips, _fuse):
         _repeat(draft, merge)
     _fold_constants(draft)
     return draft.freeze()
@@ -62,118 +58,6 @@ def _repeat(draft: Draft, step: Callable[[Draft, Node], bool]) -> None:
                 changed = True
 
 
-def _spread_quantization(draft: Draft) -> None:
-    """Give integers that are only moved the quantization of where they come from or go to."""
-    nodes = [node for node in draft.nodes if node.op in _MOVING]
-    for ordered, forward in ((nodes, True), (nodes[::-1], False)):
-        for node in ordered:
-            x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
-            known, unknown = (x, y) if forward else (y, x)
-            found = known.quantization
-            if found is None or found.axis is not None or unknown.quantization is not None:
-                continue
-            if unknown.dtype == known.dtype:
-                draft.add_tensor(replace(unknown, quantization=found))
-    unit = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
-    for node in nodes:
-        for name in (node.inputs[0], node.outputs[0]):
-            tensor = draft.tensors[name]
-            if node.op == "max_pool" and tensor.dtype in _INT8 and tensor.quantization is None:
-                draft.add_tensor(replace(tensor, quantization=unit))
-
-
-def _merge_equal(draft: Draft, node: Node) -> bool:
-    """Quantize a tensor once if it is quantized alike several times."""
-    if node.op != "quantize" or node.outputs[0] in draft.graph.outputs:
-        return False
-    for other in draft.readers(node.inputs[0]):
-        if other.op != "quantize" or other.name == node.name:
-            continue
-        if _same(draft.tensors[other.outputs[0]], draft.tensors[node.outputs[0]]):
-            draft.redirect(node.outputs[0], other.outputs[0])
-            draft.remove(node.name)
-            return True
-    return False
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    if a.quantization is None or b.quantization is None or a.dtype != b.dtype:
-        return False
-    return same_quantization(a.quantization, b.quantization)
-
-
-def _move(draft: Draft, node: Node) -> bool:
-    """Let an operator that moves numbers work on integers: dequantize after it, quantize before."""
-    if node.op not in _MOVING or not draft.tensors[node.outputs[0]].dtype.startswith("float"):
-        return False
-    before = draft.writer(node.inputs[0])
-    if before is not None and before.op == "dequantize":
-        integers = draft.tensors[before.inputs[0]]
-        if integers.data is not None or integers.dtype not in _INT8:
-            return False
-        y = node.outputs[0]
-        after = draft.only_reader(y)
-        if after is not None and _quantizes_like(draft, after, integers):
-            moved = _moved(draft, node, integers, after.outputs[0])
-            draft.remove(after.name)
-            draft.set(replace(moved, inputs=(integers.name,)))
-            return True
-        moved = _moved(draft, node, integers, f"{y}/integers")
-        draft.set(replace(moved, inputs=(integers.name,)))
-        draft.set(Node(f"{node.name}/dequantize", "dequantize", moved.outputs, (y,), {}, ""))
-        return True
-    after = draft.only_reader(node.outputs[0])
-    if after is not None and after.op == "quantize":
-        integers = draft.tensors[after.outputs[0]]
-        x = draft.tensors[node.inputs[0]]
-        if integers.dtype not in _INT8:
-            return False
-        moved = _moved(draft, node, integers, integers.name)
-        name = f"{node.outputs[0]}/quantized"
-        draft.add_tensor(Tensor(name, x.shape, integers.dtype, integers.quantization))
-        draft.remove(node.name)
-        draft.remove(after.name)
-        draft.set(replace(after, inputs=(x.name,), outputs=(name,)))
-        draft.set(replace(moved, inputs=(name,)))
-        return True
-    return False
-
-
-def _quantizes_like(draft: Draft, node: Node, integers: Tensor) -> bool:
-    return node.op == "quantize" and _same(draft.tensors[node.outputs[0]], integers)
-
-
-def _moved(draft: Draft, node: Node, like: Tensor, output: str) -> Node:
-    """Return the node with a result of integers; a float value of padding becomes an integer."""
-    shape = draft.tensors[node.outputs[0]].shape
-    draft.add_tensor(Tensor(output, shape, like.dtype, like.quantization))
-    attributes = dict(node.attributes)
-    if node.op == "pad" and like.quantization is not None:
-        scale, zero_point = like.quantization.scale[0], like.quantization.zero_point[0]
-        limits = np.iinfo(like.dtype)
-        value = np.rint(np.float32(attributes["value"]) / scale) + zero_point
-        attributes["value"] = int(np.clip(value, limits.min, limits.max))
-    return replace(node, outputs=(output,), attributes=attributes)
-
-
-def _meet(draft: Draft, node: Node) -> bool:
-    """Dequantize and quantize again: nothing, or from one quantization to another."""
-    if node.op != "quantize":
-        return False
-    before = draft.writer(node.inputs[0])
-    if before is None or before.op != "dequantize":
-        return False
-    x, y = draft.tensors[before.inputs[0]], draft.tensors[node.outputs[0]]
-    if x.data is not None or x.dtype not in _INT8 or y.dtype not in _INT8:
-        return False
-    if _same(x, y) and y.name not in draft.graph.outputs:
-        draft.redirect(y.name, x.name)
-        draft.remove(node.name)
-    else:
-        draft.set(replace(node, op="requantize", inputs=(x.name,)))
-    return True
-
-
 def _drop_clips(draft: Draft, node: Node) -> bool:
     """Simplify a clip before a quantization whose own range limits it as well."""
     if node.op not in ("clip", *_ACTIVATIONS):
@@ -182,7 +66,7 @@ def _drop_clips(draft: Draft, node: Node) -> bool:
     if after is None or after.op != "quantize":
         return False
     y = draft.tensors[after.outputs[0]]
-    if y.quantization is None or y.dtype not in _INT8:
+    if y.quantization is None or y.dtype not in INT8:
         return False
     low, high = _bounds(node)
     limits = np.iinfo(y.dtype)
@@ -219,7 +103,7 @@ def _fuse(draft: Draft, node: Node) -> bool:
         return False
     result = draft.tensors[after.outputs[0]]
     inputs = _quantized_inputs(draft, node)
-    if inputs is None or result.dtype not in _INT8:
+    if inputs is None or result.dtype not in INT8:
         return False
     attributes = dict(node.attributes)
     if activation is not None:
@@ -247,12 +131,13 @@ def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
             name = f"{tensor.name}/{wide}"
             draft.add_tensor(replace(tensor, name=name, dtype=wide, data=tensor.data.astype(wide)))
             tensor = draft.tensors[name]
-        if tensor.dtype not in _INT8 or tensor.quantization is None:
+        if tensor.dtype not in INT8 or tensor.quantization is None:
             return None
         axis = tensor.quantization.axis
         if node.op in _WEIGHTED and index == 1:
             channels = 0 if node.op == "conv" or node["transposed"] else 1
-            if axis not in (None, channels):
+            several = node.op == "dense" and len(tensor.shape) > 2
+            if axis is not None and (several or axis != channels):
                 return None
         elif axis is not None:
             return None

@@ -110,7 +110,7 @@ def _mean(graph: Importer, node: OnnxNode) -> str | None:
 
 def _gather(graph: Importer, node: OnnxNode) -> str | None:
     shape = graph.shape(node.inputs[0])
-    if not shape:
+    if not shape or graph.shape(node.outputs[0]) is None:
         return UNKNOWN_SHAPE
     axis = node.attributes.get("axis", 0) % len(shape)
     graph.emit("gather", node.inputs, node.outputs, axis=axis)

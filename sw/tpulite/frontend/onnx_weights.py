@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.graph.graph import Quantization, Tensor
 
-__all__ = ["conv_weights", "dense_weights", "flat_bias", "real_values"]
+__all__ = ["block_diagonal", "conv_weights", "dense_weights", "flat_bias", "real_values"]
 
 _MAX_EXPANDED = 1 << 24
 """Elements of the weights of a grouped convolution, written as one with zeros."""
@@ -71,6 +71,22 @@ def dense_weights(
         data = data.reshape(-1, *image).transpose(0, 2, 3, 1).reshape(len(data), -1)
         suffix = "ohwc"
     return _constant(weight, data, suffix, axis=0)
+
+
+def block_diagonal(weight: Tensor) -> Tensor:
+    """Return matrices [..., K, O] as one that multiplies all of them side by side.
+
+    The result is [B * O, B * K] for B matrices; outside its blocks are zeros (the zero point).
+    """
+    assert weight.data is not None
+    data = weight.data.reshape(-1, *weight.data.shape[-2:])
+    count, inputs, outputs = data.shape
+    wide = np.zeros((count, outputs, count, inputs), data.dtype)
+    if weight.quantization is not None:
+        wide[:] = weight.quantization.zero_point.astype(data.dtype)[0]
+    for index in range(count):
+        wide[index, :, index] = data[index].T
+    return _constant(weight, wide.reshape(count * outputs, count * inputs), "ok", axis=0)
 
 
 def real_values(tensor: Tensor) -> np.ndarray:
