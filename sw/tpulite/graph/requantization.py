@@ -25,8 +25,8 @@ class Requantization:
         As channel records hold them.
     bias : ndarray of int32, [C] or [1]
         Added to the sum, wrapping.
-    rounding : Rounding
-        How to round.
+    rounding : Rounding or ndarray of int64, [C]
+        How to round: all channels alike, or each in its own way.
     zero_point, low, high : int
         Added after scaling; clamp.
 
@@ -39,7 +39,7 @@ class Requantization:
     multiplier: np.ndarray
     shift: np.ndarray
     bias: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
-    rounding: Rounding = Rounding.TFLITE
+    rounding: Rounding | np.ndarray = Rounding.TFLITE
     zero_point: int = 0
     low: int = INT8[0]
     high: int = INT8[-1]
@@ -55,6 +55,11 @@ class Requantization:
                         f"Requantization: {name} must be {allowed[0]}..{allowed[-1]}, not {value}"
                     )
         lengths = {len(self.multiplier), len(self.shift), len(self.bias)}
+        if isinstance(self.rounding, np.ndarray):
+            check_array("Requantization", "rounding", self.rounding, "int64", 1)
+            lengths.add(len(self.rounding))
+        if self.roundings - set(Rounding):
+            raise ValueError(f"Requantization: rounding must be a rule, not {self.rounding}")
         if len(lengths - {1}) > 1:
             raise ValueError(f"Requantization: arrays must have one length, not {sorted(lengths)}")
         check_int8("Requantization", zero_point=self.zero_point, low=self.low, high=self.high)
@@ -64,4 +69,10 @@ class Requantization:
     @property
     def channels(self) -> int:
         """Channels that the arrays speak of; 1 fits any number."""
-        return max(len(self.multiplier), len(self.shift), len(self.bias))
+        each = 1 if isinstance(self.rounding, Rounding) else len(self.rounding)
+        return max(len(self.multiplier), len(self.shift), len(self.bias), each)
+
+    @property
+    def roundings(self) -> set[int]:
+        """All rules that occur."""
+        return {int(rule) for rule in np.unique(self.rounding)}

@@ -1,0 +1,94 @@
+"""Windows that slide over images, and sums of products under them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["convolve", "convolve_channels", "slide"]
+
+Pair = tuple[int, int]
+Padding = tuple[int, int, int, int]
+
+
+def slide(
+    x: NDArray,
+    *,
+    window: Pair,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair = (1, 1),
+    fill: int = 0,
+) -> Iterator[NDArray]:
+    """Yield, for each position of a window row by row, what lies there: [OH, OW, C].
+
+    Parameters
+    ----------
+    x : ndarray, [H, W, C]
+        The image.
+    window, stride, dilation : pair of int
+        (y, x).
+    padding : tuple of int
+        (top, left, bottom, right).
+    fill : int
+        Value of the padding.
+    """
+    top, left, bottom, right = padding
+    padded = np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+    rows, columns = (
+        (padded.shape[axis] - (window[axis] - 1) * dilation[axis] - 1) // stride[axis] + 1
+        for axis in (0, 1)
+    )
+    for ky in range(window[0]):
+        for kx in range(window[1]):
+            y, z = ky * dilation[0], kx * dilation[1]
+            yield padded[
+                y : y + (rows - 1) * stride[0] + 1 : stride[0],
+                z : z + (columns - 1) * stride[1] + 1 : stride[1],
+            ]
+
+
+def convolve(
+    x: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    *,
+    stride: Pair,
+    dilation: Pair,
+    padding: Padding,
+) -> NDArray[np.int32]:
+    """Return the sums of a convolution, wrapping at int32; ``weight`` is [kh, kw, C, N].
+
+    Numbers are centered, so padding is zero.
+    """
+    # Sums stay below 2**53, so float64 is exact, and BLAS is much faster than numpy's integers.
+    factors = weight.astype(np.float64).reshape(-1, *weight.shape[2:])
+    taps = slide(
+        x.astype(np.float64),
+        window=(weight.shape[0], weight.shape[1]),
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+    )
+    total = sum(tap @ factor for tap, factor in zip(taps, factors, strict=True))
+    return np.asarray(total).astype(np.int64).astype(np.int32)
+
+
+def convolve_channels(
+    x: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    *,
+    stride: Pair,
+    dilation: Pair,
+    padding: Padding,
+) -> NDArray[np.int32]:
+    """Return the sums of each channel with a kernel of its own; ``weight`` is [kh, kw, C]."""
+    taps = slide(
+        x,
+        window=(weight.shape[0], weight.shape[1]),
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+    )
+    factors = weight.reshape(-1, weight.shape[2])
+    total = sum(tap * factor for tap, factor in zip(taps, factors, strict=True))
+    return np.asarray(total).astype(np.int32)

@@ -1,0 +1,182 @@
+"""Integer layers on numpy arrays: what a network computes, image by image."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.numerics import INT8
+from tpulite.golden import ops
+from tpulite.golden.layer_windows import convolve, convolve_channels, slide
+from tpulite.graph.layers import (
+    Affine,
+    Concat,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Layer,
+    LayerGraph,
+    Lut,
+    Pad,
+    Pool,
+    Requantization,
+    Reshape,
+)
+
+__all__ = ["run_layer", "run_layers"]
+
+Array = NDArray
+
+
+def run_layers(layers: LayerGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Compute a network.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    inputs : mapping of str to ndarray of int8, [H, W, C]
+        Its inputs; uint8 tensors with their top bit inverted.
+
+    Returns
+    -------
+    dict of str to ndarray of int8 or int32, [H, W, C]
+        Every image by name.
+
+    Raises
+    ------
+    ValueError
+        If an input is missing, or has another shape or dtype than its image.
+    """
+    images: dict[str, Array] = dict(layers.constants)
+    for name in layers.inputs:
+        wanted = layers.images[name]
+        if name not in inputs:
+            raise ValueError(f"Input {name!r} of {layers.name!r} is missing")
+        value = inputs[name]
+        if value.shape != wanted.shape or value.dtype != wanted.dtype:
+            raise ValueError(
+                f"Input {name!r} must be {wanted.dtype}{list(wanted.shape)}, "
+                f"not {value.dtype}{list(value.shape)}"
+            )
+        images[name] = value
+    for layer in layers.layers:
+        result = run_layer(layer, *(images[name] for name in layer.inputs))
+        images[layer.output] = result.reshape(layers.images[layer.output].shape)
+    return images
+
+
+def run_layer(layer: Layer, *images: Array) -> Array:
+    """Compute a layer; a reshape returns its image as it is."""
+    for kind, function in _LAYERS.items():
+        if isinstance(layer, kind):
+            return function(layer, *images)
+    raise ValueError(f"{layer.title} is of no known kind: {type(layer).__name__}")
+
+
+def _requantize(sums: Array, record: Requantization, low: int, high: int) -> NDArray[np.int8]:
+    return ops.requantize(
+        sums,
+        bias=record.bias,
+        multiplier=record.multiplier,
+        shift=record.shift,
+        rounding=record.rounding,
+        zero_point=record.zero_point,
+        low=max(low, record.low),
+        high=min(high, record.high),
+    )
+
+
+def _conv(layer: Conv, x: Array) -> Array:
+    sums = convolve(
+        x.astype(np.int64) - layer.input_zero_point,
+        layer.weight.astype(np.int64) - layer.weight_zero_point,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        padding=layer.padding,
+    )
+    if layer.requantization is None:
+        return sums
+    return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+
+
+def _depthwise(layer: Depthwise, x: Array) -> Array:
+    sums = convolve_channels(
+        x.astype(np.int64) - layer.input_zero_point,
+        layer.weight.astype(np.int64) - layer.weight_zero_point,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        padding=layer.padding,
+    )
+    return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+
+
+def _elementwise(layer: Elementwise, a: Array, b: Array) -> Array:
+    if layer.op == "mul":
+        factors = [
+            value.astype(np.int64) - zero
+            for value, zero in zip((a, b), layer.zero_points, strict=True)
+        ]
+        return _requantize(factors[0] * factors[1], layer.requantization, INT8[0], INT8[-1])
+    scaled = [
+        ops.scale_operand(
+            value,
+            zero_point=layer.zero_points[i],
+            multiplier=layer.multipliers[i],
+            shift=layer.shifts[i],
+            scaling=layer.scaling,
+        )
+        for i, value in enumerate((a, b))
+    ]
+    sums = scaled[0] - scaled[1] if layer.op == "sub" else scaled[0] + scaled[1]
+    return _requantize(ops.wrap32(sums), layer.requantization, INT8[0], INT8[-1])
+
+
+def _pool(layer: Pool, x: Array) -> Array:
+    geometry = {"window": layer.window, "stride": layer.stride, "padding": layer.padding}
+    if layer.op == "max":
+        largest = np.max(list(slide(x, fill=INT8[0], **geometry)), axis=0)
+        return np.clip(largest, layer.low, layer.high).astype(np.int8)
+    sums = np.sum(list(slide(x.astype(np.int64), fill=0, **geometry)), axis=0)
+    if layer.requantization is not None:
+        return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+    counts = np.sum(list(slide(np.ones(x.shape, np.int64), fill=0, **geometry)), axis=0)
+    sums = sums + layer.offset * counts
+    # Half away from zero: the magnitude, plus half, rounded down.
+    average = np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts)) - layer.offset
+    return np.clip(average, layer.low, layer.high).astype(np.int8)
+
+
+def _affine(layer: Affine, x: Array) -> Array:
+    sums = x.astype(np.int64) * layer.gain
+    return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+
+
+def _lut(layer: Lut, x: Array) -> Array:
+    return layer.table[x.astype(np.int64) - INT8[0]]
+
+
+def _pad(layer: Pad, x: Array) -> Array:
+    top, left, bottom, right = layer.padding
+    return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=layer.value)
+
+
+def _concat(layer: Concat, *images: Array) -> Array:
+    return np.concatenate(images, axis=layer.axis)
+
+
+def _reshape(layer: Reshape, x: Array) -> Array:
+    return x
+
+
+_LAYERS = {
+    Conv: _conv,
+    Depthwise: _depthwise,
+    Elementwise: _elementwise,
+    Pool: _pool,
+    Affine: _affine,
+    Lut: _lut,
+    Pad: _pad,
+    Concat: _concat,
+    Reshape: _reshape,
+}

@@ -1,0 +1,137 @@
+"""From scales to multipliers: what each library does with the scales of a layer.
+
+Sources: ``PopulateConvolutionQuantizationParams``, ``GetQuantizedConvolutionMultipler`` and
+``CalculateActivationRangeQuantized`` in tensorflow/lite/kernels/kernel_util.cc; the operators of
+XNNPACK and of ONNX Runtime take the product and the quotient in float32. Each form was held against
+its alternatives on sums whose results differ between them.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tpulite.arch.numerics import (
+    INT8,
+    Rounding,
+    float32_multiplier,
+    quantize_multiplier,
+)
+from tpulite.graph.layers import Requantization
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.tensors import INT8_BOUNDS, Quantized, UnsupportedError
+
+__all__ = [
+    "activation_bounds",
+    "make_requantization",
+    "multipliers",
+    "round_away",
+    "scales_of_product",
+]
+
+_ACTIVATIONS = {
+    "none": (-math.inf, math.inf),
+    "relu": (0.0, math.inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_1": (-1.0, 1.0),
+}
+
+
+def scales_of_product(
+    exactness: Exactness, op: str, x: Quantized, weight: np.ndarray, y: Quantized
+) -> np.ndarray:
+    """Return input scale times weight scales over output scale, float64 [1] or [channels].
+
+    Parameters
+    ----------
+    exactness : Exactness
+        Whose arithmetic.
+    op : str
+        ``conv``, ``depthwise`` or ``dense``.
+    x, y : Quantized
+        Input and output.
+    weight : ndarray of float32, [1] or [channels]
+        Scales of the weights.
+    """
+    weight = weight.astype(np.float32)
+    if exactness.floats:
+        return (x.scale * weight / y.scale).astype(np.float64)
+    if op == "dense" and len(weight) == 1 and exactness in (Exactness.LITERT_OPT, Exactness.TFLM):
+        return (x.scale * weight).astype(np.float64) / float(y.scale)
+    return float(x.scale) * weight.astype(np.float64) / float(y.scale)
+
+
+def multipliers(scales: np.ndarray, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
+    """Return multipliers and shifts of channel records, int64.
+
+    Raises
+    ------
+    UnsupportedError
+        If a scale is beyond what the rounding can express.
+    """
+    convert = float32_multiplier if rounding == Rounding.FLOAT32 else quantize_multiplier
+    try:
+        pairs = [convert(float(scale)) for scale in scales]
+    except ValueError as error:
+        raise UnsupportedError(str(error)) from error
+    multiplier, shift = np.array(pairs, dtype=np.int64).T
+    return np.ascontiguousarray(multiplier), np.ascontiguousarray(shift)
+
+
+def make_requantization(
+    scales: np.ndarray | float,
+    rounding: Rounding,
+    zero_point: int = 0,
+    bounds: tuple[int, int] = INT8_BOUNDS,
+    bias: np.ndarray | int = 0,
+) -> Requantization:
+    """Return a requantization by float64 scales, [1] or [channels]; integers are those of images.
+
+    Raises
+    ------
+    UnsupportedError
+        If a scale or the bias does not fit a channel record.
+    """
+    multiplier, shift = multipliers(np.atleast_1d(scales), rounding)
+    biases = np.atleast_1d(np.asarray(bias, dtype=np.int64))
+    if np.any(biases != biases.astype(np.int32)):
+        raise UnsupportedError(f"its bias {int(np.abs(biases).max())} is beyond int32")
+    return Requantization(
+        multiplier=multiplier,
+        shift=shift,
+        bias=biases.astype(np.int32),
+        rounding=rounding,
+        zero_point=zero_point,
+        low=bounds[0],
+        high=bounds[1],
+    )
+
+
+def activation_bounds(activation: str, y: Quantized, exactness: Exactness) -> tuple[int, int]:
+    """Return the clamp of a fused activation, as integers of the image.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no such activation.
+    """
+    if activation not in _ACTIVATIONS:
+        raise UnsupportedError(f"activation {activation!r} is not known")
+    low, high = (_quantize_bound(bound, y, exactness) for bound in _ACTIVATIONS[activation])
+    if low > high:
+        raise UnsupportedError(f"activation {activation} leaves nothing of scale {y.scale}")
+    return low, high
+
+
+def _quantize_bound(bound: float, y: Quantized, exactness: Exactness) -> int:
+    if math.isinf(bound):
+        return INT8[0] if bound < 0 else INT8[-1]
+    real = np.float32(bound) / y.scale
+    steps = int(np.rint(real)) if exactness == Exactness.ORT else int(round_away(real))
+    return min(max(y.zero + steps, INT8[0]), INT8[-1])
+
+
+def round_away(values: ArrayLike) -> NDArray[np.float64]:
+    """Round to integers, half away from zero, as ``std::round``; float64."""
+    values = np.asarray(values, dtype=np.float64)
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)

@@ -1,0 +1,151 @@
+"""Tensors of a graph as the machine sees them: int8 images with one scale."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.arch.numerics import INT8
+from tpulite.graph.graph import Tensor
+
+__all__ = [
+    "INT8_BOUNDS",
+    "UNSIGNED",
+    "Quantized",
+    "UnsupportedError",
+    "centered",
+    "image_axis",
+    "image_shape",
+    "quantized",
+]
+
+INT8_BOUNDS = (INT8[0], INT8[-1])
+"""A clamp that clamps nothing."""
+
+UNSIGNED = 128
+"""Difference between a uint8 tensor and the int8 image that holds it."""
+
+
+class UnsupportedError(ValueError):
+    """The machine cannot compute a node exactly; the message says why, without naming the node."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """Quantization of an 8-bit tensor.
+
+    Parameters
+    ----------
+    scale : float32
+        Scale.
+    zero_point : int
+        Zero point of the tensor as its file has it.
+    unsigned : bool
+        Whether the tensor is uint8.
+    """
+
+    scale: np.float32
+    zero_point: int
+    unsigned: bool
+
+    @property
+    def low(self) -> int:
+        """Smallest integer of the tensor."""
+        return 0 if self.unsigned else INT8[0]
+
+    @property
+    def high(self) -> int:
+        """Largest integer of the tensor."""
+        return self.low + len(INT8) - 1
+
+    @property
+    def zero(self) -> int:
+        """Zero point of the int8 image that holds the tensor."""
+        return self.zero_point - self.low + INT8[0]
+
+    def integers(self) -> np.ndarray:
+        """Return all integers of the tensor, int64 [256], smallest first."""
+        return np.arange(self.low, self.high + 1, dtype=np.int64)
+
+    def image(self, values: np.ndarray) -> np.ndarray:
+        """Clamp integers of the tensor and return what its image holds, int8."""
+        return (np.clip(values, self.low, self.high) - self.low + INT8[0]).astype(np.int8)
+
+
+def quantized(tensor: Tensor) -> Quantized:
+    """Return the quantization of an activation.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is not an 8-bit tensor with one scale.
+    """
+    if tensor.dtype not in ("int8", "uint8"):
+        raise UnsupportedError(f"tensor {tensor.name!r} is {tensor.dtype}, not int8 or uint8")
+    q = tensor.quantization
+    if q is None:
+        raise UnsupportedError(f"tensor {tensor.name!r} has no quantization")
+    if len(q.scale) != 1 or len(q.zero_point) != 1:
+        raise UnsupportedError(f"tensor {tensor.name!r} has scales of channels")
+    result = Quantized(np.float32(q.scale[0]), int(q.zero_point[0]), tensor.dtype == "uint8")
+    if not 0 < result.scale < math.inf:
+        raise UnsupportedError(f"tensor {tensor.name!r} has the scale {result.scale}")
+    if not result.low <= result.zero_point <= result.high:
+        raise UnsupportedError(f"tensor {tensor.name!r} has the zero point {result.zero_point}")
+    return result
+
+
+def centered(tensor: Tensor) -> np.ndarray:
+    """Return the value of an 8-bit constant as int8: uint8 loses 128."""
+    if tensor.data is None:
+        raise UnsupportedError(f"tensor {tensor.name!r} is not constant")
+    if tensor.dtype == "uint8":
+        return (tensor.data.astype(np.int16) - UNSIGNED).astype(np.int8)
+    if tensor.dtype == "int8":
+        return tensor.data
+    raise UnsupportedError(f"tensor {tensor.name!r} is {tensor.dtype}, not int8 or uint8")
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return the shape [height, width, channels] of the image that holds a tensor.
+
+    Elements keep their order. A matrix [rows, channels] is an image of one column, a vector one
+    pixel.
+
+    Raises
+    ------
+    UnsupportedError
+        If the tensor has a batch of more than one image, or no elements.
+
+    Examples
+    --------
+    >>> image_shape((1, 8, 6, 3)), image_shape((5, 10))
+    ((8, 6, 3), (5, 1, 10))
+    """
+    while len(shape) > 3 and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) > 3:
+        raise UnsupportedError(f"a tensor of shape {list(shape)} is a batch of images")
+    if any(extent < 1 for extent in shape):
+        raise UnsupportedError(f"a tensor of shape {list(shape)} is empty")
+    if len(shape) < 3:
+        shape = (1, *shape) if len(shape) == 1 else shape
+        shape = (shape[0], 1, shape[1]) if shape else (1, 1, 1)
+    return shape[0], shape[1], shape[2]
+
+
+def image_axis(shape: tuple[int, ...], axis: int) -> int:
+    """Return which axis of the image an axis of the tensor is.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is one that the image does not have.
+    """
+    rank = len(shape)
+    axis %= rank
+    if rank < 3:
+        return {(1, 0): 2, (2, 0): 0, (2, 1): 2}[rank, axis]
+    if axis < rank - 3:
+        raise UnsupportedError(f"axis {axis} of shape {list(shape)} is the batch")
+    return axis - (rank - 3)
