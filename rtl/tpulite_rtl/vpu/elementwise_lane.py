@@ -16,12 +16,11 @@ STAGES = 5
 GAIN_STAGE = 1
 """Stage that uses the gain of AFFINE."""
 
-_HALF = 1 << 10
-_PLACES = 11
 # TFLite shifts x 20 to the left and then takes the upper half of a doubled product, which is to
 # divide x * multiplier by 2**(31 - 20), rounding half up.
+_PLACES = 11
+_HALF = 1 << (_PLACES - 1)
 _FACTOR_BITS = 32
-_PRODUCT_BITS = 9 + _FACTOR_BITS
 
 
 class ElementwiseLane(wiring.Component):
@@ -86,9 +85,8 @@ class ElementwiseLane(wiring.Component):
             return result
 
         # Stage 0: zero points.
-        a = register(
-            0, (self.a - Mux(centers, operands.a_zero_point, 0))[:SUM_BITS].as_signed(), "a"
-        )
+        zero_point = Mux(centers, operands.a_zero_point, 0)
+        a = register(0, (self.a - zero_point)[:SUM_BITS].as_signed(), "a")
         b = register(0, self.b - operands.b_zero_point, "b")
 
         # Stage 1: one multiplier for A's scale, for the other operand, and for the gain.
@@ -111,12 +109,10 @@ class ElementwiseLane(wiring.Component):
         value_b = register(2, Mux(exact, product_b[:32].as_signed(), corrected_b), "value_b")
 
         # Stage 3: the second rounding.
-        term_a = register(
-            3, Mux(exact, value_a, self._rounded(value_a, operands.a_shift)), "term_a"
-        )
-        term_b = register(
-            3, Mux(exact, value_b, self._rounded(value_b, operands.b_shift)), "term_b"
-        )
+        rounded_a = self._rounded(value_a, operands.a_shift)
+        rounded_b = self._rounded(value_b, operands.b_shift)
+        term_a = register(3, Mux(exact, value_a, rounded_a), "term_a")
+        term_b = register(3, Mux(exact, value_b, rounded_b), "term_b")
 
         # Stage 4: addition.
         addend = Signal(signed(33))

@@ -59,7 +59,7 @@ class VectorParameters(wiring.Component):
     i : In(stream.Signature(unsigned(8 * N), always_ready=True))
         The rows of its parameters, in order.
     operands : Out(struct_layout(OPERANDS))
-        Of ADD, SUB and MUL; else those of an earlier command.
+        Those of the last ADD, SUB or MUL.
     records : Out(data.ArrayLayout(struct_layout(RECORD), N))
         Record of each channel; the same for all channels if the command has just one.
     o_table : Out(stream.Signature(table_row(config), always_ready=True))
