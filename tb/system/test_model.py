@@ -43,7 +43,7 @@ async def runs_a_network(dut) -> None:
     model = Model.load(options["model"], config=named_config(CONFIG))
     with np.load(options["inputs"]) as archive:
         images, expected = archive["images"], archive["expected"]
-        labels = archive["labels"] if "labels" in archive else None
+        labels = archive.get("labels")
     bench = ChipBench(dut, named_config(CONFIG), trace=True, monitor=False)
     await bench.start()
     console = Console()

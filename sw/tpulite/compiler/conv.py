@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -20,6 +21,9 @@ __all__ = ["Drained", "conv_ops", "folded_bias"]
 
 _KERNEL = 15
 """Largest kernel of one command."""
+
+_EARLY = 9
+"""k-tiles of the first command of a layer, more or less: it starts when they are there."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,10 @@ class _ConvLowering:
             self._x = Axis1D(source.width, 1, 1, kw, 0)
         target = (self._target.height, self._target.width)[order]
         self._height, self._width = target
-        self._passes = self._make_passes()
-        self._weights = self._pack_weights()
+        outputs = range(-(-self._weight.shape[3] // self._config.array_size))
+        # The first n-block starts when some of its weights are there.
+        self._passes = tuple(self._make_passes(early=n == 0) for n in outputs)
+        self._weights = [self._pack_weights(n) for n in outputs]
         self._drained = self._pack_records()
 
     def _as_strings(self) -> tuple[np.ndarray, int]:
@@ -96,7 +102,7 @@ class _ConvLowering:
         flat = np.pad(flat, pad, constant_values=self._layer.weight_zero_point)
         return flat.reshape(kh, -1, size, outputs), channels
 
-    def _make_passes(self) -> tuple[_Pass, ...]:
+    def _make_passes(self, *, early: bool) -> tuple[_Pass, ...]:
         kh, kw, channels, _ = self._weight.shape
         blocks = -(-channels // self._config.array_size)
         rows = split(kh, -(-kh // _KERNEL), 1)
@@ -104,29 +110,35 @@ class _ConvLowering:
         # The weights of a command must not crowd out everything else.
         most = max(1, self._config.ub_rows // 8 // self._config.array_size)
         taps = len(rows[0]) * len(columns[0])
-        chunks = split(blocks, -(-blocks * taps // most), 1)
+        chunks = list(split(blocks, -(-blocks * taps // most), 1))
+        if early and blocks * taps >= _EARLY:
+            first = chunks[0]
+            sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
+            bounds = [0, *accumulate(sizes)]
+            chunks[:1] = [range(a, b) for a, b in pairwise(bounds)]
         return tuple(_Pass(r, c, b) for b in chunks for r in rows for c in columns)
 
-    def _pack_weights(self) -> list[tuple[Constant, ...]]:
-        """Return constants by n-block and pass."""
+    def _pack_weights(self, n: int) -> tuple[Constant, ...]:
+        """Return the weights of an n-block by pass."""
         size, zero_point = self._config.array_size, self._layer.weight_zero_point
-        packed = []
-        for part in self._passes:
+        bank = self._config.ub_banks // 2
+        constants = []
+        for part in self._passes[n]:
             channels = slice(part.blocks.start * size, part.blocks.stop * size)
             weight = self._weight[
-                part.rows.start : part.rows.stop, part.columns.start : part.columns.stop, channels
+                part.rows.start : part.rows.stop,
+                part.columns.start : part.columns.stop,
+                channels,
+                n * size : (n + 1) * size,
             ]
             kh, kw, depth, outputs = weight.shape
             pad = ((0, 0), (0, 0), (0, -depth % size), (0, 0))
             weight = np.pad(weight, pad, constant_values=zero_point)
             tiles = weight.reshape(kh, kw, -1, size, outputs).transpose(2, 0, 1, 3, 4)
             matrix = tiles.reshape(-1, outputs)
-            packed.append(pack_weights(matrix, self._config, zero_point=zero_point))
-        bank = self._config.ub_banks // 2
-        return [
-            tuple(self._context.constant("weights", tiles[n], bank=bank) for tiles in packed)
-            for n in range(len(packed[0]))
-        ]
+            packed = pack_weights(matrix, self._config, zero_point=zero_point)
+            constants.append(self._context.constant("weights", packed, bank=bank))
+        return tuple(constants)
 
     def _pack_records(self) -> Drained:
         layer, requantization = self._layer, self._layer.requantization
@@ -204,7 +216,7 @@ class _ConvLowering:
         self, source: View, out: View, region: tuple[range, range], n: int, *, again: bool
     ) -> Iterator[Op]:
         """Compute one n-block of a region: a command for each pass."""
-        for k, part in enumerate(self._passes):
+        for k, part in enumerate(self._passes[n]):
             weights, loads = self._weights[n][k].use(again=again)
             yield from loads
             y = Axis1D(
@@ -238,7 +250,7 @@ class _ConvLowering:
                 "drain": Drain.KEEP,
             }
             places = {"act_row": place, "weight_row": weights}
-            if k == len(self._passes) - 1:
+            if k == len(self._passes[n]) - 1:
                 fields |= self._drained.fields()
                 if self._drained.records:
                     places["record_row"], loads = self._drained.records[n].use(again=again)

@@ -53,7 +53,7 @@ def plan_filter(
     pass must lie within its N rows.
     """
     best = None
-    for inner in Axis:
+    for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
         for size_i, size_o in product(range(1, kernel[i] + 1), range(1, kernel[o] + 1)):
             pieces_i = split(kernel[i], -(-kernel[i] // size_i), 1)
@@ -73,6 +73,7 @@ def plan_filter(
                 for a in pieces_i
                 for b in pieces_o
             )
+            # Rows interleaved start with few rows and leave row by row, so they win ties.
             if best is None or cycles < best.cycles:
                 pieces = (pieces_i, pieces_o) if inner == Axis.Y else (pieces_o, pieces_i)
                 best = Filter(inner, most, pieces, cycles)
@@ -139,7 +140,8 @@ class _DepthwiseLowering:
                 yield from loads
             for py, px in product(range(layer.dilation[0]), range(layer.dilation[1])):
                 yield from self._phase(strip, view, out, (py, px))
-            yield from self._target.store(out, strip, index)
+            if max(layer.dilation) > 1:
+                yield from self._target.store(out, strip, index)
 
     def _strips(self, y: Axis1D) -> tuple[range, ...]:
         source, target = self._source, self._target
@@ -155,7 +157,10 @@ class _DepthwiseLowering:
     def _phase(
         self, strip: range, view: View | None, out: View, phase: tuple[int, int]
     ) -> Iterator[Op]:
-        """Compute the outputs whose coordinates are ``phase`` modulo the dilation."""
+        """Compute the outputs whose coordinates are ``phase`` modulo the dilation.
+
+        If that is all of them, they are stored, too.
+        """
         layer, index = self._layer, self._context.index
         outputs = [
             range(-(-(whole.start - p) // d), -(-(whole.stop - p) // d))
@@ -168,6 +173,7 @@ class _DepthwiseLowering:
         counts = (len(outputs[0]), len(outputs[1]))
         plan = plan_filter(self._kernel, layer.stride, counts, self._config)
         i = 1 if plan.inner == Axis.X else 0
+        stored = strip.start
         for group in split(counts[i], -(-counts[i] // plan.outputs), 1):
             inner = range(outputs[i].start + group.start, outputs[i].start + group.stop)
             region = (inner, outputs[1]) if i == 0 else (outputs[0], inner)
@@ -178,6 +184,12 @@ class _DepthwiseLowering:
                 yield from loads
             for block in range(self._target.blocks):
                 yield from self._block(source, out, plan, region, phase, block)
+            complete = strip.stop if group.stop == counts[i] else strip.start
+            if i == 0 and complete != strip.stop:
+                complete = max(stored, inner.stop // self._target.grain * self._target.grain)
+            if max(layer.dilation) == 1 and complete > stored:
+                yield from self._target.store(out, range(stored, complete), index)
+                stored = complete
 
     def _axes(self, phase: tuple[int, int], taps: tuple[range, range]) -> tuple[Axis1D, Axis1D]:
         """Return the geometry of a phase: its outputs step by stride times dilation."""
