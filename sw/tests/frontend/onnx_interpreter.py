@@ -144,6 +144,7 @@ _OPERATORS: dict[str, Callable[..., np.ndarray]] = {
     "requantize": lambda n, x: x,
     "reshape": lambda n, x: x.reshape(n["shape"]),
     "sigmoid": lambda n, x: _sigmoid(x),
+    "softmax": lambda n, x: np.exp(x) / np.exp(x).sum(n["axis"], keepdims=True),
     "sub": lambda n, a, b: a - b,
     "tanh": lambda n, x: np.tanh(x),
     "transpose": lambda n, x: x.transpose(n["perm"]),

@@ -164,6 +164,21 @@ def test_operators_that_need_the_original_order_get_it():
     check(b.build(y), draw(1, 2, 6, 6))
 
 
+def test_a_shuffle_of_channels_is_a_convolution():
+    b = OnnxBuilder()
+    y = b.node("Conv", b.input("x", (1, 2, 6, 6)), draw(6, 2, 3, 3))
+    y = b.node("Reshape", y, np.array([1, 3, 2, 4, 4]))
+    y = b.node("Reshape", b.node("Transpose", y, perm=[0, 2, 1, 3, 4]), np.array([1, 6, 4, 4]))
+    graph = check(b.build(b.node("Relu", y)), draw(1, 2, 6, 6))
+    assert ops(graph) == ["transpose", "conv", "conv", "relu", "transpose"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_old_softmax_is_over_all_axes_from_one_on(axis):
+    b = OnnxBuilder(opset=11)
+    check(b.build(b.node("Softmax", b.input("x", (2, 3, 4)), axis=axis)), draw(2, 3, 4))
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("axes", [[2, 3], [-1], [1], [1, 3]])
 def test_means_of_any_axes(axes, keepdims):

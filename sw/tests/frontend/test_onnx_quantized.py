@@ -152,6 +152,16 @@ def test_a_pad_adds_the_zero_point():
     assert pad["padding"] == (1, 0, 0, 2)
 
 
+def test_a_shuffle_of_integers_keeps_them():
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 6, 4, 4)), 0.03, 3)
+    y = b.quantize(b.node("Reshape", x, np.array([1, 3, 2, 4, 4])), 0.03, 3)
+    y = b.quantize(b.node("Transpose", y, perm=[0, 2, 1, 3, 4]), 0.03, 3)
+    y = b.quantize(b.node("Reshape", y, np.array([1, 6, 4, 4])), 0.03, 3)
+    graph = load(b.build(y), reals(1, 6, 4, 4))
+    assert ops(graph) == ["transpose", "quantize", "conv", "dequantize", "transpose"]
+
+
 def test_another_scale_after_moving_is_a_requantization():
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 2, 6, 6)), 0.03, 3)

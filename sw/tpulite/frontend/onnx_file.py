@@ -7,6 +7,7 @@ from tpulite.frontend.onnx_model import read_onnx
 from tpulite.frontend.onnx_products import PRODUCT_RULES
 from tpulite.frontend.onnx_qdq import fuse_quantization
 from tpulite.frontend.onnx_shapes import SHAPE_RULES
+from tpulite.frontend.onnx_shuffle import join_shuffles
 from tpulite.frontend.onnx_windows import WINDOW_RULES
 from tpulite.graph.graph import Graph
 from tpulite.graph.verify import verify
@@ -51,6 +52,6 @@ def load_onnx(data: bytes, name: str) -> Graph:
     model = read_onnx(data)
     in_file_order = Importer(model, _RULES).run(name)
     quantized = fuse_quantization(in_file_order)
-    graph = channels_last(quantized)
+    graph = channels_last(join_shuffles(quantized))
     verify(graph)
     return graph

@@ -61,6 +61,7 @@ class Importer:
         self.tensors: dict[str, Tensor] = {}
         self._aliases: dict[str, str] = {}
         self._weights: set[str] = set()
+        self._read = {name for node in model.nodes for name in node.inputs} | {*model.outputs}
         self._dequantized: dict[str, str] = {}
         self._names: set[str] = set()
         self._node: OnnxNode = OnnxNode("", "", "", (), (), {}, "")
@@ -103,6 +104,10 @@ class Importer:
     def constant(self, name: str) -> np.ndarray | None:
         """Return the value of a tensor of the file if it is a constant."""
         return self.model.constants.get(self._resolve(name))
+
+    def is_read(self, name: str) -> bool:
+        """Tell whether anybody reads a tensor."""
+        return bool(name) and name in self._read
 
     def known(self, name: str) -> np.ndarray | None:
         """Return the value of a tensor if it is a constant, perhaps a quantized one."""

@@ -1,5 +1,6 @@
 """Operators of ONNX that move numbers, reduce them, or leave them alone."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ _COMPUTED = "a shape that is computed"
 
 
 def _identity(graph: Importer, node: OnnxNode) -> str | None:
-    if any(node.outputs[1:]):
+    if any(graph.is_read(name) for name in node.outputs[1:]):
         return "the mask is asked for"
     graph.alias(node.outputs[0], node.inputs[0])
     return None
@@ -124,10 +125,16 @@ def _softmax(graph: Importer, node: OnnxNode) -> str | None:
     if not shape:
         return UNKNOWN_SHAPE
     axis %= len(shape)
-    if old and axis != len(shape) - 1:
-        return "a softmax over several axes"
     op = "softmax" if node.op == "Softmax" else "log_softmax"
-    graph.emit(op, node.inputs, node.outputs, axis=axis)
+    if not old or axis == len(shape) - 1:
+        graph.emit(op, node.inputs, node.outputs, axis=axis)
+        return None
+    # Over all axes from this one on.
+    x, matrix = node.inputs[0], (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    rows, result = (graph.temporary(role, matrix, graph.dtype(x)) for role in ("rows", "shares"))
+    graph.emit("reshape", [x], [rows], shape=matrix)
+    graph.emit(op, [rows], [result], axis=1)
+    graph.emit("reshape", [result], node.outputs, shape=shape)
     return None
 
 

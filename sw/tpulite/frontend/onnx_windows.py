@@ -172,7 +172,7 @@ def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
         return UNKNOWN_SHAPE
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         return _DILATED
-    if any(node.outputs[1:]):
+    if any(graph.is_read(name) for name in node.outputs[1:]):
         return "the places of the maxima are asked for"
     window = _window(node, image, tuple(node.attributes["kernel_shape"]))
     if window is None:
