@@ -1,0 +1,33 @@
+"""Workloads of whole networks."""
+
+import numpy as np
+
+from tpulite.bench.workload import Outcome
+from tpulite.models import CNN_DIGITS
+from tpulite.runtime.device import Device
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.zoo import fetch
+
+__all__ = ["NETWORKS", "run_model"]
+
+NETWORKS = ("cnn", "resnet8", "kws", "vww", "ad")
+"""The digits' own network, and networks of the zoo, which are fetched when they are needed."""
+
+_SEED = 1
+
+
+def run_model(device: Device, name: str) -> Outcome:
+    """Run a network on one random input, everything in DRAM at the start."""
+    path = CNN_DIGITS if name == "cnn" else fetch(name)
+    model = Model.load(path, config=device.config)
+    inputs = random_inputs(model.graph, 1, _SEED)
+    results = model.run(inputs, device=device)
+    reference = model.reference(inputs)
+    exact = all(np.array_equal(results.outputs[key], reference[key]) for key in results.outputs)
+    return Outcome(
+        model.compile().programs,
+        sum(results.cycles) if results.cycles else None,
+        results.segments[0][-1].counters,
+        exact,
+    )

@@ -1,0 +1,75 @@
+"""Running workloads, and what comes of it."""
+
+from collections.abc import Iterable, Iterator
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.memory import Window
+from tpulite.bench.record import Record
+from tpulite.bench.workload import Run
+from tpulite.bench.workloads import parse_workload
+from tpulite.program import Program
+from tpulite.report.peers import peers_of
+from tpulite.runtime.device import Device
+
+__all__ = ["run_workloads"]
+
+
+def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> Iterator[Record]:
+    """Run workloads one after the other.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names as in :data:`tpulite.bench.WORKLOADS`.
+    device : Device
+        Where to run them.
+    device_name : str
+        What to call it.
+
+    Yields
+    ------
+    Record
+        One a workload.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown; nothing has run then.
+    """
+    runs = {name: parse_workload(name) for name in names}
+    return (_record(name, run, device, device_name) for name, run in runs.items())
+
+
+def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
+    before = (getattr(device, "cycles", 0), getattr(device, "seconds", 0.0))
+    outcome = run(device)
+    simulated = getattr(device, "cycles", 0) - before[0]
+    seconds = getattr(device, "seconds", 0.0) - before[1]
+    cycles = outcome.cycles
+    macs = sum(program.macs for program in outcome.programs)
+    peak = device.config.array_size**2
+    limit, dram = -(-macs // peak), sum(map(_dram_cycles, outcome.programs))
+    return Record(
+        workload=name,
+        macs=macs,
+        cycles=cycles,
+        cycles_per_batch=cycles / outcome.batches if cycles and outcome.batches > 1 else None,
+        cycles_per_vector=cycles / outcome.vectors if cycles and outcome.vectors else None,
+        limit_cycles=limit,
+        dram_cycles=dram,
+        utilization=macs / (cycles * peak) if cycles else None,
+        limit_share=max(limit, dram) / cycles if cycles else None,
+        bit_exact=outcome.exact,
+        device=device_name,
+        array_size=device.config.array_size,
+        cycles_per_second=simulated / seconds if seconds else None,
+        counters=dict(outcome.counters),
+        peers=[peer.as_dict() for peer in peers_of(name)],
+    )
+
+
+def _dram_cycles(program: Program) -> int:
+    """Return the cycles in which DRAM delivers every operand once, or takes the results."""
+    constants = 0 if program.resident else len(program.constants)
+    read = constants + program.window_bytes[Window.INPUT]
+    return max(read, program.window_bytes[Window.OUTPUT]) // BEAT_BYTES
