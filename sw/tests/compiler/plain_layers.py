@@ -102,12 +102,13 @@ def plain_pool(x, layer, extents):
     return np.clip(out, layer.low, layer.high).astype(np.int8)
 
 
-def run_layer(layer, shapes, inputs, config, device="golden", *, raw=False):
+def run_layer(layer, shapes, inputs, config, device="golden", *, raw=False, constants=None):
     """Compile a layer alone, run it, return its output; shapes are those of all its images."""
+    constants = constants or {}
     images = {name: Image(shape) for name, shape in shapes.items()}
     if raw:
         images[layer.output] = Image(shapes[layer.output], "int32")
-    graph = LayerGraph(layer.name, (layer,), images, tuple(inputs), (layer.output,))
+    graph = LayerGraph(layer.name, (layer,), images, tuple(inputs), (layer.output,), constants)
     program = compile_layers(graph, config)
     results = Session(program, device).run(inputs)
     assert results.fault is None

@@ -136,6 +136,8 @@ def test_elementwise(config, seed, op):
     shapes = {"a": a.shape, "b": b.shape, "y": a.shape}
     got = run_layer(layer, shapes, {"a": a, "b": b}, config)
     np.testing.assert_array_equal(got, plain_elementwise(a, b, layer))
+    got = run_layer(layer, shapes, {"a": a}, config, constants={"b": b})
+    np.testing.assert_array_equal(got, plain_elementwise(a, b, layer))
 
 
 @pytest.mark.parametrize("seed", range(4))

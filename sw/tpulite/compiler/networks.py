@@ -85,8 +85,8 @@ def compile_layers(
     reason = None
     for budget in _BUDGETS:
         tell(f"place images in {budget:.0%} of the unified buffer")
-        placement = place_images(layers, config, budget)
         pool = ConstantPool()
+        placement = place_images(layers, config, budget, pool)
         try:
             ops = _lower(layers, config, placement, pool, budget)
             tiling = Tiling(

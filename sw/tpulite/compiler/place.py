@@ -1,13 +1,15 @@
 """Where the images of a network are kept: in the unified buffer as long as they fit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
+from tpulite.compiler.constants import ConstantPool
 from tpulite.compiler.images import Store
 from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
 
 __all__ = ["Placement", "place_images"]
@@ -33,7 +35,9 @@ class Placement:
     scratch_bytes: int
 
 
-def place_images(layers: LayerGraph, config: Config, budget: float) -> Placement:
+def place_images(
+    layers: LayerGraph, config: Config, budget: float, pool: ConstantPool
+) -> Placement:
     """Decide for each image whether it stays on chip while it is needed.
 
     Parameters
@@ -45,6 +49,8 @@ def place_images(layers: LayerGraph, config: Config, budget: float) -> Placement
     budget : float
         Part of the unified buffer that images may take at any time. Where they take more, the
         largest ones go to DRAM.
+    pool : ConstantPool
+        Where images that are known are kept.
     """
     size = config.array_size
     resident = _resident(layers, config, int(budget * config.ub_rows))
@@ -70,7 +76,12 @@ def place_images(layers: LayerGraph, config: Config, budget: float) -> Placement
         vector_rows = RAW_ROWS if image.dtype == "int32" else 1
         dtype = "uint8" if name in layers.unsigned else image.dtype
         where, strings = None, None
-        if name in layers.inputs:
+        if name in layers.constants:
+            plain = TensorSpec(name, Window.CONSTANTS, 0, height * width, channels, dtype)
+            values = layers.constants[name].reshape(height * width, channels)
+            offset = pool.add(pack_activations(values, plain, config).tobytes())
+            where = replace(plain, offset=offset)
+        elif name in layers.inputs:
             strings = _strings(layers, name, config)
             where = spec(name, Window.INPUT, dtype, strings)
             inputs.append(where)
@@ -87,7 +98,7 @@ def place_images(layers: LayerGraph, config: Config, budget: float) -> Placement
             config,
             spec=where,
             resident=name in resident,
-            given=name in layers.inputs,
+            given=name in layers.inputs or name in layers.constants,
             vector_rows=vector_rows,
         )
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
