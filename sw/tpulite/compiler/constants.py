@@ -6,7 +6,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
 from tpulite.arch.isa import Opcode, RecordForm
 from tpulite.arch.memory import Window
-from tpulite.arch.numerics import INT8
+from tpulite.arch.numerics import Rounding
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.graph.layers import Requantization
 from tpulite.layout import pack_records
@@ -95,21 +95,17 @@ def channel_records(
     ValueError
         If the machine lacks the rounding.
     """
-    name = requantization.rounding.name.lower()
-    if name not in config.roundings:
-        raise ValueError(
-            f"Rounding must be one of {list(config.roundings)}, which this machine has, "
-            f"not {name!r}"
-        )
+    _check_roundings(requantization, config)
     channels = len(bias)
     multiplier = np.broadcast_to(requantization.multiplier, channels)
     shift = np.broadcast_to(requantization.shift, channels)
-    same = bool((multiplier == multiplier[0]).all() and (shift == shift[0]).all())
+    rounding = np.broadcast_to(requantization.rounding, channels)
+    same = all((values == values[0]).all() for values in (multiplier, shift, rounding))
     form = RecordForm.SHORT if same and gain is None else RecordForm.FULL
     factors = np.zeros(channels, np.int64) if gain is None else gain
     records = [
         _record(requantization, *map(int, values))
-        for values in zip(bias, multiplier, shift, factors, strict=True)
+        for values in zip(bias, multiplier, shift, rounding, factors, strict=True)
     ]
     unused = {"bias": 0, "gain": 0}
     if form == RecordForm.FULL:
@@ -122,7 +118,9 @@ def channel_records(
 
 def common_record(requantization: Requantization, config: Config) -> np.ndarray:
     """Return the rows of the one record of a VECTOR."""
-    values = (requantization.bias, requantization.multiplier, requantization.shift)
+    _check_roundings(requantization, config)
+    rounding = np.atleast_1d(requantization.rounding)
+    values = (requantization.bias, requantization.multiplier, requantization.shift, rounding)
     record = _record(requantization, *(int(value[0]) for value in values))
     return pad_to_rows(isa.RECORD.pack(**record).to_bytes(RECORD_BYTES, "little"), config)
 
@@ -134,16 +132,31 @@ def pad_to_rows(data: bytes, config: Config) -> np.ndarray:
     return np.frombuffer(padded, np.uint8).reshape(rows, config.row_bytes)
 
 
+def _check_roundings(requantization: Requantization, config: Config) -> None:
+    for rounding in sorted(requantization.roundings):
+        name = Rounding(rounding).name.lower()
+        if name not in config.roundings:
+            raise ValueError(
+                f"Rounding must be one of {list(config.roundings)}, which this machine has, "
+                f"not {name!r}"
+            )
+
+
 def _record(
-    requantization: Requantization, bias: int, multiplier: int, shift: int, gain: int = 0
+    requantization: Requantization,
+    bias: int,
+    multiplier: int,
+    shift: int,
+    rounding: int,
+    gain: int = 0,
 ) -> dict[str, int]:
     return {
         "bias": bias,
         "multiplier": multiplier,
         "shift": shift,
-        "rounding": int(requantization.rounding),
+        "rounding": rounding,
         "zero_point": requantization.zero_point,
-        "low": max(requantization.low, INT8[0]),
-        "high": min(requantization.high, INT8[-1]),
+        "low": requantization.low,
+        "high": requantization.high,
         "gain": gain,
     }
