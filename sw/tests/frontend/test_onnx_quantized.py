@@ -152,6 +152,22 @@ def test_a_pad_adds_the_zero_point():
     assert pad["padding"] == (1, 0, 0, 2)
 
 
+def test_constants_are_moved_and_requantized_at_once():
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 3, 4, 4)), 0.03, 3)
+    factor = b.node("Reshape", b.weight(draw(3), 0.01), np.array([1, 3, 1, 1]))
+    added = b.quantize(b.weight(draw(3, 1, 1), 0.01), 0.02, -5)
+    y = b.quantize(b.node("Mul", x, b.quantize(factor, 0.01, 0)), 0.02, 3)
+    y = b.quantize(b.node("Add", y, added), 0.02, 3)
+    graph = load(b.build(y), reals(1, 3, 4, 4), step=0.02)
+    assert [op for op in ops(graph) if op != "transpose"] == [
+        "quantize",
+        "mul",
+        "add",
+        "dequantize",
+    ]
+
+
 def test_a_shuffle_of_integers_keeps_them():
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 6, 4, 4)), 0.03, 3)

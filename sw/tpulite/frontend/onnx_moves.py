@@ -6,6 +6,7 @@ import numpy as np
 
 from tpulite.frontend.onnx_draft import Draft
 from tpulite.frontend.onnx_import import same_quantization
+from tpulite.frontend.onnx_weights import real_values
 from tpulite.graph.graph import Node, Quantization, Tensor
 
 __all__ = ["INT8", "meet", "merge_equal", "move", "spread_quantization"]
@@ -63,7 +64,9 @@ def move(draft: Draft, node: Node) -> bool:
     before = draft.writer(node.inputs[0])
     if before is not None and before.op == "dequantize":
         integers = draft.tensors[before.inputs[0]]
-        if integers.data is not None or integers.dtype not in INT8:
+        if integers.data is not None:
+            return _move_constant(draft, node, integers)
+        if integers.dtype not in INT8:
             return False
         y = node.outputs[0]
         after = draft.only_reader(y)
@@ -93,6 +96,32 @@ def move(draft: Draft, node: Node) -> bool:
     return False
 
 
+def _move_constant(draft: Draft, node: Node, integers: Tensor) -> bool:
+    """Move the integers of a constant now."""
+    quantization = integers.quantization
+    if node.op not in ("reshape", "transpose") or quantization is None:
+        return False
+    if quantization.axis is not None or integers.data is None:
+        return False
+    y = draft.tensors[node.outputs[0]]
+    turned = integers.data.transpose(node["perm"]) if node.op == "transpose" else integers.data
+    name = draft.add_tensor(
+        replace(integers, name=f"{y.name}/integers", shape=y.shape, data=turned.reshape(y.shape))
+    )
+    draft.remove(node.name)
+    draft.set(Node(f"{node.name}/dequantize", "dequantize", (name,), (y.name,), {}, ""))
+    return True
+
+
+def _quantized(real: np.ndarray | np.float32, quantization: Quantization, dtype: str) -> np.ndarray:
+    """Return numbers as integers with one scale, as QuantizeLinear does."""
+    limits = np.iinfo(dtype)
+    value = (
+        np.rint(np.asarray(real, np.float32) / quantization.scale[0]) + quantization.zero_point[0]
+    )
+    return np.clip(value, limits.min, limits.max).astype(dtype)
+
+
 def _quantizes_like(draft: Draft, node: Node, integers: Tensor) -> bool:
     return node.op == "quantize" and _same(draft.tensors[node.outputs[0]], integers)
 
@@ -103,10 +132,8 @@ def _moved(draft: Draft, node: Node, like: Tensor, output: str) -> Node:
     draft.add_tensor(Tensor(output, shape, like.dtype, like.quantization))
     attributes = dict(node.attributes)
     if node.op == "pad" and like.quantization is not None:
-        scale, zero_point = like.quantization.scale[0], like.quantization.zero_point[0]
-        limits = np.iinfo(like.dtype)
-        value = np.rint(np.float32(attributes["value"]) / scale) + zero_point
-        attributes["value"] = int(np.clip(value, limits.min, limits.max))
+        value = _quantized(np.float32(attributes["value"]), like.quantization, like.dtype)
+        attributes["value"] = int(value)
     return replace(node, outputs=(output,), attributes=attributes)
 
 
@@ -118,9 +145,12 @@ def meet(draft: Draft, node: Node) -> bool:
     if before is None or before.op != "dequantize":
         return False
     x, y = draft.tensors[before.inputs[0]], draft.tensors[node.outputs[0]]
-    if x.data is not None or x.dtype not in INT8 or y.dtype not in INT8:
+    if x.dtype not in INT8 or y.dtype not in INT8:
         return False
-    if _same(x, y) and y.name not in draft.graph.outputs:
+    if x.data is not None and y.name not in draft.graph.outputs and y.quantization is not None:
+        draft.add_tensor(replace(y, data=_quantized(real_values(x), y.quantization, y.dtype)))
+        draft.remove(node.name)
+    elif _same(x, y) and y.name not in draft.graph.outputs:
         draft.redirect(y.name, x.name)
         draft.remove(node.name)
     else:
