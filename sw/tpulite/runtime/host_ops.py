@@ -9,7 +9,10 @@ from tpulite.runtime.host_float import FLOAT_RULES, activate
 from tpulite.runtime.host_moves import MOVES
 from tpulite.runtime.host_softmax import softmax_fixed_point, softmax_table
 
-__all__ = ["dequantize", "host_reason", "quantize", "run_node"]
+__all__ = ["APPROXIMATE", "can_run", "dequantize", "host_reason", "quantize", "run_node"]
+
+APPROXIMATE = "approximate: computed in floating point"
+"""What is said of results that have no library's bits."""
 
 _INTEGERS = ("int8", "uint8", "int16")
 
@@ -73,7 +76,12 @@ def host_reason(node: Node, graph: Graph, exact: str) -> str:
         rule = _rule(node, graph, exact)
     except ValueError as error:
         return str(error)
-    return "approximate: computed in floating point" if rule is _run_float else ""
+    return APPROXIMATE if rule is _run_float else ""
+
+
+def can_run(node: Node, graph: Graph, exact: str) -> bool:
+    """Tell whether the host can compute a node at all."""
+    return host_reason(node, graph, exact) in ("", APPROXIMATE)
 
 
 def quantize(x: np.ndarray, q: Quantization, dtype: str, exact: str) -> np.ndarray:

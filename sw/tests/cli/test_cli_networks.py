@@ -1,0 +1,204 @@
+import csv
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from tpulite import cli
+from tpulite.frontend.files import load_graph
+from tpulite.models import CNN_DIGITS, DigitsTest
+from tpulite.runtime.golden_device import GoldenDevice
+from tpulite.runtime.model import Model
+from tpulite.zoo import ENTRIES
+
+COUNT = 20
+
+
+@pytest.fixture
+def tpulite(monkeypatch, tmp_path, capsys):
+    """Run the command line in a folder of its own; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TPULITE_CACHE", str(tmp_path / "cache"))
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return run
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """Write images and labels of the test set."""
+    test = DigitsTest.load()
+    images = test.images[:COUNT].reshape(-1, 16, 16, 1)
+    np.save(tmp_path / "x.npy", images)
+    np.save(tmp_path / "labels.npy", test.labels[:COUNT])
+    return images, test
+
+
+def test_inspect_lists_operators_and_the_hosts_share(tpulite, tmp_path):
+    words = ("inspect", CNN_DIGITS, "--json", "out.json", "--csv", "out.csv")
+    code, out, err = tpulite(*words, "--exact", "tflm")
+    assert (code, err) == (0, "")
+    assert "DEPTHWISE_CONV_2D" in out and "1x8x8x32 int8" in out
+    assert out.splitlines()[-1] == "bits of tflm; host: nothing, 0.0% of 397,952 MACs"
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["exactness"] == "tflm"
+    assert [x["where"] for x in record["operators"]] == [
+        *("MXU", "MXU", "MXU", "VPU", "MXU", "VPU", "MXU")
+    ]
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert sum(int(row["macs"]) for row in rows) == 397_952
+    assert rows[0]["inputs"] == "1x16x16x1"
+
+
+def test_a_network_runs_with_its_accuracy(tpulite, tmp_path, digits):
+    images, test = digits
+    words = ("run", CNN_DIGITS, "--input", "x.npy", "--labels", "labels.npy", "--output", "y.npy")
+    code, out, err = tpulite(*words, "--json", "out.json")
+    assert (code, err) == (0, "")
+    expected = Model.load(CNN_DIGITS).reference(images)["dense"]
+    np.testing.assert_array_equal(np.load("y.npy"), expected)
+    accuracy = test.accuracy(expected)
+    assert out.splitlines()[-1] == f"accuracy {accuracy:.2%} of {COUNT} inputs"
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["accuracy"] == accuracy and record["inputs"] == COUNT
+    assert (record["macs"], record["host_macs"], record["cycles"]) == (397_952, 0, None)
+
+    assert tpulite(*words, "--limit", 3)[1].endswith(" of 3 inputs\n")
+    np.testing.assert_array_equal(np.load("y.npy"), expected[:3])
+
+
+def test_a_compiled_network_runs_the_same(tpulite, tmp_path, digits):
+    shutil.copy(CNN_DIGITS, tmp_path / "net.tflite")
+    code, out, err = tpulite("compile", "net.tflite", "--exact", "litert-opt")
+    assert (code, err) == (0, "")
+    assert out.startswith("net.tpulite: ") and "397,952 MACs" in out and "bits of litert-opt" in out
+    assert tpulite("run", "net.tpulite", "--input", "x.npy", "--output", "y.npy")[0] == 0
+    expected = Model.load(CNN_DIGITS, exact="litert-opt").reference(digits[0])["dense"]
+    np.testing.assert_array_equal(np.load("y.npy"), expected)
+
+
+def test_a_network_runs_without_inputs(tpulite):
+    code, out, _ = tpulite("run", CNN_DIGITS, "--seed", 5, "--limit", 2)
+    assert code == 0
+    assert out.startswith("2 random inputs, seed 5\n") and "2 inputs on golden" in out
+
+
+class Clock(GoldenDevice):
+    """A golden device that pretends to take 3,000 cycles a run."""
+
+    def run(self, job):
+        result = super().run(job)
+        return type(result)(result.fault, {"cycles": 3000})
+
+
+def test_cycles_are_told(tpulite, tmp_path, monkeypatch):
+    def open_device(name, config, **options):
+        return Clock(config, **options)
+
+    monkeypatch.setattr("tpulite.runtime.model_run.open_device", open_device)
+    code, out, _ = tpulite("run", CNN_DIGITS, "--device", "clock", "--json", "out.json")
+    assert code == 0
+    assert out.splitlines()[-1] == "3,000 cycles an input (limit 1,555)"
+    assert json.loads((tmp_path / "out.json").read_text())["cycles"] == [3000]
+
+
+def test_compare_finds_no_difference_and_finds_one(tpulite, tmp_path):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+    for oracle in ("litert-ref", "litert-opt", "litert-xnnpack", "golden"):
+        code, out, err = tpulite("compare", CNN_DIGITS, "--oracle", oracle, "--limit", 2)
+        assert (code, err) == (0, ""), out
+        assert "7 tensors of 2 inputs, random, seed 2024" in out
+        assert out.endswith("every bit is the same\n")
+
+    words = ("compare", CNN_DIGITS, "--oracle", "litert-xnnpack", "--exact", "litert-ref")
+    code, out, _ = tpulite(*words, "--json", "out.json")
+    assert code == 1
+    assert "First: tensor 'stem' of conv_2d_0, " in out and "largest difference 1, " in out
+    first = json.loads((tmp_path / "out.json").read_text())[0]
+    assert first["name"] == "stem" and 0 < first["different"] < first["elements"] == 20480
+
+
+def test_the_zoo_is_listed_and_written(tpulite, tmp_path):
+    code, out, _ = tpulite("zoo", "list")
+    assert code == 0 and all(entry.name in out for entry in ENTRIES)
+    assert tpulite("zoo", "list", "--markdown", "zoo.md")[0] == 0
+    assert "| `resnet8` | ResNet-8, CIFAR-10 (MLPerf Tiny) |" in (tmp_path / "zoo.md").read_text()
+
+
+def unsupported(tmp_path):
+    """Write a network with an operator that neither machine nor host has."""
+    builder_module = pytest.importorskip("frontend.tflite_builder")
+    b = builder_module.Builder()
+    x = b.input((1, 4, 4, 2), 0.1, 0)
+    y = b.tensor((1, 4, 4, 2), 0.1, 0)
+    b.operator("CUSTOM:Teleport", [x], [y])
+    z = b.tensor((1, 4, 4, 2), 0.1, 0)
+    b.operator("RELU", [y], [z])
+    (tmp_path / "odd.tflite").write_bytes(b.build(z))
+
+
+def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
+    unsupported(tmp_path)
+    code, out, _ = tpulite("inspect", "odd.tflite")
+    assert code == 0
+    assert "CUSTOM Teleport" in out and "nobody computes custom_0" in out
+    for words in (("compile", "odd.tflite"), ("run", "odd.tflite", "--host-fallback")):
+        code, _, err = tpulite(*words)
+        assert code == 2 and len(err.splitlines()) == 1
+        assert "custom_0" in err and "CUSTOM Teleport" in err
+    assert {path.name for path in tmp_path.iterdir()} == {"odd.tflite"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("inspect", "none.tflite"), "none.tflite: the file cannot be read"),
+        (("inspect", "cut.tflite"), "cut.tflite: "),
+        (("compile", "cut.tflite"), "cut.tflite: "),
+        (("compile", CNN_DIGITS, "--batch", "2"), "--batch and --order are for .npz networks"),
+        (("compile", CNN_DIGITS, "--exact", "mine"), "'mine' is not one of 'litert-ref'"),
+        (("compile", CNN_DIGITS, "-o", "none/out"), "No such file or directory"),
+        (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "Not an ONNX file"),
+        (("run", "cut.tflite"), "cut.tflite: "),
+        (("run", CNN_DIGITS, "--input", "labels.npy"), "Input 'image' must be int8, not uint8"),
+        (("run", CNN_DIGITS, "--input", "none.npy"), "No such file or directory"),
+        (("run", CNN_DIGITS, "--labels", "x.npy"), "must hold at least 1 integers"),
+        (("run", CNN_DIGITS, "--csv", "out.csv"), "the device has no clock"),
+        (("run", CNN_DIGITS, "--limit", "0"), "0 is not in the range"),
+        (("run", CNN_DIGITS, "--device", "abacus"), "There is no device 'abacus'"),
+        (("run", "net.tpulite", "--exact", "ort"), "net.tpulite is compiled"),
+        (("run", "cut.tpulite"), "not a tpulite program file"),
+        (("compare", CNN_DIGITS), "Missing option '--oracle'"),
+        (("compare", CNN_DIGITS, "--oracle", "abacus"), "'abacus' is not one of"),
+        (("compare", CNN_DIGITS, "--oracle", "ort"), "Oracle ort runs onnx files"),
+        (("zoo", "fetch", "alexnet"), "must be one of resnet8"),
+        (("zoo", "fetch"), "Missing argument 'NAMES...'"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, words, message):
+    whole = CNN_DIGITS.read_bytes()
+    (tmp_path / "cut.tflite").write_bytes(whole[: len(whole) // 2])
+    np.save("x.npy", digits[0].astype(np.float32))
+    if "net.tpulite" in words or "cut.tpulite" in words:
+        tpulite("compile", CNN_DIGITS, "-o", "net.tpulite")
+        compiled = (tmp_path / "net.tpulite").read_bytes()
+        (tmp_path / "cut.tpulite").write_bytes(compiled[: len(compiled) // 2])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    code, _, err = tpulite(*words)
+    assert code == 2
+    assert len(err.splitlines()) == 1 and message in err, err
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert after == before
+
+
+def test_graphs_of_the_package_are_networks():
+    assert load_graph(CNN_DIGITS).name == "cnn_digits"

@@ -1,0 +1,94 @@
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from runtime.graphs import chain, tensor
+
+from tpulite.graph.graph import Node
+from tpulite.models import CNN_DIGITS, DigitsTest
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import is_model_file, load_model_file, save_model
+from tpulite.runtime.model_graph import graph_from_json, graph_to_json
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = Model.load(CNN_DIGITS, exact="litert-xnnpack")
+    path = tmp_path / "cnn.tpulite"
+    save_model(model, path)
+    return model, path
+
+
+def test_a_saved_model_runs_as_before(saved, monkeypatch):
+    model, path = saved
+    assert is_model_file(path) and not is_model_file(CNN_DIGITS)
+    loaded = load_model_file(path)
+    assert loaded.exactness == model.exactness and loaded.config == model.config
+    assert loaded.graph.dump() == model.graph.dump()
+    x = DigitsTest.load().images[:2].reshape(-1, 16, 16, 1)
+    np.testing.assert_array_equal(loaded.reference(x)["dense"], model.reference(x)["dense"])
+    monkeypatch.setattr("tpulite.runtime.model.compile_layers", None)  # nothing is compiled again
+    np.testing.assert_array_equal(loaded.run(x).output, model.run(x).output)
+
+
+def test_equal_models_give_equal_bytes(saved, tmp_path):
+    _, path = saved
+    save_model(load_model_file(path), tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_other_files_are_refused(saved, tmp_path):
+    _, path = saved
+    whole = path.read_bytes()
+    for content in (b"", b"garbage", whole[: len(whole) // 2]):
+        (tmp_path / "bad").write_bytes(content)
+        assert not is_model_file(tmp_path / "bad")
+        with pytest.raises(ValueError, match=r"bad is not a tpulite model file: "):
+            load_model_file(tmp_path / "bad")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 99}, "version 99, this is 1"),
+        ({"format": "other"}, "format 'other'"),
+        ({"exactness": "nobody"}, "'nobody' is not a valid Exactness"),
+        ({"programs": 2}, "programs/1.tpl"),
+        ({"graph": {}}, "'tensors'"),
+    ],
+)
+def test_changed_files_are_refused(saved, tmp_path, change, message):
+    _, path = saved
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "new", "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "model.json":
+                content = json.dumps(json.loads(content) | change)
+            new.writestr(name, content)
+    with pytest.raises(ValueError, match=message):
+        load_model_file(tmp_path / "new")
+
+
+def test_graphs_survive_with_all_kinds_of_attributes():
+    attributes = {
+        "pair": (1, 2),
+        "nested": ((1.5, "a"), ()),
+        "number": np.float32(0.1),
+        "limit": float("inf"),
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "flag": True,
+        "nothing": None,
+    }
+    weight = tensor("w", (2,), "float32", data=np.array([1, np.nan], np.float32))
+    tensors = [tensor("x", (1, 2), "uint8", (0.1, 7)), weight, tensor("y", (2,), "int8")]
+    graph = chain([Node("n", "op", ("x", "", "w"), ("y",), attributes, "OP")], tensors)
+    metadata, arrays = graph_to_json(graph)
+    again = graph_from_json(json.loads(json.dumps(metadata)), arrays)
+    (node,) = again.nodes
+    assert node["pair"] == (1, 2) and node["nested"] == ((1.5, "a"), ())
+    assert node["number"] == float(np.float32(0.1)) and node["limit"] == float("inf")
+    np.testing.assert_array_equal(node["array"], attributes["array"])
+    q = again.tensors["x"].quantization
+    assert q is not None and q.scale[0] == np.float32(0.1) and q.zero_point[0] == 7
+    np.testing.assert_array_equal(again.tensors["w"].data, weight.data)

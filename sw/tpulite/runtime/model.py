@@ -1,0 +1,236 @@
+"""Networks ready to run: where each operator runs, whose bits it has, programs for the machine."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.compiler.networks import compile_layers
+from tpulite.frontend.files import load_graph
+from tpulite.golden.layers import run_layers
+from tpulite.graph.graph import Graph
+from tpulite.graph.layers import LayerGraph
+from tpulite.graph.passes import simplify
+from tpulite.program import Program
+from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.lower import lower
+from tpulite.quant.partition import Segment, partition
+from tpulite.runtime.device import Device
+from tpulite.runtime.host_ops import run_node
+from tpulite.runtime.inputs import check_inputs
+from tpulite.runtime.model_run import ModelResults, Runner, join_runs
+from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
+
+__all__ = ["Model"]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network and the plan of its run: segments of the host and of the machine in turn.
+
+    Load, run and compare in four lines::
+
+        model = Model.load("net.tflite")
+        results = model.run(x, device="rtl")
+        assert (results.outputs["y"] == model.reference(x)["y"]).all()
+        print(results.cycles)
+
+    Parameters
+    ----------
+    graph : Graph
+        The network, simplified.
+    exactness : Exactness
+        Whose bits it reproduces.
+    config : Config
+        The machine.
+    host_fallback : bool
+        Whether the host may compute what the machine cannot, between its segments.
+    compiled : tuple of Program
+        Programs of the segments of the machine, if they are known; else they are compiled when
+        they are needed.
+
+    Attributes
+    ----------
+    segments : tuple of Segment
+        Segments in the order in which they run.
+    layers : tuple of LayerGraph
+        Integer layers of the segments of the machine.
+    programs : tuple of Program
+        Programs of the segments of the machine.
+
+    Raises
+    ------
+    ValueError
+        If the machine cannot compute an operator and the host may not; the message lists them all.
+    """
+
+    graph: Graph
+    exactness: Exactness
+    config: Config
+    host_fallback: bool = False
+    compiled: tuple[Program, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.segments is not None  # what cannot run is refused now
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path | Graph,
+        *,
+        exact: str | None = None,
+        host_fallback: bool = False,
+        config: Config | None = None,
+    ) -> "Model":
+        """Read a network and plan its run; nothing is compiled yet.
+
+        Parameters
+        ----------
+        source : str, Path or Graph
+            A TFLite or ONNX file, or what was read from one.
+        exact : str, optional
+            Whose bits; by default those of the format's own library.
+        host_fallback : bool
+            Whether the host may compute what the machine cannot.
+        config : Config, optional
+            The machine; 16 x 16 multipliers by default.
+
+        Raises
+        ------
+        ValueError
+            If the file is no network, or an operator of it can be computed nowhere.
+        """
+        graph = simplify(source if isinstance(source, Graph) else load_graph(source))
+        exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+        return cls(graph, exactness, config or Config(), host_fallback)
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:  # noqa: D102
+        return partition(self.graph, self.exactness, host_fallback=self.host_fallback)
+
+    @cached_property
+    def layers(self) -> tuple[LayerGraph, ...]:  # noqa: D102
+        return tuple(lower(s.graph, self.exactness) for s in self.segments if s.on_machine)
+
+    @cached_property
+    def programs(self) -> tuple[Program, ...]:  # noqa: D102
+        return self.compiled or tuple(compile_layers(x, self.config) for x in self.layers)
+
+    def compile(self, *, progress: Callable[[str], None] | None = None) -> "Model":
+        """Return this model with its programs; ``progress`` is told about every step."""
+        if "programs" not in vars(self) and not self.compiled:
+            programs = [compile_layers(x, self.config, progress=progress) for x in self.layers]
+            vars(self)["programs"] = tuple(programs)
+        return self
+
+    def debug_programs(self) -> tuple[Program, ...]:
+        """Compile programs that store every image, for comparisons tensor by tensor."""
+        return tuple(compile_layers(self._all_outputs(x), self.config) for x in self.layers)
+
+    def run(
+        self,
+        inputs: np.ndarray | Mapping[str, np.ndarray],
+        device: str | Device = "golden",
+        *,
+        tensors: bool = False,
+    ) -> ModelResults:
+        """Run one or many inputs.
+
+        Parameters
+        ----------
+        inputs : ndarray or mapping of str to ndarray
+            Inputs by name, the array alone if there is only one, along the first axis.
+        device : str or Device
+            Where the machine's segments run.
+        tensors : bool
+            Whether to keep all tensors.
+
+        Raises
+        ------
+        ValueError
+            If an input is missing, unknown, or has a wrong dtype or shape.
+        RuntimeError
+            If the machine stops at a fault.
+        """
+        return join_runs(self._each(inputs, Runner(self, device, tensors=tensors).run))
+
+    def reference(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return all tensors by their definition: no program, no machine.
+
+        Parameters are those of :meth:`run`.
+        """
+        runs = self._each(inputs, lambda one: ModelResults({}, ((),), self._reference(one)))
+        return dict(join_runs(runs).tensors)
+
+    def summary(self) -> tuple[OperatorSummary, ...]:
+        """Return every operator, where it runs and why."""
+        return summarize(self.graph, self.exactness)
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of one run, those of the host included."""
+        return sum(operator.macs for operator in self.summary())
+
+    @property
+    def host_macs(self) -> int:
+        """Multiplications of one run that the host computes."""
+        return sum(operator.macs for operator in self.summary() if operator.where == "host")
+
+    def statement(self) -> str:
+        """Return in words whose bits the results are, and the host's share of the MACs."""
+        return statement(self.summary(), self.exactness)
+
+    def value(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return a tensor's value, perhaps a constant."""
+        data = self.graph.tensors[name].data
+        return values[name] if data is None else data
+
+    def _all_outputs(self, layers: LayerGraph) -> LayerGraph:
+        outputs = tuple(layer.output for layer in layers.layers)
+        tensors = self.graph.tensors
+        unsigned = {x for x in outputs if x in tensors and tensors[x].dtype == "uint8"}
+        return replace(layers, outputs=outputs, unsigned=layers.unsigned | unsigned)
+
+    def _each(
+        self,
+        inputs: np.ndarray | Mapping[str, np.ndarray],
+        run: Callable[[Mapping[str, np.ndarray]], ModelResults],
+    ) -> list[ModelResults]:
+        checked, count = check_inputs(self.graph, inputs)
+        return [run({name: x[i] for name, x in checked.items()}) for i in range(count)]
+
+    def _reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = dict(inputs)
+        layers = iter(self.layers)
+        for segment in self.segments:
+            if segment.on_machine:
+                values |= dict(self._run_layers(next(layers), values))
+            else:
+                for node in segment.graph.nodes:
+                    values |= run_node(node, self.graph, values, self.exactness)
+        return values
+
+    def _run_layers(
+        self, layers: LayerGraph, values: Mapping[str, np.ndarray]
+    ) -> Iterable[tuple[str, np.ndarray]]:
+        inputs = {
+            name: _as_image(self.value(name, values)).reshape(layers.images[name].shape)
+            for name in layers.inputs
+        }
+        for name, image in run_layers(layers, inputs).items():
+            tensor = self.graph.tensors.get(name)
+            if tensor is not None and tensor.data is None:
+                yield name, _as_tensor(image, tensor.dtype).reshape(tensor.shape)
+
+
+def _as_image(values: np.ndarray) -> np.ndarray:
+    """Return what the machine makes of uint8: int8 with the top bit inverted."""
+    return (values ^ 0x80).view(np.int8) if values.dtype == np.uint8 else values
+
+
+def _as_tensor(image: np.ndarray, dtype: str) -> np.ndarray:
+    """Undo :func:`_as_image` for a tensor of this dtype."""
+    return image.view(np.uint8) ^ 0x80 if dtype == "uint8" else image
