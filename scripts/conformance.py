@@ -8,7 +8,7 @@ python scripts/conformance.py --only conv     prints some tests, writes nothing
 import argparse
 import fnmatch
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 POOR = 0.05
 """Share of the largest magnitude of the expected output by which quantization may change it."""
 
+ROUNDINGS = ("ort", "litert-ref")
+"""Whose bits the machine is to give: ONNX Runtime's where it can, else the first that it can."""
+
 RTOL, ATOL = 1e-3, 1e-5
 """Tolerance of what the host computes; some tests state their results with four digits only."""
 
@@ -39,8 +42,11 @@ class Run:
     places: tuple[str, ...]
 
 
-def run_model(data: bytes, inputs: Mapping[str, np.ndarray], devices: Sequence[str]) -> Run:
-    """Run an ONNX file as ONNX Runtime would, the host taking what the machine cannot.
+Feed = Mapping[str, np.ndarray]
+
+
+def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact: str) -> Run:
+    """Run an ONNX file on some inputs, the host taking what the machine cannot.
 
     Raises
     ------
@@ -49,35 +55,48 @@ def run_model(data: bytes, inputs: Mapping[str, np.ndarray], devices: Sequence[s
     AssertionError
         If devices give different bits.
     """
-    model = Model.load(load_onnx(data, "test"), exact="ort", host_fallback=True)
-    results = [model.run(inputs, device=device).outputs for device in devices]
-    outputs = [tuple(result[name] for name in model.graph.outputs) for result in results]
-    for other in outputs[1:]:
-        for a, b in zip(outputs[0], other, strict=True):
-            assert np.array_equal(a, b, equal_nan=True), f"{devices} differ"
+    model = Model.load(load_onnx(data, "test"), exact=exact, host_fallback=True)
+    names = model.graph.outputs
+    outputs = [
+        _join([[model.run(feed, device=device).outputs[name] for name in names] for feed in feeds])
+        for device in devices
+    ]
+    for name, *values in zip(names, *outputs, strict=True):
+        for value in values[1:]:
+            assert np.array_equal(values[0], value, equal_nan=True), f"Devices differ in {name!r}"
     places = [summary.where for summary in model.summary() if summary.where != "host"]
     return Run(outputs[0], tuple(dict.fromkeys(places)))
 
 
-def run_runtime(data: bytes, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def run_runtime(data: bytes, feeds: Sequence[Feed]) -> tuple[np.ndarray, ...]:
     """Run an ONNX file in ONNX Runtime, operator by operator."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(None, dict(inputs))]
+    runs = [session.run(None, dict(feed)) for feed in feeds]
+    return _join([[np.asarray(value) for value in run] for run in runs])
+
+
+def _join(runs: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, ...]:
+    """Join the outputs of the images of a batch."""
+    if len(runs) == 1:
+        return tuple(runs[0])
+    return tuple(np.concatenate(parts) for parts in zip(*runs, strict=True))
 
 
 def check(case: Case, devices: Sequence[str]) -> Row:
     """Run a test as it is if it is quantized, and quantized after training if it is not."""
-    data, inputs = bind(case)
-    floats = all(value.dtype == np.float32 for value in (*inputs.values(), *case.outputs))
+    data, feeds = bind(case)
+    floats = all(value.dtype == np.float32 for value in (*feeds[0].values(), *case.outputs))
     try:
         if case.quantized:
-            return _check_exact(case, data, inputs, devices)
-        if floats and (row := _check_quantized(case, data, inputs, devices)) is not None:
-            return row
-        return _check_host(case, data, inputs, devices)
+            return _check_exact(case, data, feeds, devices)
+        if floats and not _reason(data):
+            for exact in ROUNDINGS:
+                if (row := _check_quantized(case, data, feeds, devices, exact)) is not None:
+                    return row
+        return _check_host(case, data, feeds, devices)
     except ValueError as error:
         return Row(case.name, case.operator, "", "not supported", _reason(data) or str(error))
     except AssertionError as error:
@@ -93,8 +112,8 @@ def _reason(data: bytes) -> str:
     return next((node["reason"] for node in nodes if node.op == "unsupported"), "")
 
 
-def _check_exact(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row:
-    run = run_model(data, inputs, devices)
+def _check_exact(case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str]) -> Row:
+    run = run_model(data, feeds, devices, "ort")
     wrong = sum(
         int(np.count_nonzero(ours != expected))
         for ours, expected in zip(run.outputs, case.outputs, strict=True)
@@ -105,27 +124,32 @@ def _check_exact(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row
     return Row(case.name, case.operator, where, "exact", "")
 
 
-def _check_quantized(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row | None:
+def _check_quantized(
+    case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact: str
+) -> Row | None:
     """Compare with ONNX Runtime on the same quantized file; None if the machine has no part."""
-    if _reason(data):
-        return None
-    quantized = quantize_onnx(data, [inputs])
-    run = run_model(quantized, inputs, devices)
+    quantized = quantize_onnx(data, feeds)
+    run = run_model(quantized, feeds, devices, exact)
     if not run.places:
         return None
-    steps = _output_steps(quantized)
     worst = change = 0.0
     differences = 0
-    for name, ours, theirs, expected in zip(
-        steps, run.outputs, run_runtime(quantized, inputs), case.outputs, strict=True
+    for step, ours, theirs, expected in zip(
+        _output_steps(quantized),
+        run.outputs,
+        run_runtime(quantized, feeds),
+        case.outputs,
+        strict=True,
     ):
-        distance = np.abs(ours.astype(np.float64) - theirs) / steps[name]
+        distance = np.abs(ours.astype(np.float64) - theirs) / step
         worst = max(worst, float(distance.max(initial=0)))
         differences += int(np.count_nonzero(distance > 0.5))
         size = float(np.abs(expected).max(initial=0)) or 1.0
         change = max(change, float(np.abs(ours - expected).max(initial=0)) / size)
     where = " + ".join(run.places)
     text = f"{100 * change:.2f} % from the float result"
+    if exact != ROUNDINGS[0]:
+        text += f"; rounding of {exact}"
     if worst > 1.01:
         return Row(case.name, case.operator, where, "failed", f"{worst:.1f} steps; {text}")
     if change > POOR:
@@ -135,23 +159,21 @@ def _check_quantized(case: Case, data: bytes, inputs, devices: Sequence[str]) ->
     return Row(case.name, case.operator, where, "equal", text)
 
 
-def _output_steps(data: bytes) -> dict[str, float]:
-    """Return the scale of each output's quantization."""
+def _output_steps(data: bytes) -> Iterator[float]:
+    """Yield the scale of each output's quantization."""
     graph = load_onnx(data, "test")
     writers = {node.outputs[0]: node for node in graph.nodes}
-    steps = {}
     for output in graph.outputs:
         node = writers[output]
         while node.op != "dequantize":
             node = writers[node.inputs[0]]
         quantization = graph.tensors[node.inputs[0]].quantization
         assert quantization is not None
-        steps[output] = float(quantization.scale[0])
-    return steps
+        yield float(quantization.scale[0])
 
 
-def _check_host(case: Case, data: bytes, inputs, devices: Sequence[str]) -> Row:
-    run = run_model(data, inputs, devices)
+def _check_host(case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str]) -> Row:
+    run = run_model(data, feeds, devices, "ort")
     close = all(
         ours.shape == expected.shape and np.allclose(ours, expected, rtol=RTOL, atol=ATOL)
         for ours, expected in zip(run.outputs, case.outputs, strict=True)

@@ -52,6 +52,15 @@ EXCLUDED = {
 _AROUND = {"Reshape", "Squeeze", "Unsqueeze"}
 """Operators that stand around the one that is tested."""
 
+_IMAGE_BY_IMAGE = frozenset(
+    {
+        *("AveragePool", "BatchNormalization", "Clip", "Conv", "Elu", "Gelu", "GlobalAveragePool"),
+        *("GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "MaxPool", "Relu", "Selu"),
+        *("Sigmoid", "Softplus", "Softsign", "Tanh"),
+    }
+)
+"""Operators that treat each image of a batch alike."""
+
 _COMPUTED_INPUTS = {"Add": 2, "Concat": 99, "Mul": 2, "Sub": 2}
 """How many inputs are data rather than parameters; 1 elsewhere."""
 
@@ -106,13 +115,14 @@ def find_cases() -> list[Case]:
     return cases
 
 
-def bind(case: Case) -> tuple[bytes, dict[str, np.ndarray]]:
+def bind(case: Case) -> tuple[bytes, list[dict[str, np.ndarray]]]:
     """Make the parameters of a test constants, as they are in a network.
 
     Returns
     -------
-    tuple of bytes and dict
-        The model, and the inputs that are left.
+    tuple of bytes and list of dict
+        The model, and the inputs that are left; several if the test has a batch whose images have
+        nothing to do with each other, and the model takes one of them.
     """
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
@@ -125,7 +135,15 @@ def bind(case: Case) -> tuple[bytes, dict[str, np.ndarray]]:
     kept = [value for value in graph.input if value.name in data]
     del graph.input[:]
     graph.input.extend(kept)
-    return model.SerializeToString(), {name: case.inputs[name] for name in data}
+    feeds = [{name: case.inputs[name] for name in data}]
+    if case.operator in _IMAGE_BY_IMAGE and len(data) == 1:
+        batch = feeds[0][data[0]]
+        if batch.ndim > 2:
+            graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+            for value in (*graph.output, *graph.value_info):
+                value.type.tensor_type.ClearField("shape")
+            feeds = [{data[0]: batch[i : i + 1]} for i in range(len(batch))]
+    return model.SerializeToString(), feeds
 
 
 def _read(folder: Path, name: str) -> Case | None:

@@ -164,6 +164,14 @@ def test_operators_that_need_the_original_order_get_it():
     check(b.build(y), draw(1, 2, 6, 6))
 
 
+def test_a_mean_over_pixels_is_one_of_an_image():
+    b = OnnxBuilder()
+    y = b.node("Relu", b.node("Relu", b.input("x", (1, 3, 6, 5))))
+    graph = check(b.build(b.node("GlobalAveragePool", y)), draw(1, 3, 6, 5))
+    assert ops(graph) == ["transpose", "relu", "relu", "mean", "reshape"]
+    assert graph.nodes[3]["axes"] == (1, 2)
+
+
 def test_a_shuffle_of_channels_is_a_convolution():
     b = OnnxBuilder()
     y = b.node("Conv", b.input("x", (1, 2, 6, 6)), draw(6, 2, 3, 3))

@@ -352,11 +352,28 @@ def test_matmul_integer_gives_sums(dtype):
 def test_conv_integer_gives_sums():
     b = OnnxBuilder()
     x = b.input("x", (1, 3, 6, 6), "uint8")
-    points = np.array(7, "uint8"), np.array(130, "uint8")
-    data = b.build(b.node("ConvInteger", x, draw(4, 3, 3, 3, dtype="uint8"), *points))
+    data = b.build(
+        b.node(
+            "ConvInteger",
+            *(x, draw(4, 3, 3, 3, dtype="uint8")),
+            *(np.array(7, "uint8"), np.array(130, "uint8")),
+        )
+    )
     graph = load(data, draw(1, 3, 6, 6, dtype="uint8"))
     assert ops(graph) == ["transpose", "conv", "transpose"]
     assert graph.nodes[1]["raw"]
+
+
+def test_small_differences_to_zero_points_of_channels_become_int8():
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 5)), 0.03, 3)
+    points = np.array([50, 100, 200], np.uint8)
+    values = points + draw(5, 3) // 3
+    w = b.node("DequantizeLinear", values.astype(np.uint8), np.full(3, 0.02, np.float32), points)
+    graph = load(b.build(b.quantize(b.node("MatMul", x, w), 0.02, -3)), reals(1, 5), step=0.02)
+    weight = graph.tensors[graph.nodes[1].inputs[1]]
+    assert weight.dtype == "int8"
+    assert not meaning(graph, weight.name).zero_point.any()
 
 
 def test_integers_without_scales_are_pooled():

@@ -215,11 +215,7 @@ def _operand(orders: Orders, name: str, perm: Perm) -> str:
 
 def _mean(orders: Orders, node: Node, wishes: Wishes) -> None:
     x, y, axes = node.inputs[0], node.outputs[0], node["axes"]
-    perm = identity(orders.rank(x))
-    if node["keep_dims"]:
-        perm = _choose(orders, node, wishes)
-    elif perm not in orders.existing(x) and not orders.is_constant(x):
-        perm = next(iter(orders.existing(x)))
+    perm = wishes.orders.get(x) or next(iter(orders.existing(x)), identity(orders.rank(x)))
     result = perm
     if not node["keep_dims"]:
         kept = [axis for axis in perm if axis not in axes]

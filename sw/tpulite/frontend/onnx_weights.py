@@ -114,5 +114,21 @@ def _constant(tensor: Tensor, data: np.ndarray, suffix: str, *, axis: int) -> Te
     quantization: Quantization | None = tensor.quantization
     if quantization is not None and quantization.axis is not None:
         quantization = replace(quantization, axis=axis)
+        data, quantization = _with_one_zero_point(data, quantization)
     data = np.ascontiguousarray(data)
-    return Tensor(f"{tensor.name}.{suffix}", data.shape, tensor.dtype, quantization, data)
+    return Tensor(f"{tensor.name}.{suffix}", data.shape, data.dtype.name, quantization, data)
+
+
+def _with_one_zero_point(
+    data: np.ndarray, quantization: Quantization
+) -> tuple[np.ndarray, Quantization]:
+    """Subtract zero points that differ from channel to channel, if int8 can hold the result."""
+    points = quantization.zero_point
+    if data.dtype.name not in ("int8", "uint8") or np.all(points == points[0]):
+        return data, quantization
+    shape = [1] * data.ndim
+    shape[quantization.axis or 0] = -1
+    centered = data.astype(np.int64) - points.reshape(shape)
+    if centered.min() < -128 or centered.max() > 127:
+        return data, quantization
+    return centered.astype(np.int8), replace(quantization, zero_point=np.zeros_like(points))

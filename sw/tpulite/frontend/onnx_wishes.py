@@ -36,7 +36,7 @@ def wishes_of(graph: Graph) -> Wishes:
     for node in reversed(graph.nodes):
         x, y = node.inputs[0] if node.inputs else "", node.outputs[0]
         wish = orders.get(y)
-        if node.op in _IMAGE:
+        if node.op in _IMAGE or (node.op == "mean" and _over_pixels(graph, node)):
             orders[x] = nhwc(len(graph.tensors[x].shape))
         elif wish is None:
             continue
@@ -48,6 +48,12 @@ def wishes_of(graph: Graph) -> Wishes:
             orders[x] = compose(node["perm"], wish)
     orders = {name: perm for name, perm in orders.items() if perm != identity(len(perm))}
     return Wishes(orders, _flat_images(graph))
+
+
+def _over_pixels(graph: Graph, node: Node) -> bool:
+    """Tell whether a mean is that of each channel of an image."""
+    axes = range(2, len(graph.tensors[node.inputs[0]].shape))
+    return len(axes) > 0 and node["axes"] == tuple(axes)
 
 
 def _flat_images(graph: Graph) -> dict[str, tuple[int, int, int]]:

@@ -27,7 +27,7 @@ Feed = Mapping[str, np.ndarray]
 _MINMAX = quantization.CalibrationMethod.MinMax
 _PERCENTILE = quantization.CalibrationMethod.Percentile
 
-_WARNING, _ERROR = 2, 3  # severities of ONNX Runtime
+_WARNING, _FATAL = 2, 4  # severities of ONNX Runtime
 
 _CONSTANTS_ALONE = 4
 """Version of the format; before it constants had to be inputs as well."""
@@ -245,7 +245,7 @@ def _quiet() -> Iterator[None]:
     """Silence the quantizer, which warns of what it does anyway."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
-    onnxruntime.set_default_logger_severity(_ERROR)
+    onnxruntime.set_default_logger_severity(_FATAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
