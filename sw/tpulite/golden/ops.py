@@ -21,6 +21,12 @@ SATURATION = 1 << 62
 
 _TFLITE_LEFT_SHIFT = 20
 
+_ONE_THREAD = 1 << 18
+"""Multiplications up to which OpenBLAS stays on one thread."""
+
+_WORTH_A_CALL = 4
+"""Rows of the smallest block."""
+
 
 def matmul_int32(
     activation: ArrayLike, weight: ArrayLike, weight_zero_point: int = 0
@@ -39,7 +45,17 @@ def matmul_int32(
     # Every product and sum is below 2**53, so float64 is exact, and BLAS is much faster than the
     # integer loops of numpy.
     centered = np.asarray(weight, dtype=np.float64) - weight_zero_point
-    return (np.asarray(activation, dtype=np.float64) @ centered).astype(np.int64).astype(np.int32)
+    vectors = np.asarray(activation, dtype=np.float64)
+    product = np.empty((len(vectors), centered.shape[1]))
+    # The threads of BLAS wait for each other by spinning. On a busy machine that costs much more
+    # than a product of the size of a command, so those are cut into blocks for a single thread.
+    step = _ONE_THREAD // max(1, centered.size)
+    if step < _WORTH_A_CALL:
+        step = max(1, len(vectors))
+    for first in range(0, len(vectors), step):
+        block = slice(first, first + step)
+        np.matmul(vectors[block], centered, out=product[block])
+    return product.astype(np.int64).astype(np.int32)
 
 
 def scale_accumulators(
