@@ -55,8 +55,8 @@ _AROUND = {"Reshape", "Squeeze", "Unsqueeze"}
 _IMAGE_BY_IMAGE = frozenset(
     {
         *("AveragePool", "BatchNormalization", "Clip", "Conv", "Elu", "Gelu", "GlobalAveragePool"),
-        *("GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "MaxPool", "Relu", "Selu"),
-        *("Sigmoid", "Softplus", "Softsign", "Tanh"),
+        *("GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "MaxPool", "Pad", "Relu"),
+        *("Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"),
     }
 )
 """Operators that treat each image of a batch alike."""

@@ -59,9 +59,13 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 def move(draft: Draft, node: Node) -> bool:
     """Let an operator that moves numbers work on integers: dequantize after it, quantize before."""
-    if node.op not in _MOVING or not draft.tensors[node.outputs[0]].dtype.startswith("float"):
+    if node.op not in (*_MOVING, "relu"):
+        return False
+    if not draft.tensors[node.outputs[0]].dtype.startswith("float"):
         return False
     before = draft.writer(node.inputs[0])
+    if node.op == "relu" and (before is None or _is_quantized(draft, node.outputs[0])):
+        return False  # a quantized operator of its own, or part of one
     if before is not None and before.op == "dequantize":
         integers = draft.tensors[before.inputs[0]]
         if integers.data is not None:
@@ -80,7 +84,7 @@ def move(draft: Draft, node: Node) -> bool:
         draft.set(Node(f"{node.name}/dequantize", "dequantize", moved.outputs, (y,), {}, ""))
         return True
     after = draft.only_reader(node.outputs[0])
-    if after is not None and after.op == "quantize":
+    if node.op in _MOVING and after is not None and after.op == "quantize":
         integers = draft.tensors[after.outputs[0]]
         x = draft.tensors[node.inputs[0]]
         if integers.dtype not in INT8:
@@ -120,6 +124,10 @@ def _quantized(real: np.ndarray | np.float32, quantization: Quantization, dtype:
         np.rint(np.asarray(real, np.float32) / quantization.scale[0]) + quantization.zero_point[0]
     )
     return np.clip(value, limits.min, limits.max).astype(dtype)
+
+
+def _is_quantized(draft: Draft, name: str) -> bool:
+    return any(reader.op == "quantize" for reader in draft.readers(name))
 
 
 def _quantizes_like(draft: Draft, node: Node, integers: Tensor) -> bool:
