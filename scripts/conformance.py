@@ -34,12 +34,16 @@ RTOL, ATOL = 1e-3, 1e-5
 """Tolerance of what the host computes; some tests state their results with four digits only."""
 
 
+_ENDS = ("QuantizeLinear", "QUANTIZE", "TRANSPOSE")
+
+
 @dataclass(frozen=True)
 class Run:
-    """Outputs of a network, and where its operators ran."""
+    """Outputs of a network, where its operators ran, and why integers were left to the host."""
 
     outputs: tuple[np.ndarray, ...]
     places: tuple[str, ...]
+    reasons: tuple[str, ...]
 
 
 Feed = Mapping[str, np.ndarray]
@@ -57,15 +61,32 @@ def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact:
     """
     model = Model.load(load_onnx(data, "test"), exact=exact, host_fallback=True)
     names = model.graph.outputs
-    outputs = [
-        _join([[model.run(feed, device=device).outputs[name] for name in names] for feed in feeds])
-        for device in devices
-    ]
+    shapes = [model.graph.tensors[name].shape for name in names]
+    outputs = []
+    for device in devices:
+        runs = [model.run(feed, device=device).outputs for feed in feeds]
+        outputs.append(
+            _join(
+                [
+                    [run[name].reshape(shape) for name, shape in zip(names, shapes, strict=True)]
+                    for run in runs
+                ]
+            )
+        )
     for name, *values in zip(names, *outputs, strict=True):
         for value in values[1:]:
             assert np.array_equal(values[0], value, equal_nan=True), f"Devices differ in {name!r}"
-    places = [summary.where for summary in model.summary() if summary.where != "host"]
-    return Run(outputs[0], tuple(dict.fromkeys(places)))
+    operators = model.summary()
+    places = [operator.where for operator in operators if operator.where != "host"]
+    integers = [
+        operator
+        for operator in operators
+        if operator.dtype in ("int8", "uint8") and operator.operator not in _ENDS
+    ]
+    reasons = [operator.reason for operator in integers if operator.where == "host"]
+    if not integers:
+        reasons = ["the quantizer leaves it in floats"]
+    return Run(outputs[0], tuple(dict.fromkeys(places)), tuple(dict.fromkeys(reasons)))
 
 
 def run_runtime(data: bytes, feeds: Sequence[Feed]) -> tuple[np.ndarray, ...]:
@@ -92,11 +113,15 @@ def check(case: Case, devices: Sequence[str]) -> Row:
     try:
         if case.quantized:
             return _check_exact(case, data, feeds, devices)
-        if floats and not _reason(data):
-            for exact in ROUNDINGS:
-                if (row := _check_quantized(case, data, feeds, devices, exact)) is not None:
-                    return row
-        return _check_host(case, data, feeds, devices)
+        if not floats or _reason(data):
+            return _check_host(case, data, feeds, devices, "")
+        why = ""
+        for exact in ROUNDINGS:
+            result = _check_quantized(case, data, feeds, devices, exact)
+            if isinstance(result, Row):
+                return result
+            why = why or result
+        return _check_host(case, data, feeds, devices, why)
     except ValueError as error:
         return Row(case.name, case.operator, "", "not supported", _reason(data) or str(error))
     except AssertionError as error:
@@ -126,12 +151,12 @@ def _check_exact(case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequen
 
 def _check_quantized(
     case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact: str
-) -> Row | None:
-    """Compare with ONNX Runtime on the same quantized file; None if the machine has no part."""
+) -> Row | str:
+    """Compare with ONNX Runtime on the same quantized file; why not if the machine has no part."""
     quantized = quantize_onnx(data, feeds)
     run = run_model(quantized, feeds, devices, exact)
     if not run.places:
-        return None
+        return "; ".join(run.reasons)
     worst = change = 0.0
     differences = 0
     for step, ours, theirs, expected in zip(
@@ -172,14 +197,16 @@ def _output_steps(data: bytes) -> Iterator[float]:
         yield float(quantization.scale[0])
 
 
-def _check_host(case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str]) -> Row:
+def _check_host(
+    case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str], why: str
+) -> Row:
     run = run_model(data, feeds, devices, "ort")
     close = all(
         ours.shape == expected.shape and np.allclose(ours, expected, rtol=RTOL, atol=ATOL)
         for ours, expected in zip(run.outputs, case.outputs, strict=True)
     )
     where = " + ".join(run.places) or "host"
-    return Row(case.name, case.operator, where, "equal" if close else "failed", "")
+    return Row(case.name, case.operator, where, "equal" if close else "failed", why)
 
 
 def main() -> int:

@@ -19,6 +19,9 @@ _RESULTS = {
 }
 
 
+_LONGEST = 160
+
+
 @dataclass(frozen=True)
 class Row:
     """How a test went: where its operators ran (empty if nowhere), the result, and details."""
@@ -65,5 +68,7 @@ def page(rows: Sequence[Row], devices: Sequence[str], poor: float) -> str:
     ]
     for row in rows:
         reason = row.reason.replace("|", "\\|").replace("\n", " ")
+        if len(reason) > _LONGEST:
+            reason = reason[:_LONGEST] + "…"
         lines.append(f"| {row.test} | {row.operator} | {row.where} | {row.result} | {reason} |")
     return "\n".join(lines) + "\n"
