@@ -1,0 +1,5 @@
+"""The command line."""
+
+from tpulite.cli.main import main
+
+__all__ = ["main"]

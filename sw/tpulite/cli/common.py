@@ -1,0 +1,186 @@
+"""What commands share: options, files that they read and write."""
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tpulite.arch.config import Config
+from tpulite.atomic import write_whole
+from tpulite.configs import CONFIGS
+from tpulite.frontend.files import load_graph
+from tpulite.graph.graph import Graph
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import is_model_file, load_model_file
+
+__all__ = [
+    "PATH",
+    "config_option",
+    "csv_option",
+    "device_option",
+    "json_option",
+    "load_array",
+    "load_model",
+    "meaning_options",
+    "plan_options",
+    "progress_bar",
+    "read_graph",
+    "save_array",
+    "save_csv",
+    "save_json",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+
+config_option = click.option(
+    "--config",
+    "config_name",
+    default="16x16",
+    show_default=True,
+    help=f"One of {', '.join(CONFIGS)}.",
+)
+
+csv_option = click.option("--csv", "csv_path", type=PATH, help="Write the table here.")
+
+json_option = click.option("--json", "json_path", type=PATH, help="Write the figures here.")
+
+
+def device_option(default: str) -> Callable[[Command], Command]:
+    """Make the option that names a device."""
+    return click.option("--device", default=default, show_default=True, help="Where to run.")
+
+
+def meaning_options(command: Command) -> Command:
+    """Add the options that decide what a network means: whose bits, and quantized with what."""
+    for option in (
+        click.option(
+            "--calibrate",
+            "calibration",
+            type=PATH,
+            help="Samples (.npy) to quantize an ONNX file of floats with.",
+        ),
+        click.option(
+            "--exact",
+            type=click.Choice([exactness.value for exactness in Exactness]),
+            help="Whose bits.  [TFLite: litert-ref, ONNX: ort]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def plan_options(command: Command) -> Command:
+    """Add the options that decide what a network means and where its operators run."""
+    help_text = "Let the host compute what the machine cannot."
+    return meaning_options(click.option("--host-fallback", is_flag=True, help=help_text)(command))
+
+
+def read_graph(path: Path, calibration: Path | None) -> Graph:
+    """Read a network; with samples, quantize it first.
+
+    Raises
+    ------
+    ValueError
+        If the file is no network, or there are samples for one that is not an ONNX file of floats.
+    """
+    if calibration is None:
+        return load_graph(path)
+    for package in ("onnx", "onnxruntime"):
+        if importlib.util.find_spec(package) is None:
+            raise ValueError("--calibrate needs: pip install 'tpulite[onnx]'")
+    from tpulite.frontend.onnx_file import load_onnx
+    from tpulite.quant.calibrate import quantize_onnx
+
+    samples = load_array(calibration)
+    try:
+        return load_onnx(quantize_onnx(path.read_bytes(), samples), path.stem)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def load_model(
+    path: Path, exact: str | None, host_fallback: bool, calibration: Path | None, config: Config
+) -> Model:
+    """Read a network or a compiled one, and plan its run.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read or computed, or options are given that a compiled one has settled.
+    """
+    if not is_model_file(path):
+        graph = read_graph(path, calibration)
+        return Model.load(graph, exact=exact, host_fallback=host_fallback, config=config)
+    model = load_model_file(path)
+    if exact or host_fallback or calibration:
+        raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
+    return model
+
+
+def load_array(path: Path) -> np.ndarray:
+    """Read a .npy file.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or holds objects or several arrays.
+    """
+    try:
+        values = np.load(path)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a .npy file: {error}") from error
+    if not isinstance(values, np.ndarray):
+        values.close()
+        raise ValueError(f"{path} is not a .npy file: it holds several arrays")
+    return values
+
+
+def save_array(path: Path, values: np.ndarray) -> None:
+    """Write a .npy file of that very name, whole or not at all."""
+
+    def save(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.save(file, values)
+
+    write_whole(path, save)
+
+
+def save_json(path: Path | None, record: Any) -> None:
+    """Write a record, whole or not at all, if a path is given."""
+    if path is not None:
+        write_whole(path, partial(Path.write_text, data=json.dumps(record, indent=1) + "\n"))
+
+
+def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table, whole or not at all.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to write.
+    """
+    if not rows:
+        raise ValueError(f"There is no table for {path}: the device has no clock")
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, partial(Path.write_text, data=text.getvalue()))
+
+
+def progress_bar(console: Console) -> Progress:
+    """Return a bar with counts and time that disappears when it is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)

@@ -1,0 +1,141 @@
+"""The command ``compare``: our bits and a library's, tensor by tensor."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tpulite.cli.common import (
+    PATH,
+    config_option,
+    json_option,
+    load_array,
+    load_model,
+    plan_options,
+    progress_bar,
+    read_graph,
+    save_json,
+)
+from tpulite.configs import named_config
+from tpulite.runtime.comparison import TensorDifference, compare_tensors
+from tpulite.runtime.inputs import check_inputs, random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_run import Runner
+from tpulite.runtime.oracles import ORACLES, Oracle, open_oracle
+
+__all__ = ["compare"]
+
+_DEVICES = ("rtl", "golden")
+_INPUTS = 10
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option(
+    "--oracle",
+    type=click.Choice((*ORACLES, *_DEVICES)),
+    required=True,
+    help="A library's kernels, or a device.",
+)
+@click.option("--inputs", "input_path", type=PATH, help="Inputs (.npy); else random ones.")
+@click.option("--limit", type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]")
+@click.option("--seed", default=2024, show_default=True, help="Of random inputs.")
+@config_option
+@plan_options
+@json_option
+def compare(
+    model: Path,
+    oracle: str,
+    input_path: Path | None,
+    limit: int | None,
+    seed: int,
+    config_name: str,
+    exact: str | None,
+    host_fallback: bool,
+    calibration: Path | None,
+    json_path: Path | None,
+) -> None:
+    """Compare the golden model with a library, or with the RTL, tensor by tensor.
+
+    By default a network is computed as the library that it is compared with. The exit code is 1
+    if a bit differs.
+    """
+    if oracle in ORACLES and calibration is not None:
+        raise click.UsageError("A library compares with the file that it reads: quantize it first.")
+    exact = exact or (oracle if oracle in ORACLES else None)
+    plan = load_model(model, exact, host_fallback, calibration, named_config(config_name))
+    if oracle in ORACLES:
+        run = open_oracle(oracle, model, read_graph(model, None))
+    else:
+        run = _device(plan, oracle)
+    if input_path is None:
+        values = random_inputs(plan.graph, limit or _INPUTS, seed)
+    else:
+        values = load_array(input_path)
+    checked, count = check_inputs(plan.graph, values)
+    count = min(count, limit or count)
+
+    console = Console()
+    names = {name: node.name for node in plan.graph.nodes for name in node.outputs}
+    with progress_bar(console) as progress:
+        numbers = progress.track(range(count), description="inputs")
+        differences = compare_tensors(names, _pairs(plan, run, checked, numbers))
+    save_json(json_path, [vars(difference) for difference in differences])
+    if different := [difference for difference in differences if difference.different]:
+        console.print(_table(different))
+        first = different[0]
+        console.print(
+            f"First: tensor {first.name!r} of {first.node}, {first.different:,} of "
+            f"{first.elements:,} elements, largest difference {first.largest:g}, first at "
+            f"{list(first.first or ())}",
+            highlight=False,
+            markup=False,
+        )
+    elements = sum(difference.elements for difference in differences)
+    drawn = "" if input_path else f" random, seed {seed},"
+    console.print(
+        f"{plan.graph.name} as {plan.exactness} and {oracle}: {len(differences)} tensors of "
+        f"{count} inputs,{drawn} {elements:,} elements: "
+        + (f"{len(different)} tensors differ" if different else "every bit is the same"),
+        highlight=False,
+        markup=False,
+    )
+    if not differences:
+        raise ValueError(f"There is no tensor that both {plan.graph.name} and {oracle} have")
+    if different:
+        raise click.exceptions.Exit(1)
+
+
+def _device(model: Model, name: str) -> Oracle:
+    """Make an oracle of a device that stores every tensor."""
+    runner = Runner(model, name, tensors=True)
+    return lambda inputs: dict(runner.run(inputs).tensors)
+
+
+def _pairs(
+    model: Model, oracle: Oracle, inputs: Mapping[str, np.ndarray], numbers
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    for number in numbers:
+        values = {name: array[number] for name, array in inputs.items()}
+        yield model.reference(values), oracle(values)
+
+
+def _table(differences: list[TensorDifference]) -> Table:
+    table = Table(box=box.SIMPLE, title="tensors that differ")
+    table.add_column("node", no_wrap=True)
+    table.add_column("tensor", overflow="fold")
+    for column in ("different", "of", "largest"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for difference in differences:
+        table.add_row(
+            difference.node,
+            difference.name,
+            f"{difference.different:,}",
+            f"{difference.elements:,}",
+            f"{difference.largest:g}",
+        )
+    return table

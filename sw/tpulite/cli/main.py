@@ -1,0 +1,45 @@
+"""The commands, and what becomes of their errors."""
+
+import sys
+from importlib.metadata import version
+
+import click
+
+from tpulite.cli.bench import bench
+from tpulite.cli.compare import compare
+from tpulite.cli.compile import compile_file
+from tpulite.cli.info import disasm, info
+from tpulite.cli.inspect import inspect
+from tpulite.cli.run import run
+from tpulite.cli.zoo import zoo
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; bad input gives one line on stderr and exit code 2."""
+    try:
+        sys.exit(_commands(standalone_mode=False))
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except MemoryError:
+        _fail("There is not enough memory")
+    except (ValueError, OSError, RuntimeError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    click.echo(f"tpulite: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+@click.group(no_args_is_help=False)
+@click.version_option(version("tpulite"))
+def _commands() -> None:
+    """Compile networks for the tpulite machine, run them, and count the cycles."""
+
+
+for _command in (inspect, compile_file, run, compare, zoo, bench, info, disasm):
+    _commands.add_command(_command)
