@@ -2,7 +2,8 @@
 
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
-from tpulite_tb.random_conv import draw_conv, early_rows, tile_count
+from tpulite_tb.random_conv import draw_conv
+from tpulite_tb.random_conv_access import early_rows, tile_count
 from tpulite_tb.random_faults import BadCommands
 from tpulite_tb.random_records import BlockKind
 from tpulite_tb.random_state import Drawn, State, hazard
