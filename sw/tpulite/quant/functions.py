@@ -73,8 +73,8 @@ def function_table(
         raise UnsupportedError(f"{op} was not compared with any library")
     if exactness == Exactness.ORT:
         return _ort(op, x, y, attributes)
-    if op in _CLAMPS and (x.scale, x.zero_point) == (y.scale, y.zero_point):
-        low, high = activation_bounds(op, y, exactness)
+    if op in _CLAMPS and x == y:
+        low, high = activation_bounds(op, y, Exactness.LITERT_REF)
         return np.clip(np.arange(-128, 128), low, high).astype(np.int8)
     if exactness == Exactness.BM1684X:
         raise UnsupportedError(f"the rule of bm1684x does not define {op}")
@@ -93,7 +93,7 @@ def _litert(
 ) -> NDArray[np.int64]:
     xnnpack = exactness == Exactness.LITERT_XNNPACK
     if op in _CLAMPS:
-        return relu(x, y, *activation_bounds(op, y, exactness))
+        return relu(x, y, *activation_bounds(op, y, Exactness.LITERT_REF))
     if op == "requantize":
         table = xnnpack_requantize(x, y) if xnnpack else None
         vectorized = exactness in (Exactness.LITERT_OPT, Exactness.LITERT_XNNPACK)

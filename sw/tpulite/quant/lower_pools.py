@@ -55,7 +55,8 @@ def lower_average_pool(node: Node, context: Context) -> None:
         raise UnsupportedError(f"the rule of {context.exactness} does not define average_pool")
     if x != y:
         raise UnsupportedError(f"{context.exactness} does not requantize in average_pool")
-    low, high = activation_bounds(node["activation"], y, context.exactness)
+    # XNNPACK has no average of integers; its bounds would be rounded otherwise.
+    low, high = activation_bounds(node["activation"], y, Exactness.LITERT_REF)
     image, padding = context.read(source), tuple(node["padding"])
     if node["count_include_pad"] and any(padding):
         top, left, bottom, right = padding

@@ -19,7 +19,7 @@ __all__ = ["lower_conv", "lower_dense", "lower_depthwise"]
 
 _ROUNDINGS = {
     Exactness.LITERT_REF: (Rounding.TFLITE, Rounding.AWAY),
-    Exactness.LITERT_OPT: (Rounding.RUY, Rounding.RUY),
+    Exactness.LITERT_OPT: (Rounding.RUY, Rounding.RUY),  # depthwise differs, see below
     Exactness.LITERT_XNNPACK: (Rounding.FLOAT32, Rounding.FLOAT32),
     Exactness.TFLM: (Rounding.TFLITE, Rounding.TFLITE),
     Exactness.ORT: (Rounding.FLOAT32, Rounding.FLOAT32),
@@ -208,8 +208,12 @@ def _requantization(node: Node, context: Context, op: str, axis: int) -> Requant
         return None
     y = context.quantized(node.outputs[0])
     exactness = context.exactness
+    if exactness == Exactness.LITERT_XNNPACK and op == "depthwise" and x.unsigned:
+        exactness = Exactness.LITERT_OPT  # which computes what XNNPACK does not take
     scales = scales_of_product(exactness, op, x, weight_scales, y)
     rounding = _ROUNDINGS[exactness][op == "dense"]
+    if exactness == Exactness.LITERT_OPT and op == "depthwise":
+        rounding = Rounding.TFLITE
     result = make_requantization(
         scales,
         rounding,
@@ -218,7 +222,7 @@ def _requantization(node: Node, context: Context, op: str, axis: int) -> Requant
         _bias(node, context),
     )
     if exactness == Exactness.LITERT_OPT and op == "depthwise":
-        return _vectorized(result, channels)
+        return result if x.unsigned else _vectorized(result, channels)
     if exactness == Exactness.LITERT_REF and op == "dense":
         return match_thresholds(result, scales, _largest_sum(weight, x))
     return result

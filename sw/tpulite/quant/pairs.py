@@ -24,7 +24,6 @@ from tpulite.quant.tensors import UNSIGNED, Quantized, UnsupportedError
 
 __all__ = ["Operands", "Pair", "pair_operands", "run_operands"]
 
-_VECTORIZED = (Exactness.LITERT_OPT, Exactness.LITERT_XNNPACK)
 _SHIFT = 20
 """TFLite scales operands with this many fractional bits."""
 
@@ -74,6 +73,8 @@ def pair_operands(pair: Pair, exactness: Exactness) -> Operands:
         raise UnsupportedError(f"the rule of bm1684x does not define {pair.op}")
     if pair.a.unsigned != pair.b.unsigned or pair.a.unsigned != pair.y.unsigned:
         raise UnsupportedError("its tensors are int8 and uint8")
+    if exactness == Exactness.LITERT_XNNPACK and not _xnnpack_takes(pair):
+        exactness = Exactness.LITERT_OPT
     bounds = activation_bounds(pair.activation, pair.y, exactness)
     if pair.op == "mul":
         return _multiplication(pair, exactness, bounds)
@@ -81,10 +82,10 @@ def pair_operands(pair: Pair, exactness: Exactness) -> Operands:
         raise UnsupportedError(
             f"{pair.op} of ONNX Runtime is a chain of float32 operations that depends on the CPU"
         )
-    if exactness == Exactness.LITERT_XNNPACK and _xnnpack_adds(pair):
+    if exactness == Exactness.LITERT_XNNPACK:
         return _xnnpack_sum(pair, bounds)
     result = _tflite_sum(pair, bounds)
-    if pair.op == "add" and exactness in _VECTORIZED:
+    if pair.op == "add" and exactness == Exactness.LITERT_OPT:
         _check_vectorized(result)
     return result
 
@@ -174,8 +175,10 @@ def _check_vectorized(scalar: Operands) -> None:
         raise UnsupportedError("LiteRT's vector code rounds some of its sums differently")
 
 
-def _xnnpack_adds(pair: Pair) -> bool:
+def _xnnpack_takes(pair: Pair) -> bool:
     """Tell whether XNNPACK takes the operator; LiteRT's optimized kernel does if not."""
+    if pair.op == "mul":
+        return bool(2.0**-16 <= _product_scale(pair) < 2.0**8)
     ratios = (pair.a.scale / pair.y.scale, pair.b.scale / pair.y.scale)
     return all(2.0**-10 <= ratio < 2.0**8 for ratio in ratios)
 
@@ -197,18 +200,21 @@ def _xnnpack_sum(pair: Pair, bounds: tuple[int, int]) -> Operands:
 
 
 def _multiplication(pair: Pair, exactness: Exactness, bounds: tuple[int, int]) -> Operands:
-    # All libraries multiply and divide the scales in float32.
-    scale = pair.a.scale * pair.b.scale / pair.y.scale
+    scale = _product_scale(pair)
     if exactness == Exactness.ORT:
         return _ort_multiplication(pair, scale, bounds)
-    rounding = Rounding.TFLITE
-    if exactness == Exactness.LITERT_XNNPACK and 2.0**-16 <= scale < 2.0**8:
-        rounding = Rounding.FLOAT32
+    xnnpack = exactness == Exactness.LITERT_XNNPACK
+    rounding = Rounding.FLOAT32 if xnnpack else Rounding.TFLITE
     record = make_requantization(float(scale), rounding, pair.y.zero, bounds)
     result = Operands("mul", record, _zeros(pair))
-    if rounding == Rounding.TFLITE and exactness in _VECTORIZED:
+    if exactness == Exactness.LITERT_OPT:
         _check_vectorized(result)
     return result
+
+
+def _product_scale(pair: Pair) -> np.float32:
+    """Return the scale of a product; all libraries multiply and divide in float32."""
+    return pair.a.scale * pair.b.scale / pair.y.scale
 
 
 def _ort_multiplication(pair: Pair, scale: np.float32, bounds: tuple[int, int]) -> Operands:

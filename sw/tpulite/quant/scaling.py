@@ -42,6 +42,9 @@ def scales_of_product(
 ) -> np.ndarray:
     """Return input scale times weight scales over output scale, float64 [1] or [channels].
 
+    TFLite multiplies the first two in float32 where its kernels have one scale of all channels, but
+    for the reference kernel of dense layers.
+
     Parameters
     ----------
     exactness : Exactness
@@ -56,7 +59,11 @@ def scales_of_product(
     weight = weight.astype(np.float32)
     if exactness.floats:
         return (x.scale * weight / y.scale).astype(np.float64)
-    if op == "dense" and len(weight) == 1 and exactness in (Exactness.LITERT_OPT, Exactness.TFLM):
+    if op == "dense":
+        in_float32 = len(weight) == 1 and exactness in (Exactness.LITERT_OPT, Exactness.TFLM)
+    else:
+        in_float32 = x.unsigned and exactness.litert
+    if in_float32:
         return (x.scale * weight).astype(np.float64) / float(y.scale)
     return float(x.scale) * weight.astype(np.float64) / float(y.scale)
 
@@ -126,9 +133,15 @@ def activation_bounds(activation: str, y: Quantized, exactness: Exactness) -> tu
 def _quantize_bound(bound: float, y: Quantized, exactness: Exactness) -> int:
     if math.isinf(bound):
         return INT8[0] if bound < 0 else INT8[-1]
-    real = np.float32(bound) / y.scale
-    steps = int(np.rint(real)) if exactness == Exactness.ORT else int(round_away(real))
-    return min(max(y.zero + steps, INT8[0]), INT8[-1])
+    steps = np.float32(bound) / y.scale
+    if exactness.floats:
+        # XNNPACK adds the zero point before it rounds, ONNX Runtime after. That is the same unless
+        # steps lie between two integers.
+        zero = np.float32(y.zero_point if exactness == Exactness.LITERT_XNNPACK else 0)
+        integer = int(np.rint(steps + zero) - zero)
+    else:
+        integer = int(round_away(steps))
+    return min(max(y.zero + integer, INT8[0]), INT8[-1])
 
 
 def round_away(values: ArrayLike) -> NDArray[np.float64]:
