@@ -7,7 +7,7 @@ from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
 from tpulite.arch.isa import Opcode, RecordForm
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.ops import Buffer, Op, Region
+from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.graph.layers import Requantization
 from tpulite.layout import pack_records
 
@@ -64,7 +64,7 @@ class Constant:
         """Return where the constant is, and the LOAD before it; ``again`` for another copy."""
         if self._buffer is not None and not again:
             return Region(self._buffer), []
-        self._buffer = Buffer(self._name, self.rows, bank=self._bank)
+        self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=Side.TOP)
         fields = {"window": Window.CONSTANTS, "offset": self._offset, "lines": 1, "rows": self.rows}
         region = Region(self._buffer)
         return region, [Op(Opcode.LOAD, self._layer, fields, {"row": region})]

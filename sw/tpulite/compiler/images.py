@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.ops import Buffer, Op, Region
+from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.program import TensorSpec
 
 __all__ = ["Store", "View"]
@@ -80,7 +80,7 @@ class Store:
         self._loaded = 0
         self._buffer = None
         if resident:
-            self._buffer = Buffer(name, self.blocks * self.height * self._pitch, bank=0)
+            self._buffer = Buffer(name, self.rows, bank=0, side=Side.BOTTOM)
         # Rows of the image in DRAM begin at beats only every few.
         row_bytes = self._pitch * config.row_bytes
         self.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
@@ -102,8 +102,7 @@ class Store:
         rows = range(max(rows.start, 0), min(rows.stop, self.height))
         rows = range(rows.start // self.grain * self.grain, rows.stop)
         if self._buffer is None:
-            buffer = Buffer(f"{self.name} {rows}", self.blocks * len(rows) * self._pitch, bank=0)
-            view = View(buffer, rows, 0, self._pitch, len(rows) * self._pitch)
+            view = self._strip(rows)
             return view, [self._transfer(Opcode.LOAD, view, rows, layer)]
         view = View(self._buffer, range(self.height), 0, self._pitch, self.height * self._pitch)
         missing = range(self._loaded, rows.stop)
@@ -120,12 +119,16 @@ class Store:
         """Return where rows can be written."""
         if self._buffer is not None:
             return View(self._buffer, range(self.height), 0, self._pitch, self.height * self._pitch)
-        buffer = Buffer(f"{self.name} {rows}", self.blocks * len(rows) * self._pitch, bank=0)
-        return View(buffer, rows, 0, self._pitch, len(rows) * self._pitch)
+        return self._strip(rows)
 
     def store(self, view: View, rows: range, layer: int) -> list[Op]:
         """Return the STORE that must follow when rows are complete."""
         return [self._transfer(Opcode.STORE, view, rows, layer)] if self.spec is not None else []
+
+    def _strip(self, rows: range) -> View:
+        pitch = len(rows) * self._pitch
+        buffer = Buffer(f"{self.name} {rows}", self.blocks * pitch, bank=0, side=Side.TOP)
+        return View(buffer, rows, 0, self._pitch, pitch)
 
     def _transfer(self, opcode: Opcode, view: View, rows: range, layer: int) -> Op:
         spec = self.spec

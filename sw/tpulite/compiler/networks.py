@@ -38,7 +38,7 @@ __all__ = ["compile_layers"]
 
 _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
 """Parts of the unified buffer that resident images may take, one tried after the other; strips take
-a quarter of that."""
+a sixth of that."""
 
 _LEADS = (16, 48, 4)
 """How many loads may go ahead of a product; the fastest program by the estimate is taken."""
@@ -83,10 +83,13 @@ def compile_layers(
     """
     tell = progress or (lambda text: None)
     reason = None
-    for budget in _BUDGETS:
+    outside: set[str] = set()
+    budgets = list(_BUDGETS)
+    while budgets:
+        budget = budgets[0]
         tell(f"place images in {budget:.0%} of the unified buffer")
         pool = ConstantPool()
-        placement = place_images(layers, config, budget, pool)
+        placement = place_images(layers, config, budget, pool, frozenset(outside))
         try:
             ops = _lower(layers, config, placement, pool, budget)
             tiling = Tiling(
@@ -97,6 +100,10 @@ def compile_layers(
             break
         except DoesNotFitError as error:
             reason = error
+            if error.name in layers.images and error.name not in outside:
+                outside.add(error.name)
+            else:
+                budgets.pop(0)
     else:
         raise ValueError(
             f"Network {layers.name!r} does not fit the unified buffer of {config.ub_rows} rows, "
@@ -128,7 +135,7 @@ def _lower(
 ) -> list[Op]:
     """Return the commands of all layers, in an order in which they could run."""
     stores = dict(placement.stores)
-    strip_rows = int(budget * config.ub_rows) // 4
+    strip_rows = int(budget * config.ub_rows) // 6
     channels = {name: image.shape[2] for name, image in layers.images.items()}
     ops: list[Op] = []
     for index, layer in enumerate(layers.layers):

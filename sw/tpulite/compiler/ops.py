@@ -1,11 +1,20 @@
 """Commands whose buffers have no address yet: what tiling hands to scheduling."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tpulite.arch.isa import Opcode
 from tpulite.program import TensorSpec
 
-__all__ = ["Buffer", "Op", "Region", "Tiling"]
+__all__ = ["Buffer", "Op", "Region", "Side", "Tiling"]
+
+
+class Side(Enum):
+    """Where the search for the place of a buffer begins."""
+
+    NEXT = "next"  #: behind the last place given out
+    BOTTOM = "bottom"  #: at the first row
+    TOP = "top"  #: below the last place given out, from the last row downwards
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +32,15 @@ class Buffer:
     bank : int, optional
         Bank of the first row. Activations begin in bank 0 and weights half way around, so that
         both can be read in the same cycles.
+    side : Side
+        Where its place is searched first.
     """
 
     name: str
     rows: int
     row: int | None = None
     bank: int | None = None
+    side: Side = Side.NEXT
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
 from tpulite.compiler.constants import ConstantPool
 from tpulite.compiler.images import Store
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
 
@@ -36,7 +36,11 @@ class Placement:
 
 
 def place_images(
-    layers: LayerGraph, config: Config, budget: float, pool: ConstantPool
+    layers: LayerGraph,
+    config: Config,
+    budget: float,
+    pool: ConstantPool,
+    outside: frozenset[str] = frozenset(),
 ) -> Placement:
     """Decide for each image whether it stays on chip while it is needed.
 
@@ -51,9 +55,11 @@ def place_images(
         largest ones go to DRAM.
     pool : ConstantPool
         Where images that are known are kept.
+    outside : frozenset of str
+        Images that must not stay on chip.
     """
     size = config.array_size
-    resident = _resident(layers, config, int(budget * config.ub_rows))
+    resident = _resident(layers, config, int(budget * config.ub_rows), outside)
     stores: dict[str, Store] = {}
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -116,19 +122,35 @@ def _rows(image: Image, config: Config) -> int:
     return height * width * -(-channels // config.array_size) * vector
 
 
-def _resident(layers: LayerGraph, config: Config, budget: int) -> set[str]:
+def _resident(layers: LayerGraph, config: Config, budget: int, outside: frozenset[str]) -> set[str]:
     """Return the images that stay on chip: the largest of those that are too many must go."""
     last_use = {name: i for i, layer in enumerate(layers.layers) for name in layer.inputs}
-    resident = set(layers.images)
+    resident = set(layers.images) - outside
     live = set(layers.inputs)
     for i, layer in enumerate(layers.layers):
         live.add(layer.output)
-        while sum(_rows(layers.images[name], config) for name in live & resident) > budget:
+        involved = {*layer.inputs, layer.output}
+        while resident & live:
+            taken = sum(_rows(layers.images[name], config) for name in live & resident)
+            strips = config.ub_rows // 4 if involved - resident else 0
+            if taken + min(_constant_rows(layer, config), budget // 4) + strips <= budget:
+                break
             resident.remove(
                 max(live & resident, key=lambda name: (_rows(layers.images[name], config), name))
             )
         live -= {name for name in live if last_use.get(name, -1) <= i}
     return resident
+
+
+def _constant_rows(layer: Layer, config: Config) -> int:
+    """Return the rows of the weights and records of a layer."""
+    if not isinstance(layer, Conv | Depthwise):
+        return config.record_rows
+    size = config.array_size
+    blocks = -(-layer.weight.shape[-1] // size)
+    taps = layer.weight.shape[0] * layer.weight.shape[1]
+    tiles = taps * -(-layer.weight.shape[2] // size) if isinstance(layer, Conv) else 2
+    return blocks * (tiles * size + config.record_rows)
 
 
 def _strings(layers: LayerGraph, name: str, config: Config) -> Strings | None:

@@ -104,7 +104,7 @@ class _Scheduler:
                 continue
             if not self._allocator.allocate(buffer):
                 if must:
-                    raise DoesNotFitError(f"No place for {buffer.rows} rows: {buffer.name}")
+                    raise DoesNotFitError(buffer)
                 return False
         return True
 
