@@ -67,7 +67,7 @@ def test_a_row_is_an_image():
     y = b.node("MaxPool", y, kernel_shape=[3], strides=[2], pads=[0, 1])
     y = b.node("GlobalAveragePool", b.node("Conv", y, draw(5, 4, 3), dilations=[2]))
     graph = check(b.build(y), draw(1, 3, 20))
-    assert "transpose" not in ops(graph)[1:]
+    assert "transpose" not in ops(graph)[1:-1]
     assert [n["window"] for n in graph.nodes if n.op == "max_pool"] == [(1, 3)]
 
 
