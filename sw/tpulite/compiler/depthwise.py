@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import gcd
 
 import numpy as np
 
@@ -93,19 +94,9 @@ def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:
 def depthwise_ops(layer: Depthwise, context: Context) -> list[Op]:
     """Return the commands of a depthwise convolution.
 
-    Dilated ones run as phases: outputs that are ``dilation`` apart read inputs that are
-    ``dilation`` apart.
-
-    Raises
-    ------
-    ValueError
-        If the layer has strides and dilation at once.
+    Dilated ones run as phases: outputs that are some positions apart read inputs that are a
+    multiple of the dilation apart.
     """
-    if max(layer.stride) > 1 and max(layer.dilation) > 1:
-        raise ValueError(
-            f"Layer {layer.name!r}: stride {layer.stride} and dilation {layer.dilation} must not "
-            f"both exceed 1"
-        )
     return list(_DepthwiseLowering(layer, context).ops())
 
 
@@ -115,6 +106,10 @@ class _DepthwiseLowering:
         self._source = context.stores[layer.inputs[0]]
         self._target = context.stores[layer.output]
         self._kernel = layer.weight.shape[:2]
+        common = [gcd(s, d) for s, d in zip(layer.stride, layer.dilation, strict=True)]
+        # Outputs of a phase are `period` apart, and their inputs `step` times the dilation.
+        self._period = [d // g for d, g in zip(layer.dilation, common, strict=True)]
+        self._step = (layer.stride[0] // common[0], layer.stride[1] // common[1])
         sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1))
         requantization = layer.requantization
         bias = np.broadcast_to(requantization.bias, len(sums))
@@ -138,9 +133,9 @@ class _DepthwiseLowering:
             if not self._source.resident:
                 view, loads = self._source.read(needed_rows(whole, strip), index)
                 yield from loads
-            for py, px in product(range(layer.dilation[0]), range(layer.dilation[1])):
+            for py, px in product(*map(range, self._period)):
                 yield from self._phase(strip, view, out, (py, px))
-            if max(layer.dilation) > 1:
+            if max(self._period) > 1:
                 yield from self._target.store(out, strip, index)
 
     def _strips(self, y: Axis1D) -> tuple[range, ...]:
@@ -157,21 +152,21 @@ class _DepthwiseLowering:
     def _phase(
         self, strip: range, view: View | None, out: View, phase: tuple[int, int]
     ) -> Iterator[Op]:
-        """Compute the outputs whose coordinates are ``phase`` modulo the dilation.
+        """Compute the outputs whose coordinates are ``phase`` modulo the period.
 
         If that is all of them, they are stored, too.
         """
-        layer, index = self._layer, self._context.index
+        index = self._context.index
         outputs = [
             range(-(-(whole.start - p) // d), -(-(whole.stop - p) // d))
             for whole, p, d in zip(
-                (strip, range(self._target.width)), phase, layer.dilation, strict=True
+                (strip, range(self._target.width)), phase, self._period, strict=True
             )
         ]
         if not all(outputs):
             return
         counts = (len(outputs[0]), len(outputs[1]))
-        plan = plan_filter(self._kernel, layer.stride, counts, self._config)
+        plan = plan_filter(self._kernel, self._step, counts, self._config)
         i = 1 if plan.inner == Axis.X else 0
         stored = strip.start
         for group in split(counts[i], -(-counts[i] // plan.outputs), 1):
@@ -187,19 +182,20 @@ class _DepthwiseLowering:
             complete = strip.stop if group.stop == counts[i] else strip.start
             if i == 0 and complete != strip.stop:
                 complete = max(stored, inner.stop // self._target.grain * self._target.grain)
-            if max(layer.dilation) == 1 and complete > stored:
+            if max(self._period) == 1 and complete > stored:
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
 
     def _axes(self, phase: tuple[int, int], taps: tuple[range, range]) -> tuple[Axis1D, Axis1D]:
-        """Return the geometry of a phase: its outputs step by stride times dilation."""
+        """Return the geometry of a phase."""
         layer = self._layer
         y, x = (
-            Axis1D(extent, stride * d, d, len(tap), pad - p, tap.start)
-            for extent, stride, d, tap, pad, p in zip(
+            Axis1D(extent, step * d, d, len(tap), pad - p * stride, tap.start)
+            for extent, step, d, stride, tap, pad, p in zip(
                 (self._source.height, self._source.width),
-                layer.stride,
+                self._step,
                 layer.dilation,
+                layer.stride,
                 taps,
                 layer.padding[:2],
                 phase,
@@ -220,7 +216,7 @@ class _DepthwiseLowering:
         layer, config, index = self._layer, self._config, self._context.index
         passes = list(product(*plan.kernel))
         at_once = config.lanes == config.array_size
-        dy, dx = layer.dilation
+        dy, dx = self._period
         drain: dict[str, int] = self._drained.fields() | {
             "out_pitch": dy * out.pitch,
             "out_step": dx,
@@ -241,8 +237,8 @@ class _DepthwiseLowering:
             fields, place = read_window(source, y, x, region, block)
             fields |= common | {
                 "depthwise": 1,
-                "stride_y": layer.stride[0],  # in steps of the dilation
-                "stride_x": layer.stride[1],
+                "stride_y": self._step[0],  # in steps of the dilation
+                "stride_x": self._step[1],
                 "accumulate": int(number > 0),
                 "drain": Drain.KEEP,
             }
@@ -290,7 +286,7 @@ class _DepthwiseLowering:
         """Return the weight tile of a pass: tap (outer, inner) at row R * outer + inner."""
         layer, size = self._layer, self._config.array_size
         i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
-        interleaved = (len(region[i]) - 1) * layer.stride[i] + len(taps[i])
+        interleaved = (len(region[i]) - 1) * self._step[i] + len(taps[i])
         key = (interleaved, taps, block)
         if key not in self._weights:
             channels = slice(block * size, (block + 1) * size)

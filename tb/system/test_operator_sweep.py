@@ -1,0 +1,87 @@
+"""Operators on the Verilated chip against LiteRT itself, element by element."""
+
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from cases import cases
+from litert import KERNELS, run_litert
+
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler.networks import compile_layers
+from tpulite.configs import named_config
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.lower import lower
+from tpulite.quant.support import where
+from tpulite.runtime.session import Session
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+
+CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))
+"""Cases of each machine; TPULITE_RTL_SWEEP=5000 draws more."""
+
+SEED = int(os.environ.get("TPULITE_SWEEP_SEED", "1000"))
+
+
+@pytest.mark.parametrize("name", ["4x4", "8x8", "16x16"])
+def test_the_chip_equals_litert(name, capsys):
+    """Kernel sets take turns; what the machine leaves to the host must be the exception."""
+    config = named_config(name)
+    device = RtlDevice(config, dram_bytes=1 << 24)
+    ran, left = 0, []
+    for index, case in enumerate(cases(CASES, seed=SEED)):
+        exactness = list(KERNELS)[index % len(KERNELS)]
+        node = case.graph.nodes[-1]
+        if where(node, case.graph, exactness).engine == "host":
+            left.append(node.op)
+            continue
+        layers = lower(case.graph, exactness)
+        if any(set(record.roundings) - _has(config) for record in _records(layers)):
+            left.append("rounding")
+            continue
+        program = compile_layers(layers, config)
+        inputs = {
+            name: value.reshape(layers.images[name].shape)
+            for name, value in zip(case.graph.inputs, case.inputs, strict=True)
+            if name in layers.inputs
+        }
+        results = Session(program, device).run(inputs)
+        assert results.fault is None, case.name
+        ours = results.outputs[case.graph.outputs[0]]
+        theirs = run_litert(case, exactness)
+        differ = int((ours.reshape(theirs.shape) != theirs).sum())
+        assert ours.dtype == theirs.dtype
+        assert not differ, f"{case.name} ({exactness}): {differ} of {theirs.size} elements differ"
+        ran += 1
+    with capsys.disabled():
+        print(f"\n{name}: {ran} operators equal LiteRT's from seed {SEED}, {len(left)} left out")
+    assert ran >= 0.8 * CASES, sorted(left)
+
+
+def test_the_sweep_can_fail():
+    """A bias that is one unit off, which only some elements notice, is found."""
+    exactness = Exactness.LITERT_REF
+    config = named_config("16x16")
+    drawn = cases(50, seed=SEED, operators=("dense",))
+    case = next(case for case in drawn if len(np.unique(run_litert(case, exactness))) > 20)
+    layers = lower(case.graph, exactness)
+    (layer,) = layers.layers
+    layer.requantization.bias.setflags(write=True)
+    layer.requantization.bias[:] += 1 << 12
+    program = compile_layers(layers, config)
+    inputs = {layers.inputs[0]: case.inputs[0].reshape(layers.images[layers.inputs[0]].shape)}
+    ours = Session(program, "golden").run(inputs).outputs[case.graph.outputs[0]]
+    theirs = run_litert(case, exactness)
+    assert not np.array_equal(ours.reshape(theirs.shape), theirs)
+
+
+def _has(config) -> set[int]:
+    return {int(Rounding[name.upper()]) for name in config.roundings}
+
+
+def _records(layers):
+    for layer in layers.layers:
+        record = getattr(layer, "requantization", None)
+        if record is not None:
+            yield record
