@@ -26,7 +26,6 @@ __all__ = [
     "entry",
     "fetch",
     "install",
-    "zoo_page",
 ]
 
 
@@ -94,33 +93,6 @@ def install(file: Path, wheel: Wheel) -> None:
                 raise ValueError(f"{candidate.name} has checksum {found}, not {candidate.sha256}")
             path = cache_folder() / f"{candidate.name}.tflite"
             write_whole(path, partial(Path.write_bytes, data=network))
-
-
-def zoo_page() -> str:
-    """Return docs/zoo.md."""
-    lines = [
-        "# The zoo",
-        "",
-        "Networks that others have trained. `tpulite zoo fetch NAME` gets them from PyPI into the",
-        "cache (`$TPULITE_CACHE`, or `~/.cache/tpulite`); nothing of theirs is part of this",
-        "repository. Their wheels bring no samples, so inputs of tests are random, with a seed.",
-        "This page is written by `tpulite zoo list --markdown docs/zoo.md`.",
-    ]
-    for wheel in dict.fromkeys(entry.wheel for entry in ENTRIES):
-        lines += [
-            "",
-            f"From the wheel `{wheel.requirement}` ({wheel.origin}), licence {wheel.licence},",
-            f"SHA-256 `{wheel.sha256}`:",
-            "",
-            "| name | network | input | file in the wheel | SHA-256 |",
-            "| --- | --- | --- | --- | --- |",
-        ]
-        lines += [
-            f"| `{e.name}` | {e.title} | {e.input} | `{e.member}` | `{e.sha256[:16]}…` |"
-            for e in ENTRIES
-            if e.wheel == wheel
-        ]
-    return "\n".join(lines) + "\n"
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from tpulite.frontend.files import load_graph
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
+from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo import ENTRIES
 
 COUNT = 20
@@ -127,11 +128,28 @@ def test_compare_finds_no_difference_and_finds_one(tpulite, tmp_path):
     assert first["name"] == "stem" and 0 < first["different"] < first["elements"] == 20480
 
 
-def test_the_zoo_is_listed_and_written(tpulite, tmp_path):
+def test_the_zoo_is_listed(tpulite):
     code, out, _ = tpulite("zoo", "list")
     assert code == 0 and all(entry.name in out for entry in ENTRIES)
-    assert tpulite("zoo", "list", "--markdown", "zoo.md")[0] == 0
-    assert "| `resnet8` | ResNet-8, CIFAR-10 (MLPerf Tiny) |" in (tmp_path / "zoo.md").read_text()
+
+
+def test_the_page_of_the_zoo_says_what_was_compared(tpulite, tmp_path, monkeypatch):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+    monkeypatch.setattr("tpulite.cli.zoo_page.fetch", lambda name: CNN_DIGITS)
+    words = ("zoo", "page", "resnet8", "-o", "zoo.md", "--inputs", 2, "--device", "golden")
+    assert tpulite(*words)[0] == 0
+    page = (tmp_path / "zoo.md").read_text()
+    assert "| `resnet8` | 397,952 | 0.0% (nothing) | 18,580 | 0 | 0 |  |" in page
+    assert "| `kws` | DS-CNN, 12 keywords (MLPerf Tiny) |" in page
+
+    monkeypatch.setattr("tpulite.cli.zoo_page.ORACLE", "litert-opt")
+
+    def other_oracle(name, path, graph):
+        return open_oracle("litert-xnnpack", path, graph)
+
+    monkeypatch.setattr("tpulite.cli.zoo_page.open_oracle", other_oracle)
+    code, _, err = tpulite(*words)
+    assert (code, err) == (2, "tpulite: Bits of resnet8 differ; see zoo.md\n")
 
 
 def unsupported(tmp_path):
@@ -182,6 +200,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("compare", CNN_DIGITS, "--oracle", "ort"), "Oracle ort runs onnx files"),
         (("zoo", "fetch", "alexnet"), "must be one of resnet8"),
         (("zoo", "fetch"), "Missing argument 'NAMES...'"),
+        (("zoo", "page", "-o", "out", "--inputs", "0"), "at least 1 input, not 0"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, words, message):

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.registers import Fault
 from tpulite.frontend.tflite_file import load_tflite
 from tpulite.models import CNN_DIGITS, DigitsTest
+from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import FaultReport
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.inputs import random_inputs
@@ -39,10 +43,10 @@ def host_in_the_middle() -> bytes:
     weight = RNG.integers(0, 256, (2, 3, 1, 1, 3)).astype(np.uint8)
     weights = {"weight_scale": 0.01, "weight_zero_point": 100}
     x = b.input((1, 4, 4, 3), 0.05, 100)
-    first = b.conv(x, weight[0], scale=0.1, zero_point=128, **weights)
+    first = b.conv(x, weight[0], [0, 9, -9], scale=0.1, zero_point=128, **weights)
     shares = b.tensor(b.shape(first), 1 / 256, 0)
     b.operator("SOFTMAX", [first], [shares], options_type="SoftmaxOptions", beta=1.0)
-    return b.build(b.conv(shares, weight[1], scale=0.01, zero_point=99, **weights))
+    return b.build(b.conv(shares, weight[1], [0] * 3, scale=0.01, zero_point=99, **weights))
 
 
 @pytest.fixture
@@ -82,7 +86,7 @@ def test_floats_at_the_ends_are_the_hosts(tmp_path):
     path = tmp_path / "net.tflite"
     path.write_bytes(floats_at_the_ends())
     model = Model.load(path)
-    assert [segment.on_machine for segment in model.segments] == [False, True, False]
+    assert [isinstance(x, MachineSegment) for x in model.segments] == [False, True, False]
     x = random_inputs(model.graph, 4, 2024)
     y = model.run(x).output
     assert y.dtype == np.float32 and y.shape == (4, 5, 6, 4)
@@ -103,7 +107,7 @@ def test_the_host_computes_between_segments_only_if_it_may(tmp_path):
     with pytest.raises(ValueError, match=r"softmax_1.*SOFTMAX"):
         Model.load(path)
     model = Model.load(path, host_fallback=True)
-    assert [segment.on_machine for segment in model.segments] == [True, False, True]
+    assert [isinstance(x, MachineSegment) for x in model.segments] == [True, False, True]
     x = random_inputs(model.graph, 3, 2024)
     results = model.run(x, tensors=True)
     assert len(results.segments[0]) == 2
@@ -147,3 +151,10 @@ def test_a_runner_takes_a_device_that_is_there(digits):
         model.run(images[:1], GoldenDevice(Config(array_size=8)))
     with pytest.raises(ValueError, match=r"^There is no device 'abacus'"):
         model.run(images[:1], "abacus")
+
+
+def test_python_of_the_guide_runs(capsys):
+    guide = Path(__file__).resolve().parents[3] / "docs/networks.md"
+    (block,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    exec(compile(block, "networks.md", "exec"), {})
+    assert re.fullmatch(r"(\[[\d ]+\] ){2}None\n", capsys.readouterr().out)

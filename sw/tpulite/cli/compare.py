@@ -67,11 +67,9 @@ def compare(
     if oracle in ORACLES and calibration is not None:
         raise click.UsageError("A library compares with the file that it reads: quantize it first.")
     exact = exact or (oracle if oracle in ORACLES else None)
+    library = open_oracle(oracle, model, read_graph(model, None)) if oracle in ORACLES else None
     plan = load_model(model, exact, host_fallback, calibration, named_config(config_name))
-    if oracle in ORACLES:
-        run = open_oracle(oracle, model, read_graph(model, None))
-    else:
-        run = _device(plan, oracle)
+    run = library or _device(plan, oracle)
     if input_path is None:
         values = random_inputs(plan.graph, limit or _INPUTS, seed)
     else:
@@ -94,6 +92,7 @@ def compare(
             f"{list(first.first or ())}",
             highlight=False,
             markup=False,
+            soft_wrap=True,
         )
     elements = sum(difference.elements for difference in differences)
     drawn = "" if input_path else f" random, seed {seed},"
@@ -103,6 +102,7 @@ def compare(
         + (f"{len(different)} tensors differ" if different else "every bit is the same"),
         highlight=False,
         markup=False,
+        soft_wrap=True,
     )
     if not differences:
         raise ValueError(f"There is no tensor that both {plan.graph.name} and {oracle} have")

@@ -54,7 +54,7 @@ def inspect(
         save_csv(csv_path, [_row(operator) for operator in operators])
     console = Console()
     console.print(_table(graph.name, operators))
-    console.print(statement(operators, exactness), highlight=False, markup=False)
+    console.print(statement(operators, exactness), highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
@@ -73,7 +73,7 @@ def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
             escape(operator.name),
             _shapes(operator.inputs),
             f"{_shapes(operator.outputs)} {operator.dtype}",
-            "[red]none" if operator.where == "none" else operator.where,
+            "[red]nobody" if operator.where == "nobody" else operator.where,
             f"{operator.macs:,}" if operator.macs else "",
             escape(operator.reason),
         )

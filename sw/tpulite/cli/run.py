@@ -171,4 +171,4 @@ def _print(console: Console, model: Model, record: dict[str, Any]) -> None:
     if record["accuracy"] is not None:
         lines.append(f"accuracy {record['accuracy']:.2%} of {record['inputs']} inputs")
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """The commands ``zoo list``, ``zoo fetch`` and ``zoo path``."""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -7,8 +8,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.cli.common import PATH
-from tpulite.zoo import ENTRIES, cache_folder, fetch, zoo_page
+from tpulite.atomic import write_whole
+from tpulite.cli.common import PATH, device_option, progress_bar
+from tpulite.cli.zoo_page import check_network, zoo_page
+from tpulite.zoo import ENTRIES, cache_folder, entry, fetch
 
 __all__ = ["zoo"]
 
@@ -19,19 +22,17 @@ def zoo() -> None:
 
 
 @zoo.command("list")
-@click.option("--markdown", type=PATH, help="Write the table as a page, docs/zoo.md for example.")
-def list_networks(markdown: Path | None) -> None:
+def list_networks() -> None:
     """Show the networks, where they come from and whether they are here."""
-    if markdown is not None:
-        markdown.write_text(zoo_page(), encoding="utf-8")
-        return
     table = Table(box=box.SIMPLE)
     for column in ("name", "network", "input", "licence", "from", "here"):
         table.add_column(column, overflow="fold")
-    for entry in ENTRIES:
-        here = "yes" if (cache_folder() / f"{entry.name}.tflite").exists() else ""
-        wheel = entry.wheel
-        table.add_row(entry.name, entry.title, entry.input, wheel.licence, wheel.requirement, here)
+    for network in ENTRIES:
+        here = "yes" if (cache_folder() / f"{network.name}.tflite").exists() else ""
+        wheel = network.wheel
+        table.add_row(
+            network.name, network.title, network.input, wheel.licence, wheel.requirement, here
+        )
     Console().print(table)
 
 
@@ -48,3 +49,27 @@ def fetch_networks(names: tuple[str, ...]) -> None:
 def print_path(name: str) -> None:
     """Print the file of a network; it is fetched if it is not here."""
     click.echo(fetch(name))
+
+
+@zoo.command("page")
+@click.argument("names", nargs=-1)
+@click.option("-o", "--output", type=PATH, required=True, help="docs/zoo.md, for example.")
+@click.option("--inputs", "count", default=100, show_default=True, help="Random inputs of each.")
+@device_option("rtl")
+def write_page(names: tuple[str, ...], output: Path, count: int, device: str) -> None:
+    """Compare networks with LiteRT, run them on a device, and write a page of the results."""
+    if count < 1:
+        raise ValueError(f"There must be at least 1 input, not {count}")
+    entries = [entry(name) for name in names] or list(ENTRIES)
+    checks = []
+    with progress_bar(Console()) as progress:
+        task = progress.add_task("", total=count * len(entries))
+        for network in entries:
+            progress.update(task, description=network.name)
+            advance = partial(progress.advance, task)
+            checks.append(check_network(network, device, count, tell=advance))
+    text = zoo_page(checks, device, count)
+    write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
+    wrong = [x.entry.name for x in checks if x.different or x.outputs_different]
+    if wrong:
+        raise RuntimeError(f"Bits of {', '.join(wrong)} differ; see {output}")

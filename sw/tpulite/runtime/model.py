@@ -16,10 +16,9 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.graph.passes import simplify
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.lower import lower
-from tpulite.quant.partition import Segment, partition
+from tpulite.quant.partition import MachineSegment, Segment, partition
 from tpulite.runtime.device import Device
-from tpulite.runtime.host_ops import run_node
+from tpulite.runtime.host_ops import can_run, host_reason, run_node
 from tpulite.runtime.inputs import check_inputs
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
@@ -74,7 +73,19 @@ class Model:
     compiled: tuple[Program, ...] = ()
 
     def __post_init__(self) -> None:
-        assert self.segments is not None  # what cannot run is refused now
+        lost = [
+            f"node {node.name!r} ({node.source or node.op}): "
+            + host_reason(node, self.graph, self.exactness)
+            for segment in self.segments
+            if not isinstance(segment, MachineSegment)
+            for node in segment.nodes
+            if not can_run(node, self.graph, self.exactness)
+        ]
+        if lost:
+            raise ValueError(
+                f"Neither machine nor host can run {len(lost)} of {len(self.graph.nodes)} nodes "
+                f"of {self.graph.name!r}: {'; '.join(lost)}"
+            )
 
     @classmethod
     def load(
@@ -113,7 +124,7 @@ class Model:
 
     @cached_property
     def layers(self) -> tuple[LayerGraph, ...]:  # noqa: D102
-        return tuple(lower(s.graph, self.exactness) for s in self.segments if s.on_machine)
+        return tuple(x.layers for x in self.segments if isinstance(x, MachineSegment))
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:  # noqa: D102
@@ -204,12 +215,11 @@ class Model:
 
     def _reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         values = dict(inputs)
-        layers = iter(self.layers)
         for segment in self.segments:
-            if segment.on_machine:
-                values |= dict(self._run_layers(next(layers), values))
+            if isinstance(segment, MachineSegment):
+                values |= dict(self._run_layers(segment.layers, values))
             else:
-                for node in segment.graph.nodes:
+                for node in segment.nodes:
                     values |= run_node(node, self.graph, values, self.exactness)
         return values
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.program import Program
+from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device, open_device
 from tpulite.runtime.host_ops import run_node
 from tpulite.runtime.results import Results
@@ -108,10 +109,10 @@ class Runner:
         results: list[Results] = []
         sessions = iter(self.sessions)
         for segment in self.model.segments:
-            if segment.on_machine:
+            if isinstance(segment, MachineSegment):
                 results.append(self._run_machine(next(sessions), values))
             else:
-                for node in segment.graph.nodes:
+                for node in segment.nodes:
                     values |= run_node(node, graph, values, self.model.exactness)
         outputs = {name: self.model.value(name, values) for name in graph.outputs}
         return ModelResults(outputs, (tuple(results),), values if self.tensors else {})

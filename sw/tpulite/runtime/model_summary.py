@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import prod
 from typing import Any
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.support import where
+from tpulite.quant.support import macs_of, where
 from tpulite.runtime.host_ops import APPROXIMATE, can_run, host_reason
 
-__all__ = ["OperatorSummary", "node_macs", "statement", "summarize"]
+__all__ = ["OperatorSummary", "statement", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class OperatorSummary:
     dtype : str
         Of the first output.
     where : str
-        ``MXU``, ``VPU``, ``host``, or ``none`` if nobody computes it.
+        ``MXU``, ``VPU``, ``none`` if only the shape changes, ``host``, or ``nobody``.
     macs : int
         Multiplications, padding included.
     reason : str
@@ -47,26 +46,17 @@ class OperatorSummary:
         return asdict(self)
 
 
-def node_macs(node: Node, graph: Graph) -> int:
-    """Return the multiplications of a node, those by padding included."""
-    if node.op not in ("conv", "depthwise", "dense"):
-        return 0
-    weight = graph.tensors[node.inputs[1]].shape
-    outputs = prod(graph.tensors[node.outputs[0]].shape)
-    channels = weight[2] if node.op == "depthwise" else weight[0]
-    return outputs * prod(weight) // channels
-
-
 def summarize(graph: Graph, exactness: Exactness) -> tuple[OperatorSummary, ...]:
     """Describe every operator of a network, whether or not it can be computed."""
     summaries = []
     for node in graph.nodes:
-        place, reason = where(node, graph, exactness)
-        if place == "host":
-            place = "host" if can_run(node, graph, exactness) else "none"
+        placement = where(node, graph, exactness)
+        engine, reason = placement.engine, placement.reason
+        if engine == "host":
+            engine = "host" if can_run(node, graph, exactness) else "nobody"
             note = host_reason(node, graph, exactness)
             reason = "; ".join(dict.fromkeys(text for text in (reason, note) if text))
-        summaries.append(_describe(node, graph, place, reason))
+        summaries.append(_describe(node, graph, engine, reason))
     return tuple(summaries)
 
 
@@ -80,7 +70,7 @@ def statement(operators: Sequence[OperatorSummary], exactness: Exactness) -> str
     text = f"bits of {exactness}; host: {names}, {share:.1%} of {macs:,} MACs"
     if approximate := [operator.name for operator in host if APPROXIMATE in operator.reason]:
         text += f"; approximate: {', '.join(approximate)}"
-    if lost := [operator.name for operator in operators if operator.where == "none"]:
+    if lost := [operator.name for operator in operators if operator.where == "nobody"]:
         text += f"; nobody computes {', '.join(lost)}"
     return text
 
@@ -95,6 +85,6 @@ def _describe(node: Node, graph: Graph, place: str, reason: str) -> OperatorSumm
         outputs=tuple(tensors[name].shape for name in node.outputs),
         dtype=tensors[node.outputs[0]].dtype if node.outputs else "",
         where=place,
-        macs=node_macs(node, graph),
+        macs=macs_of(node, graph),
         reason=reason,
     )
