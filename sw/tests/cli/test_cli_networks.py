@@ -190,7 +190,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("run", CNN_DIGITS, "--input", "labels.npy"), "Input 'image' must be int8, not uint8"),
         (("run", CNN_DIGITS, "--input", "none.npy"), "No such file or directory"),
         (("run", CNN_DIGITS, "--labels", "x.npy"), "must hold at least 1 integers"),
-        (("run", CNN_DIGITS, "--csv", "out.csv"), "the device has no clock"),
+        (("run", CNN_DIGITS, "--csv", "out.csv"), "the device has no clock or keeps no trace"),
         (("run", CNN_DIGITS, "--limit", "0"), "0 is not in the range"),
         (("run", CNN_DIGITS, "--device", "abacus"), "There is no device 'abacus'"),
         (("run", "net.tpulite", "--exact", "ort"), "net.tpulite is compiled"),

@@ -172,7 +172,7 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         If there is nothing to write.
     """
     if not rows:
-        raise ValueError(f"There is no table for {path}: the device has no clock")
+        raise ValueError(f"There is no table for {path}: the device has no clock or keeps no trace")
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()

@@ -114,6 +114,7 @@ def _run_all(
     runs = []
     with progress_bar(console) as progress:
         for number in progress.track(range(count), description="inputs"):
+            runner.record_traces(number == 0)  # which takes time
             runs.append(runner.run({name: values[number] for name, values in inputs.items()}))
     return join_runs(runs)
 

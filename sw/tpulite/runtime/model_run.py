@@ -91,6 +91,12 @@ class Runner:
             self.sessions.append(Session(program, device, base=base))
             base = self.sessions[-1].end
 
+    def record_traces(self, on: bool) -> None:
+        """Let the device record what its engines do in the runs to come, if it can."""
+        for session in self.sessions:
+            if hasattr(session.device, "trace"):
+                vars(session.device)["trace"] = on
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> ModelResults:
         """Run one input.
 
