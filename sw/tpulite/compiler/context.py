@@ -32,6 +32,8 @@ class Context:
         Their channels, padding not counted.
     strip_rows : int
         Rows of the unified buffer that a strip of an image may take.
+    free_rows : int
+        Rows that no resident image takes while the layer runs.
     """
 
     index: int
@@ -41,6 +43,7 @@ class Context:
     stores: Mapping[str, Store]
     channels: Mapping[str, int]
     strip_rows: int
+    free_rows: int
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
         """Keep rows of constants of the layer."""

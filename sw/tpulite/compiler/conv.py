@@ -89,6 +89,9 @@ class _ConvLowering:
         self._passes = tuple(self._make_passes(early=n == 0) for n in outputs)
         self._weights = [self._pack_weights(n) for n in outputs]
         self._drained = self._pack_records()
+        rows = [constant.rows for parts in self._weights for constant in parts]
+        self._keep = sum(rows) <= self._config.ub_rows // 3
+        self._weights_at_once = sum(rows) if self._keep else 2 * max(rows)
 
     def _as_strings(self) -> tuple[np.ndarray, int]:
         """Return the weights [kh, chunks, N, outputs] that multiply strings, and the channels."""
@@ -157,15 +160,13 @@ class _ConvLowering:
         return Drained(form, constants)
 
     def ops(self) -> Iterator[Op]:
-        total = sum(constant.rows for parts in self._weights for constant in parts)
-        keep = total <= self._config.ub_rows // 3
         blocks = range(len(self._weights))
         for number, strip in enumerate(self._strips()):
             regions = self._regions(strip)
             parts = [(region, n) for region in regions for n in blocks]
-            if not keep:
+            if not self._keep:
                 parts = [(region, n) for n in blocks for region in regions]
-            yield from self._strip(strip, parts, again=number > 0 and not keep)
+            yield from self._strip(strip, parts, again=number > 0 and not self._keep)
 
     def _strips(self) -> tuple[range, ...]:
         source, target = self._source, self._target
@@ -177,6 +178,8 @@ class _ConvLowering:
         if not target.resident:
             per_row += target.rows // target.height
         budget = self._context.strip_rows
+        if not self._keep:  # each strip loads all weights again: as few strips as possible
+            budget = max(budget, (self._context.free_rows - self._weights_at_once) * 3 // 4)
         if not source.resident:  # the halo
             reach = (self._y.kernel - 1) * self._y.dilation
             budget -= min(budget // 2, source.blocks * source.width * reach)

@@ -139,7 +139,16 @@ def _lower(
     channels = {name: image.shape[2] for name, image in layers.images.items()}
     ops: list[Op] = []
     for index, layer in enumerate(layers.layers):
-        context = Context(index, layer.name, config, pool, stores, channels, strip_rows)
+        context = Context(
+            index,
+            layer.name,
+            config,
+            pool,
+            stores,
+            channels,
+            strip_rows,
+            placement.free_rows[index],
+        )
         if isinstance(layer, Reshape):
             source, target = stores[layer.inputs[0]], stores[layer.output]
             if same_pixels(source, target) and source.resident and target.spec is None:

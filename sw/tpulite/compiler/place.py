@@ -27,12 +27,15 @@ class Placement:
         What the host writes and reads.
     scratch_bytes : int
         Bytes of images that do not stay on chip.
+    free_rows : tuple of int
+        For each layer, rows of the unified buffer that no resident image takes.
     """
 
     stores: Mapping[str, Store]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     scratch_bytes: int
+    free_rows: tuple[int, ...]
 
 
 def place_images(
@@ -113,6 +116,10 @@ def place_images(
         tuple(sorted(inputs, key=lambda each: order[each.name])),
         tuple(sorted(outputs, key=lambda each: order[each.name])),
         offsets[Window.SCRATCH],
+        tuple(
+            config.ub_rows - sum(_rows(layers.images[name], config) for name in live & resident)
+            for live in _live(layers)
+        ),
     )
 
 
@@ -124,11 +131,8 @@ def _rows(image: Image, config: Config) -> int:
 
 def _resident(layers: LayerGraph, config: Config, budget: int, outside: frozenset[str]) -> set[str]:
     """Return the images that stay on chip: the largest of those that are too many must go."""
-    last_use = {name: i for i, layer in enumerate(layers.layers) for name in layer.inputs}
     resident = set(layers.images) - outside
-    live = set(layers.inputs)
-    for i, layer in enumerate(layers.layers):
-        live.add(layer.output)
+    for layer, live in zip(layers.layers, _live(layers), strict=True):
         involved = {*layer.inputs, layer.output}
         while resident & live:
             taken = sum(_rows(layers.images[name], config) for name in live & resident)
@@ -138,8 +142,18 @@ def _resident(layers: LayerGraph, config: Config, budget: int, outside: frozense
             resident.remove(
                 max(live & resident, key=lambda name: (_rows(layers.images[name], config), name))
             )
-        live -= {name for name in live if last_use.get(name, -1) <= i}
     return resident
+
+
+def _live(layers: LayerGraph) -> list[set[str]]:
+    """Return for each layer the images that are needed while it runs, or later."""
+    last_use = {name: i for i, layer in enumerate(layers.layers) for name in layer.inputs}
+    live, result = set(layers.inputs), []
+    for i, layer in enumerate(layers.layers):
+        live.add(layer.output)
+        result.append(set(live))
+        live -= {name for name in live if last_use.get(name, -1) <= i}
+    return result
 
 
 def _constant_rows(layer: Layer, config: Config) -> int:
