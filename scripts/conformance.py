@@ -77,13 +77,13 @@ def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact:
         for value in values[1:]:
             assert np.array_equal(values[0], value, equal_nan=True), f"Devices differ in {name!r}"
     operators = model.summary()
-    places = [operator.where for operator in operators if operator.where != "host"]
+    places = [operator.where for operator in operators if operator.where in ("MXU", "VPU")]
     integers = [
         operator
         for operator in operators
         if operator.dtype in ("int8", "uint8") and operator.operator not in _ENDS
     ]
-    reasons = [operator.reason for operator in integers if operator.where == "host"]
+    reasons = [operator.reason for operator in integers if operator.reason]
     if not integers:
         reasons = ["the quantizer leaves it in floats"]
     return Run(outputs[0], tuple(dict.fromkeys(places)), tuple(dict.fromkeys(reasons)))

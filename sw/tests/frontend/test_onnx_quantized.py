@@ -345,30 +345,37 @@ def test_qgemm():
 
 
 @pytest.mark.parametrize("dtype", QUANTIZED)
-def test_matmul_integer_gives_sums(dtype):
+@pytest.mark.parametrize("shapes", [((3, 6), (6, 4)), ((2, 3, 6), (6, 4)), ((2, 3, 6), (2, 6, 4))])
+def test_matmul_integer_gives_sums(dtype, shapes):
     b = OnnxBuilder()
-    x = b.input("x", (3, 6), dtype)
+    x = b.input("x", shapes[0], dtype)
     points = np.array(POINTS[dtype], dtype), np.array(3, "int8")
-    data = b.build(b.node("MatMulInteger", x, draw(6, 4) // 2, *points))
-    graph = load(data, draw(3, 6, dtype=dtype))
-    assert ops(graph) == ["dense"]
-    assert graph.nodes[0]["raw"]
+    data = b.build(b.node("MatMulInteger", x, draw(*shapes[1]) // 2, *points))
+    graph = load(data, draw(*shapes[0], dtype=dtype), step=0.1)
+    assert [op for op in ops(graph) if op not in ("reshape", "transpose")] == ["dense", "add"]
+    (dense,) = (node for node in graph.nodes if node.op == "dense")
+    assert dense["raw"]
     assert graph.tensors[graph.outputs[0]].dtype == "int32"
-    assert meaning(graph, "x").zero_point == POINTS[dtype]
+    assert meaning(graph, "x").zero_point == {"int8": 0, "uint8": 128}[dtype]
 
 
-def test_conv_integer_gives_sums():
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 2, 1]])
+@pytest.mark.parametrize("point", [7, 128])
+def test_conv_integer_gives_sums(pads, point):
     b = OnnxBuilder()
-    x = b.input("x", (1, 3, 6, 6), "uint8")
+    x = b.input("x", (1, 3, 7, 6), "uint8")
     data = b.build(
         b.node(
             "ConvInteger",
-            *(x, draw(4, 3, 3, 3, dtype="uint8")),
-            *(np.array(7, "uint8"), np.array(130, "uint8")),
+            *(x, draw(4, 3, 3, 2, dtype="uint8")),
+            *(np.array(point, "uint8"), np.array(130, "uint8")),
+            pads=pads,
+            strides=[2, 1],
+            dilations=[1, 2],
         )
     )
-    graph = load(data, draw(1, 3, 6, 6, dtype="uint8"))
-    assert ops(graph) == ["transpose", "conv", "transpose"]
+    graph = load(data, draw(1, 3, 7, 6, dtype="uint8"), step=0.1)
+    assert ops(graph) == ["transpose", "conv", *["add"] * (point != 128), "transpose"]
     assert graph.nodes[1]["raw"]
 
 

@@ -2,6 +2,7 @@
 
 from tpulite.frontend.onnx_elementwise import ELEMENTWISE_RULES
 from tpulite.frontend.onnx_import import Importer
+from tpulite.frontend.onnx_integers import INTEGER_RULES
 from tpulite.frontend.onnx_layout import channels_last
 from tpulite.frontend.onnx_model import read_onnx
 from tpulite.frontend.onnx_products import PRODUCT_RULES
@@ -14,7 +15,7 @@ from tpulite.graph.verify import verify
 
 __all__ = ["load_onnx"]
 
-_RULES = {**ELEMENTWISE_RULES, **PRODUCT_RULES, **SHAPE_RULES, **WINDOW_RULES}
+_RULES = {**ELEMENTWISE_RULES, **INTEGER_RULES, **PRODUCT_RULES, **SHAPE_RULES, **WINDOW_RULES}
 
 
 def load_onnx(data: bytes, name: str) -> Graph:
@@ -29,7 +30,8 @@ def load_onnx(data: bytes, name: str) -> Graph:
 
     Besides the operators of all files there are ``transpose`` (``perm``), ``softmax`` (``axis``)
     and ``argmax`` (``axis``, ``keep_dims``), and ``conv`` and ``dense`` may have the attribute
-    ``raw``: their output is the int32 sums.
+    ``raw``: their output is the int32 sums
+    (zero points that nobody else knows are subtracted after the product, by an ``add`` of int32).
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """Matrix products and quantization of ONNX."""
 
 import math
+from typing import Any
 
 from tpulite.frontend.onnx_import import UNKNOWN_SHAPE, Importer, Rule
 from tpulite.frontend.onnx_model import OnnxNode
-from tpulite.frontend.onnx_windows import ZERO_POINTS, integer_operands
 
-__all__ = ["PRODUCT_RULES"]
+__all__ = ["PRODUCT_RULES", "dense_product"]
 
 
 _BLOCKS = "scales of blocks"
@@ -57,52 +57,35 @@ def _gemm(graph: Importer, node: OnnxNode) -> str | None:
 def _matmul(graph: Importer, node: OnnxNode) -> str | None:
     if not graph.is_weight(node.inputs[1]):
         return _COMPUTED
-    return _dense(graph, node, node.inputs[:2], {})
+    return dense_product(graph, node.inputs[0], node.inputs[1], node.outputs[0])
 
 
-def _matmul_integer(graph: Importer, node: OnnxNode) -> str | None:
-    weight = graph.constant(node.inputs[1])
-    if weight is None:
-        return _COMPUTED
-    if weight.ndim != 2 and len(node.inputs) > 3:
-        points = graph.constant(node.inputs[3])
-        if points is None or points.size != 1:
-            return ZERO_POINTS
-    operands = integer_operands(graph, node, axis=1)
-    if operands is None:
-        return ZERO_POINTS
-    return _dense(graph, node, operands, {"raw": True})
+def dense_product(graph: Importer, x: str, weight: str, y: str, **attributes: Any) -> str | None:
+    """Emit a product ``y`` with a constant matrix, or with one for each of a few matrices of x.
 
-
-def _dense(
-    graph: Importer, node: OnnxNode, inputs: tuple[str, ...], attributes: dict
-) -> str | None:
-    """Emit a product with a constant matrix, or with one for each of a few matrices of x.
-
-    All but the last axis of x become rows of one matrix.
+    All but the last axis of x become rows of one matrix. Returns why not, as rules do.
     """
-    x, weight = inputs
     x_shape, w_shape = graph.shape(x), graph.shape(weight)
     if x_shape is None or w_shape is None:
         return UNKNOWN_SHAPE
     attributes = {"transposed": False, "activation": "none"} | attributes
     batched = 2 < len(w_shape) == len(x_shape) and w_shape[:-2] == x_shape[:-2]
     if batched and math.prod(w_shape[:-2]) <= _MAX_MATRICES:
-        graph.emit("dense", [x, weight], node.outputs, **attributes)
+        graph.emit("dense", [x, weight], [y], **attributes)
         return None
     if len(w_shape) != 2 or len(x_shape) < 2:
         return _MATRIX
     if len(x_shape) == 2:
-        graph.emit("dense", [x, weight], node.outputs, **attributes)
+        graph.emit("dense", [x, weight], [y], **attributes)
         return None
     rows = math.prod(x_shape[:-1])
     matrix = graph.temporary("rows", (rows, x_shape[-1]), graph.dtype(x))
     if (quantization := graph.quantization(x)) is not None:
         matrix = graph.quantize_tensor(matrix, quantization)
-    product = graph.temporary("product", (rows, w_shape[1]), graph.dtype(node.outputs[0]))
+    product = graph.temporary("product", (rows, w_shape[1]), graph.dtype(y))
     graph.emit("reshape", [x], [matrix], shape=(rows, x_shape[-1]))
     graph.emit("dense", [matrix, weight], [product], **attributes)
-    graph.emit("reshape", [product], node.outputs, shape=(*x_shape[:-1], w_shape[1]))
+    graph.emit("reshape", [product], [y], shape=(*x_shape[:-1], w_shape[1]))
     return None
 
 
@@ -141,6 +124,5 @@ PRODUCT_RULES: dict[str, Rule] = {
     "DequantizeLinear": _dequantize,
     "Gemm": _gemm,
     "MatMul": _matmul,
-    "MatMulInteger": _matmul_integer,
     "QuantizeLinear": _quantize,
 }

@@ -2,24 +2,20 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tpulite.frontend.onnx_import import UNKNOWN_SHAPE, Importer, Rule
 from tpulite.frontend.onnx_model import OnnxNode
-from tpulite.graph.graph import Quantization
 
-__all__ = ["WINDOW_RULES", "ZERO_POINTS", "integer_operands"]
-
-ZERO_POINTS = "zero points that are computed, or differ from row to row"
-"""Why a product of integers is not translated."""
+__all__ = ["DIMENSIONS", "WINDOW_RULES", "Window", "conv_attributes", "window_of"]
 
 
-_DIMENSIONS = "images of other than one or two dimensions"
+DIMENSIONS = "images of other than one or two dimensions"
+"""Why an operator with a window is not translated."""
+
 _DILATED = "pooling with gaps"
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """Pairs are (y, x), padding is (top, left, bottom, right); ``extra`` is what ceil_mode adds."""
 
     kernel: tuple[int, int]
@@ -29,7 +25,7 @@ class _Window:
     extra: tuple[int, int]
 
 
-def _window(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -> _Window | None:
+def window_of(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -> Window | None:
     """Return the window of a node over an image of one or two dimensions.
 
     A one-dimensional image is one row.
@@ -75,7 +71,7 @@ def _window(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -> 
         extra.append(more)
     one = (1,) * (2 - axes)
     none = (0,) * (2 - axes)
-    return _Window(
+    return Window(
         (*one, *kernel),  # type: ignore[arg-type]
         (*one, *stride),  # type: ignore[arg-type]
         (*one, *dilation),  # type: ignore[arg-type]
@@ -91,14 +87,15 @@ def _conv(graph: Importer, node: OnnxNode) -> str | None:
         return UNKNOWN_SHAPE
     if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
         return "its weights are computed"
-    window = _window(node, image, kernel[2:])
+    window = window_of(node, image, kernel[2:])
     if window is None:
-        return _DIMENSIONS
-    graph.emit("conv", node.inputs, node.outputs, **_geometry(graph, node, window))
+        return DIMENSIONS
+    graph.emit("conv", node.inputs, node.outputs, **conv_attributes(graph, node, window))
     return None
 
 
-def _geometry(graph: Importer, node: OnnxNode, window: _Window) -> dict:
+def conv_attributes(graph: Importer, node: OnnxNode, window: Window) -> dict:
+    """Return the attributes of a convolution whose second input are its weights."""
     image, kernel = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
     group = node.attributes.get("group", 1)
     if image is None or kernel is None or group < 1 or kernel[1] * group != image[1]:
@@ -115,57 +112,6 @@ def _geometry(graph: Importer, node: OnnxNode, window: _Window) -> dict:
     }
 
 
-def _conv_integer(graph: Importer, node: OnnxNode) -> str | None:
-    x, weight = node.inputs[:2]
-    image, kernel = graph.shape(x), graph.shape(weight)
-    if image is None or kernel is None:
-        return UNKNOWN_SHAPE
-    if graph.constant(weight) is None:
-        return "its weights are computed"
-    window = _window(node, image, kernel[2:])
-    if window is None:
-        return _DIMENSIONS
-    operands = integer_operands(graph, node, axis=0)
-    if operands is None:
-        return ZERO_POINTS
-    graph.emit("conv", operands, node.outputs, raw=True, **_geometry(graph, node, window))
-    return None
-
-
-def integer_operands(graph: Importer, node: OnnxNode, *, axis: int) -> tuple[str, str] | None:
-    """Give both operands of an integer product their zero points, and a scale of one if none.
-
-    Parameters
-    ----------
-    graph, node
-        As in every rule.
-    axis : int
-        Axis of the weights' output channels.
-
-    Returns
-    -------
-    tuple of str, optional
-        Names of the operands; None if there are zero points of rows, or some that are computed.
-    """
-    names = []
-    for index in range(2):
-        point = node.inputs[index + 2] if index + 2 < len(node.inputs) else ""
-        points = graph.constant(point) if point else np.zeros(1, np.int64)
-        if points is None or (index == 0 and points.size != 1) or points.ndim > 1:
-            return None
-        channels = points.size if index else 1
-        quantization = Quantization(
-            np.ones(channels, np.float32),
-            points.reshape(-1).astype(np.int64),
-            axis if channels > 1 else None,
-        )
-        known = graph.quantization(node.inputs[index])
-        if known is not None and np.array_equal(known.zero_point, quantization.zero_point):
-            quantization = known
-        names.append(graph.quantize_tensor(node.inputs[index], quantization))
-    return names[0], names[1]
-
-
 def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
     image = graph.shape(node.inputs[0])
     if image is None:
@@ -174,9 +120,9 @@ def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
         return _DILATED
     if any(graph.is_read(name) for name in node.outputs[1:]):
         return "the places of the maxima are asked for"
-    window = _window(node, image, tuple(node.attributes["kernel_shape"]))
+    window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
     if window is None:
-        return _DIMENSIONS
+        return DIMENSIONS
     top, left, bottom, right = window.padding
     graph.emit(
         "max_pool",
@@ -197,14 +143,14 @@ def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
         return reason
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         return _DILATED
-    window = _window(node, image, tuple(node.attributes["kernel_shape"]))
+    window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
     if window is None:
-        return _DIMENSIONS
+        return DIMENSIONS
     x, padding = node.inputs[0], window.padding
     counted = bool(node.attributes.get("count_include_pad", 0)) and any(padding)
     if counted and any(window.extra):
         if len(image) != 4:
-            return _DIMENSIONS
+            return DIMENSIONS
         # Padding counts, what ceil_mode adds does not: the former becomes part of the image.
         top, left, bottom, right = padding
         height, width = image[2] + top + bottom, image[3] + left + right
@@ -228,7 +174,7 @@ def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
 def _global_max_pool(graph: Importer, node: OnnxNode) -> str | None:
     image = graph.shape(node.inputs[0])
     if image is None or len(image) not in (3, 4):
-        return UNKNOWN_SHAPE if image is None else _DIMENSIONS
+        return UNKNOWN_SHAPE if image is None else DIMENSIONS
     graph.emit(
         "max_pool",
         node.inputs,
@@ -247,7 +193,7 @@ def _global_average_pool(graph: Importer, node: OnnxNode) -> str | None:
     if image is None or reason:
         return reason
     if len(image) not in (3, 4):
-        return _DIMENSIONS
+        return DIMENSIONS
     graph.emit("mean", node.inputs, node.outputs, axes=tuple(range(2, len(image))), keep_dims=True)
     return None
 
@@ -269,7 +215,6 @@ WINDOW_RULES: dict[str, Rule] = {
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_norm,
     "Conv": _conv,
-    "ConvInteger": _conv_integer,
     "GlobalAveragePool": _global_average_pool,
     "GlobalMaxPool": _global_max_pool,
     "MaxPool": _max_pool,
