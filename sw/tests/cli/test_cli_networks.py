@@ -135,7 +135,7 @@ def test_the_zoo_is_listed(tpulite):
 
 def test_the_page_of_the_zoo_says_what_was_compared(tpulite, tmp_path, monkeypatch):
     pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-    monkeypatch.setattr("tpulite.cli.zoo_page.fetch", lambda name: CNN_DIGITS)
+    monkeypatch.setattr("tpulite.cli.zoo.fetch", lambda name: CNN_DIGITS)
     words = ("zoo", "page", "resnet8", "-o", "zoo.md", "--inputs", 2, "--device", "golden")
     assert tpulite(*words)[0] == 0
     page = (tmp_path / "zoo.md").read_text()
@@ -149,7 +149,17 @@ def test_the_page_of_the_zoo_says_what_was_compared(tpulite, tmp_path, monkeypat
 
     monkeypatch.setattr("tpulite.cli.zoo_page.open_oracle", other_oracle)
     code, _, err = tpulite(*words)
-    assert (code, err) == (2, "tpulite: Bits of resnet8 differ; see zoo.md\n")
+    assert (code, err) == (2, "tpulite: Bits of resnet8 differ, or they do not run; see zoo.md\n")
+
+
+def test_the_page_of_the_zoo_names_what_does_not_run(tpulite, tmp_path, monkeypatch):
+    unsupported(tmp_path)
+    monkeypatch.setattr("tpulite.cli.zoo.fetch", lambda name: tmp_path / "odd.tflite")
+    words = ("zoo", "page", "kws", "-o", "zoo.md", "--inputs", 1, "--device", "golden")
+    code, _, err = tpulite(*words)
+    assert code == 2 and "Bits of kws differ, or they do not run" in err
+    page = (tmp_path / "zoo.md").read_text()
+    assert "These do not run yet:\n\n- `kws`: " in page and "CUSTOM Teleport" in page
 
 
 def unsupported(tmp_path):

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import PATH, device_option, progress_bar
-from tpulite.cli.zoo_page import check_network, zoo_page
+from tpulite.cli.zoo_page import ZooCheck, check_network, zoo_page
 from tpulite.zoo import ENTRIES, cache_folder, entry, fetch
 
 __all__ = ["zoo"]
@@ -61,15 +61,21 @@ def write_page(names: tuple[str, ...], output: Path, count: int, device: str) ->
     if count < 1:
         raise ValueError(f"There must be at least 1 input, not {count}")
     entries = [entry(name) for name in names] or list(ENTRIES)
-    checks = []
+    checks: list[ZooCheck] = []
+    refused: dict[str, str] = {}
     with progress_bar(Console()) as progress:
         task = progress.add_task("", total=count * len(entries))
-        for network in entries:
-            progress.update(task, description=network.name)
+        for number, network in enumerate(entries):
+            progress.update(task, description=network.name, completed=number * count)
             advance = partial(progress.advance, task)
-            checks.append(check_network(network, device, count, tell=advance))
-    text = zoo_page(checks, device, count)
+            path = fetch(network.name)
+            try:
+                checks.append(check_network(network, path, device, count, tell=advance))
+            except ValueError as error:
+                refused[network.name] = str(error)
+    text = zoo_page(checks, refused, device, count)
     write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
     wrong = [x.entry.name for x in checks if x.different or x.outputs_different]
-    if wrong:
-        raise RuntimeError(f"Bits of {', '.join(wrong)} differ; see {output}")
+    if wrong or refused:
+        names = ", ".join([*wrong, *refused])
+        raise RuntimeError(f"Bits of {names} differ, or they do not run; see {output}")

@@ -1,7 +1,8 @@
 """docs/zoo.md: the networks of the zoo, and what came out when each was compared."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import open_oracle
-from tpulite.zoo import fetch
 from tpulite.zoo_table import ENTRIES, Entry
 
 __all__ = ["ZooCheck", "check_network", "zoo_page"]
@@ -54,22 +54,28 @@ class ZooCheck:
 
 
 def check_network(
-    entry: Entry, device: str, count: int, *, tell: Callable[[], object] = lambda: None
+    entry: Entry, path: Path, device: str, count: int, *, tell: Callable[[], object] = lambda: None
 ) -> ZooCheck:
     """Compare a network with the oracle tensor by tensor, and run it on a device.
 
     Parameters
     ----------
     entry : Entry
-        The network; it is fetched if it is not here.
+        The network.
+    path : Path
+        Its file.
     device : str
         Where it runs; the outputs are compared with those of the golden model.
     count : int
         Random inputs.
     tell : callable
         Called after each input.
+
+    Raises
+    ------
+    ValueError
+        If the network cannot be compiled, or the oracle is not there.
     """
-    path = fetch(entry.name)
     model = Model.load(path, exact=ORACLE)
     oracle = open_oracle(ORACLE, path, load_graph(path))
     machine = open_device(device, Config(), dram_bytes=_DRAM_BYTES)
@@ -101,9 +107,22 @@ def check_network(
     )
 
 
-def zoo_page(checks: Iterable[ZooCheck], device: str, count: int) -> str:
-    """Return docs/zoo.md."""
-    checks = tuple(checks)
+def zoo_page(
+    checks: Iterable[ZooCheck], refused: Mapping[str, str], device: str, count: int
+) -> str:
+    """Return docs/zoo.md.
+
+    Parameters
+    ----------
+    checks : iterable of ZooCheck
+        What came out.
+    refused : mapping of str to str
+        Networks that do not run, and why.
+    device : str
+        Where they ran.
+    count : int
+        Inputs of each.
+    """
     lines = [
         "# The zoo",
         "",
@@ -126,6 +145,9 @@ def zoo_page(checks: Iterable[ZooCheck], device: str, count: int) -> str:
             f"| `{check.entry.name}` | {check.macs:,} | {share:.1%} ({host}) | "
             f"{check.elements:,} | {check.different:,} | {check.outputs_different:,} | {cycles} |"
         )
+    if refused:
+        lines += ["", "These do not run yet:", ""]
+        lines += [f"- `{name}`: {reason}" for name, reason in refused.items()]
     for wheel in dict.fromkeys(entry.wheel for entry in ENTRIES):
         lines += [
             "",
