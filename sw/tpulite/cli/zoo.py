@@ -77,5 +77,5 @@ def write_page(names: tuple[str, ...], output: Path, count: int, device: str) ->
     write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
     wrong = [x.entry.name for x in checks if x.different or x.outputs_different]
     if wrong or refused:
-        names = ", ".join([*wrong, *refused])
-        raise RuntimeError(f"Bits of {names} differ, or they do not run; see {output}")
+        bad = ", ".join([*wrong, *refused])
+        raise RuntimeError(f"Bits of {bad} differ, or they do not run; see {output}")

@@ -111,6 +111,8 @@ def _open_ort(data: bytes, graph: Graph) -> Oracle:
     for node in graph.nodes:
         for name in node.outputs:
             origin, permutation = _in_file(name, computed)
+            if permutation is not None and len(permutation) != len(graph.tensors[name].shape):
+                continue  # flattened in another order than the file's
             # Floats between dequantization and quantization are what the library fuses away.
             integer = np.issubdtype(graph.tensors[name].dtype, np.integer)
             if origin in computed and (integer or name in graph.outputs):
