@@ -46,6 +46,10 @@ class Run:
     reasons: tuple[str, ...]
 
 
+class RefusedError(ValueError):
+    """A network is refused before anything is compiled: the only way not to be supported."""
+
+
 Feed = Mapping[str, np.ndarray]
 
 
@@ -54,12 +58,17 @@ def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact:
 
     Raises
     ------
-    ValueError
+    RefusedError
         If the file cannot be read, or nobody can compute an operator.
+    ValueError
+        If a network that was accepted cannot be compiled or run after all.
     AssertionError
         If devices give different bits.
     """
-    model = Model.load(load_onnx(data, "test"), exact=exact, host_fallback=True)
+    try:
+        model = Model.load(load_onnx(data, "test"), exact=exact, host_fallback=True)
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
     names = model.graph.outputs
     shapes = [model.graph.tensors[name].shape for name in names]
     outputs = []
@@ -122,9 +131,11 @@ def check(case: Case, devices: Sequence[str]) -> Row:
                 return result
             why = why or result
         return _check_host(case, data, feeds, devices, why)
-    except ValueError as error:
+    except RefusedError as error:
         return Row(case.name, case.operator, "", "not supported", _reason(data) or str(error))
-    except AssertionError as error:
+    except (ValueError, RuntimeError, AssertionError) as error:
+        if reason := _reason(data):
+            return Row(case.name, case.operator, "", "not supported", reason)
         return Row(case.name, case.operator, "", "failed", str(error))
 
 
@@ -153,7 +164,10 @@ def _check_quantized(
     case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact: str
 ) -> Row | str:
     """Compare with ONNX Runtime on the same quantized file; why not if the machine has no part."""
-    quantized = quantize_onnx(data, feeds)
+    try:
+        quantized = quantize_onnx(data, feeds)
+    except ValueError as error:
+        return str(error)
     run = run_model(quantized, feeds, devices, exact)
     if not run.places:
         return "; ".join(run.reasons)

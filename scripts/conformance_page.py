@@ -14,8 +14,8 @@ _RESULTS = {
     "all elements are those that ONNX Runtime computes from the same quantized file operator by "
     "operator, in floats; on the host: the expected numbers within 0.1 %",
     "one step": "the same, but for some elements that are one step of the output's scale away",
-    "not supported": "nobody computes it; the reason says why",
-    "failed": "none of these",
+    "not supported": "refused when it is read, or an operator that import names as unsupported",
+    "failed": "wrong, or accepted and then not compiled or run",
 }
 
 
