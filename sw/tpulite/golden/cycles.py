@@ -1,0 +1,56 @@
+"""The cycle model: when every command of a program runs, and what its engine waits for."""
+
+from collections.abc import Sequence
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command
+from tpulite.golden.cycles_machine import Machine
+from tpulite.golden.cycles_matrix import Matrix
+from tpulite.golden.cycles_reads import Loads
+from tpulite.golden.cycles_store import Stores
+from tpulite.golden.cycles_timeline import CommandTimes, LayerTimes, Timeline
+from tpulite.golden.cycles_vector import Vectors
+
+__all__ = ["CommandTimes", "LayerTimes", "Timeline", "predict", "predict_cycles"]
+
+
+def predict(commands: Sequence[Command], config: Config) -> Timeline:
+    """Predict when every command of a program runs on a machine with the reference memory.
+
+    It is assumed that the program is legal and that DRAM windows and program begin at multiples of
+    4 KiB, as :class:`tpulite.runtime.session.Session` places them. What is modeled, and how well,
+    is in ``docs/decisions/0004-the-cycle-model.md``.
+
+    Parameters
+    ----------
+    commands : sequence of Command
+        The program with tokens, END last.
+    config : Config
+        The machine.
+
+    Raises
+    ------
+    ValueError
+        If a command waits for a token that never comes.
+
+    Examples
+    --------
+    >>> from tpulite.arch.isa import Opcode
+    >>> load = Command.make(Opcode.LOAD, lines=1, rows=16)
+    >>> predict((load, Command.make(Opcode.END)), Config()).cycles
+    123
+    """
+    machine = _machine(commands, config)
+    cycles = machine.run()
+    return Timeline(tuple(commands), cycles, tuple(map(CommandTimes.of, machine.records)))
+
+
+def predict_cycles(commands: Sequence[Command], config: Config) -> int:
+    """Predict the cycles of a program from start to interrupt: :func:`predict`, and faster."""
+    return _machine(commands, config).run()
+
+
+def _machine(commands: Sequence[Command], config: Config) -> Machine:
+    machine = Machine(commands, config)
+    machine.heads = [Loads(machine), Stores(machine), Matrix(machine), Vectors(machine)]
+    return machine

@@ -1,0 +1,204 @@
+"""What the cycle model predicts, command by command and layer by layer."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tpulite.arch.isa import Command, Engine, Opcode, disassemble
+from tpulite.arch.registers import EngineState
+from tpulite.golden.cycles_machine import Record
+from tpulite.program import LayerInfo
+
+__all__ = ["CommandTimes", "LayerTimes", "Timeline"]
+
+_CAUSES = {
+    Engine.LOAD: "DRAM",
+    Engine.STORE: "stores",
+    Engine.MXU: "the matrix unit",
+    Engine.VPU: "the vector path",
+}
+"""What an engine waits for if it waits for a token of another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTimes:
+    """When a command runs, in cycles from the start, and what its engine does meanwhile.
+
+    The cycles from ``first`` to ``stop`` count for the command, as in the trace of the chip; they
+    are the sum of ``busy``, ``token``, ``buffer`` and ``axi``. Those of an engine's commands do
+    not overlap.
+
+    Parameters
+    ----------
+    engine : Engine, optional
+        Who executes it; None for END.
+    dispatch : int
+        Cycle in which it enters its queue.
+    start : int
+        Cycle in which its tokens are taken.
+    first, stop : int
+        First cycle, and last cycle + 1, that its engine counts for it.
+    busy, token, buffer, axi : int
+        Cycles in which the engine works, waits for tokens, is held up by the unified buffer, or by
+        DRAM.
+    giver : Engine, optional
+        Who gave the last token that it waited for.
+    """
+
+    engine: Engine | None
+    dispatch: int
+    start: int
+    first: int
+    stop: int
+    busy: int
+    token: int
+    buffer: int
+    axi: int
+    giver: Engine | None
+
+    @classmethod
+    def of(cls, record: Record) -> "CommandTimes":
+        """Freeze what the model has noted."""
+        cycles = record.stop - record.first
+        return cls(
+            Engine(record.engine) if record.engine >= 0 else None,
+            record.dispatch,
+            record.start,
+            record.first,
+            record.stop,
+            cycles - record.token - record.buffer - record.axi,
+            record.token,
+            record.buffer,
+            record.axi,
+            Engine(record.giver) if record.giver >= 0 else None,
+        )
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """Where the cycles of a layer go, seen from the matrix unit.
+
+    A layer lasts from the end of the one before to the end of its own last command, as in
+    :func:`tpulite.report.layers.account_layers`; layers without commands of the matrix unit last
+    no time. What comes before the first command and after the last one has layers of its own.
+
+    Parameters
+    ----------
+    name : str
+        The layer; ``start`` and ``end`` are the cycles before the first and after the last one.
+    cycles : int
+        Its cycles.
+    reasons : dict of str to int
+        What they are spent on, most first; the sum is ``cycles``.
+    """
+
+    name: str
+    cycles: int
+    reasons: dict[str, int]
+
+    def explain(self) -> str:
+        """Say in a line where the cycles go.
+
+        Examples
+        --------
+        >>> LayerTimes("conv", 200, {"computes": 118, "waits for DRAM": 82}).explain()
+        'conv: 200 cycles, computes 59 %, waits for DRAM 41 %'
+        """
+        parts = [f"{self.name}: {self.cycles:,} cycles"]
+        parts += [
+            f"{reason} {cycles / self.cycles:.0%}".replace("%", " %")
+            for reason, cycles in self.reasons.items()
+            if cycles >= 0.005 * self.cycles
+        ]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What the cycle model predicts of a program.
+
+    Parameters
+    ----------
+    commands : tuple of Command
+        The program.
+    cycles : int
+        Cycles from start to interrupt.
+    times : tuple of CommandTimes
+        When each command runs.
+    """
+
+    commands: tuple[Command, ...]
+    cycles: int
+    times: tuple[CommandTimes, ...]
+
+    def engine(self, engine: Engine) -> dict[EngineState, int]:
+        """Return the cycles of an engine in each state; their sum is :attr:`cycles`."""
+        mine = [times for times in self.times if times.engine == engine]
+        states = {
+            EngineState.BUSY: sum(times.busy for times in mine),
+            EngineState.TOKEN: sum(times.token for times in mine),
+            EngineState.BUFFER: sum(times.buffer for times in mine),
+            EngineState.AXI: sum(times.axi for times in mine),
+        }
+        return {EngineState.IDLE: self.cycles - sum(states.values()), **states}
+
+    def layers(self, layers: Sequence[LayerInfo]) -> tuple[LayerTimes, ...]:
+        """Return the cycles of each layer, with the start and the end: all cycles once.
+
+        Parameters
+        ----------
+        layers : sequence of LayerInfo
+            Layers of the program, in the order in which they end.
+        """
+        mine = [times.first for times in self.times if times.engine == Engine.MXU]
+        before = min(mine, default=self.cycles)
+        accounts = [LayerTimes("start", before, {"waits for the first command": before})]
+        for layer in layers:
+            times = [self.times[i] for i in layer.commands if self.times[i].engine == Engine.MXU]
+            stop = max((one.stop for one in times), default=before)
+            accounts.append(LayerTimes(layer.name, stop - before, _reasons(times, stop - before)))
+            before = stop
+        rest = self.cycles - before
+        accounts.append(LayerTimes("end", rest, {"waits for the last results": rest}))
+        return tuple(accounts)
+
+    def dump(self) -> str:
+        """Return a table with a line a command, then the engines' cycles in each state."""
+        lines = [_line("command", *_COLUMNS)]
+        for index, (command, times) in enumerate(zip(self.commands, self.times, strict=True)):
+            if times.engine is None:
+                lines.append(_line(index, times.dispatch, *[""] * 7, disassemble(command)))
+                continue
+            numbers = (getattr(times, name) for name in _COLUMNS[:-1])
+            lines.append(_line(index, *numbers, disassemble(command)))
+        lines.append(f"{self.cycles:,} cycles")
+        for engine in Engine:
+            states = self.engine(engine)
+            words = [f"{state.name.lower()} {cycles:,}" for state, cycles in states.items()]
+            lines.append(f"{engine.name:<5} {', '.join(words)}")
+        return "\n".join(lines)
+
+
+_COLUMNS = ("dispatch", "start", "first", "stop", "busy", "token", "buffer", "axi", "fields")
+
+
+def _line(index: object, *columns: object) -> str:
+    *numbers, text = columns
+    return f"{index!s:>7}" + "".join(f"{number!s:>9}" for number in numbers) + f"  {text}"
+
+
+def _reasons(times: Iterable[CommandTimes], cycles: int) -> dict[str, int]:
+    """Divide the cycles of a layer into reasons, most first."""
+    reasons: dict[str, int] = {}
+
+    def add(reason: str, count: int) -> None:
+        if count:
+            reasons[reason] = reasons.get(reason, 0) + count
+
+    for one in times:
+        add("computes", one.busy)
+        add("waits for the unified buffer", one.buffer)
+        if one.token:
+            assert one.giver is not None
+            add(f"waits for {_CAUSES[one.giver]}", one.token)
+    add("has no command", cycles - sum(reasons.values()))
+    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
