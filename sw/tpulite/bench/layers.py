@@ -1,4 +1,4 @@
-"""Workloads of single convolutions, from DRAM to DRAM; depthwise ones in a row of four."""
+"""Workloads of single convolutions, from DRAM to DRAM; depthwise ones several in a row."""
 
 import numpy as np
 

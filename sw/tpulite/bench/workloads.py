@@ -37,7 +37,7 @@ WORKLOADS = (
     "conv3x3_32x32x3_to_16",
     "conv3x3_32x32x32_to_32",
     "conv3x3_7x7x64_to_64",
-    "dwconv3x3_56x56x16_x4",
+    "dwconv3x3_56x56x16_x8",
     *NETWORKS,
 )
 """Names of the workloads; other extents of products and convolutions are workloads, too."""

@@ -46,21 +46,32 @@ def bench(names: tuple[str, ...], json_path: Path | None, device: str, config_na
 
 
 def _bench_table(records: list[Record]) -> Table:
-    table = Table(box=box.SIMPLE)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        caption="each: cycles of a batch of 16, or of a vector; limit: multipliers or DRAM",
+    )
     table.add_column("workload", no_wrap=True)
-    for column in ("MACs", "cycles", "a batch", "limit", "util", "exact"):
+    for column in ("MACs", "cycles", "each", "limit", "util", "exact"):
         table.add_column(column, justify="right", no_wrap=True)
     for record in records:
         table.add_row(
             record.workload,
             f"{record.macs:,}",
             "" if record.cycles is None else f"{record.cycles:,}",
-            "" if record.cycles_per_batch is None else f"{record.cycles_per_batch:,.1f}",
+            _each(record),
             f"{max(record.limit_cycles, record.dram_cycles):,}",
             "" if record.utilization is None else f"{record.utilization:.1%}",
             "yes" if record.bit_exact else "[red]NO",
         )
     return table
+
+
+def _each(record: Record) -> str:
+    if record.cycles_per_batch is not None:
+        return f"{record.cycles_per_batch:,.1f}"
+    return "" if record.cycles_per_vector is None else f"{record.cycles_per_vector:.2f}"
 
 
 def _peer_table(records: list[Record]) -> Table:
