@@ -3,7 +3,6 @@
 A table is indexed by the input less its smallest integer, and holds the int8 image of the result.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from tpulite.quant.functions_litert import (
     relu,
     requantize,
 )
+from tpulite.quant.functions_ort import ort_table
 from tpulite.quant.functions_real import real_function
 from tpulite.quant.functions_xnnpack import (
     xnnpack_leaky_relu,
@@ -72,7 +72,7 @@ def function_table(
     if op not in FUNCTIONS:
         raise UnsupportedError(f"{op} was not compared with any library")
     if exactness == Exactness.ORT:
-        return _ort(op, x, y, attributes)
+        return ort_table(op, x, y, attributes)
     if op in _CLAMPS and x == y:
         low, high = activation_bounds(op, y, Exactness.LITERT_REF)
         return np.clip(np.arange(-128, 128), low, high).astype(np.int8)
@@ -111,15 +111,3 @@ def _litert(
     if xnnpack and op in _XNNPACK:
         return xnnpack_lookup(op, x, y)
     return lookup(x, y, real_function(op, attributes))
-
-
-def _ort(op: str, x: Quantized, y: Quantized, attributes: Mapping[str, Any]) -> NDArray[np.int8]:
-    """Dequantize, compute in float32, quantize: half to even, then the zero point."""
-    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
-    result = real if op == "requantize" else real_function(op, attributes)(real)
-    with np.errstate(over="ignore"):
-        scaled = np.rint(result.astype(np.float32) / y.scale)
-    scaled = np.clip(scaled, -(2.0**31), 2.0**31 - 129)
-    if not all(map(math.isfinite, scaled)):
-        raise UnsupportedError(f"{op} has results that are no numbers")
-    return y.image(scaled.astype(np.int64) + y.zero_point)

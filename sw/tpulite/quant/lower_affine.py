@@ -16,8 +16,11 @@ from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["lower_batch_norm"]
 
-_GAIN = 1 << 14
-"""Magnitude of the gains: fractional bits of the bias, next to the scale of the input."""
+_GAIN_BITS = 14
+"""Largest gains are two to this: the bias has that many bits below the scale of the input."""
+
+_BIAS_BITS = 30
+"""Gains are smaller where the bias would need more bits."""
 
 
 def lower_batch_norm(node: Node, context: Context) -> None:
@@ -55,11 +58,16 @@ def _affine(
     real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
     result = (real[:, np.newaxis] * scale + bias) / y.scale
     wanted = y.image(np.rint(result).astype(np.int64) + y.zero_point)
-    gain = np.where(scale < 0, -_GAIN, _GAIN).astype(np.int16)
-    step = float(x.scale) * np.abs(scale.astype(np.float64)) / float(y.scale) / _GAIN
-    with np.errstate(divide="ignore", invalid="ignore"):
-        offset = np.rint(bias.astype(np.float64) / float(y.scale) / step)
-    offset = np.where(step > 0, offset, 0) - x.zero * gain.astype(np.int64)
+    if not scale.all():
+        raise UnsupportedError("a channel has the factor 0")
+    ratio = float(x.scale) * np.abs(scale.astype(np.float64)) / float(y.scale)
+    units = bias.astype(np.float64) / float(y.scale) / ratio
+    bits = np.minimum(_GAIN_BITS, _BIAS_BITS - np.frexp(np.abs(units) + 256)[1])
+    if bits.min() < 0:
+        raise UnsupportedError("a channel's bias is beyond int32")
+    gain = (np.where(scale < 0, -1, 1) * (1 << bits)).astype(np.int16)
+    step = np.ldexp(ratio, -bits)
+    offset = np.rint(np.ldexp(units, bits)) - x.zero * gain.astype(np.int64)
     for rounding in (Rounding.SINGLE, Rounding.AWAY, Rounding.FLOAT32):
         record = make_requantization(step, rounding, y.zero, bias=offset)
         record = _adjust(record, gain, wanted)

@@ -97,7 +97,7 @@ def partition(
 
 
 def _levels(graph: Graph, placements: dict[str, Placement]) -> dict[str, int]:
-    """Number the segments: those of the host are even, those of the machine odd."""
+    """Return the segment of each node; those of the host are even, those of the machine odd."""
     producer = {name: node.name for node in graph.nodes for name in node.outputs}
     levels: dict[str, int] = {}
     for node in graph.nodes:

@@ -21,6 +21,8 @@ NATURAL_HOST = frozenset(
 )
 """Operators that a user expects on the host: of floats, of shapes, or of a network's last step."""
 
+_ALWAYS_HOST = ("softmax", "argmax", "quantize", "dequantize", "transpose")
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -51,17 +53,15 @@ def where(node: Node, graph: Graph, exactness: Exactness) -> Placement:
     try:
         lower_node(node, context)
     except UnsupportedError as error:
-        natural = node.op in NATURAL_HOST
-        return Placement(
-            "host", f"{node.op} is the host's" if _floats(node) else str(error), natural
-        )
+        reason = f"{node.op} is the host's" if node.op in _ALWAYS_HOST else str(error)
+        return Placement("host", reason, node.op in NATURAL_HOST)
     if any(isinstance(layer, Conv | Depthwise) for layer in context.layers):
         return Placement("MXU")
     return Placement("none" if node.op == "reshape" else "VPU")
 
 
 def macs_of(node: Node, graph: Graph) -> int:
-    """Return the multiplications of a node that is a sum of products, padding not counted; else 0."""
+    """Return the multiplications of a convolution or dense layer, padding counted; else 0."""
     if node.op not in ("conv", "depthwise", "dense") or len(node.inputs) < 2:
         return 0
     weight, output = graph.tensors[node.inputs[1]].shape, graph.tensors[node.outputs[0]].shape
@@ -69,7 +69,3 @@ def macs_of(node: Node, graph: Graph) -> int:
         return 0
     terms = math.prod(weight[:-1]) if node.op == "depthwise" else math.prod(weight[1:])
     return math.prod(output) * terms
-
-
-def _floats(node: Node) -> bool:
-    return node.op in ("softmax", "argmax", "quantize", "dequantize", "transpose")

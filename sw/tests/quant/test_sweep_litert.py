@@ -1,0 +1,86 @@
+"""Every operator against LiteRT's three kernel sets, element by element.
+
+The seeds are hypothesis's; ``TPULITE_SWEEP=1500`` draws so many cases of each operator and set.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
+from cases import OPERATORS, Case, cases, draw_case
+from litert_runs import KERNELS, run_golden, run_litert
+
+from tpulite.quant.exactness import Exactness
+
+EXAMPLES = int(os.environ.get("TPULITE_SWEEP", "40"))
+
+REFUSALS = (
+    "LiteRT rounds the last",  # by position, where a kernel has vector and scalar code
+    "LiteRT's vector code",  # by the number of elements and the CPU
+    "no record gives",  # a mean whose rounding is not the machine's
+    "has no elu",
+)
+"""What may be left to the host; everything else must run and be exact."""
+
+
+def exact(case: Case, exactness: Exactness) -> bool:
+    """Compare a case; return False if the machine leaves it to the host, for a known reason."""
+    try:
+        ours = run_golden(case, exactness)
+    except ValueError as error:
+        assert any(reason in str(error) for reason in REFUSALS), error
+        return False
+    theirs = run_litert(case, exactness)
+    assert ours.dtype == theirs.dtype
+    assert ours.shape == theirs.shape
+    assert (ours == theirs).all(), f"{(ours != theirs).sum()} of {ours.size} differ: {case.name}"
+    return True
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("exactness", KERNELS, ids=str)
+def test_operator_equals_litert(op, exactness):
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(seed=st.integers(0, 2**32 - 1))
+    def sweep(seed):
+        exact(draw_case(op, seed), exactness)
+
+    sweep()
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_most_cases_run_on_the_machine(op):
+    drawn = list(cases(20, seed=7, operators=(op,)))
+    expected = {"elu": 0, "mean": 20, "requantize": 20}.get(op, 20)
+    assert sum(exact(case, Exactness.LITERT_REF) for case in drawn) == expected
+
+
+def test_cases_are_the_same_for_the_same_seed():
+    first, again = (draw_case("depthwise", 12) for _ in range(2))
+    assert first.model == again.model
+    assert all((a == b).all() for a, b in zip(first.inputs, again.inputs, strict=True))
+    assert draw_case("depthwise", 13).model != first.model
+
+
+def test_cases_reach_the_ends_of_what_they_vary():
+    drawn = [draw_case("conv", seed).graph for seed in range(300)]
+    nodes = [graph.nodes[0] for graph in drawn]
+    kernels = {size for graph in drawn for size in graph.tensors["w"].shape[1:3]}
+    assert kernels == set(range(1, 8))
+    assert {step for node in nodes for step in node["stride"]} == {1, 2, 3}
+    assert {step for node in nodes for step in node["dilation"]} == {1, 2, 3}
+    channels = {graph.tensors["x"].shape[3] for graph in drawn}
+    assert min(channels) == 1
+    assert max(channels) > 60
+    zeros = {int(graph.tensors["x"].quantization.zero_point[0]) for graph in drawn}
+    assert {-128, 127, 0, 255} <= zeros

@@ -1,0 +1,65 @@
+"""Operators against ONNX Runtime's quantized kernels, element by element.
+
+Convolutions have one zero point for all weights, as ours do. ``TPULITE_SWEEP=1500`` draws so many
+cases of each operator.
+"""
+
+import os
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from litert_runs import run_golden
+from onnx_cases import OPERATORS, draw_onnx_case, run_ort
+
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.lower import lower
+
+EXAMPLES = int(os.environ.get("TPULITE_SWEEP", "40"))
+REFUSALS = {
+    "mul": "no record gives",
+    "batch_norm": "no records give|beyond int32",
+    **dict.fromkeys(("sigmoid", "tanh", "elu", "gelu"), "depends on the CPU"),
+}
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_operator_equals_onnx_runtime(op):
+    refused = []
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(seed=st.integers(0, 2**32 - 1))
+    def sweep(seed):
+        case, model = draw_onnx_case(op, seed)
+        try:
+            ours = run_golden(case, Exactness.ORT)
+        except ValueError as error:
+            assert op in REFUSALS, error
+            assert re.search(REFUSALS[op], str(error)), error
+            refused.append(seed)
+            return
+        theirs = run_ort(case, model)
+        assert ours.dtype == theirs.dtype
+        assert (ours == theirs).all(), f"{(ours != theirs).sum()} of {ours.size}: {case.name}"
+
+    sweep()
+    assert len(refused) <= EXAMPLES / 2
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "average_pool"])
+def test_chains_of_floats_are_left_to_the_host(op):
+    from cases import draw_case
+
+    with pytest.raises(ValueError, match="ONNX Runtime"):
+        lower(draw_case(op, 3).graph, Exactness.ORT)

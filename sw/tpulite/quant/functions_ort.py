@@ -1,0 +1,64 @@
+"""Tables of ONNX Runtime: DequantizeLinear, a function in float32, QuantizeLinear.
+
+Sources: onnxruntime/contrib_ops/cpu/quantization/qlinear_lookup_table.cc and MLAS, whose
+exponentials are polynomials that depend on the CPU in their last bits. A table counts only if no
+result is so near to the middle between two integers that these bits decide.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.quant.functions_real import real_function
+from tpulite.quant.tensors import Quantized, UnsupportedError
+
+__all__ = ["ort_table"]
+
+_APPROXIMATED = ("sigmoid", "tanh", "elu", "gelu")
+
+_ERROR = 2.0**-21
+"""Bound of the relative error of MLAS's polynomials and of what is computed from them."""
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def ort_table(
+    op: str, x: Quantized, y: Quantized, attributes: Mapping[str, Any]
+) -> NDArray[np.int8]:
+    """Return the table of an operator: half to even, then the zero point.
+
+    Raises
+    ------
+    UnsupportedError
+        If a result is no number, or depends on the CPU.
+    """
+    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    result = real if op == "requantize" else _function(op, attributes)(real)
+    with np.errstate(over="ignore"):
+        scaled = result.astype(np.float32) / y.scale
+    if np.isnan(scaled).any():
+        raise UnsupportedError(f"{op} has results that are no numbers")
+    scaled = np.clip(scaled, -(2.0**30), 2.0**30)
+    if op in _APPROXIMATED:
+        # Zero and what follows from it are exact everywhere.
+        near = np.abs(scaled - np.floor(scaled) - 0.5) < np.maximum(np.abs(scaled), 1) * _ERROR
+        inside = (scaled + y.zero_point > y.low - 1) & (scaled + y.zero_point < y.high + 1)
+        if np.any(near & inside & (real != 0)):
+            raise UnsupportedError(f"{op} has results whose rounding depends on the CPU")
+    return y.image(np.rint(scaled).astype(np.int64) + y.zero_point)
+
+
+def _function(op: str, attributes: Mapping[str, Any]):
+    one = np.float32(1)
+    if op == "gelu":
+        if attributes.get("approximate"):
+            raise UnsupportedError("gelu by tanh was not compared with ONNX Runtime")
+        half, root = np.float32(0.5), np.float32(math.sqrt(0.5))
+        return lambda x: half * x * (one + _erf(x * root).astype(np.float32))
+    if op == "elu":
+        alpha = np.float32(attributes.get("alpha", 1.0))
+        return lambda x: np.where(x >= 0, x, alpha * (np.exp(np.minimum(x, 0)) - one))
+    return real_function(op, attributes)
