@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from cases import OPERATORS, Case, cases, draw_case
-from litert_runs import KERNELS, run_golden, run_litert
+from litert import KERNELS, run_golden, run_litert
 
 from tpulite.quant.exactness import Exactness
 

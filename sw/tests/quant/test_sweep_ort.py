@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from litert_runs import run_golden
+from litert import run_golden
 from onnx_cases import OPERATORS, draw_onnx_case, run_ort
 
 from tpulite.quant.exactness import Exactness
