@@ -13,6 +13,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.depthwise import plan_filter
+from tpulite.compiler.networks import compile_layers
 from tpulite.compiler.pool import average_requantization
 from tpulite.graph.layers import (
     Affine,
@@ -20,12 +21,15 @@ from tpulite.graph.layers import (
     Conv,
     Depthwise,
     Elementwise,
+    Image,
+    LayerGraph,
     Lut,
     Pad,
     Pool,
     Requantization,
     Reshape,
 )
+from tpulite.runtime.session import Session
 
 CONFIGS = {
     "16": Config(),
@@ -75,7 +79,7 @@ def test_convolution(config, seed):
         requantization=None
         if raw
         else random_requantization(rng, outputs, 5000 * (kernel[0] * kernel[1] * channels) ** 0.5),
-        input_zero_point=0 if raw else int(rng.integers(-128, 128)),
+        input_zero_point=int(rng.integers(-128, 128)),
         weight_zero_point=int(rng.integers(-128, 128)),
         stride=stride,
         dilation=dilation,
@@ -197,6 +201,19 @@ def test_pixels_that_move(config):
     for layer, inputs, expected in cases:
         shapes = {name: x.shape for name, x in inputs.items()} | {"y": expected.shape}
         np.testing.assert_array_equal(run_layer(layer, shapes, inputs, config), expected)
+
+
+def test_an_input_in_another_shape(config):
+    rng = np.random.default_rng(7)
+    x = image(rng, 6, 4, 20)
+    layers = (
+        Reshape(name="reshape", inputs=("x",), output="flat"),
+        Lut(name="lut", inputs=("flat",), output="y", table=np.arange(-128, 128).astype(np.int8)),
+    )
+    images = {"x": Image(x.shape), "flat": Image((3, 8, 20)), "y": Image((3, 8, 20))}
+    program = compile_layers(LayerGraph("net", layers, images, ("x",), ("y",)), config)
+    got = Session(program).run({"x": x}).outputs["y"]
+    np.testing.assert_array_equal(got, x.reshape(3, 8, 20))
 
 
 def test_averages_are_exact(config):

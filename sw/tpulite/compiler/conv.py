@@ -11,6 +11,7 @@ from tpulite.compiler.constants import Constant, channel_records
 from tpulite.compiler.context import Context
 from tpulite.compiler.cut import cut_columns, cut_parts, cut_strips
 from tpulite.compiler.images import View
+from tpulite.compiler.offset import Offset
 from tpulite.compiler.ops import Op
 from tpulite.compiler.plan import split
 from tpulite.compiler.window import Axis1D, needed_rows, read_window
@@ -88,6 +89,7 @@ class _ConvLowering:
         # The first n-block starts when some of its weights are there.
         self._passes = tuple(self._make_passes(early=n == 0) for n in outputs)
         self._weights = [self._pack_weights(n) for n in outputs]
+        self._offsets: list[Offset] = []
         self._drained = self._pack_records()
         rows = [constant.rows for parts in self._weights for constant in parts]
         self._keep = sum(rows) <= self._config.ub_rows // 3
@@ -145,14 +147,16 @@ class _ConvLowering:
 
     def _pack_records(self) -> Drained:
         layer, requantization = self._layer, self._layer.requantization
+        sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1, 2))
         if requantization is None:
             if layer.input_zero_point:
-                raise ValueError(
-                    f"Layer {layer.name!r}: raw sums need input_zero_point 0, "
-                    f"not {layer.input_zero_point}"
-                )
+                size = self._config.array_size
+                offsets = -layer.input_zero_point * sums
+                self._offsets = [
+                    Offset(offsets[start : start + size], self._context)
+                    for start in range(0, len(offsets), size)
+                ]
             return Drained(RecordForm.FULL, ())
-        sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1, 2))
         bias = np.broadcast_to(requantization.bias, len(sums))
         bias = folded_bias(bias, sums, layer.input_zero_point)
         form, blocks = channel_records(requantization, bias, self._config)
@@ -219,6 +223,9 @@ class _ConvLowering:
         self, source: View, out: View, region: tuple[range, range], n: int, *, again: bool
     ) -> Iterator[Op]:
         """Compute one n-block of a region: a command for each pass."""
+        if self._offsets:
+            extents = (len(region[0]), len(region[1]))
+            yield from self._offsets[n].ops(source, *extents, again=again)
         for k, part in enumerate(self._passes[n]):
             weights, loads = self._weights[n][k].use(again=again)
             yield from loads
@@ -249,7 +256,7 @@ class _ConvLowering:
                 "blocks": len(part.blocks),
                 "pad": self._layer.input_zero_point,
                 "weight_zero_point": self._layer.weight_zero_point,
-                "accumulate": int(k > 0),
+                "accumulate": int(k > 0 or bool(self._offsets)),
                 "drain": Drain.KEEP,
             }
             places = {"act_row": place, "weight_row": weights}

@@ -152,6 +152,7 @@ def _lower(
         if isinstance(layer, Reshape):
             source, target = stores[layer.inputs[0]], stores[layer.output]
             if same_pixels(source, target) and source.resident and target.spec is None:
+                ops += source.read(range(source.height), index)[1]
                 stores[layer.output] = source.alias(layer.output, target.height, target.width)
                 continue
         ops += _LOWERINGS[type(layer)](layer, context)
