@@ -22,6 +22,10 @@ _LARGEST = 2047
 """Most rows, or columns, that commands can express."""
 
 
+_VECTOR = 32
+"""Channels of a vector on the widest machine: multiples of it move as whole vectors on all."""
+
+
 class Context:
     """Collects the layers and images of a network.
 
@@ -94,8 +98,27 @@ class Context:
             raise UnsupportedError(str(error)) from error
         self.layers.append(layer)
 
-    def reshape(self, name: str, source: str, target: str) -> None:
-        """Add a layer that gives an image another shape."""
+    def reshape(self, name: str, source: str, target: str, *, absorbed: bool = False) -> None:
+        """Add a layer that gives an image another shape.
+
+        Parameters
+        ----------
+        name, source, target : str
+            The layer and its images.
+        absorbed : bool
+            Whether all that read the target will read the source instead.
+
+        Raises
+        ------
+        UnsupportedError
+            If channels of a pixel would have to part, which no command can do.
+        """
+        before, after = self.images[source].shape[2], self.images[target].shape[2]
+        if not absorbed and before != after and (before % _VECTOR or after % _VECTOR):
+            raise UnsupportedError(
+                f"it turns pixels of {before} channels into pixels of {after}, and not both are "
+                f"multiples of {_VECTOR}"
+            )
         self.emit(Reshape, name, (source,), target)
         self._origins[target] = self._origins.get(source, source)
 

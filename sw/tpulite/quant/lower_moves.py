@@ -6,6 +6,7 @@ from tpulite.quant.concat import concat_table
 from tpulite.quant.context import Context
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.functions import function_table
+from tpulite.quant.lower_products import reads_image
 from tpulite.quant.scaling import activation_bounds
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError, image_axis
 
@@ -77,4 +78,13 @@ def lower_reshape(node: Node, context: Context) -> None:
             source = context.requantized(node, source, target)
         elif x.unsigned != y.unsigned:
             raise UnsupportedError("its tensors are int8 and uint8")
-    context.reshape(node.name, source, target)
+    context.reshape(node.name, source, target, absorbed=_is_absorbed(node, context))
+
+
+def _is_absorbed(node: Node, context: Context) -> bool:
+    """Return whether only dense layers read a reshape, which see its input as well."""
+    target = node.outputs[0]
+    users = [other for other in context.graph.nodes if target in other.inputs]
+    return bool(users) and all(
+        other.op == "dense" and reads_image(other, context, node.inputs[0]) for other in users
+    )

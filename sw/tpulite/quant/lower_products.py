@@ -15,7 +15,7 @@ from tpulite.quant.scaling import activation_bounds, make_requantization, scales
 from tpulite.quant.single_rounding import match_thresholds
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
-__all__ = ["lower_conv", "lower_dense", "lower_depthwise"]
+__all__ = ["lower_conv", "lower_dense", "lower_depthwise", "reads_image"]
 
 _ROUNDINGS = {
     Exactness.LITERT_REF: (Rounding.TFLITE, Rounding.AWAY),
@@ -33,7 +33,8 @@ _VECTOR = 8
 _LIMITS = {
     field.name: field.range[-1] for field in isa.COMMANDS[Opcode.CONV].fields if field.enum is None
 }
-_KERNEL = min(_LIMITS["kernel_rows"], _LIMITS["kernel_columns"])
+_KERNEL = 64
+"""Largest kernel; the compiler cuts what is too large for one command."""
 
 
 def lower_conv(node: Node, context: Context) -> None:
@@ -95,7 +96,7 @@ def lower_dense(node: Node, context: Context) -> None:
         raise UnsupportedError(f"its {size} inputs are no multiple of {k}")
     rows = size // k
     shape = context.images[origin].shape
-    if rows > 1 or max(shape[:2]) > _KERNEL:
+    if not reads_image(node, context, origin):
         origin, shape = source, context.images[source].shape
     if rows > 1 and shape[2] != k:
         origin, shape = _reshaped(node, context, origin, (rows, 1, k))
@@ -112,6 +113,13 @@ def lower_dense(node: Node, context: Context) -> None:
         context.reshape(f"{node.name}/reshape", f"{output}/rows", output)
         return
     _emit_conv(node, context, origin, output, kernel, "dense", axis=0)
+
+
+def reads_image(node: Node, context: Context, image: str) -> bool:
+    """Return whether a dense layer can read all of an image as one window."""
+    k = context.tensor(node.inputs[1]).shape[-1]
+    shape = context.images[image].shape
+    return math.prod(shape) == k and max(shape[:2]) <= _KERNEL
 
 
 def _reshaped(
