@@ -208,6 +208,8 @@ def _run_float(
     with np.errstate(all="ignore"):
         result = activate(node, FLOAT_RULES[node.op](node, reals))
     (output,) = outputs
+    if np.dtype(output.dtype).kind in "iu" and output.quantization is None:
+        return [result.astype(np.int64).astype(output.dtype)]  # integers of their own, wrapping
     if output.dtype in _INTEGERS:
         return [quantize(result, _meaning(output), output.dtype, "ort")]
     return [result]
