@@ -27,18 +27,18 @@ REFUSALS = (
 """What may be left to the host; everything else must run and be exact."""
 
 
-def exact(case: Case, exactness: Exactness) -> bool:
-    """Compare a case; return False if the machine leaves it to the host, for a known reason."""
+def compare(case: Case, exactness: Exactness) -> int:
+    """Return how many elements are equal: all, or 0 if the host runs it for a known reason."""
     try:
         ours = run_golden(case, exactness)
     except ValueError as error:
         assert any(reason in str(error) for reason in REFUSALS), error
-        return False
+        return 0
     theirs = run_litert(case, exactness)
     assert ours.dtype == theirs.dtype
     assert ours.shape == theirs.shape
     assert (ours == theirs).all(), f"{(ours != theirs).sum()} of {ours.size} differ: {case.name}"
-    return True
+    return ours.size
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -53,7 +53,7 @@ def test_operator_equals_litert(op, exactness):
     )
     @given(seed=st.integers(0, 2**32 - 1))
     def sweep(seed):
-        exact(draw_case(op, seed), exactness)
+        compare(draw_case(op, seed), exactness)
 
     sweep()
 
@@ -61,8 +61,8 @@ def test_operator_equals_litert(op, exactness):
 @pytest.mark.parametrize("op", OPERATORS)
 def test_most_cases_run_on_the_machine(op):
     drawn = list(cases(20, seed=7, operators=(op,)))
-    expected = {"elu": 0, "mean": 20, "requantize": 20}.get(op, 20)
-    assert sum(exact(case, Exactness.LITERT_REF) for case in drawn) == expected
+    expected = {"elu": 0}.get(op, 20)
+    assert sum(compare(case, Exactness.LITERT_REF) > 0 for case in drawn) == expected
 
 
 def test_cases_are_the_same_for_the_same_seed():
@@ -82,5 +82,6 @@ def test_cases_reach_the_ends_of_what_they_vary():
     channels = {graph.tensors["x"].shape[3] for graph in drawn}
     assert min(channels) == 1
     assert max(channels) > 60
-    zeros = {int(graph.tensors["x"].quantization.zero_point[0]) for graph in drawn}
+    images = [graph.tensors["x"].quantization for graph in drawn]
+    zeros = {int(image.zero_point[0]) for image in images if image is not None}
     assert {-128, 127, 0, 255} <= zeros

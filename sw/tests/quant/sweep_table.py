@@ -1,0 +1,63 @@
+"""Print how many elements of each operator equal each library's: ``sweep_table.py CASES [SEED]``.
+
+The table of docs/exactness.md is what ``sweep_table.py 400`` prints.
+"""
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import onnx_cases
+from cases import OPERATORS, Case, draw_case
+from litert import KERNELS, run_golden, run_litert
+
+from tpulite.quant.exactness import Exactness
+
+__all__ = ["main"]
+
+
+def main(count: int, seed: int) -> int:
+    """Print the table; return how many elements differ."""
+    names = [*KERNELS, Exactness.ORT]
+    print("| operator | " + " | ".join(f"`{name}`" for name in names) + " |")
+    print("| --- |" + " ---: |" * len(names))
+    differ = 0
+    for op in (*OPERATORS, "clip", "batch_norm"):
+        cells = []
+        for name in names:
+            cell, wrong = _count(op, name, range(seed, seed + count))
+            cells.append(cell)
+            differ += wrong
+        print(f"| {op} | " + " | ".join(cells) + " |")
+    return differ
+
+
+def _count(op: str, exactness: Exactness, seeds: range) -> tuple[str, int]:
+    if op not in (onnx_cases.OPERATORS if exactness == Exactness.ORT else OPERATORS):
+        return "–", 0
+    equal = wrong = left = 0
+    for seed in seeds:
+        case, theirs = _draw(op, exactness, seed)
+        try:
+            ours = run_golden(case, exactness)
+        except ValueError:
+            left += 1
+            continue
+        same = int(np.count_nonzero(ours == theirs()))
+        equal, wrong = equal + same, wrong + ours.size - same
+    if left == len(seeds):
+        return "host", 0
+    words = [f"{equal:,}", f"**{wrong} differ**" * bool(wrong), f"({left} host)" * bool(left)]
+    return " ".join(word for word in words if word), wrong
+
+
+def _draw(op: str, exactness: Exactness, seed: int) -> tuple[Case, Callable[[], np.ndarray]]:
+    if exactness == Exactness.ORT:
+        case, model = onnx_cases.draw_onnx_case(op, seed)
+        return case, lambda: onnx_cases.run_ort(case, model)
+    case = draw_case(op, seed)
+    return case, lambda: run_litert(case, exactness)
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)))
