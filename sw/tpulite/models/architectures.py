@@ -74,7 +74,7 @@ class _Builder:
             op=op,
             window=(window, window),
             stride=(stride, stride),
-            padding=(padding,) * 4,
+            padding=(padding, padding, padding, padding),
         )
         return self._append(layer)
 

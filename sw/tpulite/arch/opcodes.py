@@ -1,0 +1,78 @@
+"""Names of what commands say: engines, opcodes, operations, forms."""
+
+from enum import IntEnum
+
+__all__ = [
+    "Axis",
+    "Drain",
+    "Engine",
+    "Opcode",
+    "RecordForm",
+    "Scaling",
+    "VectorOp",
+]
+
+
+class Engine(IntEnum):
+    """Who executes commands. Each engine has a queue and executes its commands in order."""
+
+    LOAD = 0  #: DMA, DRAM to unified buffer
+    STORE = 1  #: DMA, unified buffer to DRAM
+    MXU = 2  #: systolic array with the drain path of the VPU
+    VPU = 3  #: vector path of the VPU
+
+
+class Opcode(IntEnum):
+    """What a command does. Zero is no command, so cleared memory is not a program."""
+
+    LOAD = 1
+    STORE = 2
+    CONV = 3
+    VECTOR = 4
+    END = 15
+
+
+class Drain(IntEnum):
+    """What becomes of the sums after the last k-tile of a CONV."""
+
+    KEEP = 0  #: they stay in the accumulator buffer
+    REQUANTIZE = 1  #: bias, requantize, zero point, clamp; N int8 a vector into the unified buffer
+    RAW = 2  #: N int32 a vector, little-endian, four rows a vector
+
+
+class RecordForm(IntEnum):
+    """How the channel records of an n-block lie in the unified buffer."""
+
+    FULL = 0  #: N records of 16 bytes, in 16 rows
+    SHORT = 1  #: one record for all channels, padded to whole rows, then N int32 biases in 4 rows
+
+
+class Axis(IntEnum):
+    """An axis of an image."""
+
+    X = 0  #: columns
+    Y = 1  #: rows
+
+
+class VectorOp(IntEnum):
+    """What the vector path computes of each output vector, channel by channel.
+
+    ``requantize`` is :func:`tpulite.arch.numerics.requantize` with a channel record. Parameters
+    lie from ``param_row`` on, each part padded to whole rows.
+    """
+
+    COPY = 0  #: a
+    MAX = 1  #: maximum over the window of a
+    SUM = 2  #: requantize(sum over the window of a); parameters: one record
+    ADD = 3  #: requantize(scaled(a) + scaled(b)); parameters: OPERANDS, one record
+    SUB = 4  #: requantize(scaled(a) - scaled(b)); parameters: OPERANDS, one record
+    MUL = 5  #: requantize((a - a_zero_point) * (b - b_zero_point)); OPERANDS, one record
+    AFFINE = 6  #: requantize(gain * a); parameters: N records in 16 rows
+    LUT = 7  #: table[a + 128]; parameters: 256 bytes
+
+
+class Scaling(IntEnum):
+    """How ADD and SUB scale ``x``, an operand less its zero point."""
+
+    TFLITE = 0  #: TFLITE rounding of ``(x << 20) * multiplier * 2**(-31 - shift)``
+    EXACT = 1  #: ``x * multiplier``, wrapping at int32; the shift is ignored
