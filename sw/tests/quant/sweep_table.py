@@ -34,7 +34,7 @@ def main(count: int, seed: int) -> int:
 
 def _count(op: str, exactness: Exactness, seeds: range) -> tuple[str, int]:
     if op not in (onnx_cases.OPERATORS if exactness == Exactness.ORT else OPERATORS):
-        return "–", 0
+        return "", 0
     equal = wrong = left = 0
     for seed in seeds:
         case, theirs = _draw(op, exactness, seed)

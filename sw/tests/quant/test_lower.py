@@ -50,11 +50,20 @@ def test_a_dense_layer_is_a_kernel_that_covers_the_image(flatten):
 
 
 def test_an_image_larger_than_a_kernel_becomes_one_pixel():
-    layers = lower(classifier((1, 16, 2, 3))[0], REF)
+    layers = lower(classifier((1, 65, 2, 32))[0], REF)
     reshape, layer = layers.layers
     assert isinstance(reshape, Reshape)
     assert isinstance(layer, Conv)
-    assert layer.weight.shape == (1, 1, 96, 7)
+    assert layer.weight.shape == (1, 1, 4160, 7)
+
+
+def test_a_reshape_that_parts_channels_is_refused():
+    with pytest.raises(ValueError, match="it turns pixels of 3 channels into pixels of 390"):
+        lower(classifier((1, 65, 2, 3))[0], REF)
+    graph, _ = classifier()
+    seen = graph_of(graph.nodes, list(graph.tensors.values()), "x", "flat y")
+    with pytest.raises(ValueError, match="it turns pixels of 5 channels into pixels of 60"):
+        lower(seen, REF)
 
 
 def test_rows_of_a_matrix_are_pixels():
@@ -192,7 +201,7 @@ def test_rules_without_a_library_are_their_definition(exactness, rounding, op):
 
 
 REFUSED = [
-    ("conv", (1, 16, 16, 1), (4, 16, 1, 1), WINDOW, "its kernel (16, 1) is larger than 15"),
+    ("conv", (1, 99, 16, 1), (4, 65, 1, 1), WINDOW, "its kernel (65, 1) is larger than 64"),
     ("conv", (2, 4, 4, 1), (4, 1, 1, 1), WINDOW, "is a batch of images"),
     ("conv", (1, 4, 4, 1), (4, 1, 1, 1), WINDOW | {"stride": (16, 1)}, "its stride (16, 1)"),
 ]
