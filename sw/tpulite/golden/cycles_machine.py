@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import ENGINE_OF, Command, Engine
+from tpulite.golden.cycles_banks import Traffic
 
 __all__ = ["ENGINES", "NEVER", "Head", "Machine", "Record"]
 
@@ -134,6 +135,7 @@ class Machine:
         self.config = config
         self.records: list[Record] = []
         self.finish = 0
+        self.reads, self.writes = Traffic(), Traffic()  # of the matrix unit
         self.tokens = [[deque() for _ in Engine] for _ in Engine]
         # What happens next, and when: the starts of the engines, command fetch, then what engines add.
         self.due = [NEVER] * ENGINES + [0]

@@ -1,6 +1,14 @@
 """The cycle model's matrix unit."""
 
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
+from tpulite.golden.cycles_banks import (
+    FREE,
+    activation_phases,
+    activation_stream,
+    output_stream,
+    shift,
+    walk,
+)
 from tpulite.golden.cycles_machine import Head, Machine
 
 __all__ = ["Matrix"]
@@ -20,6 +28,7 @@ class Matrix(Head):
         config = machine.config
         machine.handlers[Engine.MXU] = self.start
         self.size = config.array_size
+        self.banks = config.ub_banks
         self.interval = config.array_size // config.lanes
         self.raw_interval = max(RAW_ROWS, self.interval)
         self.record_rows = {
@@ -62,8 +71,11 @@ class Matrix(Head):
         weights = self.asked + 1
         records = self.recorded
         if drain == Drain.REQUANTIZE:
-            rows = self.record_rows[RecordForm(fields["record_form"])]
-            self.recorded = records = max(operands, records + 1) + rows - 1
+            record_rows = self.record_rows[RecordForm(fields["record_form"])]
+            first = max(operands, records + 1)
+            # Records and weights may go through the banks in step.
+            meet = (fields["record_row"] - first - fields["weight_row"] + self.asked - size + 1) % self.banks == 0
+            self.recorded = records = first + record_rows - 1 + meet
 
         # Slots: of a k-tile, before its first sum, and until its last one.
         rows, columns = fields["rows"], fields["columns"]
@@ -93,11 +105,19 @@ class Matrix(Head):
         walker = self.walker = max(self.accepted, self.walked)
         offered = max(walker + _OFFERED, self.last + 1) + fill
 
-        # Tiles.
+        # The buffer may be slow to give weights and records.
+        reads = self.machine.reads
+        if weights + 4 * size > offered and reads.stop > weights - size:
+            weights = self._walk(fields["weight_row"], weights - size, size) 
+            self.asked = weights - 1
+            if drain == Drain.REQUANTIZE:
+                self.recorded = records = self._walk(fields["record_row"], records - record_rows + 1, record_rows) - 1
         ready = weights
         pace_first = self.tile + size
         first = max(offered, weights, pace_first)
         tile = first + (tiles - 1) * pace
+        if tiles > 2 and slots < 2 * size:
+            tile = self._short_tiles(fields, first, fill, tiles, pace)
         if drain == Drain.REQUANTIZE:
             use = max(records + _RECORDS, self.claimed + self.record_rows[RecordForm(fields["record_form"])])
             if tiles == 1:
@@ -126,6 +146,13 @@ class Matrix(Head):
             self.walked = end - pace if tiles > 1 else max(walker + 1, before)
         self.last = end
 
+        # The unified buffer, as others find it.
+        begin = first - fill
+        self.machine.reads.add(begin, end + 1, activation_stream(fields, size, self.banks, begin, tiles, pace))
+        if drain != Drain.KEEP:
+            written = tile + 2 * size + _ARRAY + _REQUANTIZER + (interval - 1 if drain != Drain.RAW else interval - RAW_ROWS)
+            self.machine.writes.add(written, end_sum + written - tile + RAW_ROWS, output_stream(fields, interval, self.banks, written))
+
         # Completion.
         groups = 1
         if drain == Drain.REQUANTIZE:
@@ -149,8 +176,36 @@ class Matrix(Head):
         record.stop = given + 1
         self.previous = record
 
+        self.steady = fields["depthwise"] > 0
         if self.queue:
             self._prepare()
             self.schedule()
 
+    def _walk(self, row: int, begin: int, rows: int) -> int:
+        """Return the cycle after the one in which rows, wanted from a cycle on, are asked for."""
+        phases = self.machine.reads.phases(begin, begin + 8 * rows)
+        phase = (row - begin) % self.banks
+        return begin + walk(phases, 0, phase, rows, self.banks, starve=self.steady)
+
+    def _short_tiles(self, fields, first, fill, tiles, pace):
+        """Return when the last tile starts, if tiles are so short that weights are scarce."""
+        size, banks = self.size, self.banks
+        origin = first - 4 * size
+        phases = bytearray([FREE]) * (4 * size - fill)
+        height, width = fields["kernel_rows"], fields["kernel_columns"]
+        row, block = fields["act_row"], fields["act_block_pitch"]
+        before, tile, asked = self.tile, first, self.asked
+        for index in range(1, tiles):
+            channels, tap = divmod(index - 1, height * width)
+            part = activation_phases(fields, size, banks, divmod(tap, width))
+            by = (row + channels * block - len(phases)) % banks
+            phases += part.translate(shift(banks, by))
+            begin = max(asked + 1, before + _REUSED) - origin
+            phase = (fields["weight_row"] + index * size - begin) % banks
+            asked = origin + walk(phases, begin, phase, size, banks, starve=False) - 1
+            before, tile = tile, max(tile + pace, asked + 1)
+            phases += bytes([FREE]) * (tile - fill - origin - len(phases))
+        return tile
+
+    steady = False
     previous = None

@@ -5,6 +5,7 @@ from collections import deque
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
+from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 
 __all__ = ["Loads"]
@@ -12,6 +13,7 @@ __all__ = ["Loads"]
 _LATENCY = REFERENCE_MEMORY.read_latency
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 _ISSUE = 1  # from the start of a LOAD to its first burst, a cycle before that is on AR
+_SLACK = 2  # rows that wait before beats do, beyond the one on its way
 _STEADY = 2  # times the bursts outstanding: so many without a gap, and the next ones are alike
 
 
@@ -37,7 +39,8 @@ class Loads(Head):
         self.streak = 0  # whole bursts without a gap
         self.fetched = -1  # when a burst of commands was on AR
         self.current: _Load | None = None
-        self.written = self.stopped = 0
+        self.written = self.stopped = 0  # last row in the buffer, and end of the last command
+        self.offered = 1 if self.rows_per_beat == 1 else 2  # from a beat to its first row
 
     def fetch(self, time: int, beats: int) -> int:
         """Put a burst of commands on AR in a cycle; return when its first beat comes."""
@@ -89,7 +92,7 @@ class Loads(Head):
             issue = max(self.issued + 1, ends[0])
             if issue + 1 > limit:
                 return
-            if self.streak >= _STEADY * len(ends) and not load.address % longest:
+            if self.machine.writes.stop <= self.channel and self.streak >= _STEADY * len(ends) and not load.address % longest:
                 count = min(load.line_left // longest - 1, (limit - issue - 1) // whole + 1)
                 if count > 0:
                     self._skip(load, count, whole)
@@ -105,29 +108,49 @@ class Loads(Head):
                 load.wait(gap, begin, self)
             self.issued = issue
             rest = load.take(beats)
-            self.channel = begin + (beats - 1) * self.rows_per_beat + rest
+            cycles = (beats - 1) * self.rows_per_beat + rest
+            offered = max(begin + self.offered, self.written + 1)
+            self.written = offered + cycles - 1
+            if self.machine.writes.stop > offered and self.beats_per_row == 1:
+                begin += self._refused(load, offered, cycles, begin)
+            load.row += cycles
+            self.channel = begin + cycles
             ends.append(self.channel - rest)
             if not load.lines_left:
-                self._complete(load, ends[-1] + (rest if self.rows_per_beat > 1 else 0) + 1)
+                self._complete(load)
                 return
+            if load.line_left == load.line:
+                load.row = load.next_row
+                load.next_row += load.pitch
+
+    def _refused(self, load: "_Load", offered: int, rows: int, begin: int) -> int:
+        """Return for how long beats must wait because the buffer does not take their rows."""
+        phases = self.machine.writes.phases(offered, offered + 8 * rows)
+        phase = (load.row - offered) % self.config.ub_banks
+        end = walk(phases, 0, phase, rows, self.config.ub_banks, starve=True)
+        self.written = offered + end - 1
+        late = self.written - (begin + rows - 1 + self.offered)
+        return max(0, late - _SLACK)
 
     def _skip(self, load: "_Load", count: int, whole: int) -> None:
         """Issue whole bursts that follow each other without a gap."""
         cycles = count * whole
         load.skip(count * self.config.burst_beats)
+        load.row += cycles
+        self.written += cycles
         self.issued += cycles
         self.channel += cycles
         for i in range(len(self.ends)):
             self.ends[i] += cycles
 
-    def _complete(self, load: "_Load", written: int) -> None:
+    def _complete(self, load: "_Load") -> None:
         """Take note that all of a command's bursts are issued: its last row is known."""
-        record = load.record
-        self.written = written = max(written, self.written + 1)
+        record, written = load.record, self.written
+        if written < self.stopped:  # the tokens of the command before are being given
+            self.written = written = self.stopped
         self.current = None
         self.stopped = written + 1
         if load.signal:
-            self.written = written + 1
             self.stopped = written + 2
             self.machine.give(Engine.LOAD, load.signal, written + 2)
         record.stop = self.stopped
@@ -146,7 +169,10 @@ class _Load:
         "line_left",
         "lines_left",
         "next_line",
+        "next_row",
+        "pitch",
         "record",
+        "row",
         "signal",
         "stride",
         "tail",
@@ -164,6 +190,9 @@ class _Load:
         self.whole = per_beat
         self.tail = (rows - 1) % per_beat + 1
         self.signal = fields["signal"]
+        self.row = fields["row"]
+        self.pitch = fields["pitch"]
+        self.next_row = self.row + self.pitch
         self.record = record
 
     def take(self, beats: int) -> int:
