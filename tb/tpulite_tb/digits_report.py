@@ -41,7 +41,6 @@ def print_report(run: DigitsRun, simulator: str, console: Console) -> None:
     """Print the account of the cold batch layer by layer, and the figures of the run."""
     figures = as_json(run, simulator)
     layers = layer_table(_accounts(run), title=f"One cold batch of {BATCH}: cycles of the MXU")
-    layers.box, layers.pad_edge, layers.collapse_padding = SIMPLE_HEAD, False, True
     console.print(layers)
 
     limit = run.cold.program.macs // run.cold.program.config.array_size**2

@@ -15,6 +15,9 @@ from tpulite.runtime.model_run import ModelResults
 __all__ = ["ModelRun", "as_json", "print_model_report", "show_image"]
 
 
+_SHADES = " .:-=+*#%@"
+
+
 @dataclass(frozen=True, eq=False)
 class ModelRun:
     """Images through a network under a simulator.
@@ -74,7 +77,6 @@ def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     figures = as_json(run, simulator)
     for program, results in zip(run.model.compile().programs, run.results.segments[0], strict=True):
         layers = layer_table(account_layers(program, results), title=f"{run.name}: MXU cycles")
-        layers.box, layers.pad_edge, layers.collapse_padding = SIMPLE_HEAD, False, True
         console.print(layers)
     size = run.model.config.array_size**2
     cycles = figures["cycles"][0]
@@ -94,12 +96,20 @@ def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
 
 
 def show_image(image: np.ndarray, console: Console) -> None:
-    """Print an image [height, width, 1 or 3] of any dtype, two rows of pixels a line of text."""
+    """Print an image [height, width, 1 or 3] of any dtype, two rows of pixels a line of text.
+
+    A terminal shows colors; elsewhere the light is told by characters.
+    """
     low, high = float(image.min()), float(image.max())
-    gray = np.clip((image.astype(float) - low) / max(high - low, 1e-9) * 255, 0, 255).astype(int)
-    colors = np.broadcast_to(gray, (*gray.shape[:2], 3))
-    if len(colors) % 2:
-        colors = np.concatenate([colors, colors[-1:]])
+    light = np.clip((image.astype(float) - low) / max(high - low, 1e-9), 0, 1)
+    if len(light) % 2:
+        light = np.concatenate([light, light[-1:]])
+    if not console.is_terminal:
+        for row in light[::2].mean(axis=2):
+            steps = (row * (len(_SHADES) - 1)).round().astype(int)
+            console.print("".join(_SHADES[step] for step in steps), markup=False, highlight=False)
+        return
+    colors = np.broadcast_to((light * 255).astype(int), (*light.shape[:2], 3))
     for upper, lower in zip(colors[::2], colors[1::2], strict=True):
         line = Text()
         for top, bottom in zip(upper, lower, strict=True):

@@ -147,31 +147,36 @@ def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -
     title : str, optional
         Title of the table.
     """
-    table = Table(title=title, show_footer=True, box=box.SIMPLE)
+    table = Table(
+        title=title, show_footer=True, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
     cycles = sum(account.cycles for account in accounts)
     done = sum(account.utilization * account.cycles for account in accounts)
     totals = {name: sum(getattr(account, name) for account in accounts) for name in _PARTS}
-    table.add_column("layer", footer="total", no_wrap=True)
+    # What is zero everywhere takes no place.
+    parts = {name: header for name, header in _PARTS.items() if totals[name]}
+    table.add_column("layer", footer="total", overflow="ellipsis", no_wrap=True)
     for header, footer in (
         ("MxKxN", ""),
-        ("MACs", f"{sum(account.macs for account in accounts):,}"),
         ("cycles", f"{cycles:,}"),
         ("util", f"{done / cycles:.1%}" if cycles else ""),
-        *((header, f"{totals[name]:,}") for name, header in _PARTS.items()),
+        *((header, f"{totals[name]:,}") for name, header in parts.items()),
     ):
         table.add_column(header, footer=footer, justify="right", no_wrap=True)
     for account in accounts:
         layer = account.macs > 0
         table.add_row(
-            account.name,
+            account.name if len(account.name) <= _NAME else f"{account.name[: _NAME - 1]}…",
             f"{account.m}x{account.k}x{account.n}" if layer else "",
-            f"{account.macs:,}" if layer else "",
-            f"{account.cycles:,}",
+            f"{account.cycles:,}" if account.cycles else "",
             f"{account.utilization:.1%}" if layer else "",
-            *(f"{getattr(account, name):,}" for name in _PARTS),
+            *(f"{value:,}" if (value := getattr(account, name)) else "" for name in parts),
         )
     return table
 
+
+_NAME = 20
+"""Characters of a layer's name, so that a table fits 80."""
 
 _PARTS = {
     "busy": "busy",
