@@ -1,6 +1,6 @@
 """The cycle model's matrix unit."""
 
-from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine, RecordForm
 from tpulite.golden.cycles_banks import (
     FREE,
     activation_phases,
@@ -9,19 +9,24 @@ from tpulite.golden.cycles_banks import (
     shift,
     walk,
 )
-from tpulite.golden.cycles_machine import Head, Machine
+from tpulite.golden.cycles_machine import Head, Machine, Record
 
 __all__ = ["Matrix"]
 
-_OFFERED = 2  # from the acceptance of a command by the image walker to its first slot
+_OFFERED = 2  # from a command's way into the image walker to its first slot
 _ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
 _REQUANTIZER = 7  # from a sum to its row, with a lane a channel
 _RECORDS = 3  # from the request of the last record row until the block may be used
-_REUSED = 3  # from the slot that starts a tile until the first row of its place is free
+_REUSED = 3  # from the first slot of a tile until the place of its first weights is free
+_PATIENCE = 4  # in tiles: weights that are due so much before their use will be there
 
 
 class Matrix(Head):
-    """CONV commands: what their weights, records and vectors wait for."""
+    """CONV commands: what their weights, records and vectors wait for.
+
+    All of a command's times are known when it starts, because nothing is better than the matrix
+    unit's reads of activations and writes of results.
+    """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.MXU)
@@ -29,23 +34,26 @@ class Matrix(Head):
         machine.handlers[Engine.MXU] = self.start
         self.size = config.array_size
         self.banks = config.ub_banks
-        self.interval = config.array_size // config.lanes
-        self.raw_interval = max(RAW_ROWS, self.interval)
+        self.intervals = {Drain.KEEP: 1, Drain.REQUANTIZE: config.array_size // config.lanes}
+        self.intervals[Drain.RAW] = max(RAW_ROWS, self.intervals[Drain.REQUANTIZE])
         self.record_rows = {
             RecordForm.FULL: config.record_rows,
             RecordForm.SHORT: config.short_record_rows,
         }
-        self.accepted = -1  # the last command has left the intake
-        self.walked = -1  # the last slot of the last command is at the port: the next may come
-        self.last = -1  # last slot
-        self.tile = self.tile_before = -config.array_size  # first slots of the last two tiles
-        self.asked = -1  # last row of weights
-        self.recorded = -1  # last row of records
-        self.claimed = -config.record_rows  # the last tile that used records
+        # The last command: when it left the intake, when it and its last slot entered the image
+        # walker, and its last slot.
+        self.accepted = self.walking = self.walked = self.last = -1
+        # First slots of the last two tiles, and of the last one that used records.
+        self.tile = self.tile_before = -self.size
+        self.claimed = -config.record_rows
+        self.asked = self.recorded = -1  # last requests of weights and of records
         self.reported = -1  # the next vector that is drained may come then
         self.given = 0
+        self.steady = False  # the last command never loses a bank
+        self.previous: Record | None = None
 
-    def push(self, index, fields, record) -> None:  # noqa: ANN001, D102
+    def push(self, index: int, fields: dict[str, int], record: Record) -> None:
+        """Take a command that the dispatcher hands over."""
         super().push(index, fields, record)
         if len(self.queue) == 1:
             self._prepare()
@@ -56,139 +64,117 @@ class Matrix(Head):
 
     def _prepare(self) -> None:
         """Let the first command leave the queue, into the preparation."""
-        record = self.queue[0][2]
-        self.machine.popped(Engine.MXU, max(record.dispatch + 1, self.accepted))
+        offered = self.queue[0][2].dispatch + 1
+        self.machine.popped(Engine.MXU, max(offered, self.accepted))
 
     def start(self, time: int) -> None:
         """Start the first command of the queue: everything about it is known now."""
         _, fields, record = self.pop(time)
-        size, drain = self.size, fields["drain"]
-        head = max(record.dispatch + 1, self.accepted) + 1
+        head = self.earliest(record.dispatch + 1)
         operands = head if fields["prefetch"] else time
-
-        # Weights and records.
-        self.asked = max(max(operands, self.asked) + size, self.tile_before + _REUSED + size - 1)
-        weights = self.asked + 1
-        records = self.recorded
-        if drain == Drain.REQUANTIZE:
-            record_rows = self.record_rows[RecordForm(fields["record_form"])]
-            first = max(operands, records + 1)
-            # Records and weights may go through the banks in step.
-            meet = (fields["record_row"] - first - fields["weight_row"] + self.asked - size + 1) % self.banks == 0
-            self.recorded = records = first + record_rows - 1 + meet
-
-        # Slots: of a k-tile, before its first sum, and until its last one.
-        rows, columns = fields["rows"], fields["columns"]
-        outputs = rows * columns
-        fill, tiles = 0, 1
-        if fields["depthwise"]:
-            sy, sx = fields["stride_y"], fields["stride_x"]
-            height = (rows - 1) * sy + fields["kernel_rows"]
-            width = (columns - 1) * sx + fields["kernel_columns"]
-            slots = height * width
-            if fields["inner"]:
-                sums = (columns - 1) * sx * height + (rows - 1) * sy + 1
-            else:
-                sums = (rows - 1) * sy * width + (columns - 1) * sx + 1
-        else:
-            tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
-            slots = sums = outputs
-            if fields["byte_step"]:
-                fill, slots = 1, outputs + rows
-                sums = slots - 1
-        interval = self.raw_interval if drain == Drain.RAW else self.interval
-        pace = max(slots, size)
+        requantizes = fields["drain"] == Drain.REQUANTIZE
+        tiles, fill, slots, sums = _slots(fields)
 
         # The intake holds a command until the walker has taken the one before.
-        accepted = max(operands, time, records if drain == Drain.REQUANTIZE else 0)
-        self.accepted = max(accepted, self.walker + 1) if hasattr(self, "walker") else accepted
-        walker = self.walker = max(self.accepted, self.walked)
-        offered = max(walker + _OFFERED, self.last + 1) + fill
+        records = self._ask(fields, operands) if requantizes else self._ask_weights(operands)
+        self.accepted = max(records, time, self.walking + 1)
+        self.walking = max(self.accepted, self.walked)
+        offered = max(self.walking + _OFFERED, self.last + 1) + fill
+        self._meet_activations(fields, offered, requantizes)
 
-        # The buffer may be slow to give weights and records.
-        reads = self.machine.reads
-        if weights + 4 * size > offered and reads.stop > weights - size:
-            weights = self._walk(fields["weight_row"], weights - size, size) 
-            self.asked = weights - 1
-            if drain == Drain.REQUANTIZE:
-                self.recorded = records = self._walk(fields["record_row"], records - record_rows + 1, record_rows) - 1
-        ready = weights
-        pace_first = self.tile + size
-        first = max(offered, weights, pace_first)
-        tile = first + (tiles - 1) * pace
-        if tiles > 2 and slots < 2 * size:
-            tile = self._short_tiles(fields, first, fill, tiles, pace)
-        if drain == Drain.REQUANTIZE:
-            use = max(records + _RECORDS, self.claimed + self.record_rows[RecordForm(fields["record_form"])])
-            if tiles == 1:
-                ready = max(ready, records + _RECORDS)
-            tile = max(tile, use)
-            self.claimed = tile
-        if drain != Drain.KEEP:
-            tile = max(tile, self.reported)
-        end_sum = tile + sums - 1
-        end = tile + slots - 1 - fill
-        if drain == Drain.KEEP:
-            end_sum = max(end_sum, self.reported)
-            end = max(end, end_sum)
-        elif interval > 1:
-            end_sum = max(end_sum, tile + (outputs - 1) * interval)
-            end = max(end, end_sum)
-        self.reported = end_sum + interval
-        before, previous = self.last, self.tile
-        self.tile_before = tile - pace if tiles > 1 else previous
-        self.tile = tile
-        if tiles > 2 or tiles == 2:
-            self.asked = max(self.asked + (tiles - 1) * size, (tile - 2 * pace if tiles > 2 else previous) + _REUSED + size - 1)
+        first = max(offered, self.asked + 1, self.tile + self.size)
+        record.buffer = max(0, self.asked + 1 - offered)
+        if tiles == 1 and requantizes:
+            record.buffer = max(record.buffer, self.recorded + _RECORDS - offered)
+        before = self.last
+        result = self._issue(fields, first, tiles, fill, slots, sums)
+        pace = (self.tile - first) // (tiles - 1) if tiles > 1 else max(slots, self.size)
         if slots > 1:
-            self.walked = end - (interval if drain != Drain.KEEP and interval > 1 and not fill else 1)
+            self.walked = self.last - 1
         else:
-            self.walked = end - pace if tiles > 1 else max(walker + 1, before)
-        self.last = end
-
-        # The unified buffer, as others find it.
-        begin = first - fill
-        self.machine.reads.add(begin, end + 1, activation_stream(fields, size, self.banks, begin, tiles, pace))
-        if drain != Drain.KEEP:
-            written = tile + 2 * size + _ARRAY + _REQUANTIZER + (interval - 1 if drain != Drain.RAW else interval - RAW_ROWS)
-            self.machine.writes.add(written, end_sum + written - tile + RAW_ROWS, output_stream(fields, interval, self.banks, written))
-
-        # Completion.
-        groups = 1
-        if drain == Drain.REQUANTIZE:
-            groups = self.interval
-        elif drain == Drain.RAW:
-            groups = max(self.interval, RAW_ROWS)
-        given = end_sum + 2 * size + _ARRAY + _REQUANTIZER + groups
-        self.given = given = max(given, self.given + 1)
-        if signal := fields["signal"]:
-            self.machine.give(Engine.MXU, signal, given + 1)
-        self.machine.finish = max(self.machine.finish, given + 1, end + 2)
+            self.walked = self.last - pace if tiles > 1 else max(self.walking + 1, before)
+        self._occupy(fields, first - fill, tiles, pace, result - sums + 1)
+        self._finish(fields, result)
 
         # The account.
         if self.previous is not None:
             self.previous.stop = max(before + 1, min(record.dispatch + 1, self.previous.stop))
-            record.first = max(record.dispatch + 1, before + 1)
-        else:
-            record.first = record.dispatch + 1
+        record.first = max(record.dispatch + 1, before + 1)
         record.token = max(0, time - max(head, before + 1))
-        record.buffer = max(0, min(first, ready) - offered)
-        record.stop = given + 1
+        record.stop = max(self.given, self.last) + 1
         self.previous = record
-
         self.steady = fields["depthwise"] > 0
         if self.queue:
             self._prepare()
             self.schedule()
 
+    def _ask_weights(self, operands: int) -> int:
+        """Fetch the first weight tile; return when the intake is done with it."""
+        taken = max(operands, self.asked)
+        free = self.tile_before + _REUSED
+        self.asked = max(taken + 1, free) + self.size - 1
+        return taken
+
+    def _ask(self, fields: dict[str, int], operands: int) -> int:
+        """Fetch the first weight tile and the records; return when the intake is done with both."""
+        taken = self._ask_weights(operands)
+        rows = self.record_rows[RecordForm(fields["record_form"])]
+        first = max(operands, self.recorded + 1)
+        weights = self.asked - self.size + 1
+        # They may go through the banks in step.
+        meet = (fields["record_row"] - first - fields["weight_row"] + weights) % self.banks == 0
+        self.recorded = first + rows - 1 + meet
+        return max(taken, self.recorded)
+
+    def _meet_activations(self, fields: dict[str, int], offered: int, requantizes: bool) -> None:
+        """Delay the first weights and the records where activations take their banks."""
+        begin = self.asked - self.size + 1
+        if self.asked + _PATIENCE * self.size < offered or self.machine.reads.stop <= begin:
+            return
+        self.asked = self._walk(fields["weight_row"], begin, self.size)
+        if requantizes:
+            rows = self.record_rows[RecordForm(fields["record_form"])]
+            self.recorded = self._walk(fields["record_row"], self.recorded - rows + 1, rows)
+
     def _walk(self, row: int, begin: int, rows: int) -> int:
-        """Return the cycle after the one in which rows, wanted from a cycle on, are asked for."""
+        """Return when the last one of some rows, wanted from a cycle on, is asked for."""
         phases = self.machine.reads.phases(begin, begin + 8 * rows)
         phase = (row - begin) % self.banks
-        return begin + walk(phases, 0, phase, rows, self.banks, starve=self.steady)
+        return begin + walk(phases, 0, phase, rows, self.banks, starve=self.steady) - 1
 
-    def _short_tiles(self, fields, first, fill, tiles, pace):
-        """Return when the last tile starts, if tiles are so short that weights are scarce."""
+    def _issue(
+        self, fields: dict[str, int], first: int, tiles: int, fill: int, slots: int, sums: int
+    ) -> int:
+        """Issue all slots of a command from its first sum on; return the slot of its last sum."""
+        drain, size = fields["drain"], self.size
+        pace, interval = max(slots, size), self.intervals[Drain(drain)]
+        before, tile = self.tile, first
+        if tiles > 2 and slots < 2 * size:
+            before, tile = self._issue_short(fields, first, fill, tiles, pace)
+        elif tiles > 1:
+            before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
+            reused = before - pace if tiles > 2 else self.tile
+            self.asked = max(self.asked + (tiles - 1) * size, reused + _REUSED + size - 1)
+        if drain == Drain.REQUANTIZE:
+            age = self.record_rows[RecordForm(fields["record_form"])]
+            tile = max(tile, self.recorded + _RECORDS, self.claimed + age)
+            self.claimed = tile
+        result = tile + sums - 1
+        if drain == Drain.KEEP:
+            result = max(result, self.reported)
+        else:
+            tile = max(tile, self.reported)
+            outputs = fields["rows"] * fields["columns"]
+            result = max(tile + sums - 1, tile + (outputs - 1) * interval)
+        self.last = max(tile + slots - 1 - fill, result)
+        self.reported = result + interval
+        self.tile_before, self.tile = before, tile
+        return result
+
+    def _issue_short(
+        self, fields: dict[str, int], first: int, fill: int, tiles: int, pace: int
+    ) -> tuple[int, int]:
+        """Return when the last two tiles start, if tiles are so short that weights are scarce."""
         size, banks = self.size, self.banks
         origin = first - 4 * size
         phases = bytearray([FREE]) * (4 * size - fill)
@@ -198,14 +184,53 @@ class Matrix(Head):
         for index in range(1, tiles):
             channels, tap = divmod(index - 1, height * width)
             part = activation_phases(fields, size, banks, divmod(tap, width))
-            by = (row + channels * block - len(phases)) % banks
-            phases += part.translate(shift(banks, by))
+            phases += part.translate(shift(banks, (row + channels * block - len(phases)) % banks))
             begin = max(asked + 1, before + _REUSED) - origin
             phase = (fields["weight_row"] + index * size - begin) % banks
             asked = origin + walk(phases, begin, phase, size, banks, starve=False) - 1
             before, tile = tile, max(tile + pace, asked + 1)
             phases += bytes([FREE]) * (tile - fill - origin - len(phases))
-        return tile
+        self.asked = asked
+        return before, tile
 
-    steady = False
-    previous = None
+    def _occupy(
+        self, fields: dict[str, int], begin: int, tiles: int, pace: int, tile: int
+    ) -> None:
+        """Take note of what the activations and results of a command ask of the buffer."""
+        size, banks, drain = self.size, self.banks, Drain(fields["drain"])
+        reads = activation_stream(fields, size, banks, begin, tiles, pace)
+        self.machine.reads.add(begin, self.last + 1, reads)
+        if drain != Drain.KEEP:
+            interval = self.intervals[drain]
+            written = tile + 2 * size + _ARRAY + _REQUANTIZER + interval - 1
+            rows = 1
+            if drain == Drain.RAW:
+                written, rows = written - RAW_ROWS + 1, RAW_ROWS
+            stop = written + self.last - tile + rows
+            self.machine.writes.add(written, stop, output_stream(fields, interval, banks, written))
+
+    def _finish(self, fields: dict[str, int], result: int) -> None:
+        """Give the tokens of a command whose last sum has a slot."""
+        interval = self.intervals[Drain(fields["drain"])]
+        given = result + 2 * self.size + _ARRAY + _REQUANTIZER + interval
+        self.given = max(given, self.given + 1)
+        if signal := fields["signal"]:
+            self.machine.give(Engine.MXU, signal, self.given + 1)
+        self.machine.finish = max(self.machine.finish, self.given + 1, self.last + 2)
+
+
+def _slots(fields: dict[str, int]) -> tuple[int, int, int, int]:
+    """Return the k-tiles of a CONV; of one, slots before its first sum, all, and of its sums."""
+    rows, columns = fields["rows"], fields["columns"]
+    if fields["depthwise"]:
+        stride_y, stride_x = fields["stride_y"], fields["stride_x"]
+        height = (rows - 1) * stride_y + fields["kernel_rows"]
+        width = (columns - 1) * stride_x + fields["kernel_columns"]
+        last_y, last_x = (rows - 1) * stride_y, (columns - 1) * stride_x
+        last = last_x * height + last_y if fields["inner"] == Axis.Y else last_y * width + last_x
+        return 1, 0, height * width, last + 1
+    tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
+    slots = rows * columns
+    if fields["byte_step"]:
+        return tiles, 1, slots + rows, slots + rows - 1
+    return tiles, 0, slots, slots
