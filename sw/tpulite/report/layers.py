@@ -148,7 +148,7 @@ def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -
         Title of the table.
     """
     table = Table(
-        title=title, show_footer=True, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+        title=title, show_footer=True, box=box.SIMPLE_HEAD, pad_edge=False, padding=0
     )
     cycles = sum(account.cycles for account in accounts)
     done = sum(account.utilization * account.cycles for account in accounts)
