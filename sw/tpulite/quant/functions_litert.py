@@ -1,8 +1,9 @@
 """Tables of LiteRT's own kernels, in integers of the tensors, not yet clamped.
 
 Sources: tensorflow/lite/kernels/activations.cc (lookup tables, ``ReluPrepare``,
-``LeakyReluPrepare``, ``HardSwishPrepare``), internal/reference/hard_swish.h, leaky_relu.h and
-requantize.h. The optimized kernels give the same bits, except for requantization.
+``LeakyReluPrepare``, ``HardSwishPrepare``), internal/reference/hard_swish.h and leaky_relu.h. The
+roundings of requantization were found by comparison. The optimized kernels give the same bits,
+except for requantization.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Tables of ONNX Runtime: DequantizeLinear, a function in float32, QuantizeLinear.
 
-Sources: onnxruntime/contrib_ops/cpu/quantization/qlinear_lookup_table.cc and MLAS, whose
-exponentials are polynomials that depend on the CPU in their last bits. A table counts only if no
-result is so near to the middle between two integers that these bits decide.
+The formula was found by comparison. MLAS approximates exponentials, and the sigmoid differed from
+the true function's in 3 of 1,024,000 results: a table counts only if no result is so near to the
+middle between two integers that the last bits decide.
 """
 
 import math

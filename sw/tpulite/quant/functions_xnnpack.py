@@ -1,7 +1,8 @@
 """Tables of XNNPACK, in integers of the tensors, not yet clamped.
 
-Sources: XNNPACK's src/microparams-init.c (``qs8_cvt``, ``qs8_lrelu``) and the limits of scales in
-src/operators/unary-elementwise-nc.c; what it refuses, LiteRT computes itself.
+The multipliers of leaky ReLU and their limits are those of XNNPACK's src/microparams-init.c
+(``xnn_init_qs8_lrelu_scalar_params``); the rest was found by comparison. What XNNPACK refuses, LiteRT
+computes itself.
 """
 
 import numpy as np

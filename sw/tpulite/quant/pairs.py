@@ -1,9 +1,9 @@
 """Addition, subtraction and multiplication of two tensors with scales of their own.
 
-Sources: ``PrepareGeneralSubOp`` and its like in tensorflow/lite/kernels/{add,sub,mul}.cc,
-internal/optimized/integer_ops/add.h; XNNPACK's ``qs8_add_minmax`` and ``qs8_mul_minmax``; MLAS's
-``MlasQLinearMul``. There are 65,536 pairs of operands, so where arithmetic differs from the
-machine's, parameters count only if they give the same result for *every* pair.
+TFLite's scales are those of ``PrepareGeneralSubOp`` in tensorflow/lite/kernels/sub.cc; the other
+formulas were found by comparison with the libraries' results. There are 65,536 pairs of operands,
+so where arithmetic differs from the machine's, parameters count only if they give the same result
+for *every* pair.
 """
 
 import math

@@ -1,9 +1,8 @@
 """From scales to multipliers: what each library does with the scales of a layer.
 
-Sources: ``PopulateConvolutionQuantizationParams``, ``GetQuantizedConvolutionMultipler`` and
-``CalculateActivationRangeQuantized`` in tensorflow/lite/kernels/kernel_util.cc; the operators of
-XNNPACK and of ONNX Runtime take the product and the quotient in float32. Each form was held against
-its alternatives on sums whose results differ between them.
+Which products and quotients are rounded to float32 was found by comparison, on sums whose results
+differ between the candidates (docs/exactness.md says for which operators). TFLM's dense layers are
+assumed to multiply scales as LiteRT's optimized kernel does.
 """
 
 import math

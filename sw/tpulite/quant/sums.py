@@ -1,9 +1,8 @@
 """Means over an image: how each library scales a sum, and records that do the same.
 
-Sources: ``QuantizedMeanOrSum`` and the special case of two kept axes in
-tensorflow/lite/kernels/reduce.cc and internal/optimized/integer_ops/mean.h; XNNPACK's
-``qs8_mean``; MLAS's ``MlasQLinearGlobalAveragePool``. Where the machine's arithmetic is not that of
-the library, a record counts only if it gives the same result for *every* sum that can occur.
+The formulas were found by comparison with the libraries' results; that of ONNX Runtime is also in
+MLAS's qlgavgpool.cpp. Where the machine's arithmetic is not that of the library, a record counts
+only if it gives the same result for *every* sum that can occur.
 """
 
 from collections.abc import Iterator
