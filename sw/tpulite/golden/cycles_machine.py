@@ -152,7 +152,7 @@ class Machine:
         self._space = max(_FETCHED, config.burst_beats) * _COMMAND_BEATS
         self._requested = 0
         self._request = 0  # when the last burst was requested
-        self.fetch: Callable[[int, int], int] = lambda time, beats: time
+        self.fetch: Callable[[int, int], None] = self.arrive
 
     def event(self, handler: Callable[[int], None]) -> int:
         """Add a kind of event; return where in ``due`` its time is."""
@@ -182,16 +182,20 @@ class Machine:
         if self._full == engine:
             self._dispatch()
 
+    def arrive(self, begin: int, beats: int) -> None:
+        """Take the beats of a burst of commands."""
+        begin += _COMMAND_BEATS
+        self._arrivals.extend(range(begin, begin + beats, _COMMAND_BEATS))
+        self._dispatch()
+
     def _fetch(self, time: int) -> None:
         """Request a burst of commands."""
         burst = min(self._beats - self._requested, self.config.burst_beats)
         self._requested += burst
         self._request = time
-        begin = self.fetch(time, burst) + _COMMAND_BEATS
-        self._arrivals.extend(range(begin, begin + burst, _COMMAND_BEATS))
         self.due[ENGINES] = NEVER
         self._ask()
-        self._dispatch()
+        self.fetch(time, burst)
 
     def _ask(self) -> None:
         """Request the next burst as soon as enough commands have made room for it."""

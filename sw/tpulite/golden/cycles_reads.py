@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.golden.cycles_banks import walk
@@ -12,209 +12,250 @@ __all__ = ["Loads"]
 
 _LATENCY = REFERENCE_MEMORY.read_latency
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
-_ISSUE = 1  # from the start of a LOAD to its first burst, a cycle before that is on AR
+_DRAIN = 11  # beyond 2 N: from the slot of a vector to its row in the buffer
 _SLACK = 2  # rows that wait before beats do, beyond the one on its way
-_STEADY = 2  # times the bursts outstanding: so many without a gap, and the next ones are alike
+
+
+class _Burst:
+    """A burst that was asked for and has not been followed to its end.
+
+    Attributes
+    ----------
+    address : int
+        Cycle in which its address is on AR.
+    beats, cycles : int
+        Its beats, and the cycles in which they come if nothing holds them up.
+    row : int
+        First row of the buffer.
+    load : _Load, optional
+        What it belongs to; None is command fetch.
+    last : bool
+        Whether it ends its command.
+    """
+
+    __slots__ = ("address", "beats", "cycles", "last", "load", "row")
+
+    def __init__(
+        self, address: int, beats: int, cycles: int, load: "_Load | None", row: int, last: bool
+    ) -> None:
+        self.address = address
+        self.beats = beats
+        self.cycles = cycles
+        self.load = load
+        self.row = row
+        self.last = last
+
+
+class _Load:
+    """What of a LOAD is not asked for; addresses and lengths in beats."""
+
+    __slots__ = (
+        *("address", "beats_left", "beats_per_line", "bursts", "line_address", "line_left"),
+        *("line_row", "lines_left", "pitch", "record", "row", "signal", "stride", "tail"),
+    )
+
+    def __init__(self, fields: dict[str, int], record: Record, loads: "Loads") -> None:
+        rows, lines = fields["rows"], fields["lines"]
+        per_beat = loads.rows_per_beat
+        self.beats_per_line = -(-rows // per_beat) * loads.beats_per_row
+        self.line_left = self.beats_per_line
+        self.lines_left = lines
+        self.beats_left = self.beats_per_line * lines
+        self.bursts = -(-self.beats_per_line // loads.longest) * lines
+        self.tail = (rows - 1) % per_beat + 1
+        self.address = self.line_address = fields["offset"] // BEAT_BYTES
+        self.stride = fields["stride"] // BEAT_BYTES
+        self.row = self.line_row = fields["row"]
+        self.pitch = fields["pitch"]
+        self.signal = fields["signal"]
+        self.record = record
 
 
 class Loads(Head):
     """LOAD, burst by burst, and the bursts of command fetch among them.
 
-    Requests are answered in order. A burst of LOAD goes out as soon as less than ``dma_bursts``
-    are outstanding; they are followed up to the present only, so that command fetch finds the
-    channel as it is.
+    Requests are answered in order. A burst goes out as soon as less than ``dma_bursts`` are
+    outstanding. The beats of a burst are followed when it is known what the matrix unit writes
+    meanwhile, which is before they come.
     """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.LOAD)
         config = self.config = machine.config
-        self.event = machine.event(self.follow)
-        machine.fetch = self.fetch
         machine.handlers[Engine.LOAD] = self.start
+        machine.fetch = self.fetch
+        self.event = machine.event(self.run)
+        self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
         self.beats_per_row = max(config.row_bytes // BEAT_BYTES, 1)
+        self.offered = 1 if self.rows_per_beat == 1 else 2  # from a beat to its first row
+        self.known = 2 * config.array_size + _DRAIN  # so far ahead writes are known
+        self.flying: deque[_Burst] = deque()
+        self.open = 0  # of these, bursts of LOAD
+        self.ends = deque([-1] * config.dma_bursts, config.dma_bursts)  # of those before
+        self.streak = 0  # whole bursts of one line that came without a gap
         self.channel = 0  # first cycle without a beat
-        self.issued = -1  # when the last burst was issued
-        self.ends = deque([-1] * config.dma_bursts, config.dma_bursts)  # last beats, oldest first
-        self.streak = 0  # whole bursts without a gap
-        self.fetched = -1  # when a burst of commands was on AR
+        self.issued = -1  # when the last burst was issued, a cycle before its address
         self.current: _Load | None = None
         self.written = self.stopped = 0  # last row in the buffer, and end of the last command
-        self.offered = 1 if self.rows_per_beat == 1 else 2  # from a beat to its first row
-
-    def fetch(self, time: int, beats: int) -> int:
-        """Put a burst of commands on AR in a cycle; return when its first beat comes."""
-        self.advance(time - 1)
-        self.fetched = time
-        begin = max(time + _LATENCY, self.channel)
-        self.channel = begin + beats
-        self.streak = 0
-        return begin
 
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
-        index, fields, record = self.pop(time)
-        del index
-        record.first = max(record.dispatch + 1, self.stopped)
-        record.token = max(0, time - record.first)
+        _, fields, record = self.pop(time)
         self.current = _Load(fields, record, self)
         self.free = NEVER
-        self.issued = max(self.issued, time + _ISSUE - 1)
+        self.issued = max(self.issued, time)
         self.machine.popped(Engine.LOAD, time)
+        self.run(time)
+
+    def fetch(self, time: int, beats: int) -> None:
+        """Put the address of a burst of commands on AR."""
+        self._follow(time)
+        behind = []
+        while self.flying and self.flying[-1].address >= time:
+            behind.append(self.flying.pop())
+        self.flying.append(_Burst(time, beats, beats, None, 0, last=True))
+        while behind:
+            self.flying.append(behind.pop())
+        self.streak = 0
         self._expect(time)
 
-    def follow(self, time: int) -> None:
-        """Follow the command under way up to a cycle."""
-        self.advance(time)
+    def run(self, time: int) -> None:
+        """Do what can be done in a cycle, and find out when there is more."""
+        self._follow(time)
         self._expect(time + 1)
 
     def _expect(self, time: int) -> None:
-        """Come back when the last burst of the command has probably been issued."""
-        due = NEVER
+        """Come back when a command can be finished, or all of its bursts issued."""
+        due, channel = NEVER, self.channel
+        for burst in self.flying:
+            begin = max(burst.address + _LATENCY, channel)
+            channel = begin + burst.cycles
+            if burst.last:
+                due = (begin if burst.load is None else channel) - self.known
+                break
         if (load := self.current) is not None:
-            # Not later than it really is: other requests find their place in time.
-            bursts = -(-load.beats_left // self.config.burst_beats)
-            if bursts <= len(self.ends):
-                free = self.ends[bursts - 1]
-            else:
-                free = self.ends[-1] + (bursts - len(self.ends) - 1) * self.config.burst_beats
-            due = max(time, self.issued + 1 + bursts, free + 1)
-        self.machine.due[self.event] = due
+            # Its last burst goes out, at the earliest, when so many have ended.
+            channel += (load.beats_left - len(self.ends) * self.longest) * self.rows_per_beat
+            due = min(due, max(channel, self.issued + load.bursts))
+        self.machine.due[self.event] = max(due, time) if due != NEVER else NEVER
 
-    def advance(self, limit: int) -> None:
-        """Issue the bursts whose address goes out in a cycle up to a limit."""
-        load = self.current
-        if load is None:
-            return
-        ends, longest = self.ends, self.config.burst_beats
-        whole = longest * self.rows_per_beat
+    def _follow(self, time: int) -> None:
+        """Issue the bursts that may go out, and follow those about which all is known."""
+        limit = time + self.known
         while True:
-            issue = max(self.issued + 1, ends[0])
-            if issue + 1 > limit:
+            while self.current is not None and self.open < len(self.ends):
+                self._issue(self.current)
+            if not self.flying:
                 return
-            if self.machine.writes.stop <= self.channel and self.streak >= _STEADY * len(ends) and not load.address % longest:
-                count = min(load.line_left // longest - 1, (limit - issue - 1) // whole + 1)
-                if count > 0:
-                    self._skip(load, count, whole)
-                    continue
-            if issue + 1 == self.fetched:
-                issue += 1
-            page = _PAGE_BEATS - load.address % _PAGE_BEATS
-            beats = min(load.line_left, longest, page)
-            begin = max(issue + 1 + _LATENCY, self.channel)
-            gap = begin - self.channel
-            self.streak = self.streak + 1 if not gap and beats == longest else 0
-            if gap > 2:
-                load.wait(gap, begin, self)
-            self.issued = issue
-            rest = load.take(beats)
-            cycles = (beats - 1) * self.rows_per_beat + rest
-            offered = max(begin + self.offered, self.written + 1)
-            self.written = offered + cycles - 1
-            if self.machine.writes.stop > offered and self.beats_per_row == 1:
-                begin += self._refused(load, offered, cycles, begin)
-            load.row += cycles
-            self.channel = begin + cycles
-            ends.append(self.channel - rest)
-            if not load.lines_left:
-                self._complete(load)
+            burst = self.flying[0]
+            begin = max(burst.address + _LATENCY, self.channel)
+            if begin + (0 if burst.load is None else burst.cycles) > limit:
                 return
-            if load.line_left == load.line:
-                load.row = load.next_row
-                load.next_row += load.pitch
+            if self.current is not None and self.streak > 2 * len(self.ends):
+                self._skip(self.current, limit)
+                self.streak = 0
+                continue
+            self.flying.popleft()
+            if burst.load is None:
+                self.channel = begin + burst.beats
+                self.machine.arrive(begin, burst.beats)
+            else:
+                self._receive(burst, burst.load, begin)
 
-    def _refused(self, load: "_Load", offered: int, rows: int, begin: int) -> int:
+    def _issue(self, load: _Load) -> None:
+        """Issue the next burst of the command under way."""
+        self.issued = max(self.issued + 1, self.ends[self.open])
+        page = _PAGE_BEATS - load.address % _PAGE_BEATS
+        beats = min(load.line_left, self.longest, page)
+        load.beats_left -= beats
+        load.bursts -= 1
+        load.line_left -= beats
+        load.address += beats
+        cycles = beats * self.rows_per_beat
+        row = load.row
+        load.row += cycles
+        if not load.line_left:
+            cycles += load.tail - self.rows_per_beat
+            load.lines_left -= 1
+            load.line_left = load.beats_per_line
+            load.line_address += load.stride
+            load.address = load.line_address
+            load.line_row += load.pitch
+            load.row = load.line_row
+        last = not load.lines_left
+        self.flying.append(_Burst(self.issued + 1, beats, cycles, load, row, last))
+        self.open += 1
+        if last:
+            self.current = None
+            self.free = self.issued + 1
+            self.schedule()
+
+    def _receive(self, burst: _Burst, load: _Load, begin: int) -> None:
+        """Follow the beats of a burst that begins to come in a cycle."""
+        gap, cycles = begin - self.channel, burst.cycles
+        offered = max(begin + self.offered, self.written + 1)
+        self.written = offered + cycles // self.beats_per_row - 1
+        if self.beats_per_row > 1:
+            self.written = begin + cycles
+        elif self.machine.writes.stop > offered:
+            begin += self._refused(burst.row, offered, cycles, begin)
+        whole = burst.beats == self.longest and not gap
+        self.streak = self.streak + 1 if whole and not burst.last else 0
+        self.channel = begin + cycles
+        tail = load.tail if burst.last else self.rows_per_beat
+        self.ends.append(self.channel - tail)
+        self.open -= 1
+        record = load.record
+        if gap > 2:
+            # Issuing bursts is work, too.
+            busy = record.start + 1 + min(load.bursts + self.open + 1, len(self.ends))
+            record.axi += max(0, min(gap - 2, begin - busy))
+        if burst.last:
+            self._complete(load)
+
+    def _refused(self, row: int, offered: int, rows: int, begin: int) -> int:
         """Return for how long beats must wait because the buffer does not take their rows."""
+        banks = self.config.ub_banks
         phases = self.machine.writes.phases(offered, offered + 8 * rows)
-        phase = (load.row - offered) % self.config.ub_banks
-        end = walk(phases, 0, phase, rows, self.config.ub_banks, starve=True)
+        end = walk(phases, 0, (row - offered) % banks, rows, banks, starve=True)
         self.written = offered + end - 1
         late = self.written - (begin + rows - 1 + self.offered)
         return max(0, late - _SLACK)
 
-    def _skip(self, load: "_Load", count: int, whole: int) -> None:
-        """Issue whole bursts that follow each other without a gap."""
-        cycles = count * whole
-        load.skip(count * self.config.burst_beats)
-        load.row += cycles
-        self.written += cycles
+    def _skip(self, load: _Load, limit: int) -> None:
+        """Follow many bursts at once that are alike: whole, of one line, without a gap."""
+        whole = self.longest * self.rows_per_beat
+        count = min(load.line_left // self.longest - 1, (limit - self.channel) // whole - 1)
+        same = load.beats_per_line - load.line_left >= 2 * len(self.ends) * self.longest
+        alike = same and not load.address % self.longest and self.open == len(self.flying)
+        if count < 2 or not alike or self.machine.writes.stop > self.channel:
+            return
+        beats, cycles = count * self.longest, count * whole
+        load.beats_left -= beats
+        load.line_left -= beats
+        load.address += beats
+        load.bursts -= count
+        load.row += cycles // self.beats_per_row
+        for burst in self.flying:
+            burst.address += cycles
+            burst.row += cycles // self.beats_per_row
+        self.ends = deque((end + cycles for end in self.ends), self.ends.maxlen)
         self.issued += cycles
         self.channel += cycles
-        for i in range(len(self.ends)):
-            self.ends[i] += cycles
+        self.written += cycles
 
-    def _complete(self, load: "_Load") -> None:
-        """Take note that all of a command's bursts are issued: its last row is known."""
-        record, written = load.record, self.written
-        if written < self.stopped:  # the tokens of the command before are being given
-            self.written = written = self.stopped
-        self.current = None
-        self.stopped = written + 1
+    def _complete(self, load: _Load) -> None:
+        """Take note that the last row of a command is in the buffer, and give its tokens."""
+        record = load.record
+        record.first = max(record.dispatch + 1, self.stopped)
+        record.token = max(0, record.start - record.first)
+        # It waits for the tokens of the command before.
+        self.written = max(self.written, self.stopped)
+        record.stop = self.written + 1
         if load.signal:
-            self.stopped = written + 2
-            self.machine.give(Engine.LOAD, load.signal, written + 2)
-        record.stop = self.stopped
+            record.stop += 1
+            self.machine.give(Engine.LOAD, load.signal, record.stop)
+        record.axi = min(record.axi, record.stop - record.first - record.token)
+        self.stopped = record.stop
         self.machine.finish = max(self.machine.finish, record.stop)
-        self.free = self.issued + 1
-        self.schedule()
-
-
-class _Load:
-    """What is left of a LOAD, in beats."""
-
-    __slots__ = (
-        "address",
-        "beats_left",
-        "line",
-        "line_left",
-        "lines_left",
-        "next_line",
-        "next_row",
-        "pitch",
-        "record",
-        "row",
-        "signal",
-        "stride",
-        "tail",
-        "whole",
-    )
-
-    def __init__(self, fields: dict[str, int], record: Record, loads: Loads) -> None:
-        rows = fields["rows"]
-        per_beat = loads.rows_per_beat
-        self.line = self.line_left = -(-rows // per_beat) * loads.beats_per_row
-        self.lines_left = fields["lines"]
-        self.beats_left = self.line * self.lines_left
-        self.address = self.next_line = fields["offset"] // BEAT_BYTES
-        self.stride = fields["stride"] // BEAT_BYTES
-        self.whole = per_beat
-        self.tail = (rows - 1) % per_beat + 1
-        self.signal = fields["signal"]
-        self.row = fields["row"]
-        self.pitch = fields["pitch"]
-        self.next_row = self.row + self.pitch
-        self.record = record
-
-    def take(self, beats: int) -> int:
-        """Take a burst; return the rows of its last beat, which is the cycles that it takes."""
-        self.beats_left -= beats
-        self.line_left -= beats
-        self.address += beats
-        if self.line_left:
-            return self.whole
-        self.lines_left -= 1
-        self.line_left = self.line
-        self.next_line += self.stride
-        self.address = self.next_line
-        return self.tail
-
-    def skip(self, beats: int) -> None:
-        """Take beats in the middle of a line."""
-        self.beats_left -= beats
-        self.line_left -= beats
-        self.address += beats
-
-    def wait(self, gap: int, begin: int, loads: Loads) -> None:
-        """Count cycles without a beat that are the memory's."""
-        bursts = min(-(-self.beats_left // loads.config.burst_beats), len(loads.ends))
-        self.record.axi += max(0, min(gap - 2, begin - self.record.start - 1 - bursts))
