@@ -179,6 +179,18 @@ async def stop_ends_the_reads(dut, operation: VectorOp) -> None:
     assert all(bench.buffer[row] == bench.expected[row] for row in written)
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def stop_starts_nothing(dut) -> None:
+    """A command that comes to an idle engine after the stop waits for ever."""
+    bench = VectorBench(dut, config_of_this_run())
+    await reset(dut)
+    dut.engine__stop.value = 1
+    bench.send(bench.draw(VectorOp.COPY), starts=False)
+    await ClockCycles(dut.clk, 50)
+    assert not bench.events and dut.engine__idle.value
+    assert bench.buffer == bench.expected
+
+
 @pytest.mark.parametrize(
     ("n", "rows", "roundings"),
     [
