@@ -135,7 +135,7 @@ class Machine:
         self.config = config
         self.records: list[Record] = []
         self.finish = 0
-        self.reads, self.writes = Traffic(), Traffic()  # of the matrix unit
+        self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)  # of the matrix unit
         self.tokens = [[deque() for _ in Engine] for _ in Engine]
         # What happens next, and when: the starts of the engines, command fetch, then what engines add.
         self.due = [NEVER] * ENGINES + [0]

@@ -1,15 +1,9 @@
 """The cycle model's matrix unit."""
 
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine, RecordForm
-from tpulite.golden.cycles_banks import (
-    FREE,
-    activation_phases,
-    activation_stream,
-    output_stream,
-    shift,
-    walk,
-)
+from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import Head, Machine, Record
+from tpulite.golden.cycles_phases import FREE, Activations, Outputs
 
 __all__ = ["Matrix"]
 
@@ -138,9 +132,7 @@ class Matrix(Head):
 
     def _walk(self, row: int, begin: int, rows: int) -> int:
         """Return when the last one of some rows, wanted from a cycle on, is asked for."""
-        phases = self.machine.reads.phases(begin, begin + 8 * rows)
-        phase = (row - begin) % self.banks
-        return begin + walk(phases, 0, phase, rows, self.banks, starve=self.steady) - 1
+        return self.machine.reads.delay(row, begin, rows, starve=self.steady)
 
     def _issue(
         self, fields: dict[str, int], first: int, tiles: int, fill: int, slots: int, sums: int
@@ -178,13 +170,10 @@ class Matrix(Head):
         size, banks = self.size, self.banks
         origin = first - 4 * size
         phases = bytearray([FREE]) * (4 * size - fill)
-        height, width = fields["kernel_rows"], fields["kernel_columns"]
-        row, block = fields["act_row"], fields["act_block_pitch"]
+        activations = Activations(fields, size, banks, 0, tiles, pace)
         before, tile, asked = self.tile, first, self.asked
         for index in range(1, tiles):
-            channels, tap = divmod(index - 1, height * width)
-            part = activation_phases(fields, size, banks, divmod(tap, width))
-            phases += part.translate(shift(banks, (row + channels * block - len(phases)) % banks))
+            phases += activations.tile(index - 1, len(phases))
             begin = max(asked + 1, before + _REUSED) - origin
             phase = (fields["weight_row"] + index * size - begin) % banks
             asked = origin + walk(phases, begin, phase, size, banks, starve=False) - 1
@@ -198,7 +187,7 @@ class Matrix(Head):
     ) -> None:
         """Take note of what the activations and results of a command ask of the buffer."""
         size, banks, drain = self.size, self.banks, Drain(fields["drain"])
-        reads = activation_stream(fields, size, banks, begin, tiles, pace)
+        reads = Activations(fields, size, banks, begin, tiles, pace)
         self.machine.reads.add(begin, self.last + 1, reads)
         if drain != Drain.KEEP:
             interval = self.intervals[drain]
@@ -207,7 +196,7 @@ class Matrix(Head):
             if drain == Drain.RAW:
                 written, rows = written - RAW_ROWS + 1, RAW_ROWS
             stop = written + self.last - tile + rows
-            self.machine.writes.add(written, stop, output_stream(fields, interval, banks, written))
+            self.machine.writes.add(written, stop, Outputs(fields, interval, banks, written))
 
     def _finish(self, fields: dict[str, int], result: int) -> None:
         """Give the tokens of a command whose last sum has a slot."""

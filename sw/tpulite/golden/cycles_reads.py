@@ -5,7 +5,6 @@ from collections import deque
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
-from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 
 __all__ = ["Loads"]
@@ -216,10 +215,7 @@ class Loads(Head):
 
     def _refused(self, row: int, offered: int, rows: int, begin: int) -> int:
         """Return for how long beats must wait because the buffer does not take their rows."""
-        banks = self.config.ub_banks
-        phases = self.machine.writes.phases(offered, offered + 8 * rows)
-        end = walk(phases, 0, (row - offered) % banks, rows, banks, starve=True)
-        self.written = offered + end - 1
+        self.written = self.machine.writes.delay(row, offered, rows, starve=True)
         late = self.written - (begin + rows - 1 + self.offered)
         return max(0, late - _SLACK)
 

@@ -5,7 +5,6 @@ from collections import deque
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY
-from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 
 __all__ = ["Stores"]
@@ -59,22 +58,20 @@ class Stores(Head):
         else:
             self.machine.due[self.event] = NEVER
 
-    def _delayed(self, fields: dict[str, int], total: int, time: int) -> int:
+    def _delayed(self, fields: dict[str, int]) -> int:
         """Return when all rows are requested, as far as the matrix unit's reads are known."""
-        begin, banks = self.begin, self.config.ub_banks
-        phases = self.machine.reads.phases(begin, time + total)
-        cycle = 0
-        for line in range(fields["lines"]):
-            phase = (fields["row"] + line * fields["pitch"] - begin - cycle) % banks
-            cycle = walk(phases, cycle, phase, fields["rows"], banks, starve=True)
-        return begin + cycle
+        cycle, row = self.begin, fields["row"]
+        for _ in range(fields["lines"]):
+            cycle = self.machine.reads.delay(row, cycle, fields["rows"], starve=True) + 1
+            row += fields["pitch"]
+        return cycle
 
     def finish(self, time: int) -> None:
         """All rows of a command have been requested in the cycles before this one."""
         record, fields, _, total = self.waiting[0]
         reads = self.machine.reads
         if reads.stop > self.begin and self.beats_per_row == 1:
-            late = self._delayed(fields, total, time)
+            late = self._delayed(fields)
             if late > time:
                 self.machine.due[self.event] = late
                 return

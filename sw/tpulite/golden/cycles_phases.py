@@ -1,0 +1,161 @@
+"""The cycle model's unified buffer: the phases of what a CONV reads and writes.
+
+A phase is the bank of a request less its cycle, modulo the banks.
+"""
+
+from functools import lru_cache
+from operator import itemgetter
+
+import numpy as np
+
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain
+
+__all__ = ["FREE", "Activations", "Outputs"]
+
+FREE = 255
+"""Phase of a cycle without a request."""
+
+_CACHED = 1 << 12
+_STREAM = ("rows", "columns", "stride_y", "stride_x", "kernel_rows", "kernel_columns")
+_MODES = ("byte_step", "depthwise", "inner")
+_IMAGE = ("height", "width", "pad_top", "pad_left", "dilation_y", "dilation_x")
+_READ, _WRITTEN = (*_STREAM, *_MODES, *_IMAGE), (*_STREAM, *_MODES, "drain")
+_get_read, _get_written = itemgetter(*_READ), itemgetter(*_WRITTEN)
+
+
+class Activations:
+    """The activations that a CONV reads.
+
+    Parameters
+    ----------
+    fields : dict
+        Fields of the command.
+    size, banks : int
+        N, and banks of the buffer.
+    begin : int
+        Cycle of the first slot.
+    tiles, pace : int
+        K-tiles, and cycles from one to the next.
+    """
+
+    __slots__ = ("_banks", "_begin", "_fields", "_pace", "_size", "_tiles")
+
+    def __init__(
+        self, fields: dict[str, int], size: int, banks: int, begin: int, tiles: int, pace: int
+    ) -> None:
+        self._fields, self._size, self._banks = fields, size, banks
+        self._begin, self._tiles, self._pace = begin, tiles, pace
+
+    def phases(self, first: int, stop: int) -> bytes:
+        """Return the phases from one cycle to another, counted from the first slot."""
+        pace = self._pace
+        start, end = first // pace, min(self._tiles, -(-stop // pace))
+        parts = [
+            self.tile(tile, self._begin + tile * pace).ljust(pace, bytes([FREE]))
+            for tile in range(start, end)
+        ]
+        return b"".join(parts)[first - start * pace : stop - start * pace]
+
+    def tile(self, tile: int, begin: int) -> bytes:
+        """Return the phases of a k-tile whose first slot is in a cycle."""
+        fields, banks = self._fields, self._banks
+        width = fields["kernel_columns"]
+        channels, tap = 0, 0
+        if tile:
+            channels, tap = divmod(tile, fields["kernel_rows"] * width)
+        base = fields["act_row"] + channels * fields["act_block_pitch"] - begin
+        pitch = fields["act_pitch"] % banks
+        return _read(_get_read(fields), pitch, self._size, banks, tap, base % banks)
+
+
+class Outputs:
+    """The rows that a CONV drains.
+
+    Parameters
+    ----------
+    fields : dict
+        Fields of the command.
+    interval : int
+        Cycles from an output vector to the next.
+    banks : int
+        Banks of the buffer.
+    begin : int
+        Cycle in which the first row is written.
+    """
+
+    __slots__ = ("_banks", "_begin", "_fields", "_interval", "_made")
+
+    def __init__(self, fields: dict[str, int], interval: int, banks: int, begin: int) -> None:
+        self._fields, self._interval, self._banks, self._begin = fields, interval, banks, begin
+        self._made: bytes | None = None
+
+    def phases(self, first: int, stop: int) -> bytes:
+        """Return the phases from one cycle to another, counted from the first row."""
+        if self._made is None:
+            fields, banks = self._fields, self._banks
+            pitch, step = fields["out_pitch"] % banks, fields["out_step"] % banks
+            base = (fields["out_row"] - self._begin) % banks
+            key = _get_written(fields)
+            self._made = _written(key, pitch, step, self._interval, banks, base)
+        return self._made[first:stop]
+
+
+def _shifted(phases: np.ndarray, there: np.ndarray, base: int, banks: int) -> bytes:
+    return np.where(there, (phases + base) % banks, FREE).astype(np.uint8).tobytes()
+
+
+@lru_cache(_CACHED)
+def _read(
+    key: tuple[int, ...], pitch: int, size: int, banks: int, tap: int, base: int
+) -> bytes:
+    """Return the phases of a k-tile; the vector (0, 0) of its block has the phase ``base``."""
+    f = dict(zip(_READ, key, strict=True))
+    rows, columns, stride_y, stride_x = key[:4]
+    tap_y, tap_x = divmod(tap, f["kernel_columns"])
+    if f["depthwise"]:
+        rows = (rows - 1) * stride_y + f["kernel_rows"]
+        columns = (columns - 1) * stride_x + f["kernel_columns"]
+        stride_y, stride_x = f["dilation_y"], f["dilation_x"]
+    entering, enters = np.arange(columns) * stride_x, np.ones(columns, bool)
+    if step := f["byte_step"]:
+        # A vector of its own fills the window; then one enters whenever the window moves on.
+        first = np.arange(columns) * step // size
+        entering = np.concatenate([[0], first + 1])
+        enters = np.concatenate([[True, True], np.diff(first) > 0])
+    y = (np.arange(rows) * stride_y + tap_y * f["dilation_y"] - f["pad_top"])[:, None]
+    x = (entering + tap_x * f["dilation_x"] - f["pad_left"])[None, :]
+    inside = (y >= 0) & (y < f["height"]) & (x >= 0) & (x < f["width"]) & enters
+    row = y * pitch + x
+    if f["inner"] == Axis.Y:
+        row, inside = row.T, inside.T
+    row = row.ravel()
+    return _shifted(row - np.arange(len(row)), inside.ravel(), base, banks)
+
+
+@lru_cache(_CACHED)
+def _written(
+    key: tuple[int, ...], pitch: int, step: int, interval: int, banks: int, base: int
+) -> bytes:
+    """Return the phases of all rows; that of output vector (0, 0) has the phase ``base``."""
+    f = dict(zip(_WRITTEN, key, strict=True))
+    rows, columns = key[:2]
+    y, x = np.arange(rows)[:, None], np.arange(columns)[None, :]
+    if f["depthwise"]:
+        height = (rows - 1) * f["stride_y"] + f["kernel_rows"]
+        width = (columns - 1) * f["stride_x"] + f["kernel_columns"]
+        slot_y, slot_x = y * f["stride_y"], x * f["stride_x"]
+        cycle = slot_x * height + slot_y if f["inner"] == Axis.Y else slot_y * width + slot_x
+    elif f["byte_step"] and interval == 1:
+        cycle = y * (columns + 1) + x
+    elif f["inner"] == Axis.Y:
+        cycle = (x * rows + y) * interval
+    else:
+        cycle = (y * columns + x) * interval
+    row, cycle = (y * pitch + x * step).ravel(), cycle.ravel()
+    if f["drain"] == Drain.RAW:
+        row = (row[:, None] + np.arange(RAW_ROWS)).ravel()
+        cycle = (cycle[:, None] + np.arange(RAW_ROWS)).ravel()
+    phases = np.zeros(cycle.max() + 1, int)
+    there = np.zeros(len(phases), bool)
+    phases[cycle], there[cycle] = row - cycle, True
+    return _shifted(phases, there, base, banks)
