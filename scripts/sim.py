@@ -128,7 +128,7 @@ def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str
         "simulator": simulator,
         "json": str(options.folder / f"{name}.json"),
     }
-    return name, "test_model.py", {"TPULITE_MODEL": json.dumps(job)}
+    return name, "test_sim_model.py", {"TPULITE_MODEL": json.dumps(job)}
 
 
 def print_waves_help(path: Path) -> None:

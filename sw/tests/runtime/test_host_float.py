@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from frontend.tflite_builder import Builder
-from runtime.graphs import meaning, single, tensor
+from runtime.model_graphs import meaning, single, tensor
 
 from tpulite.frontend.tflite_file import load_tflite
 from tpulite.runtime.host_float import FLOAT_RULES

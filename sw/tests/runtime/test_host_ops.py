@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from runtime.graphs import meaning, single, tensor
+from runtime.model_graphs import meaning, single, tensor
 
 from tpulite.runtime.host_ops import dequantize, host_reason, quantize, run_node
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from runtime.graphs import single, tensor
+from runtime.model_graphs import single, tensor
 
 from tpulite.runtime.inputs import check_inputs, random_inputs
 

@@ -3,7 +3,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from runtime.graphs import chain, tensor
+from runtime.model_graphs import chain, tensor
 
 from tpulite.graph.graph import Node
 from tpulite.models import CNN_DIGITS, DigitsTest
