@@ -1,11 +1,13 @@
 """The cycle model's matrix unit."""
 
-from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine
 from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import Head, Machine, Record
 from tpulite.golden.cycles_phases import FREE, Activations, Outputs
 
 __all__ = ["Matrix"]
+
+_KEEP, _REQUANTIZE, _RAW = map(int, (Drain.KEEP, Drain.REQUANTIZE, Drain.RAW))
 
 _OFFERED = 2  # from a command's way into the image walker to its first slot
 _ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
@@ -28,12 +30,10 @@ class Matrix(Head):
         machine.handlers[Engine.MXU] = self.start
         self.size = config.array_size
         self.banks = config.ub_banks
-        self.intervals = {Drain.KEEP: 1, Drain.REQUANTIZE: config.array_size // config.lanes}
-        self.intervals[Drain.RAW] = max(RAW_ROWS, self.intervals[Drain.REQUANTIZE])
-        self.record_rows = {
-            RecordForm.FULL: config.record_rows,
-            RecordForm.SHORT: config.short_record_rows,
-        }
+        interval = config.array_size // config.lanes
+        # By Drain: cycles from a vector to the next; by RecordForm: rows.
+        self.intervals = (1, interval, max(RAW_ROWS, interval))
+        self.record_rows = (config.record_rows, config.short_record_rows)
         # The last command: when it left the intake, when it and its last slot entered the image
         # walker, and its last slot.
         self.accepted = self.walking = self.walked = self.last = -1
@@ -66,7 +66,7 @@ class Matrix(Head):
         _, fields, record = self.pop(time)
         head = self.earliest(record.dispatch + 1)
         operands = head if fields["prefetch"] else time
-        requantizes = fields["drain"] == Drain.REQUANTIZE
+        requantizes = fields["drain"] == _REQUANTIZE
         tiles, fill, slots, sums = _slots(fields)
 
         # The intake holds a command until the walker has taken the one before.
@@ -112,7 +112,7 @@ class Matrix(Head):
     def _ask(self, fields: dict[str, int], operands: int) -> int:
         """Fetch the first weight tile and the records; return when the intake is done with both."""
         taken = self._ask_weights(operands)
-        rows = self.record_rows[RecordForm(fields["record_form"])]
+        rows = self.record_rows[fields["record_form"]]
         first = max(operands, self.recorded + 1)
         weights = self.asked - self.size + 1
         # They may go through the banks in step.
@@ -127,7 +127,7 @@ class Matrix(Head):
             return
         self.asked = self._walk(fields["weight_row"], begin, self.size)
         if requantizes:
-            rows = self.record_rows[RecordForm(fields["record_form"])]
+            rows = self.record_rows[fields["record_form"]]
             self.recorded = self._walk(fields["record_row"], self.recorded - rows + 1, rows)
 
     def _walk(self, row: int, begin: int, rows: int) -> int:
@@ -139,7 +139,7 @@ class Matrix(Head):
     ) -> int:
         """Issue all slots of a command from its first sum on; return the slot of its last sum."""
         drain, size = fields["drain"], self.size
-        pace, interval = max(slots, size), self.intervals[Drain(drain)]
+        pace, interval = max(slots, size), self.intervals[drain]
         before, tile = self.tile, first
         if tiles > 2 and slots < 2 * size:
             before, tile = self._issue_short(fields, first, fill, tiles, pace)
@@ -147,12 +147,12 @@ class Matrix(Head):
             before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
             reused = before - pace if tiles > 2 else self.tile
             self.asked = max(self.asked + (tiles - 1) * size, reused + _REUSED + size - 1)
-        if drain == Drain.REQUANTIZE:
-            age = self.record_rows[RecordForm(fields["record_form"])]
+        if drain == _REQUANTIZE:
+            age = self.record_rows[fields["record_form"]]
             tile = max(tile, self.recorded + _RECORDS, self.claimed + age)
             self.claimed = tile
         result = tile + sums - 1
-        if drain == Drain.KEEP:
+        if drain == _KEEP:
             result = max(result, self.reported)
         else:
             tile = max(tile, self.reported)
@@ -186,21 +186,21 @@ class Matrix(Head):
         self, fields: dict[str, int], begin: int, tiles: int, pace: int, tile: int
     ) -> None:
         """Take note of what the activations and results of a command ask of the buffer."""
-        size, banks, drain = self.size, self.banks, Drain(fields["drain"])
+        size, banks, drain = self.size, self.banks, fields["drain"]
         reads = Activations(fields, size, banks, begin, tiles, pace)
         self.machine.reads.add(begin, self.last + 1, reads)
-        if drain != Drain.KEEP:
+        if drain != _KEEP:
             interval = self.intervals[drain]
             written = tile + 2 * size + _ARRAY + _REQUANTIZER + interval - 1
             rows = 1
-            if drain == Drain.RAW:
+            if drain == _RAW:
                 written, rows = written - RAW_ROWS + 1, RAW_ROWS
             stop = written + self.last - tile + rows
             self.machine.writes.add(written, stop, Outputs(fields, interval, banks, written))
 
     def _finish(self, fields: dict[str, int], result: int) -> None:
         """Give the tokens of a command whose last sum has a slot."""
-        interval = self.intervals[Drain(fields["drain"])]
+        interval = self.intervals[fields["drain"]]
         given = result + 2 * self.size + _ARRAY + _REQUANTIZER + interval
         self.given = max(given, self.given + 1)
         if signal := fields["signal"]:

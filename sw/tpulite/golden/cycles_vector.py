@@ -2,12 +2,15 @@
 
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, Engine, VectorOp
+from tpulite.golden.cycles_banks import Traffic
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 
 __all__ = ["Vectors"]
 
 _REQUEST = 2  # from the start of a command to its first row
 _DIRECT, _TABLE, _LANES = 5, 7, 17  # from the last row of a vector to the first offer of its result
+_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+_PAIRED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
 
 
 class Vectors(Head):
@@ -15,11 +18,15 @@ class Vectors(Head):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.VPU)
+        self.banks = machine.config.ub_banks
         self.lanes = machine.config.vector_cycles
         machine.handlers[Engine.VPU] = self.start
         self.event = machine.event(self.finish)
         self.parameters = _parameter_rows(machine.config)
-        self.running: tuple[Record, int] | None = None
+        self.running: tuple[Record, dict[str, int]] | None = None
+        self.begin = 0  # first row of an operand
+        self.latency = 0  # from the last row of a vector to its result
+        self.each = 0  # cycles of an output vector
         self.stopped = 0
 
     def start(self, time: int) -> None:
@@ -29,30 +36,60 @@ class Vectors(Head):
         record.token = max(0, time - record.first)
         operation = fields["operation"]
         outputs = fields["rows"] * fields["columns"]
-        window, lanes, latency = 1, self.lanes, _LANES
-        if operation in (VectorOp.MAX, VectorOp.SUM):
+        window, lanes, self.latency = 1, self.lanes, _LANES
+        if operation in _WINDOWED:
             window = fields["window_rows"] * fields["window_columns"]
         if operation in (VectorOp.COPY, VectorOp.MAX):
-            lanes, latency = 1, _DIRECT
+            lanes, self.latency = 1, _DIRECT
         elif operation == VectorOp.LUT:
-            latency = _TABLE
+            self.latency = _TABLE
         cycles = max(outputs * window + lanes, outputs * lanes + window) - 1
-        cycles += self.parameters[operation]
-        self.running = record, fields["signal"]
+        if operation in _PAIRED and (fields["a_row"] - fields["b_row"]) % self.banks == 0:
+            cycles += 1  # B follows A
+        self.each = max(window, lanes)
+        self.begin = time + _REQUEST + self.parameters[operation]
+        self.running = record, fields
         self.free = NEVER
-        self.machine.due[self.event] = time + _REQUEST + cycles - 1 + latency
+        self.machine.due[self.event] = self.begin + cycles - 1 + self.latency
         self.machine.popped(Engine.VPU, time)
 
     def finish(self, time: int) -> None:
-        """Write the last row of the command in this cycle."""
+        """Write the last row of the command in this cycle, unless the banks have been busy."""
         assert self.running is not None
-        record, signal = self.running
+        record, fields = self.running
+        if self.each == 1 and (late := self._delayed(fields)) > time:
+            self.machine.due[self.event] = late
+            return
         self.stopped = self.free = record.stop = time + 2
         self.machine.due[self.event] = NEVER
         self.machine.finish = max(self.machine.finish, record.stop)
-        if signal:
+        if signal := fields["signal"]:
             self.machine.give(Engine.VPU, signal, time + 2)
         self.schedule()
+
+    def _delayed(self, fields: dict[str, int]) -> int:
+        """Return when the last row is written, as far as the matrix unit's accesses are known."""
+        machine = self.machine
+        read = self._pass(fields, "a", machine.reads, self.begin)
+        if fields["operation"] in _PAIRED:
+            read = max(read, self._pass(fields, "b", machine.reads, self.begin))
+        return max(
+            read + self.latency,
+            self._pass(fields, "out", machine.writes, self.begin + self.latency),
+        )
+
+    def _pass(self, fields: dict[str, int], name: str, traffic: Traffic, begin: int) -> int:
+        """Return when the last row of an operand, or of the results, gets its bank."""
+        if traffic.stop <= begin or fields[f"{name}_step"] != 1:
+            return 0
+        rows, columns, pitch = fields["rows"], fields["columns"], fields[f"{name}_pitch"]
+        if pitch == columns:
+            rows, columns = 1, rows * columns
+        row, cycle = fields[f"{name}_row"], begin
+        for _ in range(rows):
+            cycle = traffic.delay(row, cycle, columns, starve=False) + 1
+            row += pitch
+        return cycle - 1
 
 
 def _parameter_rows(config: Config) -> list[int]:
