@@ -65,7 +65,8 @@ class TensorSpec:
     dtype : str
         ``int8``, ``uint8`` or ``int32``.
     image : tuple of int, optional
-        Height and width, if the tensor is an image; else it is a matrix.
+        Height and width, if the tensor is an image, with the batch before them if it is several;
+        else it is a matrix.
     strings : Strings, optional
         How the rows of an image are strings.
     """
@@ -76,7 +77,7 @@ class TensorSpec:
     m: int
     channels: int
     dtype: str = "int8"
-    image: tuple[int, int] | None = None
+    image: tuple[int, ...] | None = None
     strings: Strings | None = None
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
 from tpulite.layout import pack_activations, unpack_activations
 from tpulite.program import Program
@@ -139,5 +140,6 @@ def _place(program: Program, base: int) -> tuple[Job, int]:
         bindings.append(WindowBinding(base, size, **_PERMISSIONS[window]))
         base += size
     base = -(-base // PAGE_BYTES) * PAGE_BYTES
-    job = Job(base, len(program.commands), tuple(bindings), resident=program.resident)
-    return job, base + len(program.encode())
+    size = len(program.encode())
+    job = Job(base, size // COMMAND_BYTES, tuple(bindings), resident=program.resident)
+    return job, base + size

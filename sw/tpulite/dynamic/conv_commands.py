@@ -1,0 +1,340 @@
+"""The commands of a convolution of known extents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.isa import Drain, Engine, Opcode
+from tpulite.dynamic.closed_forms import ceil_div, cuts, grain
+from tpulite.dynamic.conv_plan import IN_SLOTS, OUT_SLOTS, WEIGHT_SLOTS, ConvFacts, Extents
+from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
+from tpulite.dynamic.selector import Strategy
+from tpulite.dynamic.slabs import slab_bounds
+from tpulite.dynamic.transfer import DramTensor, load_constants
+from tpulite.dynamic.windows import Axis, join_bounds
+from tpulite.dynamic.words import Words, pack_words
+
+__all__ = ["conv_commands"]
+
+
+def conv_commands(
+    facts: ConvFacts,
+    extents: Extents,
+    strategy: Strategy,
+    tensors: tuple[DramTensor, DramTensor],
+    fields: Mapping[str, int],
+    drain: Drain,
+) -> tuple[Words, Indices]:
+    """Return the program and the positions of its CONVs.
+
+    Parameters
+    ----------
+    facts : ConvFacts
+        The convolution.
+    extents : Extents
+        Extents of its images.
+    strategy : Strategy
+        How to cut them up.
+    tensors : tuple of DramTensor
+        Input and output.
+    fields : mapping of str to int
+        Fields that are the same for all shapes.
+    drain : Drain
+        What becomes of complete sums.
+    """
+    return _Commands(facts, extents, strategy).program(*tensors, fields, drain)
+
+
+@dataclass(frozen=True)
+class _Regions:
+    """Regions of the output that single commands compute, in order.
+
+    Parameters
+    ----------
+    tile : array of int
+        The slab and panel that it belongs to.
+    group : array of int
+        Regions of a tile that accumulate side by side have one number.
+    acc_row : array of int
+        First accumulator.
+    row, rows, column, columns : array of int
+        First output row, in numbers that run through the batch, and output column; how many.
+    """
+
+    tile: np.ndarray
+    group: np.ndarray
+    acc_row: np.ndarray
+    row: np.ndarray
+    rows: np.ndarray
+    column: np.ndarray
+    columns: np.ndarray
+
+
+class _Commands:
+    def __init__(self, facts: ConvFacts, extents: Extents, strategy: Strategy) -> None:
+        self._facts, self._extents, self._sizes = facts, extents, strategy.sizes
+        self._kind, _, mode = strategy.name.partition("/")
+        self._by_block = self._kind in ("tiles", "panels")
+        self._units = facts.weights.small if self._by_block else facts.weights.large
+        sizes, rows = strategy.sizes, facts.rows(extents)
+        self._bounds = slab_bounds(mode, sizes["parts"], rows)
+        self._top, self._bottom = facts.y.reads(self._bounds, extents.height, grain(rows.in_bytes))
+        self._panels = sizes["panels"]
+        unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
+        self._across = cuts(extents.out_width, self._panels, unit)
+        if self._panels > 1:
+            self._left, self._right = facts.x.reads(self._across, extents.width, unit)
+        else:
+            self._left, self._right = np.array([0]), np.array([extents.width])
+        self._regions = self._cut_regions()
+        # Places: inputs, then outputs, then weights.
+        blocks = 1 if self._by_block else facts.blocks
+        self._in_pitch = sizes["in_columns"]
+        self._in_block = sizes["in_rows"] * self._in_pitch
+        self._in_slot = blocks * self._in_block
+        self._out_base = IN_SLOTS * self._in_slot
+        self._out_pitch = sizes["out_columns"] * facts.vector_rows
+        self._out_slot = sizes["slab_rows"] * self._out_pitch
+        self._weight_base = facts.config.ub_rows - sizes["weight_rows"]
+        self._order_steps()
+
+    def _cut_regions(self) -> _Regions:
+        """Cut tiles at images, and into what the accumulators hold."""
+        facts, extents, bounds = self._facts, self._extents, self._bounds
+        images = np.arange(extents.batch) * extents.out_height
+        most = facts.config.acc_rows
+        y, x = join_bounds(bounds, images), self._across
+        together = self._sizes["slab_rows"] * self._sizes["out_columns"] <= most
+        if not together:
+            lines = min(max(1, most // extents.out_width), facts.tallest)
+            y = join_bounds(y, np.arange(0, bounds[-1], lines))
+            widest = min(most, facts.widest)
+            if extents.out_width > most:
+                x = cuts(extents.out_width, ceil_div(extents.out_width, widest), 1)
+        slab = np.searchsorted(bounds, y[:-1], "right") - 1
+        panel = np.searchsorted(self._across, x[:-1], "right") - 1
+        tile = (slab[:, None] * self._panels + panel).ravel()
+        order = np.argsort(tile, kind="stable")
+        i, j = np.divmod(order, len(x) - 1)
+        tile = tile[order]
+        first = np.searchsorted(tile, tile)
+        rows, columns = np.diff(y)[i], np.diff(x)[j]
+        if together:
+            before = np.cumsum(rows * columns) - rows * columns
+            group, acc_row = np.zeros(len(tile), np.int64), before - before[first]
+        else:
+            group, acc_row = np.arange(len(tile)) - first, np.zeros(len(tile), np.int64)
+        return _Regions(tile, group, acc_row, y[:-1][i], rows, x[:-1][j], columns)
+
+    def _order_steps(self) -> None:
+        """Order commands: tiles, n-blocks, groups, units, regions."""
+        regions, units = self._regions, self._units
+        groups = int(regions.group.max()) + 1
+        key = (regions.tile[:, None] * self._facts.weights.outputs + units.output) * groups
+        key = (key + regions.group[:, None]) * units.most + units.number
+        order = np.argsort(key, axis=None, kind="stable")
+        self._region, self._unit = np.divmod(order, len(units.output))
+        key = key.ravel()[order]
+        # A use is a unit, used by the regions of a group.
+        begins = np.empty(len(key), bool)
+        begins[0] = True
+        np.not_equal(key[1:], key[:-1], out=begins[1:])
+        self._use = np.cumsum(begins) - 1
+        self._use_first = np.flatnonzero(begins)
+        self._use_last = np.append(self._use_first[1:], len(key)) - 1
+        self._tile = regions.tile[self._region]
+        # A result is an n-block of a tile.
+        self._result = self._tile * self._facts.weights.outputs + units.output[self._unit]
+        ends = np.append(self._result[1:] != self._result[:-1], True)
+        self._result_last = np.flatnonzero(ends)
+
+    def program(
+        self, source: DramTensor, target: DramTensor, fields: Mapping[str, int], drain: Drain
+    ) -> tuple[Words, Indices]:
+        """Return the program and the positions of its CONVs."""
+        weights, weight_row, early = self._load_weights()
+        inputs, in_row = self._load_inputs(source)
+        words = self._convolve(in_row, weight_row, fields, drain)
+        freed = np.where(self._result >= OUT_SLOTS, self._result - OUT_SLOTS, -1)
+        return order_commands(
+            Loads.join(weights, inputs),
+            Computes(Engine.MXU, words, freed=freed, early=early),
+            Stores(self._store(target), self._result_last),
+            lead=self._facts.config.queue_depth,
+        )
+
+    def _load_weights(self) -> tuple[Loads, np.ndarray, np.ndarray]:
+        """Return LOADs of weights, and for each step the row and the LOAD of its unit."""
+        units = self._units
+        if self._kind == "resident":
+            place = self._weight_base + np.cumsum(units.buffer_rows) - units.buffer_rows
+            words = load_constants(units.offset, units.buffer_rows, place)
+            first = np.empty(len(place), np.int64)
+            first[self._unit[::-1]] = np.arange(len(self._unit))[::-1]
+            never = np.full(len(place), -1)
+            return Loads(words, first, first, never), place[self._unit], self._unit
+        unit = self._unit[self._use_first]
+        number = np.arange(len(unit))
+        place = self._weight_base + number % WEIGHT_SLOTS * units.largest
+        words = load_constants(units.offset[unit], units.buffer_rows[unit], place)
+        loads = Loads(words, self._use_first, self._use_first, self._freed(WEIGHT_SLOTS))
+        return loads, place[self._use], self._use
+
+    def _freed(self, slots: int) -> np.ndarray:
+        """Return for each use the last step of that which had its place before."""
+        freed = np.full(len(self._use_first), -1)
+        freed[slots:] = self._use_last[:-slots]
+        return freed
+
+    def _load_inputs(self, source: DramTensor) -> tuple[Loads, np.ndarray]:
+        """Return LOADs of the input, and for each step the row of the first vector loaded."""
+        top, bottom, width = self._top, self._bottom, self._extents.width
+        if self._by_block:
+            number = np.arange(len(self._use_first))
+            row = number % IN_SLOTS * self._in_slot
+            tile = self._tile[self._use_first]
+            block = self._units.block[self._unit[self._use_first]]
+            slab, panel = np.divmod(tile, self._panels)
+            if self._panels > 1:
+                words = source.rectangles(
+                    Opcode.LOAD,
+                    block,
+                    top[slab] * width + self._left[panel],
+                    ((bottom - top)[slab], (self._right - self._left)[panel]),
+                    width,
+                    row,
+                    self._in_pitch,
+                )
+            else:
+                region = top[slab] * width, (bottom - top)[slab] * width
+                words = source.transfer(Opcode.LOAD, (block, 1), region, row, 0)
+            loads = Loads(words, self._use_first, self._use_first, self._freed(IN_SLOTS))
+            return loads, row[self._use]
+        count = len(top)
+        number = np.arange(count)
+        row = number % IN_SLOTS * self._in_slot
+        length = (bottom - top) * width
+        words = source.transfer(
+            Opcode.LOAD,
+            (0, self._facts.blocks),
+            (top * width, length if count > 1 else int(length[0])),
+            row,
+            self._in_block,
+        )
+        first = np.searchsorted(self._tile, number)
+        last = np.append(first[1:], len(self._tile)) - 1
+        # As soon as there is room, but behind what the step before needs.
+        due = np.maximum(np.append(0, last[:-1]), 0)
+        freed = np.full(count, -1)
+        freed[IN_SLOTS:] = last[:-IN_SLOTS]
+        return Loads(words, due, first, freed), row[self._tile]
+
+    def _convolve(
+        self,
+        in_row: np.ndarray,
+        weight_row: np.ndarray,
+        fields: Mapping[str, int],
+        drain: Drain,
+    ) -> Words:
+        facts, extents, regions, units = self._facts, self._extents, self._regions, self._units
+        region, unit = self._region, self._unit
+        slab, panel = np.divmod(self._tile, self._panels)
+        image, oy = np.divmod(regions.row, extents.out_height)
+        rows, columns = regions.rows[region], regions.columns[region]
+        pad_top, height, y = _clip(
+            facts.y, oy[region], rows, (units.row[unit], units.rows[unit]), extents.height
+        )
+        down = np.maximum(image[region] * extents.height + y - self._top[slab], 0)
+        if facts.byte_step:
+            pad_left, seen, right = 0, extents.width, 0
+        else:
+            column = regions.column[region]
+            taps = units.column[unit], units.columns[unit]
+            pad_left, seen, x = _clip(facts.x, column, columns, taps, extents.width)
+            right = np.maximum(x - self._left[panel], 0)
+        block = 0 if self._by_block else units.block[unit] * self._in_block
+        final = units.final[unit]
+        out = (regions.row[region] - self._bounds[slab]) * self._out_pitch
+        out += (regions.column[region] - self._across[panel]) * facts.vector_rows
+        out += self._out_base + self._result % OUT_SLOTS * self._out_slot
+        return pack_words(
+            Opcode.CONV,
+            len(region),
+            **fields,
+            rows=rows,
+            columns=columns,
+            act_row=in_row + block + down * self._in_pitch + right,
+            act_pitch=self._in_pitch,
+            act_block_pitch=self._in_block,
+            height=height,
+            width=seen,
+            pad_top=pad_top,
+            pad_left=pad_left,
+            blocks=units.blocks[unit],
+            kernel_rows=units.rows[unit],
+            kernel_columns=units.columns[unit],
+            weight_row=weight_row,
+            acc_row=regions.acc_row[region],
+            accumulate=(units.number[unit] > 0).astype(np.int64),
+            drain=final * int(drain),
+            record_row=final * (weight_row + units.weight_rows[unit]),
+            out_row=final * out,
+            out_pitch=self._out_pitch,
+            out_step=facts.vector_rows,
+        )
+
+    def _store(self, target: DramTensor) -> Words:
+        bounds, columns = self._bounds, self._extents.out_width
+        number = np.arange(len(self._result_last))
+        tile, output = np.divmod(number, self._facts.weights.outputs)
+        slab, panel = np.divmod(tile, self._panels)
+        row = self._out_base + number % OUT_SLOTS * self._out_slot
+        if self._panels > 1:
+            return target.rectangles(
+                Opcode.STORE,
+                output,
+                bounds[slab] * columns + self._across[panel],
+                (np.diff(bounds)[slab], np.diff(self._across)[panel]),
+                columns,
+                row,
+                self._out_pitch,
+            )
+        region = bounds[slab] * columns, np.diff(bounds)[slab] * columns
+        return target.transfer(Opcode.STORE, (output, 1), region, row, 0)
+
+
+def _clip(
+    axis: Axis,
+    first: np.ndarray,
+    count: np.ndarray,
+    taps: tuple[np.ndarray, np.ndarray],
+    size: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Describe what ranges of outputs read of an image.
+
+    Parameters
+    ----------
+    axis : Axis
+        Geometry.
+    first, count : array of int
+        Outputs.
+    taps : tuple of two arrays of int
+        First tap, and how many.
+    size : int
+        Positions of the image.
+
+    Returns
+    -------
+    pad, seen, position : array of int
+        Padding before, positions from there on, and the first one of them.
+    """
+    origin = first * axis.stride + taps[0] * axis.dilation - axis.before
+    reach = (count - 1) * axis.stride + (taps[1] - 1) * axis.dilation + 1
+    begin = np.maximum(origin, 0)
+    seen = np.minimum(origin + reach, size) - begin
+    nothing = seen <= 0
+    if nothing.any():  # padding alone: an image of one position, beyond all that is read
+        return np.where(nothing, reach, begin - origin), np.maximum(seen, 1), begin * ~nothing
+    return begin - origin, seen, begin

@@ -1,0 +1,258 @@
+"""Tiles of convolutions."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import CONV, RAW_ROWS
+from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.dynamic.conv_weights import Weights
+from tpulite.dynamic.selector import Strategy
+from tpulite.dynamic.slabs import Rows, slab_modes
+from tpulite.dynamic.windows import Axis
+
+__all__ = ["IN_SLOTS", "OUT_SLOTS", "WEIGHT_SLOTS", "ConvFacts", "Extents", "conv_strategies"]
+
+IN_SLOTS, OUT_SLOTS, WEIGHT_SLOTS = 2, 3, 3
+"""Places of slabs of the input, of n-blocks of slabs of the output, and of units of weights."""
+
+_SIZE = next(field.range[-1] for field in CONV.fields if field.name == "height")
+_PAD = next(field.range[-1] for field in CONV.fields if field.name == "pad_top")
+
+_SMALLEST = 80
+"""Vectors of a slab, at least: less would not hide the fetch of its commands."""
+
+_START = 110  # cycles before anything can arrive
+_COMMAND = 6  # of a CONV beside its vectors, if its weights are there ahead
+_BUBBLE = 24  # if they are not
+_END = 40  # from the last vector to its result, and of the last STORE
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Extents of the images, as the machine sees them.
+
+    Parameters
+    ----------
+    batch, height, width : int or array of int
+        Of the input; columns are vectors.
+    out_height, out_width : int or array of int
+        Of the output.
+    """
+
+    batch: Number
+    height: Number
+    width: Number
+    out_height: Number
+    out_width: Number
+
+
+@dataclass(frozen=True)
+class ConvFacts:
+    """What is known of a convolution before its shape is.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    y, x : Axis
+        Geometry; with strings ``x`` counts vectors.
+    byte_step : int
+        Bytes from an output column to the next in dense mode; else 0.
+    blocks : int
+        Channel blocks.
+    weights : Weights
+        Units of the weights.
+    """
+
+    config: Config
+    y: Axis
+    x: Axis
+    byte_step: int
+    blocks: int
+    weights: Weights
+
+    @property
+    def vector_rows(self) -> int:
+        """Rows of the buffer that an output vector takes."""
+        return RAW_ROWS if self.weights.form is None else 1
+
+    def rows(self, extents: Extents) -> Rows:
+        """Return the rows that are cut into slabs."""
+        size, y = self.config.row_bytes, self.y
+        blind = self.blind
+        return Rows(
+            extents.batch,
+            extents.height,
+            extents.out_height,
+            y.stride,
+            y.extent,
+            extents.width * size,
+            extents.out_width * size * self.vector_rows,
+            y.before + y.after if blind else 0,
+        )
+
+    @cached_property
+    def blind(self) -> bool:
+        """Whether some unit may see nothing but padding: above, below, left or right."""
+        units = self.weights.small
+        for axis, first, count in (
+            (self.y, units.row, units.rows),
+            (self.x, units.column, units.columns),
+        ):
+            seen = (first + count - 1) * axis.dilation + 1
+            unseen = axis.extent - first * axis.dilation
+            if (seen <= axis.before).any() or (unseen <= axis.after).any():
+                return True
+        return False
+
+    @cached_property
+    def tallest(self) -> int:
+        """Most output rows of a command.
+
+        What sees nothing but padding is described as an image that lies beyond all that is read,
+        and the field for that is small.
+        """
+        return self._longest(self.y, int(self.weights.small.rows.max()))
+
+    @cached_property
+    def widest(self) -> int:
+        """Most output columns of a command that does not compute whole rows."""
+        return self._longest(self.x, int(self.weights.small.columns.max()))
+
+    def _longest(self, axis: Axis, taps: int) -> int:
+        extent, reach = _PAD if self.blind else _SIZE, (taps - 1) * axis.dilation + 1
+        return (extent - reach) // axis.stride + 1 if extent >= reach else 0
+
+
+def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
+    """Return all ways to cut up a batch of images.
+
+    - ``resident``: slabs of output rows, one after the other; all weights stay in the buffer;
+    - ``streamed``: the same, but the weights pass by, again for each slab;
+    - ``tiles``: slabs of one channel block of the input at a time, and its weights: input and
+      weights pass by, again for each n-block;
+    - ``panels``: the same with part of the columns, where a row is too long.
+
+    A slab has at most as many output vectors as there are accumulators, if DRAM permits.
+    """
+    rows, width, columns = facts.rows(extents), extents.width, extents.out_width
+    accumulators, units = facts.config.acc_rows, facts.weights
+    limit = least(most(accumulators // columns, 1), facts.tallest)
+    vectors = facts.vector_rows * columns
+    # Where the fixed costs of a slab and the time to fill and drain the pipeline are equal.
+    total = extents.batch * extents.out_height
+    fill = facts.blocks * facts.y.stride * width + vectors
+    short = root(total * units.outputs * _COMMAND // fill)
+    short = most(short, ceil_div(_SMALLEST, columns))
+    strategies = []
+    for name, blocks, wanted, weight_rows in (
+        ("resident", facts.blocks, short, units.large.total),
+        ("streamed", facts.blocks, limit, WEIGHT_SLOTS * units.large.largest),
+        ("tiles", 1, limit, WEIGHT_SLOTS * units.small.largest),
+    ):
+        for slabs in slab_modes(
+            rows,
+            in_cost=IN_SLOTS * blocks * width,
+            out_cost=OUT_SLOTS * vectors,
+            room=facts.config.ub_rows - weight_rows,
+            limit=limit,
+            wanted=wanted,
+        ):
+            sizes = {
+                **slabs.sizes,
+                "panels": 1,
+                "in_columns": width,
+                "out_columns": columns,
+                "weight_rows": weight_rows,
+                "needed_rows": slabs.needed + weight_rows,
+            }
+            strategies.append(
+                Strategy(
+                    f"{name}/{slabs.mode}",
+                    both(slabs.feasible, width <= _SIZE, facts.tallest > 0),
+                    *_cost(facts, extents, name, sizes),
+                    sizes,
+                )
+            )
+    if not facts.byte_step:
+        strategies.append(_panels(facts, extents, rows))
+    return tuple(strategies)
+
+
+def _panels(facts: ConvFacts, extents: Extents, rows: Rows) -> Strategy:
+    """Cut rows along the width: a tile is part of one output row."""
+    columns, size = extents.out_width, facts.config.row_bytes
+    y, x = facts.y, facts.x
+    unit = BEAT_BYTES // min(BEAT_BYTES, size)
+    weight_rows = WEIGHT_SLOTS * facts.weights.small.largest
+    room = facts.config.ub_rows - weight_rows
+    in_rows = least(y.extent, extents.height)
+    # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
+    fixed = x.extent - x.stride + unit - 1
+    fit = (room - IN_SLOTS * in_rows * fixed) // (
+        IN_SLOTS * in_rows * x.stride + OUT_SLOTS * facts.vector_rows
+    )
+    size = least(least(fit, min(facts.widest, facts.config.acc_rows)), columns)
+    panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
+    out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
+    sizes = {
+        "slabs": extents.batch * extents.out_height,
+        "parts": extents.out_height,
+        "slab_rows": 1,
+        "in_rows": in_rows,
+        "panels": panels,
+        "in_columns": least((out_columns - 1) * x.stride + x.extent + unit - 1, extents.width),
+        "out_columns": out_columns,
+        "weight_rows": weight_rows,
+        "needed_rows": weight_rows
+        + IN_SLOTS * in_rows * (fixed + unit * x.stride)
+        + OUT_SLOTS * facts.vector_rows * unit,
+    }
+    return Strategy(
+        "panels/image",
+        both(
+            rows.in_bytes % BEAT_BYTES == 0,
+            rows.out_bytes % BEAT_BYTES == 0,
+            size >= least(unit, columns),
+            facts.tallest > 0,
+        ),
+        *_cost(facts, extents, "panels", sizes),
+        sizes,
+    )
+
+
+def _cost(
+    facts: ConvFacts, extents: Extents, name: str, sizes: dict[str, Number]
+) -> tuple[Number, Number]:
+    """Return the cycles of LOAD, MXU and STORE side by side, and the rows that they move."""
+    config, weights = facts.config, facts.weights
+    columns, images = extents.out_width, extents.batch
+    tiles = sizes["slabs"] * sizes["panels"]
+    accumulators = config.acc_rows
+    vectors = images * extents.out_height * columns
+    # Commands of an n-block and unit, and the vectors that each streams.
+    within = ceil_div(sizes["slab_rows"] * sizes["out_columns"], accumulators)
+    commands = most(tiles * within, images)
+    stream = vectors + bool(facts.byte_step) * images * extents.out_height
+    stream = most(ceil_div(stream, commands), config.array_size)
+    units = weights.small if name in ("tiles", "panels") else weights.large
+    fixed = _COMMAND if name == "resident" else _BUBBLE
+    count = len(units.output)
+    compute = commands * (stream * weights.tiles * weights.outputs + count * fixed)
+
+    slab = sizes["in_rows"] * sizes["in_columns"]
+    if name == "resident":
+        load = tiles * slab * facts.blocks + units.total
+        first = slab * facts.blocks
+    elif name == "streamed":
+        load = tiles * (slab * facts.blocks + within * units.total)
+        first = slab * facts.blocks
+    else:
+        load = tiles * within * (slab * count + units.total)
+        first = slab
+    stored = sizes["slab_rows"] * sizes["out_columns"] * facts.vector_rows
+    store = tiles * weights.outputs * (stored + 2)
+    begin = _START + first + int(units.buffer_rows[0])
+    end = stored + 2 * config.array_size + _END
+    return begin + most(compute, most(load, store)) + end, load + store

@@ -1,0 +1,207 @@
+"""The commands of a pooling layer of known extents."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.isa import Engine, Opcode
+from tpulite.dynamic.closed_forms import cuts, grain
+from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
+from tpulite.dynamic.pool_plan import SLOTS, PoolFacts, pool_rows
+from tpulite.dynamic.selector import Strategy
+from tpulite.dynamic.shapes import Shape
+from tpulite.dynamic.slabs import slab_bounds
+from tpulite.dynamic.transfer import DramTensor, load_constants
+from tpulite.dynamic.windows import join_bounds
+from tpulite.dynamic.words import Words, pack_words
+
+__all__ = ["PoolCommands"]
+
+
+class PoolCommands:
+    """Commands of one shape.
+
+    Parameters
+    ----------
+    facts : PoolFacts
+        The layer.
+    shape : Shape
+        Shape of its input.
+    strategy : Strategy
+        How to cut it up.
+
+    Attributes
+    ----------
+    sizes : tuple of two arrays of int
+        Rows of the windows of each piece of the height, and columns of those of the width: in a
+        region of two pieces all windows are alike.
+    """
+
+    def __init__(self, facts: PoolFacts, shape: Shape, strategy: Strategy) -> None:
+        self._facts, self._shape, sizes = facts, shape, strategy.sizes
+        self._rows = rows = pool_rows(facts, shape.batch, shape.height, shape.width)
+        self._columns = facts.x.outputs(shape.width)
+        self._groups, self._blocks, self._panels = (
+            sizes[name] for name in ("groups", "tile_blocks", "panels")
+        )
+        # What each slab and each panel computes, and what it reads.
+        mode = strategy.name.partition("/")[2]
+        self._bounds = slab_bounds(mode, sizes["parts"], rows)
+        self._top, self._bottom = facts.y.reads(self._bounds, shape.height, grain(rows.in_bytes))
+        unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
+        self._across = cuts(self._columns, self._panels, unit)
+        self._left, self._right = facts.x.reads(self._across, shape.width, unit)
+        # Tiles: slabs, then panels, then groups of blocks.
+        counts = len(self._top), self._panels, self._groups
+        self._tile = tile = np.arange(counts[0] * counts[1] * counts[2])
+        self._slab, self._panel, group = np.unravel_index(tile, counts)
+        self._first_block = group * self._blocks
+        # Places: records, inputs, outputs.
+        self._in_pitch, self._out_pitch = sizes["in_columns"], sizes["out_columns"]
+        self._in_block = sizes["in_rows"] * self._in_pitch
+        self._out_block = sizes["slab_rows"] * self._out_pitch
+        in_slot, out_slot = self._blocks * self._in_block, self._blocks * self._out_block
+        self._in_row = facts.record_rows + tile % SLOTS * in_slot
+        self._out_row = facts.record_rows + SLOTS * in_slot + tile % SLOTS * out_slot
+        self._cut_pieces()
+
+    def _cut_pieces(self) -> None:
+        """Cut both axes where slabs, panels and images begin, and where windows change."""
+        facts, shape = self._facts, self._shape
+        images = np.arange(shape.batch)[:, None] * self._rows.out_height
+        runs = (images + facts.y.runs(shape.height)).ravel()
+        y = join_bounds(self._bounds, runs)
+        x = join_bounds(self._across, facts.x.runs(shape.width))
+        self._y, self._y_count = y[:-1], np.diff(y)
+        self._x, self._x_count = x[:-1], np.diff(x)
+        image, row = np.divmod(self._y, self._rows.out_height)
+        first, stop = facts.y.clip(row, shape.height)
+        self._y_from = image * shape.height + first
+        self._x_from, right = facts.x.clip(self._x, shape.width)
+        self.sizes = stop - first, right - self._x_from
+
+    def program(
+        self,
+        source: DramTensor,
+        target: DramTensor,
+        fields: Mapping[str, int],
+        param_row: np.ndarray,
+        record_bytes: int,
+    ) -> tuple[Words, Indices]:
+        """Return the program and the positions of its VECTORs.
+
+        Parameters
+        ----------
+        source, target : DramTensor
+            Input and output.
+        fields : mapping of str to int
+            Fields that are the same for all shapes.
+        param_row : array of int
+            Row of the record of each pair of pieces.
+        record_bytes : int
+            Bytes of all records.
+        """
+        words, owner = self._pool(fields, param_row)
+        count = len(self._tile)
+        starts = np.searchsorted(owner, np.arange(count + 1))
+        first, last = starts[:-1], starts[1:] - 1
+        freed = np.full(count, -1)
+        freed[SLOTS:] = last[:-SLOTS]
+        loads = Loads(self._load(source), first, first, freed)
+        if record_bytes:
+            zero = np.zeros(1, np.int64)
+            records = load_constants(0, record_bytes // source.row_bytes, zero)
+            loads = Loads.join(Loads(records, zero, zero, zero - 1), loads)
+        return order_commands(
+            loads,
+            Computes(Engine.VPU, words, freed=np.maximum(owner - SLOTS, -1)),
+            Stores(self._store(target), last),
+            lead=self._facts.config.queue_depth,
+        )
+
+    def _pool(self, fields: Mapping[str, int], param_row: np.ndarray) -> tuple[Words, np.ndarray]:
+        """Return VECTORs in order, and the tile of each."""
+        slab = np.searchsorted(self._bounds, self._y, "right") - 1
+        panel = np.searchsorted(self._across, self._x, "right") - 1
+        # If no piece has two rows, the rows of a command are the blocks of a tile.
+        whole = int(self._y_count.max()) == 1
+        each = (slab[:, None] * self._panels + panel) * self._groups
+        each = each[:, :, None, None] + np.arange(self._groups)[:, None]
+        each = np.broadcast_to(each, (*each.shape[:3], 1 if whole else self._blocks))
+        order = np.argsort(each, axis=None, kind="stable")
+        i, j, _, block = np.unravel_index(order, each.shape)
+        tile = each.ravel()[order]
+
+        down, right = self._y_from - self._top[slab], self._x_from - self._left[panel]
+        a_row = self._in_row[tile] + block * self._in_block
+        a_row += down[i] * self._in_pitch + right[j]
+        down, right = self._y - self._bounds[slab], self._x - self._across[panel]
+        out_row = self._out_row[tile] + block * self._out_block
+        out_row += down[i] * self._out_pitch + right[j]
+        words = pack_words(
+            Opcode.VECTOR,
+            len(order),
+            **fields,
+            rows=self._blocks if whole else self._y_count[i],
+            columns=self._x_count[j],
+            a_row=a_row,
+            a_pitch=self._in_block if whole else self._in_pitch * self._facts.y.stride,
+            a_step=self._facts.x.stride,
+            window_rows=self.sizes[0][i],
+            window_columns=self.sizes[1][j],
+            window_pitch=self._in_pitch,
+            out_row=out_row,
+            out_pitch=self._out_block if whole else self._out_pitch,
+            out_step=1,
+            param_row=param_row[i, j],
+        )
+        return words, tile
+
+    def _load(self, source: DramTensor) -> Words:
+        width, height = self._shape.width, self._bottom - self._top
+        if self._panels > 1:
+            return source.rectangles(
+                Opcode.LOAD,
+                self._first_block,
+                self._top[self._slab] * width + self._left[self._panel],
+                (height[self._slab], (self._right - self._left)[self._panel]),
+                width,
+                self._in_row,
+                self._in_pitch,
+            )
+        return self._slabs(
+            Opcode.LOAD, source, self._top * width, height * width, self._in_row, self._in_block
+        )
+
+    def _store(self, target: DramTensor) -> Words:
+        height = np.diff(self._bounds)
+        if self._panels > 1:
+            return target.rectangles(
+                Opcode.STORE,
+                self._first_block,
+                self._bounds[self._slab] * self._columns + self._across[self._panel],
+                (height[self._slab], np.diff(self._across)[self._panel]),
+                self._columns,
+                self._out_row,
+                self._out_pitch,
+            )
+        first = self._bounds[:-1] * self._columns
+        return self._slabs(
+            Opcode.STORE, target, first, height * self._columns, self._out_row, self._out_block
+        )
+
+    def _slabs(
+        self,
+        opcode: Opcode,
+        tensor: DramTensor,
+        first: np.ndarray,
+        length: np.ndarray,
+        row: np.ndarray,
+        pitch: int,
+    ) -> Words:
+        """Encode transfers of whole rows of the blocks of each tile."""
+        # A number, if it is the only one, tells whether blocks lie without a gap.
+        size = length[self._slab] if len(length) > 1 else int(length[0])
+        blocks = self._first_block, self._blocks
+        return tensor.transfer(opcode, blocks, (first[self._slab], size), row, pitch)

@@ -1,0 +1,173 @@
+"""Tiles of pooling layers."""
+
+from dataclasses import dataclass
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import VECTOR
+from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.dynamic.selector import Strategy
+from tpulite.dynamic.slabs import Rows, slab_modes
+from tpulite.dynamic.windows import Axis
+
+__all__ = ["SLOTS", "PoolFacts", "pool_rows", "pool_strategies"]
+
+SLOTS = 3
+"""Places of tiles of the input, and as many of the output."""
+
+_COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")
+
+_START = 130  # cycles before anything can arrive
+_LATENCY = 110  # of a tile beside its rows, from its place being free to that again
+_TRANSFER = 4  # of a LOAD or STORE beside its rows
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """What is known of a pooling layer before its shape is.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    y, x : Axis
+        Geometry.
+    record_rows : int
+        Rows of the buffer for its records.
+    overhead : int
+        Cycles of a VECTOR beside its windows.
+    vector_cycles : int
+        Cycles of an output vector, at least.
+    """
+
+    config: Config
+    y: Axis
+    x: Axis
+    record_rows: int
+    overhead: int
+    vector_cycles: int
+
+
+def pool_rows(facts: PoolFacts, batch: Number, height: Number, width: Number) -> Rows:
+    """Return the rows that are cut into slabs."""
+    size = facts.config.row_bytes
+    return Rows(
+        batch,
+        height,
+        facts.y.outputs(height),
+        facts.y.stride,
+        facts.y.extent,
+        width * size,
+        facts.x.outputs(width) * size,
+    )
+
+
+def pool_strategies(
+    facts: PoolFacts, batch: Number, height: Number, width: Number, blocks: Number
+) -> tuple[Strategy, ...]:
+    """Return all ways to cut up a batch of images.
+
+    A tile is a slab of output rows of all channel blocks (``rows``) or of one (``block``), with
+    the input rows that its windows cover; or, where a row is too long, part of its columns
+    (``panel``).
+    """
+    room = facts.config.ub_rows - facts.record_rows
+    rows = pool_rows(facts, batch, height, width)
+    columns = facts.x.outputs(width)
+    strategies = []
+    for name, tile_blocks in (("rows", blocks), ("block", 1)):
+        # Where the fixed costs of a tile and the time to fill and drain the pipeline are equal.
+        fill = tile_blocks * (width * facts.y.stride + columns)
+        commands = tile_blocks * (facts.x.clipped + 1)
+        total = batch * rows.out_height * blocks // tile_blocks
+        wanted = most(root(total * commands * facts.overhead // fill), 1)
+        for slabs in slab_modes(
+            rows,
+            in_cost=SLOTS * tile_blocks * width,
+            out_cost=SLOTS * tile_blocks * columns,
+            room=room,
+            limit=_COLUMNS,
+            wanted=wanted,
+        ):
+            sizes = {
+                **slabs.sizes,
+                "panels": 1,
+                "groups": blocks // tile_blocks,
+                "tile_blocks": tile_blocks,
+                "in_columns": width,
+                "out_columns": columns,
+                "needed_rows": slabs.needed + facts.record_rows,
+            }
+            strategies.append(
+                Strategy(
+                    f"{name}/{slabs.mode}",
+                    both(slabs.feasible, columns <= _COLUMNS, tile_blocks <= _COLUMNS),
+                    *_cost(facts, sizes, (batch, rows.out_height, columns), blocks),
+                    sizes,
+                )
+            )
+    strategies.append(_panels(facts, rows, (width, columns), room, blocks))
+    return tuple(strategies)
+
+
+def _panels(
+    facts: PoolFacts,
+    rows: Rows,
+    widths: tuple[Number, Number],
+    room: int,
+    blocks: Number,
+) -> Strategy:
+    """Cut rows along the width: a tile is part of one output row of one block."""
+    width, columns = widths
+    unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
+    in_rows = least(facts.y.extent, rows.height)
+    # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
+    fixed = facts.x.extent - facts.x.stride + unit - 1
+    fit = (room // SLOTS - in_rows * fixed) // (in_rows * facts.x.stride + 1)
+    size = least(least(fit, _COLUMNS), columns)
+    panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
+    out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
+    in_columns = least((out_columns - 1) * facts.x.stride + facts.x.extent + unit - 1, width)
+    slabs = rows.batch * rows.out_height
+    sizes = {
+        "slabs": slabs,
+        "parts": rows.out_height,
+        "slab_rows": 1,
+        "in_rows": in_rows,
+        "panels": panels,
+        "groups": blocks,
+        "tile_blocks": 1,
+        "in_columns": in_columns,
+        "out_columns": out_columns,
+        "needed_rows": SLOTS * (in_rows * (unit * facts.x.stride + fixed) + unit)
+        + facts.record_rows,
+    }
+    return Strategy(
+        "panel/image",
+        both(
+            rows.in_bytes % BEAT_BYTES == 0,
+            rows.out_bytes % BEAT_BYTES == 0,
+            size >= least(unit, columns),
+        ),
+        *_cost(facts, sizes, (rows.batch, rows.out_height, columns), blocks),
+        sizes,
+    )
+
+
+def _cost(
+    facts: PoolFacts, sizes: dict[str, Number], out: tuple[Number, ...], blocks: Number
+) -> tuple[Number, Number]:
+    """Return the cycles of a pipeline of three stages, and the rows that it moves."""
+    batch, out_height, columns = out
+    tiles = sizes["slabs"] * sizes["panels"] * sizes["groups"]
+    window = most(facts.y.kernel * facts.x.kernel, facts.vector_cycles)
+    edges = batch * least(facts.y.clipped, out_height)
+    across = sizes["panels"] + least(facts.x.clipped, columns)
+    commands = (sizes["slabs"] + edges) * across * blocks
+    work = batch * out_height * columns * blocks * window + commands * facts.overhead
+    rows_of_tile = sizes["tile_blocks"] * sizes["slab_rows"] * sizes["out_columns"]
+    loads_of_tile = sizes["tile_blocks"] * sizes["in_rows"] * sizes["in_columns"]
+    vector = work // tiles
+    around = ceil_div(loads_of_tile + vector + _LATENCY, SLOTS)
+    period = most(most(loads_of_tile + _TRANSFER, rows_of_tile + _TRANSFER), most(vector, around))
+    cycles = _START + loads_of_tile + vector + rows_of_tile + (tiles - 1) * period
+    return cycles, tiles * (loads_of_tile + rows_of_tile)

@@ -1,0 +1,62 @@
+"""Choice among strategies: the cheapest that is feasible."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.dynamic.closed_forms import Number
+
+__all__ = ["Strategy", "choose", "choose_all"]
+
+
+_TRAFFIC = 32
+"""Rows of traffic that count as a cycle: between strategies that are equally fast, it decides."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to cut an operator up, for one shape or for many at once.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    feasible : bool or array of bool
+        Whether it fits the machine.
+    cycles : int or array of int
+        What it costs; of no meaning where it is not feasible.
+    traffic : int or array of int
+        Rows that it moves between DRAM and the unified buffer.
+    sizes : mapping of str to int or array
+        Numbers and sizes of its tiles. ``needed_rows`` are the rows of the unified buffer that its
+        smallest tiles need.
+    """
+
+    name: str
+    feasible: Number
+    cycles: Number
+    traffic: Number
+    sizes: Mapping[str, Number]
+
+
+def choose(strategies: Sequence[Strategy]) -> Strategy | None:
+    """Return the cheapest feasible strategy of one shape, or None."""
+    feasible = [strategy for strategy in strategies if strategy.feasible]
+    return min(feasible, key=_cost) if feasible else None
+
+
+def choose_all(strategies: Sequence[Strategy], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the index of the strategy that :func:`choose` takes for each shape, or -1."""
+    best, cheapest = np.full(shape, -1), np.full(shape, np.iinfo(np.int64).max)
+    for index, strategy in enumerate(strategies):
+        cost = np.broadcast_to(_cost(strategy), shape)
+        better = np.broadcast_to(strategy.feasible, shape) & (cost < cheapest)
+        best[better] = index
+        cheapest = np.where(better, cost, cheapest)
+    return best
+
+
+def _cost(strategy: Strategy) -> Number:
+    return strategy.cycles + strategy.traffic // _TRAFFIC

@@ -1,0 +1,67 @@
+"""Shapes of tensors, and the ranges of them for which a program is compiled."""
+
+from dataclasses import dataclass, fields
+
+__all__ = ["Shape", "ShapeRange"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Extents of the input of a layer.
+
+    Parameters
+    ----------
+    batch, height, width, channels : int
+        Images, and what one of them is.
+    """
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+
+
+@dataclass(frozen=True)
+class ShapeRange:
+    """Smallest and largest value of each extent, both included.
+
+    Parameters
+    ----------
+    batch, height, width, channels : tuple of (int, int)
+        Of the input of a layer.
+
+    Raises
+    ------
+    ValueError
+        If a range is empty or begins below 1.
+    """
+
+    batch: tuple[int, int]
+    height: tuple[int, int]
+    width: tuple[int, int]
+    channels: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            low, high = getattr(self, field.name)
+            if not 1 <= low <= high:
+                raise ValueError(
+                    f"Range of {field.name} must be two numbers in order from 1 on, "
+                    f"not {(low, high)}"
+                )
+
+    def check(self, shape: Shape) -> None:
+        """Check that a shape is in the range.
+
+        Raises
+        ------
+        ValueError
+            If an extent is not.
+        """
+        for name in ("batch", "height", "width", "channels"):
+            value, (low, high) = getattr(shape, name), getattr(self, name)
+            if not low <= value <= high:
+                raise ValueError(
+                    f"{name.capitalize()} must be in {low}..{high}, for which the program is "
+                    f"compiled, not {value}"
+                )

@@ -1,0 +1,172 @@
+"""Slabs: cutting the output rows of a batch of images, with the input rows that they need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.dynamic.closed_forms import Number, both, ceil_div, cuts, grain, least, most, pick
+
+__all__ = ["Rows", "Slabs", "slab_bounds", "slab_modes"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a batch of images on both sides of a sliding window.
+
+    Rows of all images are numbered through. A slab is a range of output rows; where it begins in
+    DRAM must be a beat, so its first row is a multiple of a grain.
+
+    Parameters
+    ----------
+    batch : int or array of int
+        Images.
+    height, out_height : int or array
+        Input and output rows of an image.
+    stride, extent : int
+        Input rows from an output row to the next, and rows that a window covers.
+    in_bytes, out_bytes : int or array
+        Bytes of an input row and of an output row, of one channel block.
+    loose : int
+        Input rows that a slab may need beyond its windows, if windows may lie in the padding.
+    """
+
+    batch: Number
+    height: Number
+    out_height: Number
+    stride: int
+    extent: int
+    in_bytes: Number
+    out_bytes: Number
+    loose: int = 0
+
+
+@dataclass(frozen=True)
+class Slabs:
+    """One way to cut; all numbers are in closed form.
+
+    Parameters
+    ----------
+    mode : str
+        ``image``: parts of an image; ``images``: several whole images; ``through``: parts that pass
+        from an image into the next, for the case that images do not begin at beats.
+    feasible : bool or array of bool
+        Whether there is room.
+    sizes : mapping of str to int or array
+        ``slabs``, how many; ``parts``, of an image or of all; ``slab_rows`` and ``in_rows``, the
+        most output and input rows of a slab.
+    needed : int or array of int
+        Rows of the buffer for the smallest slabs.
+    """
+
+    mode: str
+    feasible: Number
+    sizes: Mapping[str, Number]
+    needed: Number
+
+
+def slab_modes(
+    rows: Rows, *, in_cost: Number, out_cost: Number, room: Number, limit: Number, wanted: Number
+) -> tuple[Slabs, ...]:
+    """Return all ways to cut.
+
+    Parameters
+    ----------
+    rows : Rows
+        What to cut.
+    in_cost, out_cost : int or array of int
+        Rows of the buffer that an input row and an output row of a slab take, in all places.
+    room : int or array of int
+        Rows of the buffer that there are.
+    limit, wanted : int or array of int
+        Output rows of a slab: at most, and at most if that is no trouble. One grain is always
+        allowed.
+    """
+    height, out_height, batch = rows.height, rows.out_height, rows.batch
+    stride, extent = rows.stride, rows.extent
+    spare = grain(rows.in_bytes) - 1  # a LOAD begins at a beat, too
+    unit = grain(rows.out_bytes)
+    images = grain(out_height * rows.out_bytes)
+    aligned = (batch == 1) | (images == 1)
+    wanted = least(limit, wanted)
+    everything = batch * height
+
+    # Parts of one image.
+    whole = in_cost * (height + spare) + out_cost * out_height <= room
+    fit = (room - in_cost * (extent - stride + spare)) // (in_cost * stride + out_cost)
+    size = least(pick(whole, out_height, fit), most(wanted, unit))
+    units = ceil_div(out_height, unit)
+    parts = pick(size >= out_height, 1, ceil_div(units, most(size // unit, 1)))
+    slab_rows = least(ceil_div(units, parts) * unit, out_height)
+    in_rows = least((slab_rows - 1) * stride + extent, height) + spare
+    smallest = least(unit, out_height)
+    image = Slabs(
+        "image",
+        both(aligned, size >= smallest),
+        {
+            "slabs": batch * parts,
+            "parts": parts,
+            "slab_rows": slab_rows,
+            "in_rows": least(in_rows, everything),
+        },
+        in_cost * (least((smallest - 1) * stride + extent, height) + spare) + out_cost * smallest,
+    )
+
+    # Several images at once.
+    each = in_cost * height + out_cost * out_height
+    fit = (room - in_cost * spare) // each
+    units = ceil_div(batch, images)
+    size = least(fit, most(wanted // out_height, images))
+    parts = ceil_div(units, most(size // images, 1))
+    together = least(ceil_div(units, parts) * images, batch)
+    several = Slabs(
+        "images",
+        both(batch > 1, fit >= least(images, batch)),
+        {
+            "slabs": parts,
+            "parts": parts,
+            "slab_rows": together * out_height,
+            "in_rows": least(together * height + spare, everything),
+        },
+        each * least(images, batch) + in_cost * spare,
+    )
+
+    # Through from image to image. Between the windows of two images may lie rows without any.
+    gap = most(height - out_height * stride, 0)
+    fixed = extent - stride + gap + spare + rows.loose
+    fit = (
+        (room - in_cost * fixed)
+        * out_height
+        // (in_cost * (stride * out_height + gap) + out_cost * out_height)
+    )
+    units = ceil_div(batch * out_height, unit)
+    size = least(fit, most(wanted, unit))
+    parts = ceil_div(units, most(size // unit, 1))
+    slab_rows = least(ceil_div(units, parts) * unit, batch * out_height)
+    through = Slabs(
+        "through",
+        both(~aligned if isinstance(aligned, np.ndarray) else not aligned, size >= unit),
+        {
+            "slabs": parts,
+            "parts": parts,
+            "slab_rows": slab_rows,
+            "in_rows": least(
+                fixed + slab_rows * stride + slab_rows // out_height * gap, everything
+            ),
+        },
+        in_cost * (fixed + unit * stride + unit // out_height * gap) + out_cost * unit,
+    )
+    return image, several, through
+
+
+def slab_bounds(mode: str, parts: int, rows: Rows) -> NDArray[np.int64]:
+    """Return the first output row of each slab of one shape, and where the last one ends."""
+    unit, out_height, batch = grain(rows.out_bytes), rows.out_height, rows.batch
+    if mode == "image":
+        within = cuts(out_height, parts, unit)
+        first = (np.arange(batch)[:, None] * out_height + within[:-1]).ravel()
+        return np.append(first, batch * out_height)
+    if mode == "images":
+        return cuts(batch, parts, grain(out_height * rows.out_bytes)) * out_height
+    return cuts(batch * out_height, parts, unit)

@@ -1,0 +1,153 @@
+"""Transfers of tensors between DRAM and the unified buffer, many at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite.arch.memory import Window
+from tpulite.dynamic.words import Words, pack_words
+from tpulite.program import TensorSpec
+
+__all__ = ["DramTensor", "load_constants"]
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DramTensor:
+    """A tensor of channel blocks in DRAM, a block of ``vectors`` vectors after the other.
+
+    Parameters
+    ----------
+    window : Window
+        DRAM window.
+    offset : int
+        First byte.
+    vectors : int
+        Vectors of a block.
+    vector_rows : int
+        Rows of the unified buffer that a vector takes.
+    block_bytes : int
+        Bytes from block to block.
+    row_bytes : int
+        Bytes of a row.
+    flip : int
+        Whether the host sees uint8.
+    """
+
+    window: Window
+    offset: int
+    vectors: int
+    vector_rows: int
+    block_bytes: int
+    row_bytes: int
+    flip: int
+
+    @classmethod
+    def of(cls, spec: TensorSpec, config: Config) -> "DramTensor":
+        """Return where ``spec`` lies."""
+        rows = 4 if spec.dtype == "int32" else 1
+        if spec.strings is None:
+            vectors, block_bytes = spec.m, spec.block_bytes(config)
+        else:
+            vectors, block_bytes = spec.m * spec.strings.vectors, spec.nbytes(config)
+        flip = int(spec.dtype == "uint8")
+        return cls(spec.window, spec.offset, vectors, rows, block_bytes, config.row_bytes, flip)
+
+    def transfer(
+        self,
+        opcode: Opcode,
+        blocks: tuple[int | Numbers, int | Numbers],
+        vectors: tuple[int | Numbers, int | Numbers],
+        row: Numbers,
+        pitch: int | Numbers,
+    ) -> Words:
+        """Encode transfers of some vectors of some blocks.
+
+        Parameters
+        ----------
+        opcode : Opcode
+            LOAD or STORE.
+        blocks, vectors : tuple of two int or array
+            First one, and how many.
+        row : array of int
+            Where the first vector is in the unified buffer.
+        pitch : int or array
+            Rows of the unified buffer from block to block.
+        """
+        size = self.row_bytes * self.vector_rows
+        lines, length = blocks[1], vectors[1]
+        stride = self.block_bytes
+        if isinstance(length, int) and length * size == stride:  # blocks without a gap
+            lines, length = 1, lines * length
+        if isinstance(lines, int) and lines == 1:
+            stride = pitch = 0
+        return pack_words(
+            opcode,
+            len(row),
+            window=self.window,
+            flip=self.flip,
+            offset=self.offset + blocks[0] * self.block_bytes + vectors[0] * size,
+            stride=stride,
+            lines=lines,
+            rows=length * self.vector_rows,
+            row=row,
+            pitch=pitch,
+        )
+
+    def rectangles(
+        self,
+        opcode: Opcode,
+        block: Numbers,
+        first: Numbers,
+        extents: tuple[Numbers, Numbers],
+        width: int,
+        row: Numbers,
+        pitch: int,
+    ) -> Words:
+        """Encode transfers of parts of the rows of an image, of one block each.
+
+        Parameters
+        ----------
+        opcode : Opcode
+            LOAD or STORE.
+        block, first : array of int
+            The block, and its first vector.
+        extents : tuple of two arrays of int
+            Rows and columns.
+        width : int
+            Vectors of a row of the image.
+        row : array of int
+            Where the first vector is in the unified buffer.
+        pitch : int
+            Rows of the unified buffer from image row to image row.
+        """
+        size = self.row_bytes * self.vector_rows
+        return pack_words(
+            opcode,
+            len(row),
+            window=self.window,
+            flip=self.flip,
+            offset=self.offset + block * self.block_bytes + first * size,
+            stride=width * size,
+            lines=extents[0],
+            rows=extents[1] * self.vector_rows,
+            row=row,
+            pitch=pitch,
+        )
+
+
+def load_constants(offset: int | Numbers, rows: int | Numbers, row: Numbers) -> Words:
+    """Encode LOADs of ``rows`` rows of the constants from byte ``offset`` on."""
+    return pack_words(
+        Opcode.LOAD,
+        len(row),
+        window=Window.CONSTANTS,
+        offset=offset,
+        lines=1,
+        rows=rows,
+        row=row,
+    )

@@ -1,0 +1,99 @@
+"""Sliding windows along an axis: outputs, clipped windows, and what a range of outputs reads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.dynamic.closed_forms import Number, ceil_div
+
+__all__ = ["Axis", "axes_of", "join_bounds"]
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Geometry of a window along one axis.
+
+    Parameters
+    ----------
+    kernel, stride, dilation : int
+        As usual.
+    before, after : int
+        Padding.
+    """
+
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+
+    @property
+    def extent(self) -> int:
+        """Positions that a window covers."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def clipped(self) -> int:
+        """Most outputs whose windows reach into the padding."""
+        return ceil_div(self.before, self.stride) + ceil_div(self.after, self.stride)
+
+    def outputs(self, size: Number) -> Number:
+        """Return the outputs of ``size`` inputs."""
+        return (size + self.before + self.after - self.extent) // self.stride + 1
+
+    def clip(self, outputs: Numbers, size: int) -> tuple[Numbers, Numbers]:
+        """Return the first position of each window inside the image, and where it ends there."""
+        first = outputs * self.stride - self.before
+        return np.maximum(first, 0), np.minimum(first + self.extent, size)
+
+    def runs(self, size: int) -> Numbers:
+        """Return where runs of outputs with windows of one size begin: clipped ones are alone."""
+        count = self.outputs(size)
+        first = min(ceil_div(self.before, self.stride), count)
+        inside = (size + self.before - self.extent) // self.stride + 1
+        last = min(max(inside, first), count)
+        middle = [first] if last > first else []
+        return np.concatenate([np.arange(first), middle, np.arange(last, count)]).astype(np.int64)
+
+    def reads(self, bounds: Numbers, size: int, unit: int) -> tuple[Numbers, Numbers]:
+        """Return the positions that ranges of outputs read: first ones, and where they end.
+
+        Parameters
+        ----------
+        bounds : array of int
+            Where the ranges begin, and where the last one ends, in numbers of outputs that run
+            through a batch of images.
+        size : int
+            Positions of an image.
+        unit : int
+            The first positions are multiples of it.
+        """
+        count = self.outputs(size)
+        image, output = np.divmod(bounds[:-1], count)
+        first = np.minimum(np.maximum(output * self.stride - self.before, 0), size - 1)
+        first = (image * size + first) // unit * unit
+        image, output = np.divmod(bounds[1:] - 1, count)
+        stop = np.minimum(np.maximum(output * self.stride - self.before + self.extent, 1), size)
+        return first, image * size + stop
+
+
+def axes_of(
+    kernel: tuple[int, ...],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[int, int, int, int],
+) -> tuple[Axis, Axis]:
+    """Return the geometries along height and width; padding is (top, left, bottom, right)."""
+    top, left, bottom, right = padding
+    return (
+        Axis(kernel[0], stride[0], dilation[0], top, bottom),
+        Axis(kernel[1], stride[1], dilation[1], left, right),
+    )
+
+
+def join_bounds(*bounds: Numbers) -> Numbers:
+    """Return all bounds in order, each once."""
+    return np.unique(np.concatenate(bounds))
