@@ -10,11 +10,15 @@ CONFIGS: dict[str, Config] = {
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
     # An LFE5U-85 has 156 multipliers of 18 x 18 and 208 block RAMs: half of the array is built in
-    # logic, and the requantizer has two lanes and one rounding.
+    # logic, the requantizer has two lanes and one rounding, and the vector path has one lane.
     "ecp5": Config(
-        array_size=16, requant_lanes=2, roundings=("float32",), multipliers="mixed"
+        array_size=16,
+        requant_lanes=2,
+        vector_lanes=1,
+        roundings=("float32",),
+        multipliers="mixed",
     ),
-}  # fmt: skip
+}
 
 
 def named_config(name: str) -> Config:
