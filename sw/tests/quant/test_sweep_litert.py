@@ -23,6 +23,7 @@ REFUSALS = (
     "LiteRT's vector code",  # by the number of elements and the CPU
     "no record gives",  # a mean whose rounding is not the machine's
     "has no elu",
+    "depends on the CPU",  # a result of an approximated function that is nearly a half
 )
 """What may be left to the host; everything else must run and be exact."""
 
@@ -61,8 +62,17 @@ def test_operator_equals_litert(op, exactness):
 @pytest.mark.parametrize("op", OPERATORS)
 def test_most_cases_run_on_the_machine(op):
     drawn = list(cases(20, seed=7, operators=(op,)))
-    expected = {"elu": 0}.get(op, 20)
-    assert sum(compare(case, Exactness.LITERT_REF) > 0 for case in drawn) == expected
+    least = {"elu": 0, "sigmoid": 15, "tanh": 15, "gelu": 15}.get(op, 20)
+    assert sum(compare(case, Exactness.LITERT_REF) > 0 for case in drawn) >= least
+
+
+@pytest.mark.parametrize(
+    ("op", "seed", "exactness"),
+    [("tanh", 5889, Exactness.LITERT_REF), ("elu", 5406, Exactness.LITERT_XNNPACK)],
+)
+def test_a_result_that_the_last_bit_decides_is_refused(op, seed, exactness):
+    with pytest.raises(ValueError, match="depends on the CPU"):
+        run_golden(draw_case(op, seed), exactness)
 
 
 def test_cases_are_the_same_for_the_same_seed():

@@ -110,4 +110,4 @@ def _litert(
             raise UnsupportedError(f"{exactness} has no elu of {'u' * x.unsigned}int8")
     if xnnpack and op in _XNNPACK:
         return xnnpack_lookup(op, x, y)
-    return lookup(x, y, real_function(op, attributes))
+    return lookup(op, x, y, real_function(op, attributes))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import Rounding, quantize_multiplier
 from tpulite.golden.ops import scale_accumulators
+from tpulite.quant.near_halves import check_halves
 from tpulite.quant.scaling import round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
@@ -23,13 +24,26 @@ Integers = NDArray[np.int64]
 _VECTOR = 16
 """Elements at a time of the optimized requantization; the rest is left to the scalar code."""
 
+_ERROR = 2.0**-22
+"""Bound of the relative error of a float32 function of a library: two units in the last place."""
 
-def lookup(x: Quantized, y: Quantized, function: Callable[[np.ndarray], np.ndarray]) -> Integers:
-    """Tabulate in float32 as ``PopulateLookupTable`` does, half away from zero."""
+
+def lookup(
+    op: str, x: Quantized, y: Quantized, function: Callable[[np.ndarray], np.ndarray]
+) -> Integers:
+    """Tabulate in float32 as ``PopulateLookupTable`` does, half away from zero.
+
+    Raises
+    ------
+    UnsupportedError
+        If the last bit of a float32 function decides a result.
+    """
     inverse = np.float32(1) / y.scale
-    result = function((x.integers() - x.zero_point).astype(np.float32) * x.scale)
-    scaled = round_away(result.astype(np.float32) * inverse)
-    return np.clip(scaled, -(2**30), 2**30).astype(np.int64) + y.zero_point
+    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    scaled = function(real).astype(np.float32) * inverse
+    check_halves(op, real, scaled, np.abs(scaled).astype(np.float64) * _ERROR, y)
+    rounded = round_away(scaled)
+    return np.clip(rounded, -(2**30), 2**30).astype(np.int64) + y.zero_point
 
 
 def relu(x: Quantized, y: Quantized, low: int, high: int) -> Integers:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.quant.functions_real import real_function
+from tpulite.quant.near_halves import check_halves
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["ort_table"]
-
-_APPROXIMATED = ("sigmoid", "tanh", "elu", "gelu")
 
 _ERROR = 2.0**-21
 """Bound of the relative error of MLAS's polynomials and of what is computed from them."""
@@ -42,12 +41,11 @@ def ort_table(
     if np.isnan(scaled).any():
         raise UnsupportedError(f"{op} has results that are no numbers")
     scaled = np.clip(scaled, -(2.0**30), 2.0**30)
-    if op in _APPROXIMATED:
-        # Zero and what follows from it are exact everywhere.
-        near = np.abs(scaled - np.floor(scaled) - 0.5) < np.maximum(np.abs(scaled), 1) * _ERROR
-        inside = (scaled + y.zero_point > y.low - 1) & (scaled + y.zero_point < y.high + 1)
-        if np.any(near & inside & (real != 0)):
-            raise UnsupportedError(f"{op} has results whose rounding depends on the CPU")
+    # Relative errors of results, and of what they are differences of: 1, or half the argument.
+    error = (np.abs(scaled) * _ERROR + np.maximum(np.abs(real), 1) * _ERROR / 2 / y.scale).astype(
+        np.float64
+    )
+    check_halves(op, real, scaled, error, y)
     return y.image(np.rint(scaled).astype(np.int64) + y.zero_point)
 
 

@@ -1,14 +1,15 @@
 """Tables of XNNPACK, in integers of the tensors, not yet clamped.
 
 The multipliers of leaky ReLU and their limits are those of XNNPACK's src/microparams-init.c
-(``xnn_init_qs8_lrelu_scalar_params``); the rest was found by comparison. What XNNPACK refuses, LiteRT
-computes itself.
+(``xnn_init_qs8_lrelu_scalar_params``); the rest was found by comparison. What XNNPACK refuses,
+LiteRT computes itself.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.quant.functions_real import real_function, sigmoid_once_rounded
+from tpulite.quant.near_halves import check_halves
 from tpulite.quant.tensors import Quantized
 
 __all__ = ["xnnpack_leaky_relu", "xnnpack_lookup", "xnnpack_requantize"]
@@ -42,8 +43,11 @@ def xnnpack_lookup(op: str, x: Quantized, y: Quantized) -> Integers:
     """Tabulate in float32; the zero point is added before rounding half to even."""
     real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
     function = sigmoid_once_rounded if op == "sigmoid" else real_function(op, {})
-    result = function(real) * (np.float32(1) / y.scale)
-    return np.rint(result + np.float32(y.zero_point)).astype(np.int64)
+    scaled = function(real) * (np.float32(1) / y.scale)
+    # The sum with the zero point is rounded to 24 bits, too, of which up to 9 are whole steps.
+    error = np.abs(scaled).astype(np.float64) * 2.0**-22 + 2.0**-15
+    check_halves(op, real, scaled, error, y)
+    return np.rint(scaled + np.float32(y.zero_point)).astype(np.int64)
 
 
 def _multiplier(scale: np.float32) -> int:

@@ -1,8 +1,8 @@
 """Means over an image: how each library scales a sum, and records that do the same.
 
-The formulas were found by comparison with the libraries' results; that of ONNX Runtime is also in
-MLAS's qlgavgpool.cpp. Where the machine's arithmetic is not that of the library, a record counts
-only if it gives the same result for *every* sum that can occur.
+The formulas were found by comparison with the libraries' results; that of ONNX Runtime is
+also in MLAS's ``MlasQLinearGlobalAveragePoolNchw``. Where the machine's arithmetic is not that of
+the library, a record counts only if it gives the same result for *every* sum that can occur.
 """
 
 from collections.abc import Iterator
