@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Engine, Opcode
 from tpulite.dynamic.closed_forms import ceil_div, cuts, grain
-from tpulite.dynamic.conv_plan import IN_SLOTS, OUT_SLOTS, WEIGHT_SLOTS, ConvFacts, Extents
+from tpulite.dynamic.conv_plan import ConvFacts, Extents, Slots
 from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import slab_bounds
@@ -76,7 +76,9 @@ class _Commands:
     def __init__(self, facts: ConvFacts, extents: Extents, strategy: Strategy) -> None:
         self._facts, self._extents, self._sizes = facts, extents, strategy.sizes
         self._kind, _, mode = strategy.name.partition("/")
-        self._by_block = self._kind in ("tiles", "panels")
+        self._by_block = self._kind not in ("resident", "streamed")
+        self._cut = self._kind.endswith("panels")
+        self._slots: Slots = strategy.sizes["slots"]
         self._units = facts.weights.small if self._by_block else facts.weights.large
         sizes, rows = strategy.sizes, facts.rows(extents)
         self._bounds = slab_bounds(mode, sizes["parts"], rows)
@@ -84,7 +86,7 @@ class _Commands:
         self._panels = sizes["panels"]
         unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
         self._across = cuts(extents.out_width, self._panels, unit)
-        if self._panels > 1:
+        if self._cut:
             self._left, self._right = facts.x.reads(self._across, extents.width, unit)
         else:
             self._left, self._right = np.array([0]), np.array([extents.width])
@@ -94,7 +96,7 @@ class _Commands:
         self._in_pitch = sizes["in_columns"]
         self._in_block = sizes["in_rows"] * self._in_pitch
         self._in_slot = blocks * self._in_block
-        self._out_base = IN_SLOTS * self._in_slot
+        self._out_base = self._slots.inputs * self._in_slot
         self._out_pitch = sizes["out_columns"] * facts.vector_rows
         self._out_slot = sizes["slab_rows"] * self._out_pitch
         self._weight_base = facts.config.ub_rows - sizes["weight_rows"]
@@ -157,7 +159,9 @@ class _Commands:
         weights, weight_row, early = self._load_weights()
         inputs, in_row = self._load_inputs(source)
         words = self._convolve(in_row, weight_row, fields, drain)
-        freed = np.where(self._result >= OUT_SLOTS, self._result - OUT_SLOTS, -1)
+        freed = np.where(
+            self._result >= self._slots.outputs, self._result - self._slots.outputs, -1
+        )
         return order_commands(
             Loads.join(weights, inputs),
             Computes(Engine.MXU, words, freed=freed, early=early),
@@ -177,9 +181,9 @@ class _Commands:
             return Loads(words, first, first, never), place[self._unit], self._unit
         unit = self._unit[self._use_first]
         number = np.arange(len(unit))
-        place = self._weight_base + number % WEIGHT_SLOTS * units.largest
+        place = self._weight_base + number % self._slots.weights * units.largest
         words = load_constants(units.offset[unit], units.buffer_rows[unit], place)
-        loads = Loads(words, self._use_first, self._use_first, self._freed(WEIGHT_SLOTS))
+        loads = Loads(words, self._use_first, self._use_first, self._freed(self._slots.weights))
         return loads, place[self._use], self._use
 
     def _freed(self, slots: int) -> np.ndarray:
@@ -193,11 +197,11 @@ class _Commands:
         top, bottom, width = self._top, self._bottom, self._extents.width
         if self._by_block:
             number = np.arange(len(self._use_first))
-            row = number % IN_SLOTS * self._in_slot
+            row = number % self._slots.inputs * self._in_slot
             tile = self._tile[self._use_first]
             block = self._units.block[self._unit[self._use_first]]
             slab, panel = np.divmod(tile, self._panels)
-            if self._panels > 1:
+            if self._cut:
                 words = source.rectangles(
                     Opcode.LOAD,
                     block,
@@ -210,11 +214,11 @@ class _Commands:
             else:
                 region = top[slab] * width, (bottom - top)[slab] * width
                 words = source.transfer(Opcode.LOAD, (block, 1), region, row, 0)
-            loads = Loads(words, self._use_first, self._use_first, self._freed(IN_SLOTS))
+            loads = Loads(words, self._use_first, self._use_first, self._freed(self._slots.inputs))
             return loads, row[self._use]
         count = len(top)
         number = np.arange(count)
-        row = number % IN_SLOTS * self._in_slot
+        row = number % self._slots.inputs * self._in_slot
         length = (bottom - top) * width
         words = source.transfer(
             Opcode.LOAD,
@@ -228,7 +232,7 @@ class _Commands:
         # As soon as there is room, but behind what the step before needs.
         due = np.maximum(np.append(0, last[:-1]), 0)
         freed = np.full(count, -1)
-        freed[IN_SLOTS:] = last[:-IN_SLOTS]
+        freed[self._slots.inputs :] = last[: -self._slots.inputs]
         return Loads(words, due, first, freed), row[self._tile]
 
     def _convolve(
@@ -256,9 +260,10 @@ class _Commands:
             right = np.maximum(x - self._left[panel], 0)
         block = 0 if self._by_block else units.block[unit] * self._in_block
         final = units.final[unit]
+        recorded = final if drain == Drain.REQUANTIZE else 0 * final
         out = (regions.row[region] - self._bounds[slab]) * self._out_pitch
         out += (regions.column[region] - self._across[panel]) * facts.vector_rows
-        out += self._out_base + self._result % OUT_SLOTS * self._out_slot
+        out += self._out_base + self._result % self._slots.outputs * self._out_slot
         return pack_words(
             Opcode.CONV,
             len(region),
@@ -279,7 +284,7 @@ class _Commands:
             acc_row=regions.acc_row[region],
             accumulate=(units.number[unit] > 0).astype(np.int64),
             drain=final * int(drain),
-            record_row=final * (weight_row + units.weight_rows[unit]),
+            record_row=recorded * (weight_row + units.weight_rows[unit]),
             out_row=final * out,
             out_pitch=self._out_pitch,
             out_step=facts.vector_rows,
@@ -290,8 +295,8 @@ class _Commands:
         number = np.arange(len(self._result_last))
         tile, output = np.divmod(number, self._facts.weights.outputs)
         slab, panel = np.divmod(tile, self._panels)
-        row = self._out_base + number % OUT_SLOTS * self._out_slot
-        if self._panels > 1:
+        row = self._out_base + number % self._slots.outputs * self._out_slot
+        if self._cut:
             return target.rectangles(
                 Opcode.STORE,
                 output,

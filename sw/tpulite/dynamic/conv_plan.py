@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV, RAW_ROWS
@@ -11,10 +12,18 @@ from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import Rows, slab_modes
 from tpulite.dynamic.windows import Axis
 
-__all__ = ["IN_SLOTS", "OUT_SLOTS", "WEIGHT_SLOTS", "ConvFacts", "Extents", "conv_strategies"]
+__all__ = ["ConvFacts", "Extents", "Slots", "conv_strategies"]
 
-IN_SLOTS, OUT_SLOTS, WEIGHT_SLOTS = 2, 3, 3
-"""Places of slabs of the input, of n-blocks of slabs of the output, and of units of weights."""
+
+class Slots(NamedTuple):
+    """Places of slabs of the input, of their n-blocks of the output, and of units of weights."""
+
+    inputs: int
+    outputs: int
+    weights: int
+
+
+_SLOTS, _LONE = Slots(2, 3, 3), Slots(1, 1, 1)
 
 _SIZE = next(field.range[-1] for field in CONV.fields if field.name == "height")
 _PAD = next(field.range[-1] for field in CONV.fields if field.name == "pad_top")
@@ -132,7 +141,8 @@ def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
     - ``streamed``: the same, but the weights pass by, again for each slab;
     - ``tiles``: slabs of one channel block of the input at a time, and its weights: input and
       weights pass by, again for each n-block;
-    - ``panels``: the same with part of the columns, where a row is too long.
+    - ``panels``: the same with part of the columns, where a row is too long;
+    - ``lone tiles``, ``lone panels``: one at a time, if the buffer is too small for more.
 
     A slab has at most as many output vectors as there are accumulators, if DRAM permits.
     """
@@ -146,21 +156,24 @@ def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
     short = root(total * units.outputs * _COMMAND // fill)
     short = most(short, ceil_div(_SMALLEST, columns))
     strategies = []
-    for name, blocks, wanted, weight_rows in (
-        ("resident", facts.blocks, short, units.large.total),
-        ("streamed", facts.blocks, limit, WEIGHT_SLOTS * units.large.largest),
-        ("tiles", 1, limit, WEIGHT_SLOTS * units.small.largest),
+    large, small = units.large.largest, units.small.largest
+    for name, slots, blocks, wanted, weight_rows in (
+        ("resident", _SLOTS, facts.blocks, short, units.large.total),
+        ("streamed", _SLOTS, facts.blocks, limit, _SLOTS.weights * large),
+        ("tiles", _SLOTS, 1, limit, _SLOTS.weights * small),
+        ("lone tiles", _LONE, 1, limit, _LONE.weights * small),
     ):
         for slabs in slab_modes(
             rows,
-            in_cost=IN_SLOTS * blocks * width,
-            out_cost=OUT_SLOTS * vectors,
+            in_cost=slots.inputs * blocks * width,
+            out_cost=slots.outputs * vectors,
             room=facts.config.ub_rows - weight_rows,
             limit=limit,
             wanted=wanted,
         ):
             sizes = {
                 **slabs.sizes,
+                "slots": slots,
                 "panels": 1,
                 "in_columns": width,
                 "out_columns": columns,
@@ -176,27 +189,30 @@ def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
                 )
             )
     if not facts.byte_step:
-        strategies.append(_panels(facts, extents, rows))
+        strategies.append(_panels("panels", _SLOTS, facts, extents))
+        strategies.append(_panels("lone panels", _LONE, facts, extents))
     return tuple(strategies)
 
 
-def _panels(facts: ConvFacts, extents: Extents, rows: Rows) -> Strategy:
+def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents) -> Strategy:
     """Cut rows along the width: a tile is part of one output row."""
+    rows = facts.rows(extents)
     columns, size = extents.out_width, facts.config.row_bytes
     y, x = facts.y, facts.x
     unit = BEAT_BYTES // min(BEAT_BYTES, size)
-    weight_rows = WEIGHT_SLOTS * facts.weights.small.largest
+    weight_rows = slots.weights * facts.weights.small.largest
     room = facts.config.ub_rows - weight_rows
     in_rows = least(y.extent, extents.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
     fixed = x.extent - x.stride + unit - 1
-    fit = (room - IN_SLOTS * in_rows * fixed) // (
-        IN_SLOTS * in_rows * x.stride + OUT_SLOTS * facts.vector_rows
+    fit = (room - slots.inputs * in_rows * fixed) // (
+        slots.inputs * in_rows * x.stride + slots.outputs * facts.vector_rows
     )
     size = least(least(fit, min(facts.widest, facts.config.acc_rows)), columns)
     panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
     out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
     sizes = {
+        "slots": slots,
         "slabs": extents.batch * extents.out_height,
         "parts": extents.out_height,
         "slab_rows": 1,
@@ -206,18 +222,18 @@ def _panels(facts: ConvFacts, extents: Extents, rows: Rows) -> Strategy:
         "out_columns": out_columns,
         "weight_rows": weight_rows,
         "needed_rows": weight_rows
-        + IN_SLOTS * in_rows * (fixed + unit * x.stride)
-        + OUT_SLOTS * facts.vector_rows * unit,
+        + slots.inputs * in_rows * (fixed + unit * x.stride)
+        + slots.outputs * facts.vector_rows * unit,
     }
     return Strategy(
-        "panels/image",
+        f"{name}/image",
         both(
             rows.in_bytes % BEAT_BYTES == 0,
             rows.out_bytes % BEAT_BYTES == 0,
             size >= least(unit, columns),
             facts.tallest > 0,
         ),
-        *_cost(facts, extents, "panels", sizes),
+        *_cost(facts, extents, name, sizes),
         sizes,
     )
 
@@ -236,7 +252,7 @@ def _cost(
     commands = most(tiles * within, images)
     stream = vectors + bool(facts.byte_step) * images * extents.out_height
     stream = most(ceil_div(stream, commands), config.array_size)
-    units = weights.small if name in ("tiles", "panels") else weights.large
+    units = weights.large if name in ("resident", "streamed") else weights.small
     fixed = _COMMAND if name == "resident" else _BUBBLE
     count = len(units.output)
     compute = commands * (stream * weights.tiles * weights.outputs + count * fixed)
@@ -255,4 +271,7 @@ def _cost(
     store = tiles * weights.outputs * (stored + 2)
     begin = _START + first + int(units.buffer_rows[0])
     end = stored + 2 * config.array_size + _END
-    return begin + most(compute, most(load, store)) + end, load + store
+    work = compute + load + store
+    if sizes["slots"] is not _LONE:
+        work = most(compute, most(load, store))
+    return begin + work + end, load + store

@@ -8,7 +8,7 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine, Opcode
 from tpulite.dynamic.closed_forms import cuts, grain
 from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
-from tpulite.dynamic.pool_plan import SLOTS, PoolFacts, pool_rows
+from tpulite.dynamic.pool_plan import PoolFacts, pool_rows
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.shapes import Shape
 from tpulite.dynamic.slabs import slab_bounds
@@ -46,7 +46,9 @@ class PoolCommands:
             sizes[name] for name in ("groups", "tile_blocks", "panels")
         )
         # What each slab and each panel computes, and what it reads.
-        mode = strategy.name.partition("/")[2]
+        kind, _, mode = strategy.name.partition("/")
+        self._cut = kind.endswith("panel")
+        self._slots = slots = sizes["slots"]
         self._bounds = slab_bounds(mode, sizes["parts"], rows)
         self._top, self._bottom = facts.y.reads(self._bounds, shape.height, grain(rows.in_bytes))
         unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
@@ -62,8 +64,8 @@ class PoolCommands:
         self._in_block = sizes["in_rows"] * self._in_pitch
         self._out_block = sizes["slab_rows"] * self._out_pitch
         in_slot, out_slot = self._blocks * self._in_block, self._blocks * self._out_block
-        self._in_row = facts.record_rows + tile % SLOTS * in_slot
-        self._out_row = facts.record_rows + SLOTS * in_slot + tile % SLOTS * out_slot
+        self._in_row = facts.record_rows + tile % slots * in_slot
+        self._out_row = facts.record_rows + slots * in_slot + tile % slots * out_slot
         self._cut_pieces()
 
     def _cut_pieces(self) -> None:
@@ -107,7 +109,7 @@ class PoolCommands:
         starts = np.searchsorted(owner, np.arange(count + 1))
         first, last = starts[:-1], starts[1:] - 1
         freed = np.full(count, -1)
-        freed[SLOTS:] = last[:-SLOTS]
+        freed[self._slots :] = last[: -self._slots]
         loads = Loads(self._load(source), first, first, freed)
         if record_bytes:
             zero = np.zeros(1, np.int64)
@@ -115,7 +117,7 @@ class PoolCommands:
             loads = Loads.join(Loads(records, zero, zero, zero - 1), loads)
         return order_commands(
             loads,
-            Computes(Engine.VPU, words, freed=np.maximum(owner - SLOTS, -1)),
+            Computes(Engine.VPU, words, freed=np.maximum(owner - self._slots, -1)),
             Stores(self._store(target), last),
             lead=self._facts.config.queue_depth,
         )
@@ -160,7 +162,7 @@ class PoolCommands:
 
     def _load(self, source: DramTensor) -> Words:
         width, height = self._shape.width, self._bottom - self._top
-        if self._panels > 1:
+        if self._cut:
             return source.rectangles(
                 Opcode.LOAD,
                 self._first_block,
@@ -176,7 +178,7 @@ class PoolCommands:
 
     def _store(self, target: DramTensor) -> Words:
         height = np.diff(self._bounds)
-        if self._panels > 1:
+        if self._cut:
             return target.rectangles(
                 Opcode.STORE,
                 self._first_block,

@@ -9,10 +9,10 @@ from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import Rows, slab_modes
 from tpulite.dynamic.windows import Axis
 
-__all__ = ["SLOTS", "PoolFacts", "pool_rows", "pool_strategies"]
+__all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
 
-SLOTS = 3
-"""Places of tiles of the input, and as many of the output."""
+_SLOTS = 3
+"""Places of tiles of the input, and as many of the output: for what is loaded, computed, stored."""
 
 _COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")
 
@@ -68,13 +68,17 @@ def pool_strategies(
 
     A tile is a slab of output rows of all channel blocks (``rows``) or of one (``block``), with
     the input rows that its windows cover; or, where a row is too long, part of its columns
-    (``panel``).
+    (``panel``). If the buffer is too small for several tiles, there is one at a time (``lone``).
     """
     room = facts.config.ub_rows - facts.record_rows
     rows = pool_rows(facts, batch, height, width)
     columns = facts.x.outputs(width)
     strategies = []
-    for name, tile_blocks in (("rows", blocks), ("block", 1)):
+    for name, tile_blocks, slots in (
+        ("rows", blocks, _SLOTS),
+        ("block", 1, _SLOTS),
+        ("lone block", 1, 1),
+    ):
         # Where the fixed costs of a tile and the time to fill and drain the pipeline are equal.
         fill = tile_blocks * (width * facts.y.stride + columns)
         commands = tile_blocks * (facts.x.clipped + 1)
@@ -82,14 +86,15 @@ def pool_strategies(
         wanted = most(root(total * commands * facts.overhead // fill), 1)
         for slabs in slab_modes(
             rows,
-            in_cost=SLOTS * tile_blocks * width,
-            out_cost=SLOTS * tile_blocks * columns,
+            in_cost=slots * tile_blocks * width,
+            out_cost=slots * tile_blocks * columns,
             room=room,
             limit=_COLUMNS,
             wanted=wanted,
         ):
             sizes = {
                 **slabs.sizes,
+                "slots": slots,
                 "panels": 1,
                 "groups": blocks // tile_blocks,
                 "tile_blocks": tile_blocks,
@@ -105,15 +110,17 @@ def pool_strategies(
                     sizes,
                 )
             )
-    strategies.append(_panels(facts, rows, (width, columns), room, blocks))
+    for name, slots in (("panel", _SLOTS), ("lone panel", 1)):
+        strategies.append(_panels(f"{name}/image", slots, facts, rows, (width, columns), blocks))
     return tuple(strategies)
 
 
 def _panels(
+    name: str,
+    slots: int,
     facts: PoolFacts,
     rows: Rows,
     widths: tuple[Number, Number],
-    room: int,
     blocks: Number,
 ) -> Strategy:
     """Cut rows along the width: a tile is part of one output row of one block."""
@@ -122,13 +129,15 @@ def _panels(
     in_rows = least(facts.y.extent, rows.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
     fixed = facts.x.extent - facts.x.stride + unit - 1
-    fit = (room // SLOTS - in_rows * fixed) // (in_rows * facts.x.stride + 1)
+    room = facts.config.ub_rows - facts.record_rows
+    fit = (room // slots - in_rows * fixed) // (in_rows * facts.x.stride + 1)
     size = least(least(fit, _COLUMNS), columns)
     panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
     out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
     in_columns = least((out_columns - 1) * facts.x.stride + facts.x.extent + unit - 1, width)
     slabs = rows.batch * rows.out_height
     sizes = {
+        "slots": slots,
         "slabs": slabs,
         "parts": rows.out_height,
         "slab_rows": 1,
@@ -138,11 +147,11 @@ def _panels(
         "tile_blocks": 1,
         "in_columns": in_columns,
         "out_columns": out_columns,
-        "needed_rows": SLOTS * (in_rows * (unit * facts.x.stride + fixed) + unit)
+        "needed_rows": slots * (in_rows * (unit * facts.x.stride + fixed) + unit)
         + facts.record_rows,
     }
     return Strategy(
-        "panel/image",
+        name,
         both(
             rows.in_bytes % BEAT_BYTES == 0,
             rows.out_bytes % BEAT_BYTES == 0,
@@ -167,7 +176,7 @@ def _cost(
     rows_of_tile = sizes["tile_blocks"] * sizes["slab_rows"] * sizes["out_columns"]
     loads_of_tile = sizes["tile_blocks"] * sizes["in_rows"] * sizes["in_columns"]
     vector = work // tiles
-    around = ceil_div(loads_of_tile + vector + _LATENCY, SLOTS)
+    around = ceil_div(loads_of_tile + vector + _LATENCY, sizes["slots"])
     period = most(most(loads_of_tile + _TRANSFER, rows_of_tile + _TRANSFER), most(vector, around))
     cycles = _START + loads_of_tile + vector + rows_of_tile + (tiles - 1) * period
     return cycles, tiles * (loads_of_tile + rows_of_tile)
