@@ -102,8 +102,8 @@ def _activations(command: Command, config: Config) -> Ranges:
 
     def taps(axis: str, outputs: int, kernel: int) -> tuple[int, int, int]:
         stride, dilation = command[f"stride_{axis}"], command[f"dilation_{axis}"]
-        if command["depthwise"]:
-            stride *= dilation
+        if command["depthwise"]:  # the stream does not leave out what lies between the windows
+            outputs, stride = (outputs - 1) * stride + 1, dilation
         return outputs, stride, (kernel - 1) * dilation
 
     outputs, stride, reach = taps("y", command["rows"], command["kernel_rows"])

@@ -14,14 +14,11 @@ from tpulite.compiler.images import View
 from tpulite.compiler.offset import Offset
 from tpulite.compiler.ops import Op
 from tpulite.compiler.plan import split
-from tpulite.compiler.window import Axis1D, needed_rows, read_window
+from tpulite.compiler.window import LARGEST_KERNEL, Axis1D, needed_rows, read_window
 from tpulite.graph.layers import Conv
 from tpulite.layout import pack_weights
 
 __all__ = ["Drained", "conv_ops", "folded_bias"]
-
-_KERNEL = 15
-"""Largest kernel of one command."""
 
 _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
@@ -110,8 +107,8 @@ class _ConvLowering:
     def _make_passes(self, *, early: bool) -> tuple[_Pass, ...]:
         kh, kw, channels, _ = self._weight.shape
         blocks = -(-channels // self._config.array_size)
-        rows = split(kh, -(-kh // _KERNEL), 1)
-        columns = split(kw, -(-kw // _KERNEL), 1)
+        rows = split(kh, -(-kh // LARGEST_KERNEL), 1)
+        columns = split(kw, -(-kw // LARGEST_KERNEL), 1)
         # The weights of a command must not crowd out everything else.
         most = max(1, self._config.ub_rows // 8 // self._config.array_size)
         taps = len(rows[0]) * len(columns[0])
@@ -192,6 +189,7 @@ class _ConvLowering:
     def _regions(self, strip: range) -> list[tuple[range, range]]:
         columns = cut_columns(self._width, self._config)
         grain = self._target.grain if self._target.spec else 1
+        grain = min(grain, self._config.acc_rows // len(columns[0]))
         rows = cut_parts(strip, len(columns[0]), self._config, grain=grain)
         return [(r, c) for r in rows for c in columns]
 
@@ -205,6 +203,7 @@ class _ConvLowering:
             view, loads = self._source.read(needed_rows(self._y, strip), index)
             yield from loads
         loaded: set[int] = set()
+        stored = strip.start
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
         for number, ((out_rows, columns), n) in enumerate(parts):
             fresh = again and n not in loaded
@@ -214,8 +213,12 @@ class _ConvLowering:
                 source, loads = self._source.read(needed_rows(self._y, out_rows), index)
                 yield from loads
             yield from self._block(source, out, (out_rows, columns), n, again=fresh)
-            if last[out_rows] == number and not self._transposed:
-                yield from self._target.store(out, out_rows, index)
+            complete = out_rows.stop // self._target.grain * self._target.grain
+            if out_rows.stop == strip.stop:
+                complete = strip.stop
+            if last[out_rows] == number and complete > stored and not self._transposed:
+                yield from self._target.store(out, range(stored, complete), index)
+                stored = complete
         if self._transposed:
             yield from self._target.store(out, out.rows, index)
 

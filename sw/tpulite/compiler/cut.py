@@ -35,7 +35,9 @@ def cut_strips(height: int, row_rows: int, budget: int, grain: int) -> tuple[ran
     return split(height, -(-height // most), grain)
 
 
-def cut_parts(rows: range, columns: int, config: Config, *, grain: int = 1) -> tuple[range, ...]:
+def cut_parts(
+    rows: range, columns: int, config: Config, *, grain: int = 1, parts: int = _PARTS
+) -> tuple[range, ...]:
     """Cut a strip of output rows into what single commands compute.
 
     Parameters
@@ -45,13 +47,15 @@ def cut_parts(rows: range, columns: int, config: Config, *, grain: int = 1) -> t
     columns : int
         Output vectors of a row.
     config : Config
-        The machine: a command has at most ``acc_rows`` vectors.
+        The machine: a part has at most ``acc_rows`` vectors, unless ``grain`` rows have more.
     grain : int
-        Parts begin at multiples of it, as far as that leaves them small enough.
+        Parts begin at multiples of it.
+    parts : int
+        How many parts there should be, if they are not too large or too small then.
     """
-    most = max(1, config.acc_rows // columns)
-    grain = min(grain, most)
-    parts = max(-(-len(rows) // most), min(_PARTS, len(rows) * columns // _SMALLEST, len(rows)), 1)
+    most = max(grain, config.acc_rows // columns // grain * grain)
+    parts = min(parts, len(rows) * columns // _SMALLEST, len(rows))
+    parts = max(-(-len(rows) // most), parts, 1)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
 

@@ -12,11 +12,11 @@ from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.constants import Constant, channel_records
 from tpulite.compiler.context import Context
 from tpulite.compiler.conv import Drained, folded_bias
-from tpulite.compiler.cut import cut_strips
+from tpulite.compiler.cut import cut_parts, cut_strips
 from tpulite.compiler.images import View
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan import split
-from tpulite.compiler.window import Axis1D, needed_rows, read_window
+from tpulite.compiler.window import LARGEST_KERNEL, Axis1D, needed_rows, read_window
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["Filter", "depthwise_ops", "plan_filter"]
@@ -56,11 +56,12 @@ def plan_filter(
     best = None
     for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
-        for size_i, size_o in product(range(1, kernel[i] + 1), range(1, kernel[o] + 1)):
+        sizes = [range(1, min(kernel[axis], LARGEST_KERNEL) + 1) for axis in (i, o)]
+        for size_i, size_o in product(*sizes):
             pieces_i = split(kernel[i], -(-kernel[i] // size_i), 1)
             pieces_o = split(kernel[o], -(-kernel[o] // size_o), 1)
             most = _most_outputs(size_i, size_o, stride[i], config.array_size)
-            most = min(most, max(1, config.acc_rows // outputs[o]), outputs[i])
+            most = min(most, config.acc_rows // outputs[o], outputs[i])
             if most < 1:
                 continue
             groups = split(outputs[i], -(-outputs[i] // most), 1)
@@ -78,7 +79,7 @@ def plan_filter(
             if best is None or cycles < best.cycles:
                 pieces = (pieces_i, pieces_o) if inner == Axis.Y else (pieces_o, pieces_i)
                 best = Filter(inner, most, pieces, cycles)
-    assert best is not None  # one tap at a time always fits
+    assert best is not None  # one tap at a time always fits, if strips are cut
     return best
 
 
@@ -139,15 +140,21 @@ class _DepthwiseLowering:
                 yield from self._target.store(out, strip, index)
 
     def _strips(self, y: Axis1D) -> tuple[range, ...]:
-        source, target = self._source, self._target
-        if source.resident and target.resident:
-            return (range(target.height),)
-        per_row = 0
-        if not source.resident:
-            per_row += source.blocks * source.width * y.stride
-        if not target.resident:
-            per_row += target.blocks * target.width
-        return cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
+        source, target, config = self._source, self._target, self._config
+        strips: tuple[range, ...] = (range(target.height),)
+        if not (source.resident and target.resident):
+            per_row = 0
+            if not source.resident:
+                per_row += source.blocks * source.width * y.stride
+            if not target.resident:
+                per_row += target.blocks * target.width
+            strips = cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
+        # The sums of a column must fit the accumulators: see plan_filter.
+        return tuple(
+            part
+            for strip in strips
+            for part in cut_parts(strip, 1, config, grain=target.grain, parts=1)
+        )
 
     def _phase(
         self, strip: range, view: View | None, out: View, phase: tuple[int, int]

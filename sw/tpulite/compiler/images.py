@@ -53,6 +53,8 @@ class Store:
         The machine.
     spec : TensorSpec, optional
         Where it is in DRAM.
+    copy : TensorSpec, optional
+        Where else it is stored: outputs can only be written.
     resident : bool
         Whether all of it stays in the unified buffer from its first to its last use.
     given : bool
@@ -69,12 +71,14 @@ class Store:
         *,
         spec: TensorSpec | None,
         resident: bool,
+        copy: TensorSpec | None = None,
         given: bool = False,
         vector_rows: int = 1,
     ) -> None:
         self.name = name
         self.height, self.width, self.blocks = extents
         self.spec, self.resident, self.vector_rows = spec, resident, vector_rows
+        self._specs = [each for each in (spec, copy) if each is not None]
         self._config, self._given = config, given
         self._pitch = self.width * vector_rows
         self._loaded = 0
@@ -103,7 +107,7 @@ class Store:
         rows = range(rows.start // self.grain * self.grain, rows.stop)
         if self._buffer is None:
             view = self._strip(rows)
-            return view, [self._transfer(Opcode.LOAD, view, rows, layer)]
+            return view, [self._transfer(Opcode.LOAD, view, rows, layer, self._specs[0])]
         view = View(self._buffer, range(self.height), 0, self._pitch, self.height * self._pitch)
         missing = range(self._loaded, rows.stop)
         if not self._given or not missing:
@@ -113,7 +117,7 @@ class Store:
             if missing.stop < rows.stop:
                 missing = range(missing.start, min(missing.stop + self.grain, self.height))
         self._loaded = missing.stop
-        return view, [self._transfer(Opcode.LOAD, view, missing, layer)]
+        return view, [self._transfer(Opcode.LOAD, view, missing, layer, self._specs[0])]
 
     def open(self, rows: range) -> View:
         """Return where rows can be written."""
@@ -122,17 +126,17 @@ class Store:
         return self._strip(rows)
 
     def store(self, view: View, rows: range, layer: int) -> list[Op]:
-        """Return the STORE that must follow when rows are complete."""
-        return [self._transfer(Opcode.STORE, view, rows, layer)] if self.spec is not None else []
+        """Return the STOREs that must follow when rows are complete."""
+        return [self._transfer(Opcode.STORE, view, rows, layer, spec) for spec in self._specs]
 
     def _strip(self, rows: range) -> View:
         pitch = len(rows) * self._pitch
         buffer = Buffer(f"{self.name} {rows}", self.blocks * pitch, bank=0, side=Side.TOP)
         return View(buffer, rows, 0, self._pitch, pitch)
 
-    def _transfer(self, opcode: Opcode, view: View, rows: range, layer: int) -> Op:
-        spec = self.spec
-        assert spec is not None
+    def _transfer(
+        self, opcode: Opcode, view: View, rows: range, layer: int, spec: TensorSpec
+    ) -> Op:
         row_bytes = self._pitch * self._config.row_bytes
         whole = self.height * row_bytes
         fields = {

@@ -79,8 +79,11 @@ def compile_layers(
     Raises
     ------
     ValueError
-        If a layer does not suit the machine.
+        If a layer does not suit the machine, or an output is not computed.
     """
+    for name in layers.outputs:
+        if name in layers.inputs or name in layers.constants:
+            raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
     reason = None
     outside: set[str] = set()

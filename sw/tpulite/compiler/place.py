@@ -67,6 +67,7 @@ def place_images(
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
     offsets = dict.fromkeys(Window, 0)
+    read = {name for layer in layers.layers for name in layer.inputs}
 
     def spec(name: str, window: Window, dtype: str, strings: Strings | None = None) -> TensorSpec:
         height, width, channels = layers.images[name].shape
@@ -84,7 +85,7 @@ def place_images(
         extents = (height, width, -(-channels // size))
         vector_rows = RAW_ROWS if image.dtype == "int32" else 1
         dtype = "uint8" if name in layers.unsigned else image.dtype
-        where, strings = None, None
+        where, copy, strings = None, None, None
         if name in layers.constants:
             plain = TensorSpec(name, Window.CONSTANTS, 0, height * width, channels, dtype)
             values = layers.constants[name].reshape(height * width, channels)
@@ -99,6 +100,8 @@ def place_images(
         elif name in layers.outputs:
             where = spec(name, Window.OUTPUT, dtype)
             outputs.append(where)
+            if name not in resident and name in read:
+                copy, where = where, spec(name, Window.SCRATCH, dtype)
         elif name not in resident:
             where = spec(name, Window.SCRATCH, dtype)
         stores[name] = Store(
@@ -106,6 +109,7 @@ def place_images(
             extents,
             config,
             spec=where,
+            copy=copy,
             resident=name in resident,
             given=name in layers.inputs or name in layers.constants,
             vector_rows=vector_rows,

@@ -32,12 +32,12 @@ class _Run:
     size: int
 
 
-def average_requantization(count: int, low: int, high: int) -> Requantization:
+def average_requantization(count: int, low: int, high: int, offset: int = 0) -> Requantization:
     """Return how a sum of ``count`` numbers becomes their average, half away from zero, exactly.
 
-    The reciprocal is rounded up, so that exact halves are not missed; its relative error of 2**-30
-    cannot move anything else: a quotient of at most 128 that is no half is at least 1 / (2 * count)
-    away from one.
+    The average is that of the numbers plus ``offset``, less ``offset``. The reciprocal is rounded
+    up, so that exact halves are not missed; its relative error of 2**-30 cannot move anything else:
+    a quotient of at most 255 that is no half is at least 1 / (2 * count) away from one.
 
     Examples
     --------
@@ -51,7 +51,9 @@ def average_requantization(count: int, low: int, high: int) -> Requantization:
     return Requantization(
         multiplier=np.array([multiplier]),
         shift=np.array([shift]),
+        bias=np.array([offset * count], np.int32),
         rounding=Rounding.AWAY,
+        zero_point=-offset,
         low=low,
         high=high,
     )
@@ -176,7 +178,8 @@ class _PoolLowering:
         if count not in self._records:
             requantization = self._layer.requantization
             if self._layer.op == "average":
-                requantization = average_requantization(count, self._layer.low, self._layer.high)
+                layer = self._layer
+                requantization = average_requantization(count, layer.low, layer.high, layer.offset)
             assert requantization is not None
             rows = common_record(requantization, self._context.config)
             self._records[count] = self._context.constant("record", rows)

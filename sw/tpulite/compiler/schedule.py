@@ -80,9 +80,9 @@ class _Scheduler:
                     break
             self._place(op, must=True)
             self._emit(op)
-            for region in op.rows.values():
-                if self._last_use.get(region.buffer) == i:
-                    self._allocator.free(region.buffer)
+            for buffer in {region.buffer: None for region in op.rows.values()}:
+                if self._last_use.get(buffer) == i:
+                    self._allocator.free(buffer)
 
     def _blocked(self, position: int) -> bool:
         """Whether the next load depends on stores that come at ``position`` or later."""

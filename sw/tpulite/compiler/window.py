@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from tpulite.compiler.images import View
 from tpulite.compiler.ops import Region
 
-__all__ = ["Axis1D", "needed_rows", "read_window"]
+__all__ = ["LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
+
+LARGEST_KERNEL = 15
+"""Largest kernel of one command, along each axis."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def read_window(
         ("Padding", max(top, left), 31),
         ("Stride", max(y.stride, x.stride), 15),
         ("Dilation", max(y.dilation, x.dilation), 15),
+        ("Extent of an image", max(height, width), 2047),
     ):
         if value > limit:
             raise ValueError(f"{what} must be at most {limit}, not {value}")

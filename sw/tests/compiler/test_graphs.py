@@ -1,0 +1,158 @@
+"""Graphs of several layers, and shapes at the limits, against the golden layers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from plain_layers import random_requantization
+
+from tpulite.arch.config import Config
+from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pool import average_requantization
+from tpulite.golden.layers import run_layers
+from tpulite.golden.ops import requantize
+from tpulite.graph.layers import Conv, Depthwise, Elementwise, Image, LayerGraph, Lut, Pool, Reshape
+from tpulite.runtime.session import Session
+
+_NEGATED = np.arange(127, -129, -1).astype(np.int8)
+
+
+def agree(layers, shapes, config, *, inputs=("x",), outputs=("y",)):
+    """Compile a graph; the golden device must compute what the golden layers do."""
+    images = {name: Image(shape) for name, shape in shapes.items()}
+    graph = LayerGraph("graph", tuple(layers), images, inputs, outputs)
+    rng = np.random.default_rng(0)
+    x = {name: rng.integers(-128, 128, shapes[name]).astype(np.int8) for name in inputs}
+    got = Session(compile_layers(graph, config)).run(x).outputs
+    expected = run_layers(graph, x)
+    for name in outputs:
+        np.testing.assert_array_equal(got[name].reshape(shapes[name]), expected[name])
+
+
+def filters(kernel, channels, **geometry):
+    rng = np.random.default_rng(1)
+    weight = rng.integers(-128, 128, (*kernel, channels)).astype(np.int8)
+    requantization = random_requantization(rng, channels, 20_000)
+    return Depthwise(
+        name="filter",
+        inputs=("x",),
+        output="y",
+        weight=weight,
+        requantization=requantization,
+        input_zero_point=3,
+        **geometry,
+    )
+
+
+@pytest.mark.parametrize("op", ["add", "mul"])
+def test_an_image_meets_itself(op):
+    requantization = random_requantization(np.random.default_rng(2), 1, 1 << 14)
+    square = Elementwise(
+        name="square",
+        inputs=("x", "x"),
+        output="y",
+        op=op,
+        requantization=requantization,
+        zero_points=(1, -1),
+        multipliers=(1 << 30, 1 << 29),
+        shifts=(12, 12),
+    )
+    agree([square], {"x": (3, 5, 20), "y": (3, 5, 20)}, Config())
+
+
+def test_outputs_that_are_read_later():
+    shape = (4, 4, 20)
+    layers = [
+        Lut(name="one", inputs=("x",), output="a", table=_NEGATED),
+        Reshape(name="two", inputs=("a",), output="b"),
+        Lut(name="three", inputs=("a",), output="y", table=_NEGATED),
+    ]
+    shapes = {"x": shape, "a": shape, "b": (2, 8, 20), "y": shape}
+    agree(layers, shapes, Config(), outputs=("y", "b", "a"))
+
+
+def test_large_outputs_that_are_read_later():
+    """Nothing stays on chip, and what the host reads cannot be loaded."""
+    names = ("x", "a", "b", "y")
+    layers = [
+        Lut(name=f"{source} to {target}", inputs=(source,), output=target, table=_NEGATED)
+        for source, target in pairwise(names)
+    ]
+    config = Config(array_size=8, ub_rows=512)
+    agree(layers, dict.fromkeys(names, (56, 2, 32)), config, outputs=("y", "a", "b"))
+
+
+@pytest.mark.parametrize("name", ["x", "k"])
+def test_outputs_must_be_computed(name):
+    value = np.zeros((1, 1, 4), np.int8)
+    images = dict.fromkeys(("x", "k", "y"), Image(value.shape))
+    layer = Lut(name="lut", inputs=("x",), output="y", table=_NEGATED)
+    graph = LayerGraph("net", (layer,), images, ("x",), ("y", name), {"k": value})
+    with pytest.raises(ValueError, match=f"^Output '{name}' of 'net' must be computed by a layer$"):
+        compile_layers(graph, Config())
+
+
+@pytest.mark.parametrize("array_size", [4, 16])
+def test_filters_with_strides_beyond_the_kernel(array_size):
+    """The stream has vectors between the windows, which are read and must be there."""
+    layers = [
+        Lut(name="lut", inputs=("in",), output="x", table=_NEGATED),
+        filters((1, 1), 16, stride=(2, 1), padding=(1, 1, 1, 0)),
+    ]
+    shapes = {"in": (1, 7, 16), "x": (1, 7, 16), "y": (2, 8, 16)}
+    agree(layers, shapes, Config(array_size=array_size), inputs=("in",))
+
+
+def test_filters_larger_than_a_command():
+    agree([filters((16, 17), 5)], {"x": (20, 18, 5), "y": (5, 2, 5)}, Config())
+
+
+def test_filters_over_more_than_the_accumulators():
+    config = Config(array_size=8, ub_rows=2048, acc_rows=16)
+    agree([filters((3, 3), 8)], {"x": (21, 22, 8), "y": (19, 20, 8)}, config)
+
+
+def test_rows_that_do_not_begin_at_beats():
+    """Stores begin at beats, even where a command cannot compute so many rows."""
+    config = Config(array_size=4, ub_rows=1024, acc_rows=16)
+    rng = np.random.default_rng(3)
+    conv = Conv(
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (1, 1, 3, 5)).astype(np.int8),
+        requantization=random_requantization(rng, 5, 20_000),
+    )
+    agree([conv], {"x": (9, 11, 3), "y": (9, 11, 5)}, config)
+    lut = Lut(name="lut", inputs=("x",), output="y", table=_NEGATED)
+    agree([lut], {"x": (9, 11, 5), "y": (9, 11, 5)}, config)
+
+
+def test_averages_of_uint8_are_exact():
+    """Half up for every sum of numbers of which each is 128 more."""
+    for count in (1, 2, 3, 4, 7, 9, 64, 225, 255 * 255):
+        sums = np.arange(-128 * count, 127 * count + 1, max(1, count // 99))
+        record = average_requantization(count, -128, 127, 128)
+        got = requantize(
+            sums,
+            bias=record.bias,
+            multiplier=record.multiplier,
+            shift=record.shift,
+            rounding=record.rounding,
+            zero_point=record.zero_point,
+        )
+        np.testing.assert_array_equal(got, (2 * (sums + 128 * count) + count) // (2 * count) - 128)
+
+
+def test_averages_of_uint8():
+    pool = Pool(
+        name="pool",
+        inputs=("x",),
+        output="y",
+        op="average",
+        window=(2, 3),
+        stride=(1, 2),
+        padding=(1, 0, 0, 1),
+        offset=128,
+    )
+    agree([pool], {"x": (6, 8, 20), "y": (6, 4, 20)}, Config())
