@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from itertools import islice
 
 from tpulite.arch.config import Config
 from tpulite.compiler.choices import Choice, Site, Surroundings
@@ -28,6 +29,9 @@ _SHARE = 20
 
 _LEADS = (2, 0, 1, 4, 8)
 """How many loads may go ahead of a CONV."""
+
+_STARTS = 8
+"""Starts among which the one with the fewest cycles is tried, too."""
 
 _State = tuple[tuple[Choice, ...], int]
 
@@ -163,8 +167,9 @@ def _search(
 ) -> NetworkPlan | None:
     """Choose the plan of every layer by estimated cycles of the whole program.
 
-    A closed form (compute or DRAM, whichever takes longer, and the first operands) picks a start
-    for each layer. From there one choice of one layer at a time is varied, and kept if it pays.
+    A closed form (compute or DRAM, whichever takes longer, and the first operands) ranks starts for
+    each layer. From the first one choice of one layer at a time is varied, and kept if it pays;
+    then, with less effort, from the start that takes the fewest cycles.
     """
 
     def network_plan(state: _State) -> NetworkPlan:
@@ -176,34 +181,41 @@ def _search(
     def state_cost(state: _State) -> float:
         return cost(network_plan(state))
 
-    best = _first_that_fits([site.ranked() for site in sites], state_cost)
-    if best is None:
+    starts = _starts_that_fit([site.ranked() for site in sites], state_cost)
+    first = next(starts, None)
+    if first is None:
         return None
-    left = effort
-    before = None
-    while best != before:
-        before = best
-        neighbors = _neighbors(sites, best)
-        state = next(neighbors)
-        while state is not None:
-            commands = sum(map(LayerPlan.commands, network_plan(state).layers, shapes))
-            if commands <= min(left, effort // _SHARE):
-                left -= commands
-                if state_cost(state) < state_cost(best):
-                    best = state
-            state = neighbors.send(best)
+
+    def climb(best: _State, left: int) -> _State:
+        before = None
+        while best != before:
+            before = best
+            neighbors = _neighbors(sites, best)
+            state = next(neighbors)
+            while state is not None:
+                commands = sum(map(LayerPlan.commands, network_plan(state).layers, shapes))
+                if commands <= min(left, effort // _SHARE):
+                    left -= commands
+                    if state_cost(state) < state_cost(best):
+                        best = state
+                state = neighbors.send(best)
+        return best
+
+    best = climb(first, effort)
+    if effort:
+        others = islice(starts, _STARTS - 1)
+        best = min(best, climb(min((first, *others), key=state_cost), effort // 4), key=state_cost)
     return network_plan(best)
 
 
-def _first_that_fits(
+def _starts_that_fit(
     ranked: list[list[Choice]], state_cost: Callable[[_State], float]
-) -> _State | None:
-    """Return the best guess that fits: the closed form knows nothing of fragmentation."""
+) -> Iterator[_State]:
+    """Yield guesses that fit, the best first: the closed form knows nothing of fragmentation."""
     for i in range(max(map(len, ranked))):
         choices = tuple(of_site[min(i, len(of_site) - 1)] for of_site in ranked)
         if state_cost((choices, _LEADS[0])) < math.inf:
-            return choices, _LEADS[0]
-    return None
+            yield choices, _LEADS[0]
 
 
 def _neighbors(sites: list[Site], best: _State) -> Generator[_State | None, _State, None]:

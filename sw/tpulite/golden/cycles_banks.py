@@ -15,7 +15,9 @@ __all__ = ["Stream", "Traffic", "walk"]
 _STARVED = 16  # refusals after which a port wins once, unless the better one must not lose
 
 
-def walk(phases: bytes, begin: int, phase: int, rows: int, banks: int, *, starve: bool) -> int:
+def walk(
+    phases: bytes | bytearray, begin: int, phase: int, rows: int, banks: int, *, starve: bool
+) -> int:
     """Return the cycle after the one in which a walker's last row is accepted.
 
     Parameters

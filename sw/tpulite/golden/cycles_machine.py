@@ -4,27 +4,24 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.isa import ENGINE_OF, Command, Engine
+from tpulite.arch.isa import ENGINE_OF, TOKEN_MAX, Command, Engine
 from tpulite.golden.cycles_banks import Traffic
 
-__all__ = ["ENGINES", "NEVER", "Head", "Machine", "Record"]
+__all__ = ["NEVER", "Head", "Machine", "Record"]
 
 NEVER = 1 << 60
 """The time of what is not known to happen."""
 
-_MEMBERS: tuple[tuple[int, ...], ...] = tuple(
-    tuple(engine for engine in range(len(Engine)) if mask >> engine & 1)
-    for mask in range(1 << len(Engine))
-)
-"""The engines that a mask names."""
-
 _COMMAND_BEATS = COMMAND_BYTES // BEAT_BYTES
 _FETCHED = 16  # commands that the fetch buffer holds, if bursts are not longer
-ENGINES = len(Engine)
-
-
-def _nothing(time: int) -> None:
-    """Stand for an engine that is not there yet."""
+_ENGINES = len(Engine)
+_FETCH = _ENGINES  # the event of command fetch; those before are the starts of the engines
+_RETURN = 2  # from taking a token to a token that waited for its place
+# The engines that a mask names.
+_MEMBERS = tuple(
+    tuple(engine for engine in range(_ENGINES) if mask >> engine & 1)
+    for mask in range(1 << _ENGINES)
+)
 
 
 class Record:
@@ -71,15 +68,16 @@ class Head:
         Cycle from which on the engine may start a command; NEVER while that is not known.
     """
 
-    def __init__(self, machine: "Machine", engine: int) -> None:
+    def __init__(self, machine: "Machine", engine: Engine) -> None:
         self.machine = machine
-        self.engine = engine
-        self.queue: deque[tuple[int, dict[str, int], Record]] = deque()
+        self.engine = int(engine)
+        self.queue: deque[tuple[dict[str, int], Record]] = deque()
         self.free = 0
+        machine.handlers[engine] = self.start
 
-    def push(self, index: int, fields: dict[str, int], record: Record) -> None:
+    def push(self, fields: dict[str, int], record: Record) -> None:
         """Take a command that the dispatcher hands over."""
-        self.queue.append((index, fields, record))
+        self.queue.append((fields, record))
         if len(self.queue) == 1:
             self.schedule()
 
@@ -87,32 +85,36 @@ class Head:
         """Find out when the first command starts, if that can be known."""
         due = NEVER
         if self.queue and self.free != NEVER:
-            _, fields, record = self.queue[0]
+            fields, record = self.queue[0]
             due = self.earliest(record.dispatch + 1)
-            if wait := fields["wait"]:
-                for giver in _MEMBERS[wait]:
-                    tokens = self.machine.tokens[giver][self.engine]
-                    if not tokens:
-                        due = NEVER
-                        break
-                    if tokens[0] > due:
-                        due = tokens[0]
+            for giver in _MEMBERS[fields["wait"]]:
+                tokens = self.machine.tokens[giver][self.engine]
+                if not tokens:
+                    due = NEVER
+                    break
+                if tokens[0] > due:
+                    due = tokens[0]
         self.machine.due[self.engine] = due
 
     def earliest(self, offered: int) -> int:
         """Return when a command that is offered in a cycle starts, but for its tokens."""
         return offered if offered > self.free else self.free
 
-    def pop(self, time: int) -> tuple[int, dict[str, int], Record]:
-        """Start the first command: take it out of the queue, and its tokens."""
-        head = self.queue.popleft()
-        head[2].start = time
-        if wait := head[1]["wait"]:
-            last = -1
-            for giver in _MEMBERS[wait]:
-                given = self.machine.tokens[giver][self.engine].popleft()
-                if given > last:
-                    last, head[2].giver = given, giver
+    def start(self, time: int) -> None:
+        """Start the first command of the queue."""
+        raise NotImplementedError
+
+    def pop(self, time: int) -> tuple[dict[str, int], Record]:
+        """Take the first command out of the queue, and its tokens."""
+        fields, record = head = self.queue.popleft()
+        record.start = time
+        last = -1
+        for giver in _MEMBERS[fields["wait"]]:
+            given = self.machine.tokens[giver][self.engine].popleft()
+            if given > last:
+                last, record.giver = given, giver
+            if self.machine.held[giver]:
+                self.machine.release(giver, time)
         self.machine.due[self.engine] = NEVER
         return head
 
@@ -120,7 +122,8 @@ class Head:
 class Machine:
     """Run a program's commands through fetch, dispatch and the engines.
 
-    Everything that happens is an event with a time; the earliest comes next.
+    Everything that happens is an event with a time; the earliest comes next. Engines register what
+    they do, and say when it is due.
 
     Parameters
     ----------
@@ -128,6 +131,23 @@ class Machine:
         The program with tokens, END last.
     config : Config
         The machine.
+
+    Attributes
+    ----------
+    records : list of Record
+        Commands dispatched so far.
+    finish : int
+        First cycle in which nothing is left to do, as far as that is known.
+    due, handlers : list
+        When each kind of event happens next, and what it calls with that time.
+    fetch : callable
+        Requests beats of commands in a cycle; :meth:`arrive` takes them.
+    reads, writes : Traffic
+        What activations and results of the matrix unit ask of the buffer.
+    tokens : list of list of deque of int
+        By giver and taker: cycles from which on tokens can be taken.
+    held : list of deque
+        By giver: tokens that wait because a counter is full.
     """
 
     def __init__(self, commands: Sequence[Command], config: Config) -> None:
@@ -135,24 +155,25 @@ class Machine:
         self.config = config
         self.records: list[Record] = []
         self.finish = 0
-        self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)  # of the matrix unit
-        self.tokens = [[deque() for _ in Engine] for _ in Engine]
-        # What happens next, and when: the starts of the engines, command fetch, then what engines add.
-        self.due = [NEVER] * ENGINES + [0]
-        self.handlers: list[Callable[[int], None]] = [_nothing] * ENGINES + [self._fetch]
+        self.due = [NEVER] * _ENGINES + [0]
+        self.handlers: list[Callable[[int], None]] = [self._request] * (_ENGINES + 1)
+        self.fetch: Callable[[int, int], None] = self.arrive
+        self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
+        self.tokens: list[list[deque[int]]] = [[deque() for _ in Engine] for _ in Engine]
+        self.held: list[deque[tuple[int, int]]] = [deque() for _ in Engine]
         self.heads: list[Head] = []
-        self.pops: list[list[int]] = [[] for _ in Engine]
-        self._pushed = [0] * ENGINES
-        self._full = -1  # the engine for whose queue the dispatcher waits
+        # Queues: when commands left them, how many entered, and for which one the dispatcher waits.
+        self._pops: list[list[int]] = [[] for _ in Engine]
+        self._pushed = [0] * _ENGINES
+        self._full = -1
         self._dispatching = False
-        self._dispatched = -1  # time of the last dispatch
-        self._arrivals: list[int] = []
-        # Command fetch, in beats.
+        self._dispatched = -1  # when the last command was
+        # Command fetch, in beats, and when each command has come.
         self._beats = len(commands) * _COMMAND_BEATS
         self._space = max(_FETCHED, config.burst_beats) * _COMMAND_BEATS
         self._requested = 0
-        self._request = 0  # when the last burst was requested
-        self.fetch: Callable[[int, int], None] = self.arrive
+        self._last_request = 0
+        self._arrivals: list[int] = []
 
     def event(self, handler: Callable[[int], None]) -> int:
         """Add a kind of event; return where in ``due`` its time is."""
@@ -161,39 +182,59 @@ class Machine:
         return len(self.handlers) - 1
 
     def run(self) -> int:
-        """Run the program; return its cycles."""
+        """Run the program; return its cycles.
+
+        Raises
+        ------
+        ValueError
+            If a command waits for a token that never comes.
+        """
         due, handlers = self.due, self.handlers
         while (time := min(due)) != NEVER:
             handlers[due.index(time)](time)
-        if len(self.records) < len(self.commands):
-            raise ValueError(f"Command {len(self.records)} is never dispatched: tokens are missing")
+        for engine, head in zip(Engine, self.heads, strict=True):
+            if head.queue:
+                index = self.records.index(head.queue[0][1])
+                raise ValueError(f"Command {index} of {engine.name} waits for a token for ever")
         return self.finish + 1
 
     def give(self, engine: int, signal: int, time: int) -> None:
-        """Give tokens that can be taken from a cycle on."""
+        """Give tokens that can be taken from a cycle on; they wait while a counter is full."""
+        tokens = self.tokens[engine]
+        if self.held[engine] or any(len(tokens[taker]) >= TOKEN_MAX for taker in _MEMBERS[signal]):
+            self.held[engine].append((signal, time))
+            return
+        if time > self.finish:
+            self.finish = time
         for taker in _MEMBERS[signal]:
-            self.tokens[engine][taker].append(time)
+            tokens[taker].append(time)
             if self.due[taker] == NEVER:
                 self.heads[taker].schedule()
 
+    def release(self, engine: int, time: int) -> None:
+        """Give tokens that have waited, since others were taken in a cycle."""
+        waiting, self.held[engine] = self.held[engine], deque()
+        for signal, before in waiting:
+            self.give(engine, signal, max(before, time + _RETURN))
+
     def popped(self, engine: int, time: int) -> None:
         """Take note that a command has left a queue."""
-        self.pops[engine].append(time)
+        self._pops[engine].append(time)
         if self._full == engine:
             self._dispatch()
 
     def arrive(self, begin: int, beats: int) -> None:
-        """Take the beats of a burst of commands."""
+        """Take a burst of commands whose first beat comes in a cycle."""
         begin += _COMMAND_BEATS
         self._arrivals.extend(range(begin, begin + beats, _COMMAND_BEATS))
         self._dispatch()
 
-    def _fetch(self, time: int) -> None:
+    def _request(self, time: int) -> None:
         """Request a burst of commands."""
         burst = min(self._beats - self._requested, self.config.burst_beats)
         self._requested += burst
-        self._request = time
-        self.due[ENGINES] = NEVER
+        self._last_request = time
+        self.due[_FETCH] = NEVER
         self._ask()
         self.fetch(time, burst)
 
@@ -201,9 +242,9 @@ class Machine:
         """Request the next burst as soon as enough commands have made room for it."""
         burst = min(self._beats - self._requested, self.config.burst_beats)
         gone = -(-(self._requested + burst - self._space) // _COMMAND_BEATS)
-        if burst and gone <= len(self.records) and self.due[ENGINES] == NEVER:
+        if burst and gone <= len(self.records) and self.due[_FETCH] == NEVER:
             room = self.records[gone - 1].dispatch if gone > 0 else 0
-            self.due[ENGINES] = max(room, self._request) + 1
+            self.due[_FETCH] = max(room, self._last_request) + 1
 
     def _dispatch(self) -> None:
         """Hand commands over in order, as far as they have come and the queues have room."""
@@ -211,31 +252,29 @@ class Machine:
             return
         self._dispatching = True
         self._full = -1
-        records, arrivals, commands = self.records, self._arrivals, self.commands
+        records, arrivals = self.records, self._arrivals
         depth = self.config.queue_depth
-        index, time = len(records), self._dispatched
-        while index < len(arrivals):
-            command = commands[index]
-            engine = ENGINE_OF.get(command.opcode, -1)
-            time = max(time + 1, arrivals[index])
-            if engine < 0:
-                records.append(Record(engine, time))
+        while len(records) < len(arrivals):
+            command = self.commands[len(records)]
+            time = max(self._dispatched + 1, arrivals[len(records)])
+            engine = ENGINE_OF.get(command.opcode)
+            if engine is None:
+                records.append(Record(-1, time))
                 self.finish = max(self.finish, time + 1)
                 self._requested = self._beats
+                arrivals.clear()
                 break
             behind = self._pushed[engine] - depth
             if behind >= 0:
-                if len(self.pops[engine]) <= behind:
+                if len(self._pops[engine]) <= behind:
                     self._full = engine
-                    time = self._dispatched
                     break
-                time = max(time, self.pops[engine][behind] + 1)
+                time = max(time, self._pops[engine][behind] + 1)
             self._pushed[engine] += 1
             self._dispatched = time
             record = Record(engine, time)
             records.append(record)
-            self.heads[engine].push(index, command.fields, record)
-            index += 1
+            self.heads[engine].push(command.fields, record)
         if self._requested < self._beats:
             self._ask()
         self._dispatching = False

@@ -27,7 +27,6 @@ class Matrix(Head):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.MXU)
         config = machine.config
-        machine.handlers[Engine.MXU] = self.start
         self.size = config.array_size
         self.banks = config.ub_banks
         interval = config.array_size // config.lanes
@@ -46,9 +45,9 @@ class Matrix(Head):
         self.steady = False  # the last command never loses a bank
         self.previous: Record | None = None
 
-    def push(self, index: int, fields: dict[str, int], record: Record) -> None:
+    def push(self, fields: dict[str, int], record: Record) -> None:
         """Take a command that the dispatcher hands over."""
-        super().push(index, fields, record)
+        super().push(fields, record)
         if len(self.queue) == 1:
             self._prepare()
 
@@ -58,12 +57,12 @@ class Matrix(Head):
 
     def _prepare(self) -> None:
         """Let the first command leave the queue, into the preparation."""
-        offered = self.queue[0][2].dispatch + 1
+        offered = self.queue[0][1].dispatch + 1
         self.machine.popped(Engine.MXU, max(offered, self.accepted))
 
     def start(self, time: int) -> None:
         """Start the first command of the queue: everything about it is known now."""
-        _, fields, record = self.pop(time)
+        fields, record = self.pop(time)
         head = self.earliest(record.dispatch + 1)
         operands = head if fields["prefetch"] else time
         requantizes = fields["drain"] == _REQUANTIZE
@@ -182,9 +181,7 @@ class Matrix(Head):
         self.asked = asked
         return before, tile
 
-    def _occupy(
-        self, fields: dict[str, int], begin: int, tiles: int, pace: int, tile: int
-    ) -> None:
+    def _occupy(self, fields: dict[str, int], begin: int, tiles: int, pace: int, tile: int) -> None:
         """Take note of what the activations and results of a command ask of the buffer."""
         size, banks, drain = self.size, self.banks, fields["drain"]
         reads = Activations(fields, size, banks, begin, tiles, pace)

@@ -105,9 +105,7 @@ def _shifted(phases: np.ndarray, there: np.ndarray, base: int, banks: int) -> by
 
 
 @lru_cache(_CACHED)
-def _read(
-    key: tuple[int, ...], pitch: int, size: int, banks: int, tap: int, base: int
-) -> bytes:
+def _read(key: tuple[int, ...], pitch: int, size: int, banks: int, tap: int, base: int) -> bytes:
     """Return the phases of a k-tile; the vector (0, 0) of its block has the phase ``base``."""
     f = dict(zip(_READ, key, strict=True))
     rows, columns, stride_y, stride_x = key[:4]

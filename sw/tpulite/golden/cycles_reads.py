@@ -81,7 +81,6 @@ class Loads(Head):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.LOAD)
         config = self.config = machine.config
-        machine.handlers[Engine.LOAD] = self.start
         machine.fetch = self.fetch
         self.event = machine.event(self.run)
         self.longest = config.burst_beats
@@ -100,7 +99,7 @@ class Loads(Head):
 
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
-        _, fields, record = self.pop(time)
+        fields, record = self.pop(time)
         self.current = _Load(fields, record, self)
         self.free = NEVER
         self.issued = max(self.issued, time)
@@ -198,7 +197,9 @@ class Loads(Head):
         if self.beats_per_row > 1:
             self.written = begin + cycles
         elif self.machine.writes.stop > offered:
-            begin += self._refused(burst.row, offered, cycles, begin)
+            late = self._refused(burst.row, offered, cycles, begin)
+            begin += late
+            load.record.buffer += late
         whole = burst.beats == self.longest and not gap
         self.streak = self.streak + 1 if whole and not burst.last else 0
         self.channel = begin + cycles

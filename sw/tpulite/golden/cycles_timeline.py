@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tpulite.arch.isa import Command, Engine, Opcode, disassemble
+from tpulite.arch.isa import Command, Engine, disassemble
 from tpulite.arch.registers import EngineState
 from tpulite.golden.cycles_machine import Record
 from tpulite.program import LayerInfo

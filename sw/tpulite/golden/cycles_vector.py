@@ -20,7 +20,6 @@ class Vectors(Head):
         super().__init__(machine, Engine.VPU)
         self.banks = machine.config.ub_banks
         self.lanes = machine.config.vector_cycles
-        machine.handlers[Engine.VPU] = self.start
         self.event = machine.event(self.finish)
         self.parameters = _parameter_rows(machine.config)
         self.running: tuple[Record, dict[str, int]] | None = None
@@ -31,7 +30,7 @@ class Vectors(Head):
 
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
-        _, fields, record = self.pop(time)
+        fields, record = self.pop(time)
         record.first = max(record.dispatch + 1, self.stopped)
         record.token = max(0, time - record.first)
         operation = fields["operation"]
@@ -58,6 +57,7 @@ class Vectors(Head):
         assert self.running is not None
         record, fields = self.running
         if self.each == 1 and (late := self._delayed(fields)) > time:
+            record.buffer += late - time
             self.machine.due[self.event] = late
             return
         self.stopped = self.free = record.stop = time + 2
