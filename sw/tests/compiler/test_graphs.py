@@ -11,7 +11,17 @@ from tpulite.compiler.networks import compile_layers
 from tpulite.compiler.pool import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.ops import requantize
-from tpulite.graph.layers import Conv, Depthwise, Elementwise, Image, LayerGraph, Lut, Pool, Reshape
+from tpulite.graph.layers import (
+    Concat,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Image,
+    LayerGraph,
+    Lut,
+    Pool,
+    Reshape,
+)
 from tpulite.runtime.session import Session
 
 _NEGATED = np.arange(127, -129, -1).astype(np.int8)
@@ -126,6 +136,28 @@ def test_rows_that_do_not_begin_at_beats():
     agree([conv], {"x": (9, 11, 3), "y": (9, 11, 5)}, config)
     lut = Lut(name="lut", inputs=("x",), output="y", table=_NEGATED)
     agree([lut], {"x": (9, 11, 5), "y": (9, 11, 5)}, config)
+
+
+@pytest.mark.parametrize("shape", [(1, 2500, 3), (2500, 1, 3)])
+@pytest.mark.parametrize("kind", ["conv", "filter", "pool", "concat"])
+def test_images_that_are_longer_than_a_command(shape, kind):
+    rng = np.random.default_rng(4)
+    long = 1 if shape[0] == 1 else 0
+    kernel, images = ((1, 3), (3, 1))[1 - long], {"name": kind, "inputs": ("x",), "output": "y"}
+    requantization = random_requantization(rng, 1, 20_000)
+    layer = {
+        "conv": Conv(
+            **images,
+            weight=rng.integers(-128, 128, (*kernel, 3, 3)).astype(np.int8),
+            requantization=requantization,
+        ),
+        "filter": filters(kernel, 3),
+        "pool": Pool(**images, op="max", window=kernel),
+        "concat": Concat(**images | {"inputs": ("x", "x")}, axis=long),
+    }[kind]
+    length = 5000 if kind == "concat" else 2498
+    result = (1, length, 3) if long else (length, 1, 3)
+    agree([layer], {"x": shape, "y": result}, Config())
 
 
 def test_averages_of_uint8_are_exact():

@@ -1,6 +1,7 @@
 """What a command reads and writes: the ground on which tokens are placed."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, RAW_ROWS, Command, Drain, Opcode, RecordForm, VectorOp
@@ -99,6 +100,24 @@ def _conv(command: Command, config: Config) -> Accesses:
 
 def _activations(command: Command, config: Config) -> Ranges:
     """Return the rows that a CONV may read: of each image row, the span between its ends."""
+    row = command["act_row"]
+    geometry = tuple(command[name] for name in _GEOMETRY)
+    pieces = _relative_activations(geometry, config.array_size)
+    return tuple(range(row + first, row + stop) for first, stop in pieces)
+
+
+_GEOMETRY = (
+    *("depthwise", "byte_step", "rows", "columns", "stride_y", "stride_x", "act_pitch"),
+    *("act_block_pitch", "height", "width", "pad_top", "pad_left", "blocks", "kernel_rows"),
+    *("kernel_columns", "dilation_y", "dilation_x"),
+)
+"""Fields of a CONV that say what it reads, relative to its first row."""
+
+
+@lru_cache(maxsize=4096)
+def _relative_activations(geometry: tuple[int, ...], size: int) -> tuple[tuple[int, int], ...]:
+    """Return the rows read as pairs of first and end; the commands of a layer share them."""
+    command = dict(zip(_GEOMETRY, geometry, strict=True))
 
     def taps(axis: str, outputs: int, kernel: int) -> tuple[int, int, int]:
         stride, dilation = command[f"stride_{axis}"], command[f"dilation_{axis}"]
@@ -117,17 +136,16 @@ def _activations(command: Command, config: Config) -> Ranges:
     outputs, stride, reach = taps("x", command["columns"], command["kernel_columns"])
     last = (outputs - 1) * stride + reach
     if command["byte_step"]:
-        last = (outputs - 1) * command["byte_step"] // config.array_size + 1 + reach
+        last = (outputs - 1) * command["byte_step"] // size + 1 + reach
     last = min(last - command["pad_left"], command["width"] - 1)
     starts = (
-        command["act_row"]
-        + block * command["act_block_pitch"]
-        + (line - command["pad_top"]) * command["act_pitch"]
+        block * command["act_block_pitch"] + (line - command["pad_top"]) * command["act_pitch"]
         for block in range(command["blocks"])
         for line in lines
         if 0 <= line - command["pad_top"] < command["height"]
     )
-    return _merge([range(start, start + last + 1) for start in starts if last >= 0])
+    merged = _merge([range(start, start + last + 1) for start in starts if last >= 0])
+    return tuple((piece.start, piece.stop) for piece in merged)
 
 
 def _vector(command: Command, config: Config) -> Accesses:

@@ -286,6 +286,7 @@ class _ConvLowering:
         size = self._config.array_size
         if start % size:
             raise ValueError(f"Columns of strings must begin at a vector, not at byte {start}")
-        whole = (region[0], range(start // size, start // size + 1))
-        fields, place = read_window(source, y, x, whole, 0)
+        last = (region[1].stop - 1) * step // size + 1  # always two vectors are read
+        vectors = (region[0], range(start // size, last + 1))
+        fields, place = read_window(source, y, x, vectors, 0)
         return fields | {"byte_step": step}, place

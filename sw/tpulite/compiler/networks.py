@@ -1,5 +1,6 @@
 """The road from a graph of integer layers to a program."""
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from tpulite.arch.config import Config
@@ -40,8 +41,11 @@ _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
 """Parts of the unified buffer that resident images may take, one tried after the other; strips take
 a sixth of that."""
 
-_LEADS = (16, 48, 4)
+_LEADS = (8, 16)
 """How many loads may go ahead of a product; the fastest program by the estimate is taken."""
+
+_SEARCHED = 5000
+"""Commands of a program for which all of these are tried."""
 
 _LOWERINGS: dict[type[Layer], Callable[..., list[Op]]] = {
     Conv: conv_ops,
@@ -167,7 +171,7 @@ def _schedule(
 ) -> tuple[tuple[Command, ...], tuple[LayerInfo, ...]]:
     """Order commands, place buffers, insert tokens; return the fastest program."""
     best = None
-    for lead in _LEADS:
+    for lead in _LEADS if len(tiling.ops) <= _SEARCHED else _LEADS[:1]:
         commands, owners = schedule_commands(tiling, config, lead=lead)
         commands = insert_tokens(commands, config)
         cycles = estimate_cycles(commands, config)
@@ -175,16 +179,16 @@ def _schedule(
             best = (cycles, commands, owners)
     assert best is not None
     _, commands, owners = best
+    numbers: dict[tuple[int, Opcode], list[int]] = defaultdict(list)
+    for number, (command, owner) in enumerate(zip(commands, owners, strict=False)):
+        numbers[owner, command.opcode].append(number)
     infos = []
     macs = layers.macs()
     for index, layer in enumerate(layers.layers):
         height, width, channels = layers.images[layer.output].shape
         depth = macs.get(layer.name, 0) // (height * width * channels)
-        engines = (Opcode.CONV,) if depth else (Opcode.VECTOR, Opcode.CONV)
-        mine = tuple(
-            number
-            for number, (command, owner) in enumerate(zip(commands, owners, strict=False))
-            if owner == index and command.opcode in engines
-        )
-        infos.append(LayerInfo(layer.name, height * width, depth, channels, mine))
+        mine = list(numbers[index, Opcode.CONV])
+        if not depth:
+            mine = sorted(mine + numbers[index, Opcode.VECTOR])
+        infos.append(LayerInfo(layer.name, height * width, depth, channels, tuple(mine)))
     return commands, tuple(infos)

@@ -11,13 +11,14 @@ from tpulite.compiler.context import Context
 from tpulite.compiler.cut import cut_parts, cut_strips
 from tpulite.compiler.images import View
 from tpulite.compiler.ops import Op
-from tpulite.compiler.vector import vector_op
+from tpulite.compiler.vector import MOST_VECTORS, vector_op
 from tpulite.compiler.window import Axis1D, needed_rows
 from tpulite.graph.layers import Pool, Requantization
 
 __all__ = ["average_requantization", "pool_ops"]
 
 _WINDOW = 255
+"""Largest window of a command, along each axis."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class _PoolLowering:
                     f"an axis, not {len(span)}"
                 )
             last = runs[-1] if runs else None
-            if last and last.size == len(span) and self._continues(axis, last, span):
+            if last and len(last.outputs) < MOST_VECTORS and self._continues(axis, last, span):
                 runs[-1] = replace(last, outputs=range(last.outputs.start, output + 1))
             else:
                 runs.append(_Run(range(output, output + 1), span.start, len(span)))
@@ -130,7 +131,8 @@ class _PoolLowering:
 
     @staticmethod
     def _continues(axis: Axis1D, run: _Run, span: range) -> bool:
-        return span.start == run.first + len(run.outputs) * axis.stride
+        start = run.first + len(run.outputs) * axis.stride
+        return span == range(start, start + run.size)
 
     def _region(self, view: View, out: View, y: _Run, x: _Run) -> list[Op]:
         """Compute a region whose windows are all of one size, all blocks."""

@@ -1,6 +1,8 @@
 """Layers that move pixels: padding, concatenation, reshaping."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from tpulite.compiler.context import Context
 from tpulite.compiler.images import Store, View
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan import split
-from tpulite.compiler.vector import vector_op
+from tpulite.compiler.vector import MOST_VECTORS, vector_op
 from tpulite.graph.layers import Concat, Pad, Requantization, Reshape
 
 __all__ = ["concat_ops", "pad_ops", "reshape_ops", "same_pixels"]
@@ -39,10 +41,10 @@ def pad_ops(layer: Pad, context: Context) -> list[Op]:
             if rows and columns:
                 # Any vector becomes the value when it is clamped to it.
                 place = (view.at(0), out.at(y, x, block))
-                op = _copy(context, place, (rows, columns), (0, 0), (out.pitch, 1))
-                fields = op.fields | {"low": layer.value, "high": layer.value}
-                ops.append(Op(op.opcode, op.layer, fields, op.rows))
-        ops.append(_copy_image(context, source, view, block, out, (top, left, block)))
+                copies = _copies(context, place, (rows, columns), (0, 0), (out.pitch, 1))
+                clamp = {"low": layer.value, "high": layer.value}
+                ops += [replace(op, fields=op.fields | clamp) for op in copies]
+        ops += _copy_image(context, source, view, block, out, (top, left, block))
     return ops + target.store(out, range(target.height), context.index)
 
 
@@ -72,7 +74,7 @@ def concat_ops(layer: Concat, context: Context) -> list[Op]:
             offset[layer.axis] = position
             for block in range(source.blocks):
                 place = (offset[0], offset[1], offset[2] + block)
-                ops.append(_copy_image(context, source, view, block, out, place))
+                ops += _copy_image(context, source, view, block, out, place)
             position += (source.height, source.width, source.blocks)[layer.axis]
     return ops + target.store(out, range(target.height), context.index)
 
@@ -109,12 +111,11 @@ def reshape_ops(layer: Reshape, context: Context) -> list[Op]:
             place, part = divmod(pixel * target.blocks + block, source.blocks)
             a = Region(view.buffer, view.row + part * pixels[0] + place)
             o = Region(out.buffer, out.row + block * pixels[1] + pixel)
-            ops.append(_copy(context, (a, o), (1, 1), (0, 1), (0, 1)))
+            ops += _copies(context, (a, o), (1, 1), (0, 1), (0, 1))
         if channels[0] == channels[1]:
-            for piece in split(pixels[1], -(-pixels[1] // 2047), 1):
-                a = Region(view.buffer, view.row + block * pixels[0] + piece.start)
-                o = Region(out.buffer, out.row + block * pixels[1] + piece.start)
-                ops.append(_copy(context, (a, o), (1, len(piece)), (0, 1), (0, 1)))
+            a = Region(view.buffer, view.row + block * pixels[0])
+            o = Region(out.buffer, out.row + block * pixels[1])
+            ops += _copies(context, (a, o), (1, pixels[1]), (0, 1), (0, 1))
     return ops + target.store(out, range(target.height), context.index)
 
 
@@ -134,31 +135,36 @@ def _copy_image(
     block: int,
     out: View,
     place: tuple[int, int, int],
-) -> Op:
+) -> Iterator[Op]:
     y, x, out_block = place
     places = (view.at(0, 0, block), out.at(y, x, out_block))
     extents = (source.height, source.width)
-    return _copy(context, places, extents, (view.pitch, 1), (out.pitch, 1))
+    return _copies(context, places, extents, (view.pitch, 1), (out.pitch, 1))
 
 
-def _copy(
+def _copies(
     context: Context,
     places: tuple[Region, Region],
     extents: tuple[int, int],
     read: tuple[int, int],
     write: tuple[int, int],
-) -> Op:
-    """Return a COPY of rows and columns; pairs are pitch and step."""
-    fields = {
-        "rows": extents[0],
-        "columns": extents[1],
-        "a_pitch": read[0],
-        "a_step": read[1],
-        "out_pitch": write[0],
-        "out_step": write[1],
-    }
-    rows = {"a_row": places[0], "out_row": places[1]}
-    return vector_op(context, VectorOp.COPY, fields, rows)
+) -> Iterator[Op]:
+    """Return COPYs of rows and columns, as many as necessary; pairs are pitch and step."""
+    pieces = (split(extent, -(-extent // MOST_VECTORS), 1) for extent in extents)
+    for rows, columns in product(*pieces):
+        fields = {
+            "rows": len(rows),
+            "columns": len(columns),
+            "a_pitch": read[0],
+            "a_step": read[1],
+            "out_pitch": write[0],
+            "out_step": write[1],
+        }
+        a, out = (
+            Region(place.buffer, place.row + rows.start * pitch + columns.start * step)
+            for place, (pitch, step) in zip(places, (read, write), strict=True)
+        )
+        yield vector_op(context, VectorOp.COPY, fields, {"a_row": a, "out_row": out})
 
 
 def _join_channels(

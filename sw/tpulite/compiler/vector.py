@@ -14,10 +14,10 @@ from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan import split
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
-__all__ = ["affine_ops", "elementwise_ops", "lut_ops", "strips_of", "vector_op"]
+__all__ = ["MOST_VECTORS", "affine_ops", "elementwise_ops", "lut_ops", "strips_of", "vector_op"]
 
-_COLUMNS = 2047
-"""Most columns of a command."""
+MOST_VECTORS = 2047
+"""Most rows, and most columns, of a command."""
 
 ALL = {"low": INT8[0], "high": INT8[-1], "window_rows": 1, "window_columns": 1}
 """Fields of a command without a window that clamps nothing."""
@@ -144,7 +144,7 @@ def _pointwise(
 def _pixels(strip: range, width: int) -> list[range]:
     """Return the pixels of a strip, row by row, cut into what a command can do."""
     start, count = strip.start * width, len(strip) * width
-    pieces = split(count, -(-count // _COLUMNS), 1)
+    pieces = split(count, -(-count // MOST_VECTORS), 1)
     return [range(start + piece.start, start + piece.stop) for piece in pieces]
 
 

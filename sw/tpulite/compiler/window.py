@@ -103,10 +103,10 @@ def read_window(
 
 
 def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
-    """Return padding before, positions from there on, and the first one of them."""
-    origin = axis.origin(outputs.start)
-    if not axis.span(outputs):  # nothing but padding: any image, behind all that is read
+    """Return padding before, positions that count, and the first one of them."""
+    origin, span = axis.origin(outputs.start), axis.span(outputs)
+    if not span:  # nothing but padding: any image, behind all that is read
         reach = (len(outputs) - 1) * axis.stride + (axis.kernel - 1) * axis.dilation
         return reach + 1, 1, present.start
     first = max(origin, present.start)
-    return first - origin, present.stop - first, first
+    return first - origin, min(present.stop, span.stop) - first, first
