@@ -41,7 +41,7 @@ _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
 """Parts of the unified buffer that resident images may take, one tried after the other; strips take
 a sixth of that."""
 
-_LEADS = (8, 16)
+_LEADS = (4, 16, 48)
 """How many loads may go ahead of a product; the fastest program by the estimate is taken."""
 
 _SEARCHED = 5000
