@@ -1,0 +1,218 @@
+"""The cycle model against the counters and traces of the Verilated chip.
+
+Random layers are drawn afresh in each run; a failure names the layer and its seed, and
+``TPULITE_LAYER_SEED`` repeats the run. ``TPULITE_RANDOM_LAYERS`` is their number (more in
+``make regress``).
+"""
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Engine, Scaling
+from tpulite.arch.numerics import Rounding
+from tpulite.arch.registers import EngineState
+from tpulite.bench.models import NETWORKS
+from tpulite.bench.workloads import WORKLOADS, parse_workload
+from tpulite.compiler.networks import compile_layers
+from tpulite.configs import named_config
+from tpulite.golden.cycles import Timeline, predict
+from tpulite.graph.layers import (
+    Conv,
+    Depthwise,
+    Elementwise,
+    Image,
+    Layer,
+    LayerGraph,
+    Pool,
+    Requantization,
+)
+from tpulite.program import Program
+from tpulite.report.layers import account_layers
+from tpulite.runtime.results import Results
+from tpulite.runtime.session import Session
+from tpulite.zoo import cache_folder
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+
+OF_NETWORK, OF_LAYER = 0.01, 0.02
+SHORT = 300
+"""Layers of so few cycles are compared with each other only in the sum."""
+
+REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
+LAYERS = int(os.environ.get("TPULITE_RANDOM_LAYERS", 400 if REGRESS else 40))
+SEED = int(os.environ.get("TPULITE_LAYER_SEED") or random.SystemRandom().getrandbits(31))
+MOST_CYCLES = 50_000
+
+
+@pytest.fixture(scope="module")
+def device() -> RtlDevice:
+    return RtlDevice(Config(), trace=True)
+
+
+def check(program: Program, results: Results, what: str) -> Timeline:
+    """Compare a run with what the model says of it, in the sum and layer by layer."""
+    timeline = predict(program.commands, program.config)
+    assert results.fault is None
+    cycles = results.cycles
+    assert cycles is not None
+    error = timeline.cycles / cycles - 1
+    assert abs(error) <= OF_NETWORK, (
+        f"{what}: {timeline.cycles:,} cycles predicted, {cycles:,} on the chip, {error:+.2%}"
+    )
+    accounts = account_layers(program, results)
+    for mine, account in zip(timeline.layers(program.layers), accounts, strict=True):
+        assert mine.name == account.name
+        if account.cycles > SHORT:
+            error = mine.cycles / account.cycles - 1
+            assert abs(error) <= OF_LAYER, (
+                f"{what}, layer {mine.name}: {mine.cycles:,} cycles predicted, "
+                f"{account.cycles:,} on the chip, {error:+.2%}"
+            )
+    return timeline
+
+
+def check_states(timeline: Timeline, counters: dict[str, int], what: str) -> None:
+    """Compare what engines do: working, or waiting for tokens, in 2 % of all cycles."""
+    for engine in Engine:
+        states = timeline.engine(engine)
+        assert sum(states.values()) == timeline.cycles
+        for state in (EngineState.IDLE, EngineState.TOKEN):
+            counted = counters[f"{engine.name}_{state.name}".lower()]
+            assert abs(states[state] - counted) <= 0.02 * timeline.cycles + 8, (
+                f"{what}: {engine.name} is {state.name} for {states[state]:,} cycles, "
+                f"{counted:,} on the chip"
+            )
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_benchmarks(device: RtlDevice, name: str) -> None:
+    if name in NETWORKS and name != "cnn" and not (cache_folder() / f"{name}.tflite").exists():
+        pytest.skip(f"{name} is not in the cache (tpulite zoo fetch {name})")
+    outcome = parse_workload(name)(device)
+    program = outcome.programs[-1]
+    results = Results({}, outcome.counters, traces=device.traces)
+    timeline = check(program, results, name)
+    check_states(timeline, dict(outcome.counters), name)
+
+
+def test_random_layers(device: RtlDevice) -> None:
+    compare_random_layers(device, LAYERS)
+
+
+@pytest.mark.parametrize("name", ["4x4", "8x8", "32x32"])
+def test_random_layers_on_other_machines(name: str) -> None:
+    compare_random_layers(RtlDevice(named_config(name), trace=True), LAYERS // 8)
+
+
+def compare_random_layers(device: RtlDevice, count: int) -> None:
+    print(f"TPULITE_LAYER_SEED={SEED}")
+    for seed in range(SEED, SEED + count):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, device.config)
+        program = compile_layers(graph, device.config)
+        inputs = {name: random_bytes(rng, *graph.images[name].shape) for name in graph.inputs}
+        results = Session(program, device).run(inputs)
+        shapes = [image.shape for image in graph.images.values()]
+        check(program, results, f"{graph.layers[0]} of {shapes} (TPULITE_LAYER_SEED={seed})")
+
+
+def random_bytes(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def random_graph(rng: np.random.Generator, config: Config) -> LayerGraph:
+    """Return a network of one random layer that is not too long for this machine."""
+    while True:
+        kind = str(rng.choice(["conv", "depthwise", "pool", "add"], p=[0.4, 0.35, 0.15, 0.1]))
+        kernel = pair(rng, 0.4, 1, 6) or (int(rng.choice([1, 3, 5])),) * 2
+        stride = pair(rng, 0.3, 1, 4) or (int(rng.choice([1, 1, 2])),) * 2
+        dilation = pair(rng, 0.2, 1, 4) or (1, 1)
+        if kind == "depthwise" and max(dilation) > 1:
+            stride = (1, 1)
+        if kind == "pool":
+            dilation = (1, 1)
+        same = (kernel[0] // 2, kernel[1] // 2) * 2
+        padding = tuple(int(v) for v in rng.integers(0, 3, 4)) if rng.random() < 0.5 else same
+        size = tuple(int(v) for v in rng.integers(4, 40, 2))
+        reach = tuple((k - 1) * d for k, d in zip(kernel, dilation, strict=True))
+        out = tuple(
+            (size[i] + padding[i] + padding[i + 2] - reach[i] - 1) // stride[i] + 1 for i in (0, 1)
+        )
+        channels = int(rng.choice([1, 3, 8, 16, 32, 40, 64, 96]))
+        outputs = int(rng.choice([8, 16, 32, 48, 64])) if kind == "conv" else channels
+        size, out = (size, size) if kind == "add" else (size, out)
+        if min(out) < 1 or work(kind, config, kernel, out, channels, outputs) > MOST_CYCLES:
+            continue
+        images = {"x": Image((*size, channels)), "y": Image((*out, outputs))}
+        try:
+            layer = random_layer(rng, kind, kernel, stride, dilation, padding, channels, outputs)
+            if kind == "add":
+                images["x2"] = images["x"]
+            return LayerGraph(kind, (layer,), images, layer.inputs, ("y",))
+        except ValueError:
+            continue  # a window in the padding
+
+
+def pair(rng: np.random.Generator, chance: float, low: int, high: int) -> tuple[int, ...]:
+    """Return two numbers that differ, perhaps, or none."""
+    return tuple(int(v) for v in rng.integers(low, high, 2)) if rng.random() < chance else ()
+
+
+def work(
+    kind: str,
+    config: Config,
+    kernel: tuple[int, ...],
+    out: tuple[int, ...],
+    channels: int,
+    outputs: int,
+) -> int:
+    """Return about how many cycles a layer takes."""
+    blocks = -(-channels // config.array_size)
+    if kind == "conv":
+        blocks *= -(-outputs // config.array_size)
+    return blocks * out[0] * out[1] * (kernel[0] * kernel[1] if kind != "add" else 1)
+
+
+def random_layer(
+    rng: np.random.Generator,
+    kind: str,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    padding: tuple[int, ...],
+    channels: int,
+    outputs: int,
+) -> Layer:
+    common = {"name": kind, "inputs": ("x",), "output": "y"}
+    windows = {"stride": stride, "padding": padding}
+    if kind == "conv":
+        weight = random_bytes(rng, *kernel, channels, outputs)
+        scale = requantization(rng, outputs, weight.size // outputs)
+        return Conv(**common, **windows, dilation=dilation, weight=weight, requantization=scale)
+    if kind == "depthwise":
+        weight = random_bytes(rng, *kernel, channels)
+        scale = requantization(rng, channels, weight.size // channels)
+        return Depthwise(
+            **common, **windows, dilation=dilation, weight=weight, requantization=scale
+        )
+    if kind == "pool":
+        return Pool(**common, **windows, window=kernel, op=str(rng.choice(["max", "average"])))
+    return Elementwise(
+        **common | {"inputs": ("x", "x2")},
+        op="add",
+        requantization=requantization(rng, 1, 1),
+        zero_points=(1, 2),
+        multipliers=(1 << 20, 1 << 19),
+        scaling=Scaling.EXACT,
+    )
+
+
+def requantization(rng: np.random.Generator, channels: int, products: int) -> Requantization:
+    return Requantization(
+        multiplier=rng.integers(1 << 30, 1 << 31, channels),
+        shift=np.full(channels, -6 - int(np.log2(products) / 2)),
+        rounding=Rounding.SINGLE,
+    )
