@@ -68,13 +68,16 @@ class Matrix(Head):
         requantizes = fields["drain"] == _REQUANTIZE
         tiles, fill, slots, sums = _slots(fields)
 
-        # The intake holds a command until the walker has taken the one before.
-        records = self._ask(fields, operands) if requantizes else self._ask_weights(operands)
-        self.accepted = max(records, time, self.walking + 1)
-        self.walking = max(self.accepted, self.walked)
-        offered = max(self.walking + _OFFERED, self.last + 1) + fill
-        self._meet_activations(fields, offered, requantizes)
-
+        # The intake holds a command until the walker has taken the one before, and until all of its
+        # records are asked for.
+        taken = self._ask_weights(operands)
+        if requantizes:
+            self._ask_records(fields, operands)
+        offered = self._accept(time, taken, requantizes)
+        if self._meet_activations(fields, offered, requantizes):
+            offered = self._accept(time, taken, requantizes)
+        self.walking = offered - _OFFERED
+        offered = max(offered, self.last + 1) + fill
         first = max(offered, self.asked + 1, self.tile + self.size)
         record.buffer = max(0, self.asked + 1 - offered)
         if tiles == 1 and requantizes:
@@ -108,26 +111,33 @@ class Matrix(Head):
         self.asked = max(taken + 1, free) + self.size - 1
         return taken
 
-    def _ask(self, fields: dict[str, int], operands: int) -> int:
-        """Fetch the first weight tile and the records; return when the intake is done with both."""
-        taken = self._ask_weights(operands)
-        rows = self.record_rows[fields["record_form"]]
+    def _ask_records(self, fields: dict[str, int], operands: int) -> None:
+        """Fetch the records while the weights come."""
         first = max(operands, self.recorded + 1)
         weights = self.asked - self.size + 1
         # They may go through the banks in step.
         meet = (fields["record_row"] - first - fields["weight_row"] + weights) % self.banks == 0
-        self.recorded = first + rows - 1 + meet
-        return max(taken, self.recorded)
+        self.recorded = first + self.record_rows[fields["record_form"]] - 1 + meet
 
-    def _meet_activations(self, fields: dict[str, int], offered: int, requantizes: bool) -> None:
-        """Delay the first weights and the records where activations take their banks."""
+    def _accept(self, time: int, taken: int, requantizes: bool) -> int:
+        """Let the command leave the intake; return when its first slot is offered."""
+        accepted = max(time, taken, self.walking + 1)
+        self.accepted = max(accepted, self.recorded) if requantizes else accepted
+        return max(self.accepted, self.walked) + _OFFERED
+
+    def _meet_activations(self, fields: dict[str, int], offered: int, requantizes: bool) -> bool:
+        """Delay the first weights and the records where activations take their banks.
+
+        Return whether that may matter.
+        """
         begin = self.asked - self.size + 1
         if self.asked + _PATIENCE * self.size < offered or self.machine.reads.stop <= begin:
-            return
+            return False
         self.asked = self._walk(fields["weight_row"], begin, self.size)
         if requantizes:
             rows = self.record_rows[fields["record_form"]]
             self.recorded = self._walk(fields["record_row"], self.recorded - rows + 1, rows)
+        return True
 
     def _walk(self, row: int, begin: int, rows: int) -> int:
         """Return when the last one of some rows, wanted from a cycle on, is asked for."""
