@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -12,8 +13,18 @@ def write_whole(path: Path, save: Callable[[Path], object]) -> None:
     """Write a file by ``save`` under another name, then rename it.
 
     A failure leaves what was there before, and nothing else.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; it names ``path``.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     os.close(handle)
     temporary = Path(name)
     try:

@@ -73,7 +73,7 @@ def test_info_names_configurations_and_devices(tpulite):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("compile", "none.npz", "-o", "out"), "No such file or directory: 'none.npz'"),
+        (("compile", "none.npz", "-o", "out"), "none.npz: No such file or directory"),
         (("compile", "bad.npz", "-o", "out"), "bad.npz is not a tpulite network file"),
         (("compile", MLP, "-o", "out", "--config", "5x5"), "must be one of 4x4, 8x8, 16x16"),
         (("compile", MLP, "-o", "out", "--batch", "0"), "Batch must be at least 1, not 0"),

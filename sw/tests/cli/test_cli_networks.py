@@ -16,6 +16,8 @@ from tpulite.zoo import ENTRIES
 
 COUNT = 20
 
+RUN = ("run", CNN_DIGITS, "--input", "images.npy")
+
 
 @pytest.fixture
 def tpulite(monkeypatch, tmp_path, capsys):
@@ -108,7 +110,7 @@ def test_cycles_are_told(tpulite, tmp_path, monkeypatch):
     monkeypatch.setattr("tpulite.runtime.model_run.open_device", open_device)
     code, out, _ = tpulite("run", CNN_DIGITS, "--device", "clock", "--json", "out.json")
     assert code == 0
-    assert out.splitlines()[-1] == "3,000 cycles an input (limit 1,555)"
+    assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (limit 1,555)"
     assert json.loads((tmp_path / "out.json").read_text())["cycles"] == [3000]
 
 
@@ -195,15 +197,29 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("compile", CNN_DIGITS, "--batch", "2"), "--batch and --order are for .npz networks"),
         (("compile", CNN_DIGITS, "--exact", "mine"), "'mine' is not one of 'litert-ref'"),
         (("compile", CNN_DIGITS, "-o", "none/out"), "No such file or directory"),
-        (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "Not an ONNX file"),
+        (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "--calibrate is for ONNX files"),
         (("run", "cut.tflite"), "cut.tflite: "),
         (("run", CNN_DIGITS, "--input", "labels.npy"), "Input 'image' must be int8, not uint8"),
         (("run", CNN_DIGITS, "--input", "none.npy"), "No such file or directory"),
-        (("run", CNN_DIGITS, "--labels", "x.npy"), "must hold at least 1 integers"),
+        (("run", CNN_DIGITS, "--labels", "labels.npy"), "--labels needs --input"),
+        ((*RUN, "--labels", "images.npy"), "images.npy must hold 20 integers, one for each input"),
+        ((*RUN, "--labels", "few.npy"), "few.npy must hold 20 integers, one for each input, not"),
+        ((*RUN, "--labels", "negative.npy"), "negative.npy: labels must be from 0 to 9, not -1"),
+        (("run", CNN_DIGITS, "--input", "text.npy"), "text.npy is not a .npy file: it does not"),
+        (("run", CNN_DIGITS, "--input", "cut.npy"), "cut.npy is not a whole .npy file"),
+        (("run", CNN_DIGITS, "--output", "none/y.npy"), "tpulite: none: No such file or directory"),
+        (("run", CNN_DIGITS, "--json", "/dev/null"), "/dev/null is no ordinary file"),
+        (("run", CNN_DIGITS, "--json", "."), "tpulite: .: Is a directory"),
+        (("run", CNN_DIGITS, "--csv", "out.csv", "--output", "y.npy"), "the device has no clock"),
+        (("run", CNN_DIGITS, "--seed", "-1"), "Invalid value for '--seed'"),
         (("run", CNN_DIGITS, "--csv", "out.csv"), "the device has no clock or keeps no trace"),
         (("run", CNN_DIGITS, "--limit", "0"), "0 is not in the range"),
         (("run", CNN_DIGITS, "--device", "abacus"), "There is no device 'abacus'"),
         (("run", "net.tpulite", "--exact", "ort"), "net.tpulite is compiled"),
+        (("run", "net.tpulite", "--config", "8x8"), "net.tpulite is compiled: it runs on the"),
+        (("compare", "net.tpulite", "--oracle", "litert-ref"), "net.tpulite is compiled, and lit"),
+        (("compile", "net.tpulite", "-o", "net.tpulite"), "net.tpulite is the network itself"),
+        (("inspect", "text.npy"), "text.npy: this is no TFLite file, and as an ONNX file: "),
         (("run", "cut.tpulite"), "not a tpulite program file"),
         (("compare", CNN_DIGITS), "Missing option '--oracle'"),
         (("compare", CNN_DIGITS, "--oracle", "abacus"), "'abacus' is not one of"),
@@ -217,6 +233,11 @@ def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, wor
     whole = CNN_DIGITS.read_bytes()
     (tmp_path / "cut.tflite").write_bytes(whole[: len(whole) // 2])
     np.save("x.npy", digits[0].astype(np.float32))
+    np.save("images.npy", digits[0])
+    np.save("few.npy", digits[1].labels[: COUNT - 1])
+    np.save("negative.npy", np.append(digits[1].labels[: COUNT - 1].astype(int), -1))
+    (tmp_path / "text.npy").write_text("1, 2, 3\n")
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:200])
     if "net.tpulite" in words or "cut.tpulite" in words:
         tpulite("compile", CNN_DIGITS, "-o", "net.tpulite")
         compiled = (tmp_path / "net.tpulite").read_bytes()
@@ -227,6 +248,62 @@ def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, wor
     assert len(err.splitlines()) == 1 and message in err, err
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     assert after == before
+
+
+def test_compiled_networks_are_shown(tpulite):
+    tpulite("compile", CNN_DIGITS, "--exact", "tflm")
+    code, out, _ = tpulite("inspect", "cnn_digits.tpulite")
+    assert code == 0 and out.endswith("bits of tflm; host: nothing, 0.0% of 397,952 MACs\n")
+    code, out, _ = tpulite("info", "cnn_digits.tpulite")
+    assert code == 0 and out.startswith("network cnn_digits: bits of tflm; host: nothing")
+    assert "input image: int8 [1, 16, 16, 1]" in out and "  layer conv_2d_4: 16 x 288 x 64" in out
+    code, out, _ = tpulite("disasm", "cnn_digits.tpulite")
+    assert code == 0 and "LOAD" in out.splitlines()[0]
+
+
+def test_networks_are_known_by_content_and_by_their_name_in_the_zoo(tpulite, tmp_path, monkeypatch):
+    shutil.copy(CNN_DIGITS, tmp_path / "net")
+    assert tpulite("run", "net")[0] == 0
+    monkeypatch.setattr("tpulite.cli.paths.fetch", lambda name: CNN_DIGITS)
+    code, out, _ = tpulite("inspect", "resnet8")
+    assert code == 0 and "0.0% of 397,952 MACs" in out
+
+
+def residual(tmp_path):
+    """Write an ONNX network of floats with an addition, and samples."""
+    builder_module = pytest.importorskip("frontend.onnx_builder")
+    b = builder_module.OnnxBuilder()
+    x = b.input("x", (1, 2, 6, 6))
+    rng = np.random.default_rng(3)
+    y = b.node("Conv", x, rng.normal(size=(2, 2, 1, 1)).astype(np.float32), name="stem")
+    (tmp_path / "net.onnx").write_bytes(b.build(b.node("Add", x, y, name="sum")))
+    np.save(tmp_path / "x.npy", rng.normal(size=(8, 2, 6, 6)).astype(np.float32))
+
+
+def test_refusals_tell_ways_out(tpulite, tmp_path):
+    residual(tmp_path)
+    code, _, err = tpulite("compile", "net.onnx")
+    assert code == 2 and err.endswith("; --calibrate SAMPLES.npy quantizes a network of floats\n")
+    words = ("net.onnx", "--calibrate", "x.npy")
+    code, _, err = tpulite("compile", *words)
+    ways = (
+        "--exact litert-ref runs it on the machine, with that library's bits; "
+        "--host-fallback lets the host compute them"
+    )
+    assert code == 2 and "node 'sum' (Add): add of ONNX Runtime is" in err
+    assert err.endswith(f"; {ways}\n") and len(err.splitlines()) == 1
+    code, out, _ = tpulite("inspect", *words, "--json", "out.json")
+    assert code == 0 and out.endswith(f"\nrefused: sum; {ways}\n")
+    assert json.loads((tmp_path / "out.json").read_text())["refused"] == ["sum"]
+    for option in (("--exact", "litert-ref"), ("--host-fallback",)):
+        assert tpulite("run", *words, *option)[0] == 0
+
+
+def test_it_is_told_if_nothing_ran_on_the_machine(tpulite, tmp_path):
+    residual(tmp_path)
+    code, out, _ = tpulite("run", "net.onnx", "--host-fallback", "--limit", 2)
+    assert code == 0
+    assert out.splitlines()[-1] == "2 inputs on the host: nothing ran on golden"
 
 
 def test_graphs_of_the_package_are_networks():

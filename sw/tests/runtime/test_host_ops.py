@@ -130,6 +130,8 @@ def test_quantize_rounds_ties_as_the_library_does(exact):
     expected = [4, 5, 2, 1, 5, 127, -128] if away else [3, 5, 3, 1, 5, 127, -128]
     assert ordinary.tolist() == expected
     assert quantize(ties, meaning(1.0, 0), "uint8", exact)[-2:].tolist() == [255, 0]
+    nobody = np.array([np.nan, np.inf], np.float32)
+    assert quantize(nobody, meaning(1.0, 3), "int8", exact).tolist() == [-128, 127]
 
 
 def test_softmax_names_whose_bits_it_has():

@@ -31,7 +31,7 @@ def bench(names: tuple[str, ...], json_path: Path | None, device: str, config_na
         parse_workload(name)  # before a simulator is built
     machine = open_device(device, config, dram_bytes=_DRAM_BYTES)
     records: list[Record] = []
-    with progress_bar(console) as progress:
+    with progress_bar() as progress:
         task = progress.add_task(names[0], total=len(names))
         for record in run_workloads(names, machine, device_name=device):
             records.append(record)

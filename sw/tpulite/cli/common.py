@@ -11,20 +11,25 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tpulite.arch.config import Config
 from tpulite.atomic import write_whole
+from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.configs import CONFIGS
 from tpulite.frontend.files import load_graph
+from tpulite.frontend.tflite_parse import IDENTIFIER
 from tpulite.graph.graph import Graph
-from tpulite.quant.exactness import Exactness
+from tpulite.graph.passes import simplify
+from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.partition import RefusedError, partition
+from tpulite.runtime.host_ops import can_run
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
 __all__ = [
-    "PATH",
     "config_option",
     "csv_option",
     "device_option",
@@ -38,11 +43,13 @@ __all__ = [
     "save_array",
     "save_csv",
     "save_json",
+    "seed_option",
+    "ways_out",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-PATH = click.Path(path_type=Path)
+_NPY = b"\x93NUMPY"
 
 config_option = click.option(
     "--config",
@@ -52,9 +59,17 @@ config_option = click.option(
     help=f"One of {', '.join(CONFIGS)}.",
 )
 
-csv_option = click.option("--csv", "csv_path", type=PATH, help="Write the table here.")
+csv_option = click.option("--csv", "csv_path", type=OUTPUT, help="Write the table here.")
 
-json_option = click.option("--json", "json_path", type=PATH, help="Write the figures here.")
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=2024,
+    show_default=True,
+    help="Of inputs, if none are given.",
+)
+
+json_option = click.option("--json", "json_path", type=OUTPUT, help="Write the figures here.")
 
 
 def device_option(default: str) -> Callable[[Command], Command]:
@@ -103,15 +118,21 @@ def read_graph(path: Path, calibration: Path | None) -> Graph:
     from tpulite.frontend.onnx_file import load_onnx
     from tpulite.quant.calibrate import quantize_onnx
 
-    samples = load_array(calibration)
+    samples, data = load_array(calibration), path.read_bytes()
     try:
-        return load_onnx(quantize_onnx(path.read_bytes(), samples), path.stem)
+        if data[4:8] == IDENTIFIER:
+            raise ValueError("--calibrate is for ONNX files of floats, and this is a TFLite file")
+        return load_onnx(quantize_onnx(data, samples), path.stem)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
 def load_model(
-    path: Path, exact: str | None, host_fallback: bool, calibration: Path | None, config: Config
+    path: Path,
+    exact: str | None,
+    host_fallback: bool,
+    calibration: Path | None,
+    config: Config | None = None,
 ) -> Model:
     """Read a network or a compiled one, and plan its run.
 
@@ -122,11 +143,44 @@ def load_model(
     """
     if not is_model_file(path):
         graph = read_graph(path, calibration)
-        return Model.load(graph, exact=exact, host_fallback=host_fallback, config=config)
+        try:
+            return Model.load(graph, exact=exact, host_fallback=host_fallback, config=config)
+        except RefusedError as error:
+            advice = "".join(f"; {way}" for way in ways_out(graph, exact, error))
+            raise ValueError(f"{error}{advice}") from error
     model = load_model_file(path)
     if exact or host_fallback or calibration:
         raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
+    chosen = click.get_current_context().get_parameter_source("config_name")
+    if chosen is ParameterSource.COMMANDLINE and config != model.config:
+        raise ValueError(f"{path} is compiled: it runs on the configuration it was compiled for")
     return model
+
+
+def ways_out(graph: Graph, exact: str | None, error: RefusedError) -> list[str]:
+    """Say with which options a network runs that was refused without."""
+    ways = []
+    graph = simplify(graph)
+    exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+    floats = [
+        node
+        for node, _ in error.refused
+        if all(graph.tensors[name].dtype == "float32" for name in node.outputs)
+    ]
+    quantized = any(tensor.quantization is not None for tensor in graph.tensors.values())
+    if floats and not quantized:
+        advice = "--calibrate SAMPLES.npy quantizes" if graph.format == "onnx" else "first quantize"
+        return [f"{advice} a network of floats"]
+    if exactness != Exactness.LITERT_REF:
+        try:
+            partition(graph, Exactness.LITERT_REF)
+        except ValueError:
+            pass
+        else:
+            ways.append("--exact litert-ref runs it on the machine, with that library's bits")
+    if all(can_run(node, graph, exactness) for node, _ in error.refused):
+        ways.append("--host-fallback lets the host compute them")
+    return ways
 
 
 def load_array(path: Path) -> np.ndarray:
@@ -137,14 +191,16 @@ def load_array(path: Path) -> np.ndarray:
     ValueError
         If it is none, or holds objects or several arrays.
     """
-    try:
-        values = np.load(path)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a .npy file: {error}") from error
-    if not isinstance(values, np.ndarray):
-        values.close()
+    with path.open("rb") as file:
+        begin = file.read(len(_NPY))
+    if begin.startswith(b"PK"):
         raise ValueError(f"{path} is not a .npy file: it holds several arrays")
-    return values
+    if begin != _NPY:
+        raise ValueError(f"{path} is not a .npy file: it does not begin like one")
+    try:
+        return np.load(path)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a whole .npy file of numbers: {error}") from error
 
 
 def save_array(path: Path, values: np.ndarray) -> None:
@@ -180,7 +236,17 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_whole(path, partial(Path.write_text, data=text.getvalue()))
 
 
-def progress_bar(console: Console) -> Progress:
-    """Return a bar with counts and time that disappears when it is done."""
+def progress_bar() -> Progress:
+    """Return a bar on stderr with counts and time that disappears when it is done.
+
+    There is none if stderr is no terminal.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+    console = Console(stderr=True)
+    return Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.cli.common import (
-    PATH,
     config_option,
     json_option,
     load_array,
@@ -19,11 +18,14 @@ from tpulite.cli.common import (
     progress_bar,
     read_graph,
     save_json,
+    seed_option,
 )
+from tpulite.cli.paths import NETWORK, PATH
 from tpulite.configs import named_config
 from tpulite.runtime.comparison import TensorDifference, compare_tensors
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import ORACLES, Oracle, open_oracle
 
@@ -34,7 +36,7 @@ _INPUTS = 10
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@click.argument("model", type=NETWORK)
 @click.option(
     "--oracle",
     type=click.Choice((*ORACLES, *_DEVICES)),
@@ -43,7 +45,7 @@ _INPUTS = 10
 )
 @click.option("--inputs", "input_path", type=PATH, help="Inputs (.npy); else random ones.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]")
-@click.option("--seed", default=2024, show_default=True, help="Of random inputs.")
+@seed_option
 @config_option
 @plan_options
 @json_option
@@ -66,6 +68,8 @@ def compare(
     """
     if oracle in ORACLES and calibration is not None:
         raise click.UsageError("A library compares with the file that it reads: quantize it first.")
+    if oracle in ORACLES and model.is_file() and is_model_file(model):
+        raise ValueError(f"{model} is compiled, and {oracle} runs the file that it was made of")
     exact = exact or (oracle if oracle in ORACLES else None)
     library = open_oracle(oracle, model, read_graph(model, None)) if oracle in ORACLES else None
     plan = load_model(model, exact, host_fallback, calibration, named_config(config_name))
@@ -79,7 +83,7 @@ def compare(
 
     console = Console()
     names = {name: node.name for node in plan.graph.nodes for name in node.outputs}
-    with progress_bar(console) as progress:
+    with progress_bar() as progress:
         numbers = progress.track(range(count), description="inputs")
         differences = compare_tensors(names, _pairs(plan, run, checked, numbers))
     save_json(json_path, [vars(difference) for difference in differences])
@@ -94,6 +98,7 @@ def compare(
             markup=False,
             soft_wrap=True,
         )
+    console.print(plan.statement(), highlight=False, markup=False, soft_wrap=True)
     elements = sum(difference.elements for difference in differences)
     drawn = "" if input_path else f" random, seed {seed},"
     console.print(

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import PATH, config_option, load_model, plan_options
+from tpulite.cli.common import config_option, load_model, plan_options
 from tpulite.cli.info import summary
+from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.compiler import ORDERS, compile_network
 from tpulite.configs import named_config
 from tpulite.graph.network import Network
@@ -20,8 +21,8 @@ _COMPILED_SUFFIX = ".tpulite"
 
 
 @click.command("compile")
-@click.argument("network", type=PATH)
-@click.option("-o", "--output", type=PATH, help="By default MODEL.tpulite, in this folder.")
+@click.argument("network", type=NETWORK)
+@click.option("-o", "--output", type=OUTPUT, help="By default MODEL.tpulite, in this folder.")
 @config_option
 @plan_options
 @click.option("--batch", type=int, help=f"Of a .npz network: vectors of a run.  [{_BATCH}]")
@@ -41,6 +42,8 @@ def compile_file(
     A .npz network becomes a bare program; the others bring along what the host computes.
     """
     config = named_config(config_name)
+    if output is not None and output.resolve() == network.resolve():
+        raise click.UsageError(f"{output} is the network itself.")
     if network.suffix == _DENSE_SUFFIX:
         if output is None:
             raise click.UsageError("Missing option '-o' / '--output'.")

@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from tpulite.arch.isa import disassemble
-from tpulite.cli.common import PATH
+from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS
 from tpulite.graph.network import Network
 from tpulite.program import Program
 from tpulite.runtime.device import device_names
+from tpulite.runtime.model_file import is_model_file, load_model_file
 
 __all__ = ["disasm", "info", "summary"]
 
@@ -18,17 +19,31 @@ __all__ = ["disasm", "info", "summary"]
 @click.command()
 @click.argument("program", type=PATH)
 def disasm(program: Path) -> None:
-    """Print the commands of a program file, one a line."""
-    for index, command in enumerate(Program.load(program).commands):
+    """Print the commands of a program or of a compiled network, one a line."""
+    if not is_model_file(program):
+        _disassemble(Program.load(program))
+        return
+    programs = load_model_file(program).programs
+    for number, part in enumerate(programs):
+        if len(programs) > 1:
+            click.echo(f"program {number}")
+        _disassemble(part)
+
+
+def _disassemble(program: Program) -> None:
+    for index, command in enumerate(program.commands):
         click.echo(f"{index:5}  {disassemble(command)}")
 
 
 @click.command()
 @click.argument("file", type=PATH, required=False)
 def info(file: Path | None) -> None:
-    """Print what a network or program file holds; else the configurations and devices."""
+    """Print what a compiled file holds; else the configurations and devices.
+
+    Networks of other kinds are shown by inspect.
+    """
     if file is not None:
-        click.echo(Network.load(file).dump() if file.suffix == ".npz" else _details(file))
+        click.echo(_contents(file))
         return
     click.echo(f"tpulite {version('tpulite')}")
     for name, config in CONFIGS.items():
@@ -39,6 +54,20 @@ def info(file: Path | None) -> None:
     click.echo(f"devices: {', '.join(device_names())}")
 
 
+def _contents(path: Path) -> str:
+    if path.suffix == ".npz":
+        return Network.load(path).dump()
+    if not is_model_file(path):
+        return _details(Program.load(path))
+    model = load_model_file(path)
+    graph = model.graph
+    lines = [f"network {graph.name}: {model.statement()}"]
+    for what, names in (("input", graph.inputs), ("output", graph.outputs)):
+        tensors = [graph.tensors[name] for name in names]
+        lines += [f"  {what} {x.name}: {x.dtype} {list(x.shape)}" for x in tensors]
+    return "\n".join([*lines, *(_details(program) for program in model.programs)])
+
+
 def summary(program: Program) -> str:
     """Return the size of a program."""
     return (
@@ -47,8 +76,7 @@ def summary(program: Program) -> str:
     )
 
 
-def _details(path: Path) -> str:
-    program = Program.load(path)
+def _details(program: Program) -> str:
     lines = [
         f"program for {program.config.array_size}x{program.config.array_size} multipliers, "
         f"hash {program.config.hash:#010x}: {summary(program)}"

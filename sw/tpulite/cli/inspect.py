@@ -10,23 +10,28 @@ from rich.markup import escape
 from rich.table import Table
 
 from tpulite.cli.common import (
-    PATH,
     csv_option,
     json_option,
+    load_model,
     meaning_options,
     read_graph,
     save_csv,
     save_json,
+    ways_out,
 )
+from tpulite.cli.paths import NETWORK
+from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.partition import RefusedError, partition
+from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["inspect"]
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@click.argument("model", type=NETWORK)
 @meaning_options
 @json_option
 @csv_option
@@ -41,12 +46,18 @@ def inspect(
 
     Nothing is compiled, so networks that the machine cannot run are shown, too.
     """
-    graph = simplify(read_graph(model, calibration))
-    exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+    if is_model_file(model):
+        compiled = load_model(model, exact, False, calibration)
+        graph, exactness, refused = compiled.graph, compiled.exactness, None
+    else:
+        graph = simplify(read_graph(model, calibration))
+        exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+        refused = _refused(graph, exactness)
     operators = summarize(graph, exactness)
     record = {
         "network": graph.name,
         "exactness": str(exactness),
+        "refused": [] if refused is None else [node.name for node, _ in refused.refused],
         "operators": [operator.as_dict() for operator in operators],
     }
     save_json(json_path, record)
@@ -54,7 +65,22 @@ def inspect(
         save_csv(csv_path, [_row(operator) for operator in operators])
     console = Console()
     console.print(_table(graph.name, operators))
-    console.print(statement(operators, exactness), highlight=False, markup=False, soft_wrap=True)
+    lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
+    lines += ["", statement(operators, exactness)]
+    if refused is not None:
+        names = ", ".join(node.name for node, _ in refused.refused)
+        lines.append("; ".join((f"refused: {names}", *ways_out(graph, exact, refused))))
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _refused(graph: Graph, exactness: Exactness) -> RefusedError | None:
+    """Return what compile says if the host may not help."""
+    try:
+        partition(graph, exactness)
+    except RefusedError as error:
+        return error
+    return None
 
 
 def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
@@ -66,7 +92,6 @@ def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
     table.add_column("output", overflow="fold")
     table.add_column("where", no_wrap=True)
     table.add_column("MACs", footer=f"{macs:,}", justify="right", no_wrap=True)
-    table.add_column("reason", overflow="fold")
     for operator in operators:
         table.add_row(
             escape(operator.operator),
@@ -75,7 +100,6 @@ def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
             f"{_shapes(operator.outputs)} {operator.dtype}",
             "[red]nobody" if operator.where == "nobody" else operator.where,
             f"{operator.macs:,}" if operator.macs else "",
-            escape(operator.reason),
         )
     return table
 

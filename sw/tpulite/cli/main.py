@@ -26,7 +26,10 @@ def main() -> None:
         _fail(error.format_message())
     except MemoryError:
         _fail("There is not enough memory")
-    except (ValueError, OSError, RuntimeError) as error:
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        _fail(f"{error.filename}: {error.strerror}" if named else str(error))
+    except (ValueError, RuntimeError) as error:
         _fail(str(error))
 
 

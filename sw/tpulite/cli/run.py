@@ -1,5 +1,7 @@
 """The command ``run``: results, accuracy and cycles of a network or program."""
 
+import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,6 @@ import numpy as np
 from rich.console import Console
 
 from tpulite.cli.common import (
-    PATH,
     config_option,
     csv_option,
     device_option,
@@ -20,7 +21,9 @@ from tpulite.cli.common import (
     save_array,
     save_csv,
     save_json,
+    seed_option,
 )
+from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.configs import named_config
 from tpulite.program import Program
 from tpulite.report.layers import LayerAccount, account_layers, layer_table
@@ -33,15 +36,16 @@ from tpulite.runtime.session import Session
 __all__ = ["run"]
 
 _NETWORKS = (".tflite", ".onnx", ".zip")
+_PROGRAMS = (".tpl", ".tpulite", ".npz")
 
 
 @click.command()
-@click.argument("file", type=PATH)
+@click.argument("file", type=NETWORK)
 @click.option("--input", "inputs", type=PATH, help="Inputs (.npy), along the first axis.")
 @click.option("--labels", type=PATH, help="Classes (.npy) of the inputs, for the accuracy.")
-@click.option("--output", type=PATH, help="Write the output here (.npy).")
+@click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
-@click.option("--seed", default=2024, show_default=True, help="Of inputs, if none are given.")
+@seed_option
 @device_option("golden")
 @config_option
 @plan_options
@@ -66,32 +70,43 @@ def run(
 
     Without --input a network gets a random one.
     """
-    if file.suffix not in _NETWORKS and not is_model_file(file):
+    if not _is_network(file):
         _run_program(file, inputs, output, device)
         return
     model = load_model(file, exact, host_fallback, calibration, named_config(config_name))
+    if inputs is None and labels is not None:
+        raise click.UsageError("--labels needs --input: random inputs have no classes.")
+    if output is not None and len(model.graph.outputs) != 1:
+        raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
     if inputs is None:
         values: Any = random_inputs(model.graph, limit or 1, seed)
     else:
         values = load_array(inputs)
     checked, count = check_inputs(model.graph, values)
+    classes = None if labels is None else _load_labels(labels, count, model)
     count = min(count, limit or count)
-    classes = None if labels is None else _load_labels(labels, count)
 
     console = Console()
     if inputs is None:
         console.print(f"{count} random input{'s' * (count > 1)}, seed {seed}", highlight=False)
-    results = _run_all(Runner(model, device), checked, count, console)
-    if output is not None:
-        save_array(output, results.output)
+    results = _run_all(Runner(model, device), checked, count)
     accounts = _accounts(model, results)
-    record = _record(model, device, count, results, classes)
-    save_json(json_path, record | {"layers": [account.as_dict() for account in accounts]})
     if csv_path is not None:
         save_csv(csv_path, [account.as_dict() for account in accounts])
+    if output is not None:
+        save_array(output, results.output)
+    record = _record(model, device, count, results, classes)
+    save_json(json_path, record | {"layers": [account.as_dict() for account in accounts]})
     if accounts:
         console.print(layer_table(accounts, title=f"{model.graph.name}: cycles of the MXU"))
     _print(console, model, record)
+
+
+def _is_network(file: Path) -> bool:
+    """Tell a network, or a compiled one, from a bare program."""
+    if file.suffix in _NETWORKS or is_model_file(file):
+        return True
+    return file.suffix not in _PROGRAMS and not zipfile.is_zipfile(file)
 
 
 def _run_program(file: Path, inputs: Path | None, output: Path | None, device: str) -> None:
@@ -108,24 +123,31 @@ def _run_program(file: Path, inputs: Path | None, output: Path | None, device: s
     click.echo(f"{output}: {results.output.dtype} {list(results.output.shape)}, {cycles}")
 
 
-def _run_all(
-    runner: Runner, inputs: dict[str, np.ndarray], count: int, console: Console
-) -> ModelResults:
+def _run_all(runner: Runner, inputs: dict[str, np.ndarray], count: int) -> ModelResults:
     runs = []
-    with progress_bar(console) as progress:
+    with progress_bar() as progress:
         for number in progress.track(range(count), description="inputs"):
             runner.record_traces(number == 0)  # which takes time
             runs.append(runner.run({name: values[number] for name, values in inputs.items()}))
     return join_runs(runs)
 
 
-def _load_labels(path: Path, count: int) -> np.ndarray:
-    labels = load_array(path).reshape(-1)
-    if len(labels) < count or not np.issubdtype(labels.dtype, np.integer):
+def _load_labels(path: Path, count: int, model: Model) -> np.ndarray:
+    """Read a class for each of so many inputs."""
+    labels = load_array(path)
+    integers = np.issubdtype(labels.dtype, np.integer)
+    if labels.size != count or len(labels.reshape(-1)) != len(labels) or not integers:
         raise ValueError(
-            f"{path} must hold at least {count} integers, not {len(labels)} of {labels.dtype}"
+            f"{path} must hold {count} integers, one for each input, not {labels.dtype} of shape "
+            f"{list(labels.shape)}"
         )
-    return labels[:count]
+    if len(model.graph.outputs) != 1:
+        raise ValueError(f"--labels needs one output, not {list(model.graph.outputs)}")
+    classes = math.prod(model.graph.tensors[model.graph.outputs[0]].shape)
+    labels = labels.reshape(-1)
+    if wrong := [int(label) for label in labels if not 0 <= label < classes]:
+        raise ValueError(f"{path}: labels must be from 0 to {classes - 1}, not {wrong[0]}")
+    return labels
 
 
 def _accounts(model: Model, results: ModelResults) -> tuple[LayerAccount, ...]:
@@ -153,6 +175,7 @@ def _record(
         "accuracy": None,
     }
     if labels is not None:
+        labels = labels[:count]
         classes = results.output.reshape(count, -1).argmax(axis=1)
         record["accuracy"] = float((classes == labels).mean())
     return record
@@ -160,16 +183,19 @@ def _record(
 
 def _print(console: Console, model: Model, record: dict[str, Any]) -> None:
     lines = [model.statement()]
+    inputs = f"{record['inputs']} input{'s' * (record['inputs'] > 1)}"
     if record["cycles"]:
         cycles = record["cycles"]
         spread = (
             f"{min(cycles):,}" if len(set(cycles)) == 1 else f"{min(cycles):,} to {max(cycles):,}"
         )
         limit = -(-model.macs // model.config.array_size**2)
-        lines.append(f"{spread} cycles an input (limit {limit:,})")
+        lines.append(f"{inputs} on {record['device']}: {spread} cycles each (limit {limit:,})")
+    elif not model.layers:
+        lines.append(f"{inputs} on the host: nothing ran on {record['device']}")
     else:
-        lines.append(f"{record['inputs']} inputs on {record['device']}, which has no clock")
+        lines.append(f"{inputs} on {record['device']}, which has no clock")
     if record["accuracy"] is not None:
-        lines.append(f"accuracy {record['accuracy']:.2%} of {record['inputs']} inputs")
+        lines.append(f"accuracy {record['accuracy']:.2%} of {inputs}")
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import PATH, device_option, progress_bar
+from tpulite.cli.common import device_option, progress_bar
+from tpulite.cli.paths import OUTPUT
 from tpulite.cli.zoo_page import ZooCheck, check_network, zoo_page
 from tpulite.zoo import ENTRIES, cache_folder, entry, fetch
 
@@ -53,7 +54,7 @@ def print_path(name: str) -> None:
 
 @zoo.command("page")
 @click.argument("names", nargs=-1)
-@click.option("-o", "--output", type=PATH, required=True, help="docs/zoo.md, for example.")
+@click.option("-o", "--output", type=OUTPUT, required=True, help="docs/zoo.md, for example.")
 @click.option("--inputs", "count", default=100, show_default=True, help="Random inputs of each.")
 @device_option("rtl")
 def write_page(names: tuple[str, ...], output: Path, count: int, device: str) -> None:
@@ -63,7 +64,7 @@ def write_page(names: tuple[str, ...], output: Path, count: int, device: str) ->
     entries = [entry(name) for name in names] or list(ENTRIES)
     checks: list[ZooCheck] = []
     refused: dict[str, str] = {}
-    with progress_bar(Console()) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("", total=count * len(entries))
         for number, network in enumerate(entries):
             progress.update(task, description=network.name, completed=number * count)

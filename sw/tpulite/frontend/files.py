@@ -71,7 +71,12 @@ def _load(path: Path) -> Graph:
         )
     from tpulite.frontend.onnx_file import load_onnx
 
-    return load_onnx(data, name)
+    try:
+        return load_onnx(data, name)
+    except ValueError as error:
+        if path.suffix == ".onnx":
+            raise
+        raise ValueError(f"this is no TFLite file, and as an ONNX file: {error}") from error
 
 
 def _extract(path: Path) -> bytes:

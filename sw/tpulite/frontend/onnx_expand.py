@@ -15,14 +15,16 @@ from tpulite.frontend.onnx_tensor import array
 __all__ = ["expand"]
 
 _CONTRIBUTED = "com.microsoft"
+_SOFTMAX_OF_ONE_AXIS = 13  # older ones flatten all axes from the given one on
 
 
 class _Expansion:
     """New nodes and constants that replace one node."""
 
-    def __init__(self, node: onnx.NodeProto, constants: dict[str, np.ndarray]) -> None:
+    def __init__(self, node: onnx.NodeProto, constants: dict[str, np.ndarray], opset: int) -> None:
         self.node = node
         self.constants = constants
+        self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
 
@@ -114,6 +116,17 @@ def _unary(op: str) -> Callable[[_Expansion], None]:
     return expand_unary
 
 
+def _softmax(e: _Expansion) -> None:
+    """Expand softmax, which means what Softmax of version ``opset`` does."""
+    attributes = {a.name: helper.get_attribute_value(a) for a in e.node.attribute}
+    newer = {opset >= _SOFTMAX_OF_ONE_AXIS for opset in (attributes["opset"], e.opset)}
+    if len(newer) > 1:
+        raise KeyError("opset")
+    if "axis" not in attributes:
+        e.node.attribute.append(helper.make_attribute("axis", -1))
+    e.compute("Softmax", [e.dequantize(0, 1)], 3, drop="opset")
+
+
 def _concat(e: _Expansion) -> None:
     e.compute("Concat", [e.dequantize(i, i + 1) for i in range(2, len(e.node.input), 3)], 0)
 
@@ -126,14 +139,15 @@ _EXPANSIONS: dict[tuple[str, str], Callable[[_Expansion], None]] = {
     (_CONTRIBUTED, "QLinearMul"): _binary("Mul"),
     (_CONTRIBUTED, "QLinearConcat"): _concat,
     (_CONTRIBUTED, "QLinearSigmoid"): _unary("Sigmoid"),
+    (_CONTRIBUTED, "QLinearSoftmax"): _softmax,
     (_CONTRIBUTED, "QLinearLeakyRelu"): _unary("LeakyRelu"),
     (_CONTRIBUTED, "QLinearAveragePool"): _unary("AveragePool"),
     (_CONTRIBUTED, "QLinearGlobalAveragePool"): _unary("GlobalAveragePool"),
 }
 
 
-def expand(model: onnx.ModelProto) -> dict[str, str]:
-    """Replace quantized operators in place.
+def expand(model: onnx.ModelProto, opset: int) -> dict[str, str]:
+    """Replace quantized operators in place, in a model with this version of the standard ones.
 
     Returns
     -------
@@ -151,7 +165,7 @@ def expand(model: onnx.ModelProto) -> dict[str, str]:
         if node.domain == _CONTRIBUTED and node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             node.domain = ""  # the same operators, from before they were standard
         rule = _EXPANSIONS.get((node.domain, node.op_type))
-        expansion = _Expansion(node, constants)
+        expansion = _Expansion(node, constants, opset)
         if rule is not None:
             node.name = node.name or f"{node.op_type}_{index}"
             try:

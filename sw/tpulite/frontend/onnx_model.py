@@ -90,7 +90,7 @@ def read_onnx(data: bytes) -> OnnxModel:
             model = onnx.inliner.inline_local_functions(model)
     except (onnx.checker.ValidationError, RuntimeError) as error:
         raise ValueError(f"Not a valid ONNX model: {_first_line(error)}") from error
-    sources = expand(model)
+    sources = expand(model, opset)
     try:
         infer_and_fold(model, opset)
     except onnx.shape_inference.InferenceError as error:
@@ -127,8 +127,11 @@ def _check_form(model: onnx.ModelProto) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    """Return the first line of a message; the first two if the first one says nothing alone."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
 
 
 def _modernized(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -8,7 +8,33 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower import lower
 from tpulite.quant.support import Placement, macs_of, where
 
-__all__ = ["HostSegment", "MachineSegment", "Segment", "partition"]
+__all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "partition"]
+
+
+class RefusedError(ValueError):
+    """The host would have to run nodes, and may not.
+
+    Parameters
+    ----------
+    network : str
+        Its name.
+    nodes : int
+        How many it has.
+    refused : tuple of (Node, str)
+        Nodes that the machine cannot run, and why.
+    """
+
+    def __init__(self, network: str, nodes: int, refused: tuple[tuple[Node, str], ...]) -> None:
+        self.network = network
+        self.nodes = nodes
+        self.refused = refused
+        lines = [
+            f"node {node.name!r} ({node.source or node.op}): {reason}" for node, reason in refused
+        ]
+        super().__init__(
+            f"The machine cannot run {len(refused)} of {nodes} nodes of {network!r}: "
+            + "; ".join(lines)
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +94,7 @@ def partition(
 
     Raises
     ------
-    ValueError
+    RefusedError
         If the host would have to run others; the message lists them all with their reasons.
     """
     placements = {node.name: where(node, graph, exactness) for node in graph.nodes}
@@ -124,13 +150,7 @@ def _check_host(graph: Graph, placements: dict[str, Placement], levels: dict[str
         elif first < level < last:
             refused.append((node, "it lies between nodes of the machine"))
     if refused:
-        lines = [
-            f"node {node.name!r} ({node.source or node.op}): {reason}" for node, reason in refused
-        ]
-        raise ValueError(
-            f"The machine cannot run {len(refused)} of {len(graph.nodes)} nodes of "
-            f"{graph.name!r}: " + "; ".join(lines)
-        )
+        raise RefusedError(graph.name, len(graph.nodes), tuple(refused))
 
 
 def _borders(graph: Graph, nodes: tuple[Node, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -88,11 +88,12 @@ def quantize(x: np.ndarray, q: Quantization, dtype: str, exact: str) -> np.ndarr
     """Turn float32 numbers into integers as QUANTIZE of TFLite or QuantizeLinear of ONNX does.
 
     LiteRT's reference divides and rounds half away from zero; its other kernels multiply by the
-    reciprocal and round half to even; ONNX Runtime divides and rounds half to even.
+    reciprocal and round half to even; ONNX Runtime divides and rounds half to even. What is not a
+    number becomes the least integer.
     """
     x, scale = x.astype(np.float32), _along(q.scale, q.axis, x.ndim)
     zero_point = _along(q.zero_point, q.axis, x.ndim)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         if exact in ("litert-opt", "litert-xnnpack"):
             scaled = np.rint(x * (np.float32(1) / scale))
         elif exact == "ort":
@@ -101,7 +102,8 @@ def quantize(x: np.ndarray, q: Quantization, dtype: str, exact: str) -> np.ndarr
             ratio = (x / scale).astype(np.float64)
             scaled = np.copysign(np.floor(np.abs(ratio) + 0.5), ratio)
     limits = np.iinfo(dtype)
-    return np.clip(scaled + zero_point.astype(np.float64), limits.min, limits.max).astype(dtype)
+    scaled = np.where(np.isnan(scaled), -np.inf, scaled + zero_point.astype(np.float64))
+    return np.clip(scaled, limits.min, limits.max).astype(dtype)
 
 
 def dequantize(x: np.ndarray, q: Quantization, exact: str) -> np.ndarray:

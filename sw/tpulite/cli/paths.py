@@ -1,0 +1,44 @@
+"""Files on the command line: to read, to write, and networks."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tpulite.zoo import ENTRIES, fetch
+
+__all__ = ["NETWORK", "OUTPUT", "PATH"]
+
+PATH = click.Path(path_type=Path)
+
+
+class _Network(click.Path):
+    """A file, or the name of a network of the zoo, which is fetched."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        named = not path.exists() and str(path) in [entry.name for entry in ENTRIES]
+        return fetch(str(path)) if named else path
+
+
+class _Output(click.Path):
+    """A file to write; that it can be written is checked before the work and not after it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is no ordinary file, which could be replaced")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
+        return path
+
+
+NETWORK = _Network(path_type=Path)
+
+OUTPUT = _Output(path_type=Path)
