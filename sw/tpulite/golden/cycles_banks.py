@@ -6,6 +6,7 @@ request of a better port in the same phase, waits for a cycle, and goes on in th
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Protocol
 
 from tpulite.golden.cycles_phases import FREE
@@ -16,16 +17,24 @@ _STARVED = 16  # refusals after which a port wins once, unless the better one mu
 
 
 def walk(
-    phases: bytes | bytearray, begin: int, phase: int, rows: int, banks: int, *, starve: bool
+    phases: Sequence[bytes | bytearray],
+    begin: int,
+    phase: int,
+    rows: int,
+    banks: int,
+    *,
+    starve: bool,
+    trace: bytearray | None = None,
 ) -> int:
     """Return the cycle after the one in which a walker's last row is accepted.
 
     Parameters
     ----------
-    phases : bytes
-        Phase of the better port's request in each cycle; nothing is requested beyond.
+    phases : sequence of bytes
+        For each better port the phases of its requests, cycle by cycle; nothing is requested
+        beyond.
     begin : int
-        First cycle of the walker, an index of ``phases``.
+        First cycle of the walker, an index of the phases.
     phase : int
         Its phase.
     rows : int
@@ -34,28 +43,37 @@ def walk(
         Banks of the buffer.
     starve : bool
         Whether it must wait as long as it takes; else it wins after 16 refusals in a row.
+    trace : bytearray, optional
+        Where its own phases are noted.
 
     Examples
     --------
-    >>> walk(bytes([0, 0, 1, FREE, FREE]), 0, 0, 2, 8, starve=True)
+    >>> walk([bytes([0, 0, 1, FREE, FREE])], 0, 0, 2, 8, starve=True)
     3
     """
     refusals = 0
     last = -1
     while True:
-        met = phases.find(phase, begin, begin + rows)
-        if met < 0:
-            return begin + rows
+        stop = begin + rows
+        met = stop
+        for better in phases:
+            found = better.find(phase, begin, met)
+            if found >= 0:
+                met = found
+        if trace is not None:
+            end = min(met + 1, stop)
+            trace[begin:end] = bytes([phase]) * (end - begin)
+        if met == stop:
+            return stop
         refusals = refusals + 1 if met == last + 1 else 1
-        if refusals > _STARVED and not starve:
-            refusals = 0
-            rows -= met - begin + 1
-            begin = met + 1
-            continue
         rows -= met - begin
         begin = met + 1
-        phase = (phase - 1) % banks
         last = met
+        if refusals > _STARVED and not starve:
+            refusals = 0
+            rows -= 1
+        else:
+            phase = (phase - 1) % banks
 
 
 class Stream(Protocol):
@@ -110,14 +128,17 @@ class Traffic:
         phase = (row - begin) % self.banks
         length = 2 * rows + _STARVED
         while True:
-            phases = self._phases(first, begin, begin + length)
+            phases = [self.phases(begin, begin + length)]
             end = walk(phases, 0, phase, rows, self.banks, starve=starve)
             if end <= length or begin + length >= self.stop:
                 return begin + end - 1
             length *= 2
 
-    def _phases(self, first: int, begin: int, stop: int) -> bytes:
+    def phases(self, begin: int, stop: int) -> bytes:
         """Return the phases of all requests from a cycle to another one."""
+        first = bisect_right(self._stops, begin)
+        if first == len(self._stops):
+            return b""
         if self._begins[first] <= begin and self._stops[first] >= stop:
             start = self._begins[first]
             return self._streams[first].phases(begin - start, stop - start)

@@ -14,6 +14,7 @@ _ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
 _REQUANTIZER = 7  # from a sum to its row, with a lane a channel
 _RECORDS = 3  # from the request of the last record row until the block may be used
 _REUSED = 3  # from the first slot of a tile until the place of its first weights is free
+_MOST = 8  # cycles of a row of weights or records that the model looks ahead
 _PATIENCE = 4  # in tiles: weights that are due so much before their use will be there
 
 
@@ -71,10 +72,9 @@ class Matrix(Head):
         # The intake holds a command until the walker has taken the one before, and until all of its
         # records are asked for.
         taken = self._ask_weights(operands)
-        if requantizes:
-            self._ask_records(fields, operands)
+        records = self._ask_records(fields, operands) if requantizes else 0
         offered = self._accept(time, taken, requantizes)
-        if self._meet_activations(fields, offered, requantizes):
+        if self._meet_activations(fields, offered, records, requantizes):
             offered = self._accept(time, taken, requantizes)
         self.walking = offered - _OFFERED
         offered = max(offered, self.last + 1) + fill
@@ -111,13 +111,14 @@ class Matrix(Head):
         self.asked = max(taken + 1, free) + self.size - 1
         return taken
 
-    def _ask_records(self, fields: dict[str, int], operands: int) -> None:
-        """Fetch the records while the weights come."""
-        first = max(operands, self.recorded + 1)
-        weights = self.asked - self.size + 1
+    def _ask_records(self, fields: dict[str, int], operands: int) -> int:
+        """Fetch the records while the weights come; return when the first row is asked for."""
+        rows = self.record_rows[fields["record_form"]]
+        first, weights = max(operands, self.recorded + 1), self.asked - self.size + 1
         # They may go through the banks in step.
         meet = (fields["record_row"] - first - fields["weight_row"] + weights) % self.banks == 0
-        self.recorded = first + self.record_rows[fields["record_form"]] - 1 + meet
+        self.recorded = first + rows - 1 + (meet and first + rows > weights)
+        return first
 
     def _accept(self, time: int, taken: int, requantizes: bool) -> int:
         """Let the command leave the intake; return when its first slot is offered."""
@@ -125,7 +126,9 @@ class Matrix(Head):
         self.accepted = max(accepted, self.recorded) if requantizes else accepted
         return max(self.accepted, self.walked) + _OFFERED
 
-    def _meet_activations(self, fields: dict[str, int], offered: int, requantizes: bool) -> bool:
+    def _meet_activations(
+        self, fields: dict[str, int], offered: int, records: int, requantizes: bool
+    ) -> bool:
         """Delay the first weights and the records where activations take their banks.
 
         Return whether that may matter.
@@ -133,15 +136,21 @@ class Matrix(Head):
         begin = self.asked - self.size + 1
         if self.asked + _PATIENCE * self.size < offered or self.machine.reads.stop <= begin:
             return False
-        self.asked = self._walk(fields["weight_row"], begin, self.size)
-        if requantizes:
-            rows = self.record_rows[fields["record_form"]]
-            self.recorded = self._walk(fields["record_row"], self.recorded - rows + 1, rows)
+        size, banks, starve = self.size, self.banks, self.steady
+        if not requantizes:
+            self.asked = self.machine.reads.delay(fields["weight_row"], begin, size, starve=starve)
+            return True
+        rows = self.record_rows[fields["record_form"]]
+        origin = min(begin, records)
+        activations = self.machine.reads.phases(origin, origin + _MOST * (size + rows))
+        weights = bytearray([FREE]) * (_MOST * (size + rows))
+        phase = (fields["weight_row"] - begin) % banks
+        end = walk([activations], begin - origin, phase, size, banks, starve=starve, trace=weights)
+        self.asked = origin + end - 1
+        phase = (fields["record_row"] - records) % banks
+        end = walk([activations, weights], records - origin, phase, rows, banks, starve=starve)
+        self.recorded = origin + end - 1
         return True
-
-    def _walk(self, row: int, begin: int, rows: int) -> int:
-        """Return when the last one of some rows, wanted from a cycle on, is asked for."""
-        return self.machine.reads.delay(row, begin, rows, starve=self.steady)
 
     def _issue(
         self, fields: dict[str, int], first: int, tiles: int, fill: int, slots: int, sums: int
@@ -185,7 +194,7 @@ class Matrix(Head):
             phases += activations.tile(index - 1, len(phases))
             begin = max(asked + 1, before + _REUSED) - origin
             phase = (fields["weight_row"] + index * size - begin) % banks
-            asked = origin + walk(phases, begin, phase, size, banks, starve=False) - 1
+            asked = origin + walk([phases], begin, phase, size, banks, starve=False) - 1
             before, tile = tile, max(tile + pace, asked + 1)
             phases += bytes([FREE]) * (tile - fill - origin - len(phases))
         self.asked = asked
