@@ -138,6 +138,23 @@ def test_rows_that_do_not_begin_at_beats():
     agree([lut], {"x": (9, 11, 5), "y": (9, 11, 5)}, config)
 
 
+def test_results_by_columns_need_all_of_the_buffer():
+    """Strips of a transposed input complete no rows, so its result must stay on chip."""
+    rng = np.random.default_rng(5)
+    conv = Conv(
+        name="conv",
+        inputs=("x",),
+        output="a",
+        weight=rng.integers(-128, 128, (10, 3, 1, 100)).astype(np.int8),
+        requantization=random_requantization(rng, 100, 20_000),
+        stride=(2, 1),
+    )
+    lut = Lut(name="lut", inputs=("a",), output="y", table=_NEGATED)
+    shapes = {"x": (49, 10, 1), "a": (20, 8, 100), "y": (20, 8, 100)}
+    for ub_rows in (2048, 16384):
+        agree([conv, lut], shapes, Config(ub_rows=ub_rows))
+
+
 @pytest.mark.parametrize("shape", [(1, 2500, 3), (2500, 1, 3)])
 @pytest.mark.parametrize("kind", ["conv", "filter", "pool", "concat"])
 def test_images_that_are_longer_than_a_command(shape, kind):

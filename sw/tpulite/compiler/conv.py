@@ -197,7 +197,7 @@ class _ConvLowering:
         self, strip: range, parts: list[tuple[tuple[range, range], int]], *, again: bool
     ) -> Iterator[Op]:
         index = self._context.index
-        out = self._target.open(range(self._target.height) if self._transposed else strip)
+        out = self._target.open(strip)
         view = None
         if not self._source.resident:
             view, loads = self._source.read(needed_rows(self._y, strip), index)
@@ -216,11 +216,9 @@ class _ConvLowering:
             complete = out_rows.stop // self._target.grain * self._target.grain
             if out_rows.stop == strip.stop:
                 complete = strip.stop
-            if last[out_rows] == number and complete > stored and not self._transposed:
+            if last[out_rows] == number and complete > stored:
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
-        if self._transposed:
-            yield from self._target.store(out, out.rows, index)
 
     def _block(
         self, source: View, out: View, region: tuple[range, range], n: int, *, again: bool

@@ -92,7 +92,7 @@ def place_images(
             offset = pool.add(pack_activations(values, plain, config).tobytes())
             where = replace(plain, offset=offset)
         elif name in layers.inputs:
-            strings = _strings(layers, name, config)
+            strings = _strings(layers, name, config, resident)
             where = spec(name, Window.INPUT, dtype, strings)
             inputs.append(where)
             if strings is not None:
@@ -171,7 +171,7 @@ def _constant_rows(layer: Layer, config: Config) -> int:
     return blocks * (tiles * size + config.record_rows)
 
 
-def _strings(layers: LayerGraph, name: str, config: Config) -> Strings | None:
+def _strings(layers: LayerGraph, name: str, config: Config, resident: set[str]) -> Strings | None:
     """Return how an input is laid out for dense mode, if that saves tiles."""
     users = [layer for layer in layers.layers if name in layer.inputs]
     if len(users) != 1 or not isinstance(users[0], Conv) or name in layers.outputs:
@@ -189,8 +189,8 @@ def _strings(layers: LayerGraph, name: str, config: Config) -> Strings | None:
         needed = layer.weight.shape[across] * chunks
         columns = target[along]
         fits = step <= size and max(layer.weight.shape[across], chunks) <= 15
-        if transposed and layer.output in layers.outputs:
-            fits = False
+        if transposed:  # columns are complete before rows: nothing could be stored meanwhile
+            fits = fits and layer.output in resident and layer.output not in layers.outputs
         if not fits or columns > config.acc_rows or needed >= tiles:
             continue
         tiles = needed
