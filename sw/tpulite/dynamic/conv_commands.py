@@ -252,7 +252,8 @@ class _Commands:
         )
         down = np.maximum(image[region] * extents.height + y - self._top[slab], 0)
         if facts.byte_step:
-            pad_left, seen, right = 0, extents.width, 0
+            right = units.column[unit]
+            pad_left, seen = 0, extents.width - right
         else:
             column = regions.column[region]
             taps = units.column[unit], units.columns[unit]

@@ -22,7 +22,7 @@ from tpulite.program import TensorSpec
 
 __all__ = ["Pointwise"]
 
-_LATENCY = 22
+_LATENCY = 20
 """Cycles of a VECTOR beside its vectors and parameters."""
 
 

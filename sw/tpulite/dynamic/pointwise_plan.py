@@ -18,7 +18,7 @@ _SMALLEST = 256
 """Vectors of a slab, if there is room: less is hardly more than latency."""
 
 _START = 120  # cycles before anything can arrive
-_LATENCY = 110  # of a tile beside its rows, from its place being free to that again
+_LATENCY = 80  # of a tile beside its rows, from its place being free to that again
 _LOAD, _STORE = 4, 4  # of a command beside its rows
 
 

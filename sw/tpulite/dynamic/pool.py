@@ -21,7 +21,7 @@ from tpulite.graph.layers import LayerGraph, Pool, Requantization
 __all__ = ["Pooling"]
 
 _WINDOW = next(field.range[-1] for field in VECTOR.fields if field.name == "window_rows")
-_LATENCY = {VectorOp.MAX: 11, VectorOp.SUM: 24}
+_LATENCY = {VectorOp.MAX: 8, VectorOp.SUM: 22}
 """Cycles of a VECTOR beside its windows."""
 
 

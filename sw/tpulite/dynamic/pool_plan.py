@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VECTOR
-from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import Rows, slab_modes
 from tpulite.dynamic.windows import Axis
@@ -17,7 +17,7 @@ _SLOTS = 3
 _COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")
 
 _START = 130  # cycles before anything can arrive
-_LATENCY = 110  # of a tile beside its rows, from its place being free to that again
+_LATENCY = 80  # of a tile beside its rows, from its place being free to that again
 _TRANSFER = 4  # of a LOAD or STORE beside its rows
 
 
@@ -106,7 +106,7 @@ def pool_strategies(
                 Strategy(
                     f"{name}/{slabs.mode}",
                     both(slabs.feasible, columns <= _COLUMNS, tile_blocks <= _COLUMNS),
-                    *_cost(facts, sizes, (batch, rows.out_height, columns), blocks),
+                    *_cost(facts, sizes, (batch, height, width), blocks),
                     sizes,
                 )
             )
@@ -157,22 +157,30 @@ def _panels(
             rows.out_bytes % BEAT_BYTES == 0,
             size >= least(unit, columns),
         ),
-        *_cost(facts, sizes, (rows.batch, rows.out_height, columns), blocks),
+        *_cost(facts, sizes, (rows.batch, rows.height, width), blocks),
         sizes,
     )
 
 
 def _cost(
-    facts: PoolFacts, sizes: dict[str, Number], out: tuple[Number, ...], blocks: Number
+    facts: PoolFacts, sizes: dict[str, Number], extents: tuple[Number, ...], blocks: Number
 ) -> tuple[Number, Number]:
     """Return the cycles of a pipeline of three stages, and the rows that it moves."""
-    batch, out_height, columns = out
+    batch, height, width = extents
+    out_height, columns = facts.y.outputs(height), facts.x.outputs(width)
+    vectors = out_height * columns * facts.vector_cycles
     tiles = sizes["slabs"] * sizes["panels"] * sizes["groups"]
-    window = most(facts.y.kernel * facts.x.kernel, facts.vector_cycles)
-    edges = batch * least(facts.y.clipped, out_height)
-    across = sizes["panels"] + least(facts.x.clipped, columns)
-    commands = (sizes["slabs"] + edges) * across * blocks
-    work = batch * out_height * columns * blocks * window + commands * facts.overhead
+    # Pieces of both axes in which windows are alike.
+    pieces = []
+    for axis, size, outputs in ((facts.y, height, out_height), (facts.x, width, columns)):
+        first, stop = axis.whole(size)
+        pieces.append((outputs - stop + first, least(stop - first, 1), stop - first))
+    down = batch * (pieces[0][0] + pieces[0][1]) + most(sizes["slabs"] - batch, 0)
+    across = pieces[1][0] + pieces[1][1] + sizes["panels"] - 1
+    rows_are_blocks = (sizes["slab_rows"] == 1) | (pieces[0][2] <= 1)
+    commands = down * across * pick(rows_are_blocks, sizes["groups"], blocks)
+    windows = most(facts.y.covered(height) * facts.x.covered(width), vectors)
+    work = batch * blocks * windows + commands * facts.overhead
     rows_of_tile = sizes["tile_blocks"] * sizes["slab_rows"] * sizes["out_columns"]
     loads_of_tile = sizes["tile_blocks"] * sizes["in_rows"] * sizes["in_columns"]
     vector = work // tiles

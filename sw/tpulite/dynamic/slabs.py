@@ -93,7 +93,7 @@ def slab_modes(
     everything = batch * height
 
     # Parts of one image.
-    whole = in_cost * (height + spare) + out_cost * out_height <= room
+    whole = in_cost * least(height + spare, everything) + out_cost * out_height <= room
     fit = (room - in_cost * (extent - stride + spare)) // (in_cost * stride + out_cost)
     size = least(pick(whole, out_height, fit), most(wanted, unit))
     units = ceil_div(out_height, unit)
@@ -115,7 +115,7 @@ def slab_modes(
 
     # Several images at once.
     each = in_cost * height + out_cost * out_height
-    fit = (room - in_cost * spare) // each
+    fit = pick(each * batch <= room, batch, (room - in_cost * spare) // each)
     units = ceil_div(batch, images)
     size = least(fit, most(wanted // out_height, images))
     parts = ceil_div(units, most(size // images, 1))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.dynamic.closed_forms import Number, ceil_div
+from tpulite.dynamic.closed_forms import Number, ceil_div, least, most
 
 __all__ = ["Axis", "axes_of", "join_bounds"]
 
@@ -49,14 +49,31 @@ class Axis:
         first = outputs * self.stride - self.before
         return np.maximum(first, 0), np.minimum(first + self.extent, size)
 
+    def whole(self, size: Number) -> tuple[Number, Number]:
+        """Return the first output with a window that is not clipped, and where those end."""
+        count = self.outputs(size)
+        first = least(ceil_div(self.before, self.stride), count)
+        stop = (size + self.before - self.extent) // self.stride + 1
+        return first, least(most(stop, first), count)
+
     def runs(self, size: int) -> Numbers:
         """Return where runs of outputs with windows of one size begin: clipped ones are alone."""
+        first, stop = self.whole(size)
+        middle = [first] if stop > first else []
+        clipped = np.arange(stop, self.outputs(size))
+        return np.concatenate([np.arange(first), middle, clipped]).astype(np.int64)
+
+    def covered(self, size: Number) -> Number:
+        """Return the positions of all windows together, clipped."""
         count = self.outputs(size)
-        first = min(ceil_div(self.before, self.stride), count)
-        inside = (size + self.before - self.extent) // self.stride + 1
-        last = min(max(inside, first), count)
-        middle = [first] if last > first else []
-        return np.concatenate([np.arange(first), middle, np.arange(last, count)]).astype(np.int64)
+        over = most((count - 1) * self.stride - self.before + self.extent - size, 0)
+        missing = self._series(self.before, count) + self._series(over, count)
+        return count * self.extent - missing
+
+    def _series(self, largest: Number, count: Number) -> Number:
+        """Return the sum of ``largest``, less ``stride`` each time, while positive."""
+        terms = least(ceil_div(largest, self.stride), count)
+        return terms * largest - self.stride * (terms * (terms - 1) // 2)
 
     def reads(self, bounds: Numbers, size: int, unit: int) -> tuple[Numbers, Numbers]:
         """Return the positions that ranges of outputs read: first ones, and where they end.

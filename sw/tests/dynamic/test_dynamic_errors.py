@@ -1,0 +1,141 @@
+"""What cannot be: one sentence with the value and the limits."""
+
+import numpy as np
+import pytest
+from dynamic_graphs import HALF, affine, conv, pool, single
+
+from tpulite.arch.config import Config
+from tpulite.dynamic import ShapeRange, compile_dynamic
+from tpulite.graph.layers import (
+    Affine,
+    Depthwise,
+    Image,
+    LayerGraph,
+)
+
+LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"height": 41, "width": 9}, "Height must be in 3..40, for which .* not 41"),
+        ({"height": 2, "width": 9}, "Height must be in 3..40, for which .* not 2"),
+        ({"height": 0, "width": 9}, "Height must be in 3..40, for which .* not 0"),
+        ({"height": 9, "width": 51}, "Width must be in 3..50, for which .* not 51"),
+        ({"height": 9, "width": 9, "batch": 5}, "Batch must be in 1..4, for which .* not 5"),
+        ({"height": 9, "width": 9, "batch": 0}, "Batch must be in 1..4, for which .* not 0"),
+        ({"height": 9, "width": 9, "channels": 0}, "Channels must be in 16..16, .* not 0"),
+        ({"height": 9, "width": 9, "channels": 17}, "Channels must be in 16..16, .* not 17"),
+    ],
+)
+def test_shapes_outside_the_range(values, message):
+    dynamic = compile_dynamic(affine(16), LIMITS, Config())
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        dynamic.bind(**values)
+
+
+@pytest.mark.parametrize("pair", [(0, 3), (5, 4), (-1, -1)])
+def test_ranges_that_are_empty(pair):
+    message = f"^Range of width must be two numbers in order from 1 on, not \\({pair[0]}, {pair[1]}"
+    with pytest.raises(ValueError, match=message):
+        ShapeRange((1, 1), (1, 1), pair, (1, 1))
+
+
+def ranged(channels: int, *, height=(3, 40), width=(3, 50), least: int | None = None):
+    return ShapeRange((1, 1), height, width, (least or channels, channels))
+
+
+def test_a_buffer_that_is_too_small_says_what_is_needed_and_what_there_is():
+    # Rows of five bytes begin at beats only every fourth: four rows must be there at once.
+    config = Config(array_size=4, ub_rows=64, acc_rows=16, ub_banks=4)
+    message = (
+        r"^Layer 'conv' with input Shape\(batch=1, height=40, width=.*, channels=16\) needs "
+        r"\d+ bytes of the unified buffer, which has 256$"
+    )
+    with pytest.raises(ValueError, match=message) as caught:
+        compile_dynamic(conv((3, 3), 16, 16), ranged(16), config)
+    assert int(str(caught.value).split(" needs ")[1].split()[0]) > 256
+
+
+def test_the_same_range_on_a_larger_machine_is_possible():
+    compile_dynamic(conv((3, 3), 16, 16), ranged(16), Config(array_size=4, ub_rows=4096))
+
+
+@pytest.mark.parametrize(
+    ("graph", "shapes", "message"),
+    [
+        (affine(16), ranged(17), "Layer 'bn' can have 1..16 channels, not 17..17"),
+        (conv((3, 3), 16, 8), ranged(17), "Layer 'conv' can have 16..16 channels, not 17..17"),
+        (
+            conv((3, 3), 16, 8),
+            ranged(16, least=3),
+            "Layer 'conv' can have 16..16 channels, not 3..16",
+        ),
+        (
+            conv((5, 5), 16, 8, padding=(0, 0, 0, 0)),
+            ranged(16, height=(4, 9), width=(6, 9)),
+            "Layer 'conv': height 4 is too small for a window of 5",
+        ),
+        (
+            pool((3, 3), padding=(0, 0, 0, 0)),
+            ranged(64, width=(1, 9)),
+            "Layer 'pool': width 1 is too small for a window of 3",
+        ),
+        (
+            affine(1024),
+            ranged(1024, height=(1, 4096), width=(1, 1024)),
+            "Layer 'bn': inputs of 4294967296 bytes do not fit a DRAM window, .* 4294967296",
+        ),
+        (
+            conv((3, 3), 16, 8, stride=(16, 1)),
+            ranged(16),
+            "Layer 'conv': stride must be at most 15, not 16",
+        ),
+        (
+            conv((65, 1), 16, 8),
+            ranged(16),
+            "Layer 'conv': padding must be at most 31, not 32",
+        ),
+        (
+            conv((3, 3), 16, 8, requantization=None, input_zero_point=3),
+            ranged(16),
+            "Layer 'conv': raw sums of any shape need input_zero_point 0, not 3",
+        ),
+        (
+            pool((300, 3), padding=(0, 0, 0, 0)),
+            ranged(64, height=(300, 301)),
+            r"Layer 'pool': a window must cover 255 .* or less, not \(300, 3\)",
+        ),
+        (
+            pool((3, 3), stride=(2, 2), padding=(0, 0, 3, 0)),
+            ranged(64),
+            r"Layer 'pool': a window \(3, 3\) must not lie in padding \(0, 0, 3, 0\)",
+        ),
+    ],
+)
+def test_layers_and_ranges_that_do_not_suit_the_machine(graph, shapes, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        compile_dynamic(graph, shapes, Config())
+
+
+def test_layers_without_dynamic_shapes():
+    layer = Depthwise(
+        name="dw",
+        inputs=("x",),
+        output="y",
+        weight=np.ones((1, 1, 16), np.int8),
+        requantization=HALF,
+    )
+    image = Image((4, 4, 16))
+    with pytest.raises(ValueError, match=r"^Layer 'dw' has no dynamic shapes: it is Depthwise$"):
+        compile_dynamic(single(layer, image, image), LIMITS, Config())
+
+
+def test_networks_of_several_layers():
+    (layer,) = affine(16).layers
+    other = Affine(name="again", inputs=("y",), output="z", gain=layer.gain, requantization=HALF)
+    images = dict.fromkeys("xyz", Image((1, 1, 16)))
+    network = LayerGraph("two", (layer, other), images, ("x",), ("z",))
+    with pytest.raises(ValueError, match=r"^Network 'two' must be one layer .* not 2 layers$"):
+        compile_dynamic(network, LIMITS, Config())
