@@ -51,6 +51,23 @@ class Record:
         self.token = self.buffer = self.axi = 0
         self.giver = -1
 
+    def count(self, before: int, stop: int) -> None:
+        """Say when the engine began and ended to count for it; waits beyond that are not its own.
+
+        Parameters
+        ----------
+        before : int
+            Cycle in which it ended to count for the previous command.
+        stop : int
+            Last cycle + 1.
+        """
+        self.first = max(self.dispatch + 1, before)
+        self.stop = stop
+        self.token = max(0, self.start - self.first)
+        left = stop - self.first - self.token
+        self.buffer = min(self.buffer, left)
+        self.axi = min(self.axi, left - self.buffer)
+
 
 class Head:
     """An engine's queue, whose first command starts as soon as engine and tokens allow.

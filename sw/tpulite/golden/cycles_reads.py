@@ -244,15 +244,12 @@ class Loads(Head):
 
     def _complete(self, load: _Load) -> None:
         """Take note that the last row of a command is in the buffer, and give its tokens."""
-        record = load.record
-        record.first = max(record.dispatch + 1, self.stopped)
-        record.token = max(0, record.start - record.first)
         # It waits for the tokens of the command before.
         self.written = max(self.written, self.stopped)
-        record.stop = self.written + 1
+        stop = self.written + 1
         if load.signal:
-            record.stop += 1
-            self.machine.give(Engine.LOAD, load.signal, record.stop)
-        record.axi = min(record.axi, record.stop - record.first - record.token)
-        self.stopped = record.stop
-        self.machine.finish = max(self.machine.finish, record.stop)
+            stop += 1
+            self.machine.give(Engine.LOAD, load.signal, stop)
+        load.record.count(self.stopped, stop)
+        self.stopped = stop
+        self.machine.finish = max(self.machine.finish, stop)

@@ -68,16 +68,15 @@ class Stores(Head):
         self.started.popleft()
         self.read = time
         answered = time - 1 + _ANSWER
-        record.first = max(record.dispatch + 1, self.stopped)
-        record.token = max(0, record.start - record.first)
         idle = self.started[0][1].start if self.started else answered
         record.axi = max(0, min(idle, answered) - (time + _BEAT))
-        record.stop = answered + 1
+        stop = answered + 1
         if signal := fields["signal"]:
-            record.stop += 1
-            self.machine.give(Engine.STORE, signal, record.stop)
-        self.stopped = record.stop
-        self.machine.finish = max(self.machine.finish, record.stop)
+            stop += 1
+            self.machine.give(Engine.STORE, signal, stop)
+        record.count(self.stopped, stop)
+        self.stopped = stop
+        self.machine.finish = max(self.machine.finish, stop)
         self._expect()
 
     def _delayed(self, fields: dict[str, int]) -> int:

@@ -31,8 +31,6 @@ class Vectors(Head):
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
         fields, record = self.pop(time)
-        record.first = max(record.dispatch + 1, self.stopped)
-        record.token = max(0, time - record.first)
         operation = fields["operation"]
         outputs = fields["rows"] * fields["columns"]
         window, lanes, self.latency = 1, self.lanes, _LANES
@@ -60,9 +58,10 @@ class Vectors(Head):
             record.buffer += late - time
             self.machine.due[self.event] = late
             return
-        self.stopped = self.free = record.stop = time + 2
+        record.count(self.stopped, time + 2)
+        self.stopped = self.free = time + 2
         self.machine.due[self.event] = NEVER
-        self.machine.finish = max(self.machine.finish, record.stop)
+        self.machine.finish = max(self.machine.finish, self.stopped)
         if signal := fields["signal"]:
             self.machine.give(Engine.VPU, signal, time + 2)
         self.schedule()
