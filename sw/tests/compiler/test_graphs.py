@@ -117,6 +117,20 @@ def test_filters_larger_than_a_command():
     agree([filters((16, 17), 5)], {"x": (20, 18, 5), "y": (5, 2, 5)}, Config())
 
 
+def test_kernels_larger_than_the_buffer():
+    """A dense layer: its weights are more than the buffer holds, though of one channel block."""
+    rng = np.random.default_rng(6)
+    dense = Conv(
+        name="dense",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (13, 10, 8, 5)).astype(np.int8),
+        requantization=random_requantization(rng, 5, 100_000),
+        weight_zero_point=2,
+    )
+    agree([dense], {"x": (13, 10, 8), "y": (1, 1, 5)}, Config(ub_rows=1024))
+
+
 def test_filters_over_more_than_the_accumulators():
     config = Config(array_size=8, ub_rows=2048, acc_rows=16)
     agree([filters((3, 3), 8)], {"x": (21, 22, 8), "y": (19, 20, 8)}, config)

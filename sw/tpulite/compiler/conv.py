@@ -111,6 +111,8 @@ class _ConvLowering:
         columns = split(kw, -(-kw // LARGEST_KERNEL), 1)
         # The weights of a command must not crowd out everything else.
         most = max(1, self._config.ub_rows // 8 // self._config.array_size)
+        if len(rows[0]) * len(columns[0]) > 2 * most:  # even those of one block would
+            rows = split(kh, -(-kh * len(columns[0]) // most), 1)
         taps = len(rows[0]) * len(columns[0])
         chunks = list(split(blocks, -(-blocks * taps // most), 1))
         if early and blocks * taps >= _EARLY:
