@@ -50,7 +50,7 @@ def pack_words(opcode: Opcode, count: int, **fields: int | NDArray[np.int64]) ->
     --------
     >>> words = pack_words(Opcode.LOAD, 2, lines=1, rows=16, row=np.array([0, 16]))
     >>> [hex(word) for word in words[1]]
-    ['0x20010000000', '0x40020010000000']
+    ['0x80008000', '0x400080008000']
     """
     table = _FIELDS[opcode]
     base, arrays = int(opcode), []
