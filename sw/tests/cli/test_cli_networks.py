@@ -250,6 +250,20 @@ def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, wor
     assert after == before
 
 
+def test_several_inputs_are_given_by_name(tpulite, tmp_path):
+    builder_module = pytest.importorskip("frontend.tflite_builder")
+    b = builder_module.Builder()
+    sum_of_both = b.add(b.input((1, 2, 2, 4), 0.5), b.input((1, 2, 2, 4), 0.5), 0.5, 0)
+    (tmp_path / "two.tflite").write_bytes(b.build(sum_of_both))
+    x = np.arange(-16, 16, dtype=np.int8).reshape(2, 2, 2, 4)
+    np.savez("both.npz", t0=x, t1=np.full_like(x, 3))
+    assert tpulite("run", "two.tflite", "--input", "both.npz", "--output", "y.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("y.npy"), x + 3)
+    np.save("x.npy", x)
+    code, _, err = tpulite("run", "two.tflite", "--input", "x.npy")
+    assert (code, err) == (2, "tpulite: There are several inputs, ['t0', 't1']: name them\n")
+
+
 def test_compiled_networks_are_shown(tpulite):
     tpulite("compile", CNN_DIGITS, "--exact", "tflm")
     code, out, _ = tpulite("inspect", "cnn_digits.tpulite")

@@ -55,6 +55,13 @@ def test_every_damaged_byte_is_refused_or_read():
             assert str(error)
 
 
+def test_names_of_attributes_must_be_text():
+    b = OnnxBuilder()
+    data = b.build(b.node("Odd", b.input("x", (1, 2)), curious=3))
+    with pytest.raises(ValueError, match=r"or a damaged one: "):
+        load_onnx(data.replace(b"curious", b"\xff\xfe\xfdious"), "net")
+
+
 @pytest.mark.parametrize(
     ("scale", "text"), [(np.nan, "nan"), (0, "0.0"), (-1, "-1.0"), (np.inf, "inf")]
 )

@@ -38,7 +38,8 @@ def bench(names: tuple[str, ...], json_path: Path | None, device: str, config_na
             following = names[min(len(records), len(names) - 1)]
             progress.update(task, advance=1, description=following)
     console.print(_bench_table(records))
-    console.print(_peer_table(records))
+    if any(record.peers for record in records):
+        console.print(_peer_table(records))
     save_json(json_path, [record.as_dict() for record in records])
     if not all(record.bit_exact for record in records):
         wrong = [record.workload for record in records if not record.bit_exact]

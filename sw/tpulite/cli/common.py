@@ -4,6 +4,8 @@ import csv
 import importlib.util
 import io
 import json
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,6 +37,7 @@ __all__ = [
     "device_option",
     "json_option",
     "load_array",
+    "load_inputs",
     "load_model",
     "meaning_options",
     "plan_options",
@@ -201,6 +204,23 @@ def load_array(path: Path) -> np.ndarray:
         return np.load(path)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is not a whole .npy file of numbers: {error}") from error
+
+
+def load_inputs(path: Path) -> np.ndarray | dict[str, np.ndarray]:
+    """Read a .npy file, or a .npz file with an array for each input.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if not zipfile.is_zipfile(path):
+        return load_array(path)
+    try:
+        with np.load(path) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not a whole .npz file of numbers: {error}") from error
 
 
 def save_array(path: Path, values: np.ndarray) -> None:

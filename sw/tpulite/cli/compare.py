@@ -12,7 +12,7 @@ from rich.table import Table
 from tpulite.cli.common import (
     config_option,
     json_option,
-    load_array,
+    load_inputs,
     load_model,
     plan_options,
     progress_bar,
@@ -77,7 +77,7 @@ def compare(
     if input_path is None:
         values = random_inputs(plan.graph, limit or _INPUTS, seed)
     else:
-        values = load_array(input_path)
+        values = load_inputs(input_path)
     checked, count = check_inputs(plan.graph, values)
     count = min(count, limit or count)
 
@@ -102,7 +102,7 @@ def compare(
     elements = sum(difference.elements for difference in differences)
     drawn = "" if input_path else f" random, seed {seed},"
     console.print(
-        f"{plan.graph.name} as {plan.exactness} and {oracle}: {len(differences)} tensors of "
+        f"{plan.graph.name} as {plan.exactness} against {oracle}: {len(differences)} tensors of "
         f"{count} inputs,{drawn} {elements:,} elements: "
         + (f"{len(different)} tensors differ" if different else "every bit is the same"),
         highlight=False,

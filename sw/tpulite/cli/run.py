@@ -15,6 +15,7 @@ from tpulite.cli.common import (
     device_option,
     json_option,
     load_array,
+    load_inputs,
     load_model,
     plan_options,
     progress_bar,
@@ -41,7 +42,12 @@ _PROGRAMS = (".tpl", ".tpulite", ".npz")
 
 @click.command()
 @click.argument("file", type=NETWORK)
-@click.option("--input", "inputs", type=PATH, help="Inputs (.npy), along the first axis.")
+@click.option(
+    "--input",
+    "inputs",
+    type=PATH,
+    help="Inputs (.npy or .npz), along the first axis.",
+)
 @click.option("--labels", type=PATH, help="Classes (.npy) of the inputs, for the accuracy.")
 @click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
@@ -81,7 +87,7 @@ def run(
     if inputs is None:
         values: Any = random_inputs(model.graph, limit or 1, seed)
     else:
-        values = load_array(inputs)
+        values = load_inputs(inputs)
     checked, count = check_inputs(model.graph, values)
     classes = None if labels is None else _load_labels(labels, count, model)
     count = min(count, limit or count)

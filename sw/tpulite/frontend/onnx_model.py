@@ -109,6 +109,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
     names = [value.name for value in (*graph.input, *graph.output, *graph.initializer)]
     for node in graph.node:
         names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        names += [attribute.name for attribute in node.attribute]
     for name in names:
         if isinstance(name, bytes):
             raise ValueError(f"Not an ONNX file, or a damaged one: the name {name!r} is not UTF-8")

@@ -185,5 +185,6 @@ def _fold_constants(draft: Draft) -> None:
         if node.op == "dequantize":
             tensor, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
             if tensor.data is not None and y.name not in draft.graph.outputs:
-                draft.add_tensor(replace(y, data=real_values(tensor).astype(y.dtype)))
+                with np.errstate(over="ignore"):
+                    draft.add_tensor(replace(y, data=real_values(tensor).astype(y.dtype)))
                 draft.remove(node.name)

@@ -66,6 +66,8 @@ def check_inputs(
         If one is missing, unknown, or has a wrong dtype or shape.
     """
     if isinstance(inputs, np.ndarray):
+        if len(graph.inputs) > 1:
+            raise ValueError(f"There are several inputs, {sorted(graph.inputs)}: name them")
         inputs = dict.fromkeys(graph.inputs, inputs)
     if inputs.keys() != set(graph.inputs):
         raise ValueError(f"Inputs must be {sorted(graph.inputs)}, not {sorted(inputs)}")

@@ -25,7 +25,8 @@ _UNREADABLE = (
     zlib.error,
     EOFError,
     LookupError,
-    NotImplementedError,
+    OSError,
+    RuntimeError,
     TypeError,
     ValueError,
 )
@@ -63,10 +64,11 @@ def save_model(model: Model, path: Path) -> None:
 
 def is_model_file(path: Path) -> bool:
     """Tell whether a file is an archive of :func:`save_model`."""
-    if not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _METADATA in archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return _METADATA in archive.namelist()
 
 
 def load_model_file(path: Path) -> Model:
