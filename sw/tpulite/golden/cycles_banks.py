@@ -110,7 +110,7 @@ class Traffic:
         self._streams.append(stream)
         self.stop = stop
 
-    def delay(self, row: int, begin: int, rows: int, *, starve: bool) -> int:
+    def delay(self, row: int, begin: int, rows: int, *, starve: bool, pace: int = 1) -> int:
         """Return when the last one of some rows is accepted, if a worse port wants them.
 
         Parameters
@@ -118,21 +118,35 @@ class Traffic:
         row, begin : int
             The first row, and the cycle from which it is wanted.
         rows : int
-            Rows, one after the other, one a cycle.
+            Rows, one after the other.
         starve : bool
-            Whether they wait as long as it takes.
+            Whether they wait as long as it takes; at a slow pace they do.
+        pace : int
+            Cycles from a row to the next.
         """
         first = bisect_right(self._stops, begin)
-        if first == len(self._stops) or self._begins[first] >= begin + rows:
-            return begin + rows - 1
-        phase = (row - begin) % self.banks
-        length = 2 * rows + _STARVED
+        if first == len(self._stops) or self._begins[first] >= begin + rows * pace:
+            return begin + (rows - 1) * pace
+        length = (pace + 1) * rows + _STARVED
         while True:
-            phases = [self.phases(begin, begin + length)]
-            end = walk(phases, 0, phase, rows, self.banks, starve=starve)
+            phases = self.phases(begin, begin + length)
+            if pace > 1:
+                end = self._stroll(phases, row - begin, rows, pace)
+            else:
+                phase = (row - begin) % self.banks
+                end = walk([phases], 0, phase, rows, self.banks, starve=starve)
             if end <= length or begin + length >= self.stop:
                 return begin + end - 1
             length *= 2
+
+    def _stroll(self, phases: bytes, phase: int, rows: int, pace: int) -> int:
+        """Return the cycle after the one in which the last row is accepted, at a slow pace."""
+        cycle = 0
+        for row in range(rows):
+            while cycle < len(phases) and phases[cycle] == (phase + row - cycle) % self.banks:
+                cycle += 1
+            cycle += pace
+        return cycle - pace + 1
 
     def phases(self, begin: int, stop: int) -> bytes:
         """Return the phases of all requests from a cycle to another one."""

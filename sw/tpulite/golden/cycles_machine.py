@@ -159,8 +159,12 @@ class Machine:
         When each kind of event happens next, and what it calls with that time.
     fetch : callable
         Requests beats of commands in a cycle; :meth:`arrive` takes them.
+    follow : callable
+        Brings what is known of LOAD up to a cycle.
     reads, writes : Traffic
         What activations and results of the matrix unit ask of the buffer.
+    loads : Traffic
+        What LOAD writes, if its pace is slow, so that faster ports run into it.
     tokens : list of list of deque of int
         By giver and taker: cycles from which on tokens can be taken.
     held : list of deque
@@ -175,7 +179,9 @@ class Machine:
         self.due = [NEVER] * _ENGINES + [0]
         self.handlers: list[Callable[[int], None]] = [self._request] * (_ENGINES + 1)
         self.fetch: Callable[[int, int], None] = self.arrive
+        self.follow: Callable[[int], None] = self._request
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
+        self.loads = Traffic(config.ub_banks)
         self.tokens: list[list[deque[int]]] = [[deque() for _ in Engine] for _ in Engine]
         self.held: list[deque[tuple[int, int]]] = [deque() for _ in Engine]
         self.heads: list[Head] = []

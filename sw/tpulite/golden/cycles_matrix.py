@@ -15,7 +15,7 @@ _REQUANTIZER = 7  # from a sum to its row, with a lane a channel
 _RECORDS = 3  # from the request of the last record row until the block may be used
 _REUSED = 3  # from the first slot of a tile until the place of its first weights is free
 _MOST = 8  # cycles of a row of weights or records that the model looks ahead
-_PATIENCE = 4  # in tiles: weights that are due so much before their use will be there
+_PATIENCE = 4  # in tiles or records: what is due so much before its use will be there
 
 
 class Matrix(Head):
@@ -34,6 +34,7 @@ class Matrix(Head):
         # By Drain: cycles from a vector to the next; by RecordForm: rows.
         self.intervals = (1, interval, max(RAW_ROWS, interval))
         self.record_rows = (config.record_rows, config.short_record_rows)
+        self.patience = _PATIENCE * max(config.array_size, config.record_rows)
         # The last command: when it left the intake, when it and its last slot entered the image
         # walker, and its last slot.
         self.accepted = self.walking = self.walked = self.last = -1
@@ -134,7 +135,8 @@ class Matrix(Head):
         Return whether that may matter.
         """
         begin = self.asked - self.size + 1
-        if self.asked + _PATIENCE * self.size < offered or self.machine.reads.stop <= begin:
+        last = max(self.asked, self.recorded) if requantizes else self.asked
+        if last + self.patience < offered or self.machine.reads.stop <= begin:
             return False
         size, banks, starve = self.size, self.banks, self.steady
         if not requantizes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain
 
-__all__ = ["FREE", "Activations", "Outputs"]
+__all__ = ["FREE", "Activations", "Outputs", "Rows"]
 
 FREE = 255
 """Phase of a cycle without a request."""
@@ -97,6 +97,32 @@ class Outputs:
             base = (fields["out_row"] - self._begin) % banks
             key = _get_written(fields)
             self._made = _written(key, pitch, step, self._interval, banks, base)
+        return self._made[first:stop]
+
+
+class Rows:
+    """Consecutive rows at a slow pace.
+
+    Parameters
+    ----------
+    row, begin : int
+        The first one, and its cycle.
+    rows, pace : int
+        Their number, and cycles from one to the next.
+    banks : int
+        Banks of the buffer.
+    """
+
+    __slots__ = ("_made",)
+
+    def __init__(self, row: int, begin: int, rows: int, pace: int, banks: int) -> None:
+        made = bytearray([FREE]) * (rows * pace)
+        for i in range(rows):
+            made[i * pace] = (row + i - begin - i * pace) % banks
+        self._made = bytes(made)
+
+    def phases(self, first: int, stop: int) -> bytes:
+        """Return the phases from one cycle to another, counted from the first row."""
         return self._made[first:stop]
 
 

@@ -6,6 +6,7 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
+from tpulite.golden.cycles_phases import Rows
 
 __all__ = ["Loads"]
 
@@ -81,7 +82,7 @@ class Loads(Head):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.LOAD)
         config = self.config = machine.config
-        machine.fetch = self.fetch
+        machine.fetch, machine.follow = self.fetch, self.run
         self.event = machine.event(self.run)
         self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
@@ -194,8 +195,10 @@ class Loads(Head):
         gap, cycles = begin - self.channel, burst.cycles
         offered = max(begin + self.offered, self.written + 1)
         self.written = offered + cycles // self.beats_per_row - 1
-        if self.beats_per_row > 1:
+        if (pace := self.beats_per_row) > 1:
             self.written = begin + cycles
+            rows = Rows(burst.row, begin + pace, cycles // pace, pace, self.config.ub_banks)
+            self.machine.loads.add(begin + pace, begin + pace + cycles, rows)
         elif self.machine.writes.stop > offered:
             late = self._refused(burst.row, offered, cycles, begin)
             begin += late
@@ -226,7 +229,8 @@ class Loads(Head):
         count = min(load.line_left // self.longest - 1, (limit - self.channel) // whole - 1)
         same = load.beats_per_line - load.line_left >= 2 * len(self.ends) * self.longest
         alike = same and not load.address % self.longest and self.open == len(self.flying)
-        if count < 2 or not alike or self.machine.writes.stop > self.channel:
+        alone = self.beats_per_row == 1 and self.machine.writes.stop <= self.channel
+        if count < 2 or not alike or not alone:
             return
         beats, cycles = count * self.longest, count * whole
         load.beats_left -= beats

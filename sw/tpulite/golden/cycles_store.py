@@ -85,8 +85,8 @@ class Stores(Head):
         lines = fields["lines"]
         if pitch == rows:
             lines, rows = 1, lines * rows
-        cycle, row = self.begin, fields["row"]
+        cycle, row, pace = self.begin, fields["row"], self.beats_per_row
         for _ in range(lines):
-            cycle = reads.delay(row, cycle, rows, starve=True) + 1
+            cycle = reads.delay(row, cycle, rows, starve=True, pace=pace) + pace
             row += pitch
         return cycle

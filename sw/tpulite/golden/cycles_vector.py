@@ -54,7 +54,7 @@ class Vectors(Head):
         """Write the last row of the command in this cycle, unless the banks have been busy."""
         assert self.running is not None
         record, fields = self.running
-        if self.each == 1 and (late := self._delayed(fields)) > time:
+        if self.each == 1 and (late := self._delayed(fields, time)) > time:
             record.buffer += late - time
             self.machine.due[self.event] = late
             return
@@ -66,15 +66,18 @@ class Vectors(Head):
             self.machine.give(Engine.VPU, signal, time + 2)
         self.schedule()
 
-    def _delayed(self, fields: dict[str, int]) -> int:
-        """Return when the last row is written, as far as the matrix unit's accesses are known."""
+    def _delayed(self, fields: dict[str, int], time: int) -> int:
+        """Return when the last row is written, as far as accesses are known."""
         machine = self.machine
+        machine.follow(time)
         read = self._pass(fields, "a", machine.reads, self.begin)
         if fields["operation"] in _PAIRED:
             read = max(read, self._pass(fields, "b", machine.reads, self.begin))
+        begin = self.begin + self.latency
         return max(
             read + self.latency,
-            self._pass(fields, "out", machine.writes, self.begin + self.latency),
+            self._pass(fields, "out", machine.writes, begin),
+            self._pass(fields, "out", machine.loads, begin),
         )
 
     def _pass(self, fields: dict[str, int], name: str, traffic: Traffic, begin: int) -> int:
