@@ -1,19 +1,18 @@
 """The commands of a convolution of known extents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Engine, Opcode
-from tpulite.dynamic.closed_forms import ceil_div, cuts, grain
+from tpulite.dynamic.closed_forms import cuts, grain
 from tpulite.dynamic.conv_plan import ConvFacts, Extents, Slots
+from tpulite.dynamic.conv_regions import clip_image, cut_regions
 from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import slab_bounds
 from tpulite.dynamic.transfer import DramTensor, load_constants
-from tpulite.dynamic.windows import Axis, join_bounds
 from tpulite.dynamic.words import Words, pack_words
 
 __all__ = ["conv_commands"]
@@ -47,31 +46,6 @@ def conv_commands(
     return _Commands(facts, extents, strategy).program(*tensors, fields, drain)
 
 
-@dataclass(frozen=True)
-class _Regions:
-    """Regions of the output that single commands compute, in order.
-
-    Parameters
-    ----------
-    tile : array of int
-        The slab and panel that it belongs to.
-    group : array of int
-        Regions of a tile that accumulate side by side have one number.
-    acc_row : array of int
-        First accumulator.
-    row, rows, column, columns : array of int
-        First output row, in numbers that run through the batch, and output column; how many.
-    """
-
-    tile: np.ndarray
-    group: np.ndarray
-    acc_row: np.ndarray
-    row: np.ndarray
-    rows: np.ndarray
-    column: np.ndarray
-    columns: np.ndarray
-
-
 class _Commands:
     def __init__(self, facts: ConvFacts, extents: Extents, strategy: Strategy) -> None:
         self._facts, self._extents, self._sizes = facts, extents, strategy.sizes
@@ -90,7 +64,7 @@ class _Commands:
             self._left, self._right = facts.x.reads(self._across, extents.width, unit)
         else:
             self._left, self._right = np.array([0]), np.array([extents.width])
-        self._regions = self._cut_regions()
+        self._regions = cut_regions(facts, extents, sizes, self._bounds, self._across)
         # Places: inputs, then outputs, then weights.
         blocks = 1 if self._by_block else facts.blocks
         self._in_pitch = sizes["in_columns"]
@@ -101,34 +75,6 @@ class _Commands:
         self._out_slot = sizes["slab_rows"] * self._out_pitch
         self._weight_base = facts.config.ub_rows - sizes["weight_rows"]
         self._order_steps()
-
-    def _cut_regions(self) -> _Regions:
-        """Cut tiles at images, and into what the accumulators hold."""
-        facts, extents, bounds = self._facts, self._extents, self._bounds
-        images = np.arange(extents.batch) * extents.out_height
-        most = facts.config.acc_rows
-        y, x = join_bounds(bounds, images), self._across
-        together = self._sizes["slab_rows"] * self._sizes["out_columns"] <= most
-        if not together:
-            lines = min(max(1, most // extents.out_width), facts.tallest)
-            y = join_bounds(y, np.arange(0, bounds[-1], lines))
-            widest = min(most, facts.widest)
-            if extents.out_width > most:
-                x = cuts(extents.out_width, ceil_div(extents.out_width, widest), 1)
-        slab = np.searchsorted(bounds, y[:-1], "right") - 1
-        panel = np.searchsorted(self._across, x[:-1], "right") - 1
-        tile = (slab[:, None] * self._panels + panel).ravel()
-        order = np.argsort(tile, kind="stable")
-        i, j = np.divmod(order, len(x) - 1)
-        tile = tile[order]
-        first = np.searchsorted(tile, tile)
-        rows, columns = np.diff(y)[i], np.diff(x)[j]
-        if together:
-            before = np.cumsum(rows * columns) - rows * columns
-            group, acc_row = np.zeros(len(tile), np.int64), before - before[first]
-        else:
-            group, acc_row = np.arange(len(tile)) - first, np.zeros(len(tile), np.int64)
-        return _Regions(tile, group, acc_row, y[:-1][i], rows, x[:-1][j], columns)
 
     def _order_steps(self) -> None:
         """Order commands: tiles, n-blocks, groups, units, regions."""
@@ -247,7 +193,7 @@ class _Commands:
         slab, panel = np.divmod(self._tile, self._panels)
         image, oy = np.divmod(regions.row, extents.out_height)
         rows, columns = regions.rows[region], regions.columns[region]
-        pad_top, height, y = _clip(
+        pad_top, height, y = clip_image(
             facts.y, oy[region], rows, (units.row[unit], units.rows[unit]), extents.height
         )
         down = np.maximum(image[region] * extents.height + y - self._top[slab], 0)
@@ -257,7 +203,7 @@ class _Commands:
         else:
             column = regions.column[region]
             taps = units.column[unit], units.columns[unit]
-            pad_left, seen, x = _clip(facts.x, column, columns, taps, extents.width)
+            pad_left, seen, x = clip_image(facts.x, column, columns, taps, extents.width)
             right = np.maximum(x - self._left[panel], 0)
         block = 0 if self._by_block else units.block[unit] * self._in_block
         final = units.final[unit]
@@ -309,38 +255,3 @@ class _Commands:
             )
         region = bounds[slab] * columns, np.diff(bounds)[slab] * columns
         return target.transfer(Opcode.STORE, (output, 1), region, row, 0)
-
-
-def _clip(
-    axis: Axis,
-    first: np.ndarray,
-    count: np.ndarray,
-    taps: tuple[np.ndarray, np.ndarray],
-    size: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Describe what ranges of outputs read of an image.
-
-    Parameters
-    ----------
-    axis : Axis
-        Geometry.
-    first, count : array of int
-        Outputs.
-    taps : tuple of two arrays of int
-        First tap, and how many.
-    size : int
-        Positions of the image.
-
-    Returns
-    -------
-    pad, seen, position : array of int
-        Padding before, positions from there on, and the first one of them.
-    """
-    origin = first * axis.stride + taps[0] * axis.dilation - axis.before
-    reach = (count - 1) * axis.stride + (taps[1] - 1) * axis.dilation + 1
-    begin = np.maximum(origin, 0)
-    seen = np.minimum(origin + reach, size) - begin
-    nothing = seen <= 0
-    if nothing.any():  # padding alone: an image of one position, beyond all that is read
-        return np.where(nothing, reach, begin - origin), np.maximum(seen, 1), begin * ~nothing
-    return begin - origin, seen, begin
