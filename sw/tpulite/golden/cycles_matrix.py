@@ -90,7 +90,8 @@ class Matrix(Head):
             self.walked = self.last - 1
         else:
             self.walked = self.last - pace if tiles > 1 else max(self.walking + 1, before)
-        self._occupy(fields, first - fill, tiles, pace, result - sums + 1)
+        begin = first if tiles > 1 else self.tile
+        self._occupy(fields, begin - fill, tiles, pace, result - sums + 1)
         self._finish(fields, result)
 
         # The account.
@@ -136,14 +137,15 @@ class Matrix(Head):
         """
         begin = self.asked - self.size + 1
         last = max(self.asked, self.recorded) if requantizes else self.asked
-        if last + self.patience < offered or self.machine.reads.stop <= begin:
+        first = min(begin, records) if requantizes else begin
+        if last + self.patience < offered or self.machine.reads.stop <= first:
             return False
         size, banks, starve = self.size, self.banks, self.steady
         if not requantizes:
             self.asked = self.machine.reads.delay(fields["weight_row"], begin, size, starve=starve)
             return True
         rows = self.record_rows[fields["record_form"]]
-        origin = min(begin, records)
+        origin = first
         activations = self.machine.reads.phases(origin, origin + _MOST * (size + rows))
         weights = bytearray([FREE]) * (_MOST * (size + rows))
         phase = (fields["weight_row"] - begin) % banks
