@@ -19,6 +19,7 @@ from tpulite.graph.layers import (
     Image,
     LayerGraph,
     Lut,
+    Pad,
     Pool,
     Reshape,
 )
@@ -219,3 +220,41 @@ def test_averages_of_uint8():
         offset=128,
     )
     agree([pool], {"x": (6, 8, 20), "y": (6, 4, 20)}, Config())
+
+
+@pytest.mark.parametrize("channels", [(64, 64), (40, 24)])
+def test_images_too_large_to_stay_are_joined_and_framed(channels):
+    rng = np.random.default_rng(5)
+    layers = [
+        Conv(
+            name=f"conv{i}",
+            inputs=("x",),
+            output=f"a{i}",
+            weight=rng.integers(-128, 128, (1, 1, 20, count)).astype(np.int8),
+            requantization=random_requantization(rng, count, 20_000),
+        )
+        for i, count in enumerate(channels)
+    ]
+    total = sum(channels)
+    layers += [
+        Concat(name="concat", inputs=("a0", "a1"), output="y", axis=2),
+        Pad(name="pad", inputs=("y",), output="z", padding=(4, 1, 9, 2), value=7),
+    ]
+    shapes = {f"a{i}": (20, 25, count) for i, count in enumerate(channels)}
+    shapes |= {"x": (20, 25, 20), "y": (20, 25, total), "z": (33, 28, total)}
+    agree(layers, shapes, Config(ub_rows=2048), outputs=("z",))
+
+
+def test_refusals_name_the_layer():
+    conv = Conv(
+        name="wide",
+        inputs=("x",),
+        output="y",
+        weight=np.ones((1, 1, 4, 4), np.int8),
+        requantization=random_requantization(np.random.default_rng(0), 4, 100),
+        stride=(1, 20),
+    )
+    images = {"x": Image((4, 41, 4)), "y": Image((4, 3, 4))}
+    graph = LayerGraph("net", (conv,), images, ("x",), ("y",))
+    with pytest.raises(ValueError, match=r"^Layer 'wide': Stride must be at most 15, not 20$"):
+        compile_layers(graph, Config())

@@ -7,6 +7,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.allocate import DoesNotFitError
+from tpulite.compiler.concat import concat_ops
 from tpulite.compiler.constants import ConstantPool
 from tpulite.compiler.context import Context
 from tpulite.compiler.conv import conv_ops
@@ -15,7 +16,7 @@ from tpulite.compiler.estimate import estimate_cycles
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.place import Placement, place_images
 from tpulite.compiler.pool import pool_ops
-from tpulite.compiler.rearrange import concat_ops, pad_ops, reshape_ops, same_pixels
+from tpulite.compiler.rearrange import pad_ops, reshape_ops, same_pixels
 from tpulite.compiler.schedule import schedule_commands
 from tpulite.compiler.tokens import insert_tokens
 from tpulite.compiler.vector import affine_ops, elementwise_ops, lut_ops
@@ -162,7 +163,10 @@ def _lower(
                 ops += source.read(range(source.height), index)[1]
                 stores[layer.output] = source.alias(layer.output, target.height, target.width)
                 continue
-        ops += _LOWERINGS[type(layer)](layer, context)
+        try:
+            ops += _LOWERINGS[type(layer)](layer, context)
+        except ValueError as error:
+            raise ValueError(f"Layer {layer.name!r}: {error}") from error
     return ops
 
 

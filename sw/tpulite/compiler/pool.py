@@ -119,8 +119,7 @@ class _PoolLowering:
             span = axis.span(range(output, output + 1))
             if not 0 < len(span) <= _WINDOW:
                 raise ValueError(
-                    f"Layer {self._layer.name!r}: a window must cover 1 to {_WINDOW} positions of "
-                    f"an axis, not {len(span)}"
+                    f"A window must cover 1 to {_WINDOW} positions of an axis, not {len(span)}"
                 )
             last = runs[-1] if runs else None
             if last and len(last.outputs) < MOST_VECTORS and self._continues(axis, last, span):
