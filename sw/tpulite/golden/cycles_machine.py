@@ -224,12 +224,16 @@ class Machine:
     def give(self, engine: int, signal: int, time: int) -> None:
         """Give tokens that can be taken from a cycle on; they wait while a counter is full."""
         tokens = self.tokens[engine]
-        if self.held[engine] or any(len(tokens[taker]) >= TOKEN_MAX for taker in _MEMBERS[signal]):
+        takers = _MEMBERS[signal]
+        full = bool(self.held[engine])
+        for taker in takers:
+            full |= len(tokens[taker]) >= TOKEN_MAX
+        if full:
             self.held[engine].append((signal, time))
             return
         if time > self.finish:
             self.finish = time
-        for taker in _MEMBERS[signal]:
+        for taker in takers:
             tokens[taker].append(time)
             if self.due[taker] == NEVER:
                 self.heads[taker].schedule()

@@ -14,7 +14,7 @@ _ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
 _REQUANTIZER = 7  # from a sum to its row, with a lane a channel
 _RECORDS = 3  # from the request of the last record row until the block may be used
 _REUSED = 3  # from the first slot of a tile until the place of its first weights is free
-_MOST = 8  # cycles of a row of weights or records that the model looks ahead
+_MOST = 8  # cycles of a row for which weights and records may wait under depthwise commands
 _PATIENCE = 4  # in tiles or records: what is due so much before its use will be there
 
 
@@ -146,8 +146,9 @@ class Matrix(Head):
             return True
         rows = self.record_rows[fields["record_form"]]
         origin = first
-        activations = self.machine.reads.phases(origin, origin + _MOST * (size + rows))
-        weights = bytearray([FREE]) * (_MOST * (size + rows))
+        length = (size + rows) * (_MOST if starve else 2)
+        activations = self.machine.reads.phases(origin, origin + length)
+        weights = bytearray([FREE]) * length
         phase = (fields["weight_row"] - begin) % banks
         end = walk([activations], begin - origin, phase, size, banks, starve=starve, trace=weights)
         self.asked = origin + end - 1
