@@ -32,6 +32,7 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
 __all__ = [
+    "compile_model",
     "config_option",
     "csv_option",
     "device_option",
@@ -254,6 +255,15 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     write_whole(path, partial(Path.write_text, data=text.getvalue()))
+
+
+def compile_model(model: Model) -> Model:
+    """Compile a network, telling on stderr what is done at the moment if that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return model.compile()
+    with console.status("compile") as status:
+        return model.compile(progress=lambda step: status.update(f"compile: {step}"))
 
 
 def progress_bar() -> Progress:

@@ -59,7 +59,7 @@ def compile_file(
     if batch is not None or order is not None:
         raise click.UsageError("--batch and --order are for .npz networks.")
     output = output or Path(network.name).with_suffix(_COMPILED_SUFFIX)
-    model = load_model(network, exact, host_fallback, calibration, config).compile()
+    model = compile_model(load_model(network, exact, host_fallback, calibration, config))
     write_whole(output, lambda path: save_model(model, path))
     click.echo(f"{output}: {'; '.join(summary(program) for program in model.programs)}")
     click.echo(model.statement())

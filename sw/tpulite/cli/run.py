@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from tpulite.cli.common import (
+    compile_model,
     config_option,
     csv_option,
     device_option,
@@ -95,7 +96,7 @@ def run(
     console = Console()
     if inputs is None:
         console.print(f"{count} random input{'s' * (count > 1)}, seed {seed}", highlight=False)
-    results = _run_all(Runner(model, device), checked, count)
+    results = _run_all(Runner(compile_model(model), device), checked, count)
     accounts = _accounts(model, results)
     if csv_path is not None:
         save_csv(csv_path, [account.as_dict() for account in accounts])
