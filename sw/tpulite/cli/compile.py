@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import config_option, load_model, plan_options
+from tpulite.cli.common import compile_model, config_option, load_model, plan_options
 from tpulite.cli.info import summary
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.compiler import ORDERS, compile_network
