@@ -51,7 +51,7 @@ def draw_shapes(rng, case, config):
         )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("config", CONFIGS, ids=config_name)
 def test_random_shapes(config, kind, seed):
@@ -69,8 +69,6 @@ def test_random_shapes(config, kind, seed):
 def test_like_programs_compiled_for_the_shape(kind, seed):
     rng = np.random.default_rng((seed, KINDS.index(kind), 99))
     case = draw_case(rng, kind)
-    while getattr(case.layer, "offset", 0):
-        case = draw_case(rng, kind)
     config = Config(array_size=(16, 32)[seed % 2])
     for dynamic, batch, height, width in draw_shapes(rng, case, config):
         program = dynamic.bind(height, width, batch=batch)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dynamic_cases import config_name, draw_case
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.dynamic import Shape, compile_dynamic
 from tpulite.dynamic.closed_forms import grain
 from tpulite.dynamic.selector import choose_all
@@ -69,6 +69,10 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
                 sizes["slots"] = int(sizes["slots"])
             rows = buffer_rows(kind, program.operator._facts, sizes)
             assert (rows <= config.ub_rows).all(), strategy.name
+            mode = strategy.name.partition("/")[2]
+            if kind == "conv" and mode == "image" and config.row_bytes >= BEAT_BYTES:
+                vectors = sizes["slab_rows"] * sizes["out_columns"]
+                assert (vectors <= np.maximum(config.acc_rows, sizes["out_columns"])).all()
             for name in ("slabs", "parts", "panels", "slab_rows", "in_rows", "out_columns"):
                 assert (sizes[name] >= 1).all(), (strategy.name, name)
             if not getattr(program.operator, "_flat", False):

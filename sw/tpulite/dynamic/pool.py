@@ -16,7 +16,7 @@ from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.shapes import Shape
 from tpulite.dynamic.transfer import DramTensor
 from tpulite.dynamic.windows import axes_of
-from tpulite.graph.layers import LayerGraph, Pool, Requantization
+from tpulite.graph.layers import LayerGraph, Pool
 
 __all__ = ["Pooling"]
 
@@ -118,15 +118,6 @@ class Pooling:
         if count not in self._records:
             layer, requantization = self._layer, self._layer.requantization
             if requantization is None:
-                average = average_requantization(count, layer.low, layer.high)
-                requantization = Requantization(
-                    multiplier=average.multiplier,
-                    shift=average.shift,
-                    rounding=average.rounding,
-                    bias=np.array([layer.offset * count], np.int32),
-                    zero_point=-layer.offset,
-                    low=layer.low,
-                    high=layer.high,
-                )
+                requantization = average_requantization(count, layer.low, layer.high, layer.offset)
             self._records[count] = common_record(requantization, self._config).tobytes()
         return self._records[count]
