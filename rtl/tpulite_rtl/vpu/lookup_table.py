@@ -55,7 +55,7 @@ class LookupTable(wiring.Component):
         m = Module()
         row_bytes = self.config.row_bytes
         column_bits = exact_log2(row_bytes)
-        m.submodules.table = table = Memory(
+        m.submodules.results = table = Memory(
             shape=unsigned(8 * row_bytes), depth=LUT_BYTES // row_bytes, init=[]
         )
         write_port = table.write_port()
