@@ -147,9 +147,7 @@ def layer_table(accounts: Sequence[LayerAccount], *, title: str | None = None) -
     title : str, optional
         Title of the table.
     """
-    table = Table(
-        title=title, show_footer=True, box=box.SIMPLE_HEAD, pad_edge=False, padding=0
-    )
+    table = Table(title=title, show_footer=True, box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     cycles = sum(account.cycles for account in accounts)
     done = sum(account.utilization * account.cycles for account in accounts)
     totals = {name: sum(getattr(account, name) for account in accounts) for name in _PARTS}
