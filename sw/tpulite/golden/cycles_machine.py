@@ -163,6 +163,8 @@ class Machine:
         Brings what is known of LOAD up to a cycle.
     reads, writes : Traffic
         What activations and results of the matrix unit ask of the buffer.
+    operands : tuple of Traffic
+        What weights and records ask of it under depthwise commands, where that takes long.
     loads : Traffic
         What LOAD writes, if its pace is slow, so that faster ports run into it.
     tokens : list of list of deque of int
@@ -181,6 +183,7 @@ class Machine:
         self.fetch: Callable[[int, int], None] = self.arrive
         self.follow: Callable[[int], None] = self._request
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
+        self.operands = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.loads = Traffic(config.ub_banks)
         self.tokens: list[list[deque[int]]] = [[deque() for _ in Engine] for _ in Engine]
         self.held: list[deque[tuple[int, int]]] = [deque() for _ in Engine]

@@ -3,7 +3,7 @@
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine
 from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import Head, Machine, Record
-from tpulite.golden.cycles_phases import FREE, Activations, Outputs
+from tpulite.golden.cycles_phases import FREE, Activations, Outputs, Rows
 
 __all__ = ["Matrix"]
 
@@ -14,7 +14,7 @@ _ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
 _REQUANTIZER = 7  # from a sum to its row, with a lane a channel
 _RECORDS = 3  # from the request of the last record row until the block may be used
 _REUSED = 3  # from the first slot of a tile until the place of its first weights is free
-_MOST = 8  # cycles of a row for which weights and records may wait under depthwise commands
+_MOST = 8  # cycles of a row for which weights and records may wait
 _PATIENCE = 4  # in tiles or records: what is due so much before its use will be there
 
 
@@ -83,9 +83,11 @@ class Matrix(Head):
         record.buffer = max(0, self.asked + 1 - offered)
         if tiles == 1 and requantizes:
             record.buffer = max(record.buffer, self.recorded + _RECORDS - offered)
-        before = self.last
+        before, shortest = self.last, max(slots, self.size)
         result = self._issue(fields, first, tiles, fill, slots, sums)
-        pace = (self.tile - first) // (tiles - 1) if tiles > 1 else max(slots, self.size)
+        pace = (self.tile - first) // (tiles - 1) if tiles > 1 else shortest
+        if _is_short(tiles, slots, self.size):
+            record.buffer += self.tile - first - (tiles - 1) * shortest
         if slots > 1:
             self.walked = self.last - 1
         else:
@@ -136,25 +138,29 @@ class Matrix(Head):
         Return whether that may matter.
         """
         begin = self.asked - self.size + 1
-        last = max(self.asked, self.recorded) if requantizes else self.asked
-        first = min(begin, records) if requantizes else begin
-        if last + self.patience < offered or self.machine.reads.stop <= first:
+        first, last = begin, self.asked
+        if requantizes:
+            first, last = min(begin, records), max(last, self.recorded)
+        late = last + self.patience >= offered
+        if not (late or self.steady) or self.machine.reads.stop <= first:
             return False
         size, banks, starve = self.size, self.banks, self.steady
-        if not requantizes:
-            self.asked = self.machine.reads.delay(fields["weight_row"], begin, size, starve=starve)
-            return True
         rows = self.record_rows[fields["record_form"]]
-        origin = first
-        length = (size + rows) * (_MOST if starve else 2)
-        activations = self.machine.reads.phases(origin, origin + length)
-        weights = bytearray([FREE]) * length
-        phase = (fields["weight_row"] - begin) % banks
-        end = walk([activations], begin - origin, phase, size, banks, starve=starve, trace=weights)
-        self.asked = origin + end - 1
-        phase = (fields["record_row"] - records) % banks
-        end = walk([activations, weights], records - origin, phase, rows, banks, starve=starve)
-        self.recorded = origin + end - 1
+        length = (size + rows) * _MOST
+        activations = self.machine.reads.phases(first, first + length)
+        weights, others = bytearray([FREE]) * length, bytearray([FREE]) * length
+        at, phase = begin - first, (fields["weight_row"] - begin) % banks
+        end = walk([activations], at, phase, size, banks, starve=starve, trace=weights)
+        self.asked = first + end - 1
+        if starve:
+            self.machine.operands[0].add(begin, first + end, Rows(weights[at:end]))
+        if requantizes:
+            at, phase = records - first, (fields["record_row"] - records) % banks
+            ports = [activations, weights]
+            end = walk(ports, at, phase, rows, banks, starve=starve, trace=others)
+            self.recorded = first + end - 1
+            if starve:
+                self.machine.operands[1].add(records, first + end, Rows(others[at:end]))
         return True
 
     def _issue(
@@ -164,7 +170,7 @@ class Matrix(Head):
         drain, size = fields["drain"], self.size
         pace, interval = max(slots, size), self.intervals[drain]
         before, tile = self.tile, first
-        if tiles > 2 and slots < 2 * size:
+        if _is_short(tiles, slots, size):
             before, tile = self._issue_short(fields, first, fill, tiles, pace)
         elif tiles > 1:
             before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
@@ -227,6 +233,11 @@ class Matrix(Head):
         if signal := fields["signal"]:
             self.machine.give(Engine.MXU, signal, self.given + 1)
         self.machine.finish = max(self.machine.finish, self.given + 1, self.last + 2)
+
+
+def _is_short(tiles: int, slots: int, size: int) -> bool:
+    """Whether k-tiles follow each other so fast that weights may be late."""
+    return tiles > 2 and slots < 2 * size
 
 
 def _slots(fields: dict[str, int]) -> tuple[int, int, int, int]:

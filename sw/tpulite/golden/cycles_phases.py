@@ -101,28 +101,29 @@ class Outputs:
 
 
 class Rows:
-    """Consecutive rows at a slow pace.
+    """Requests whose phases are known.
 
     Parameters
     ----------
-    row, begin : int
-        The first one, and its cycle.
-    rows, pace : int
-        Their number, and cycles from one to the next.
-    banks : int
-        Banks of the buffer.
+    made : bytes
+        The phases.
     """
 
     __slots__ = ("_made",)
 
-    def __init__(self, row: int, begin: int, rows: int, pace: int, banks: int) -> None:
+    def __init__(self, made: bytes | bytearray) -> None:
+        self._made = bytes(made)
+
+    @classmethod
+    def paced(cls, row: int, begin: int, rows: int, pace: int, banks: int) -> "Rows":
+        """Return consecutive rows from a cycle on, one in ``pace`` cycles."""
         made = bytearray([FREE]) * (rows * pace)
         for i in range(rows):
             made[i * pace] = (row + i - begin - i * pace) % banks
-        self._made = bytes(made)
+        return cls(made)
 
     def phases(self, first: int, stop: int) -> bytes:
-        """Return the phases from one cycle to another, counted from the first row."""
+        """Return the phases from one cycle to another, counted from the first request."""
         return self._made[first:stop]
 
 

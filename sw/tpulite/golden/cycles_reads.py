@@ -197,7 +197,7 @@ class Loads(Head):
         self.written = offered + cycles // self.beats_per_row - 1
         if (pace := self.beats_per_row) > 1:
             self.written = begin + cycles
-            rows = Rows(burst.row, begin + pace, cycles // pace, pace, self.config.ub_banks)
+            rows = Rows.paced(burst.row, begin + pace, cycles // pace, pace, self.config.ub_banks)
             self.machine.loads.add(begin + pace, begin + pace + cycles, rows)
         elif self.machine.writes.stop > offered:
             late = self._refused(burst.row, offered, cycles, begin)

@@ -81,12 +81,14 @@ class Stores(Head):
 
     def _delayed(self, fields: dict[str, int]) -> int:
         """Return when all rows are read, as far as the matrix unit's reads are known."""
-        reads, rows, pitch = self.machine.reads, fields["rows"], fields["pitch"]
+        machine, rows, pitch = self.machine, fields["rows"], fields["pitch"]
         lines = fields["lines"]
         if pitch == rows:
             lines, rows = 1, lines * rows
         cycle, row, pace = self.begin, fields["row"], self.beats_per_row
         for _ in range(lines):
-            cycle = reads.delay(row, cycle, rows, starve=True, pace=pace) + pace
+            cycle = pace + machine.reads.delay(
+                row, cycle, rows, starve=True, pace=pace, beside=machine.operands
+            )
             row += pitch
         return cycle
