@@ -5,8 +5,9 @@ from functools import partial
 
 from tpulite.bench.dense import run_gemm, run_mlp
 from tpulite.bench.layers import run_conv, run_depthwise
-from tpulite.bench.models import NETWORKS, run_model
+from tpulite.bench.models import NETWORKS, run_architecture, run_model
 from tpulite.bench.workload import Run
+from tpulite.models.architectures import ARCHITECTURES
 
 __all__ = ["WORKLOADS", "parse_workload"]
 
@@ -40,7 +41,9 @@ WORKLOADS = (
     "dwconv3x3_56x56x16_x8",
     *NETWORKS,
 )
-"""Names of the workloads; other extents of products and convolutions are workloads, too."""
+"""Names of the workloads that run by default. Other extents of products and convolutions are
+workloads, too, and so are the large networks of :mod:`tpulite.models.architectures`, which take
+minutes."""
 
 
 def parse_workload(name: str) -> Run:
@@ -55,8 +58,11 @@ def parse_workload(name: str) -> Run:
         if match := re.fullmatch(pattern, name):
             extents = tuple(map(int, match.groups()))
             return lambda device: run(device, *extents)
+    if name in ARCHITECTURES:
+        return lambda device: run_architecture(device, name)
     if name not in WORKLOADS:
-        known = ", ".join(name for name in WORKLOADS if not re.search(r"\dx\d", name))
+        names = (*WORKLOADS, *ARCHITECTURES)
+        known = ", ".join(name for name in names if not re.search(r"\dx\d", name))
         raise ValueError(
             f"Workload must be gemm_MxKxN, conv3x3_HxWxC_to_N, dwconv3x3_HxWxC_xCOUNT or one of "
             f"{known}, not {name!r}"

@@ -14,7 +14,7 @@ from tpulite.runtime.device import open_device
 
 __all__ = ["bench"]
 
-_DRAM_BYTES = 1 << 26
+_DRAM_BYTES = 1 << 27
 
 
 @click.command()
