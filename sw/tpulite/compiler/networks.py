@@ -12,7 +12,6 @@ from tpulite.compiler.constants import ConstantPool
 from tpulite.compiler.context import Context
 from tpulite.compiler.conv import conv_ops
 from tpulite.compiler.depthwise import depthwise_ops
-from tpulite.compiler.estimate import estimate_cycles
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.place import Placement, place_images
 from tpulite.compiler.pool import pool_ops
@@ -21,6 +20,7 @@ from tpulite.compiler.schedule import schedule_commands
 from tpulite.compiler.tokens import insert_tokens
 from tpulite.compiler.vector import affine_ops, elementwise_ops, lut_ops
 from tpulite.golden.check import check
+from tpulite.golden.cycles import predict_cycles
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -43,7 +43,7 @@ _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
 a sixth of that."""
 
 _LEADS = (4, 16, 48)
-"""How many loads may go ahead of a product; the fastest program by the estimate is taken."""
+"""How many loads may go ahead of a product; the fastest program by the cycle model is taken."""
 
 _SEARCHED = 5000
 """Commands of a program for which all of these are tried."""
@@ -175,10 +175,11 @@ def _schedule(
 ) -> tuple[tuple[Command, ...], tuple[LayerInfo, ...]]:
     """Order commands, place buffers, insert tokens; return the fastest program."""
     best = None
-    for lead in _LEADS if len(tiling.ops) <= _SEARCHED else _LEADS[:1]:
+    leads = _LEADS if len(tiling.ops) <= _SEARCHED else _LEADS[:1]
+    for lead in leads:
         commands, owners = schedule_commands(tiling, config, lead=lead)
         commands = insert_tokens(commands, config)
-        cycles = estimate_cycles(commands, config)
+        cycles = predict_cycles(commands, config) if len(leads) > 1 else 0
         if best is None or cycles < best[0]:
             best = (cycles, commands, owners)
     assert best is not None
