@@ -118,6 +118,7 @@ class Traffic:
         *,
         starve: bool,
         pace: int = 1,
+        buffered: bool = False,
         beside: "Sequence[Traffic]" = (),
     ) -> int:
         """Return when the last one of some rows is accepted, if a worse port wants them.
@@ -132,6 +133,8 @@ class Traffic:
             Whether they wait as long as it takes; at a slow pace they do.
         pace : int
             Cycles from a row to the next.
+        buffered : bool
+            Whether rows come at that pace and those that had to wait follow one a cycle.
         beside : sequence of Traffic
             Other ports that are better, at the pace of a row a cycle.
         """
@@ -141,7 +144,7 @@ class Traffic:
         while True:
             phases = self.phases(begin, begin + length)
             if pace > 1:
-                end = self._stroll(phases, row - begin, rows, pace)
+                end = self._stroll(phases, row - begin, rows, pace, buffered=buffered)
             else:
                 others = [t.phases(begin, begin + length) for t in beside if t.stop > begin]
                 phase = (row - begin) % self.banks
@@ -155,14 +158,16 @@ class Traffic:
         first = bisect_right(self._stops, begin)
         return first < len(self._stops) and self._begins[first] < stop
 
-    def _stroll(self, phases: bytes, phase: int, rows: int, pace: int) -> int:
+    def _stroll(self, phases: bytes, phase: int, rows: int, pace: int, *, buffered: bool) -> int:
         """Return the cycle after the one in which the last row is accepted, at a slow pace."""
         cycle = 0
         for row in range(rows):
+            if buffered:
+                cycle = max(cycle, row * pace)
             while cycle < len(phases) and phases[cycle] == (phase + row - cycle) % self.banks:
                 cycle += 1
-            cycle += pace
-        return cycle - pace + 1
+            cycle += 1 if buffered else pace
+        return cycle if buffered else cycle - pace + 1
 
     def phases(self, begin: int, stop: int) -> bytes:
         """Return the phases of all requests from a cycle to another one."""

@@ -87,7 +87,9 @@ class Loads(Head):
         self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
         self.beats_per_row = max(config.row_bytes // BEAT_BYTES, 1)
-        self.offered = 1 if self.rows_per_beat == 1 else 2  # from a beat to its first row
+        self.offered = max(
+            self.beats_per_row, 2 if self.rows_per_beat > 1 else 1
+        )  # to the first row
         self.known = 2 * config.array_size + _DRAIN  # so far ahead writes are known
         self.flying: deque[_Burst] = deque()
         self.open = 0  # of these, bursts of LOAD
@@ -193,16 +195,18 @@ class Loads(Head):
     def _receive(self, burst: _Burst, load: _Load, begin: int) -> None:
         """Follow the beats of a burst that begins to come in a cycle."""
         gap, cycles = begin - self.channel, burst.cycles
+        pace = self.beats_per_row
+        rows = cycles // pace
         offered = max(begin + self.offered, self.written + 1)
-        self.written = offered + cycles // self.beats_per_row - 1
-        if (pace := self.beats_per_row) > 1:
-            self.written = begin + cycles
-            rows = Rows.paced(burst.row, begin + pace, cycles // pace, pace, self.config.ub_banks)
-            self.machine.loads.add(begin + pace, begin + pace + cycles, rows)
-        elif self.machine.writes.stop > offered:
-            late = self._refused(burst.row, offered, cycles, begin)
+        self.written = offered + (rows - 1) * pace
+        if self.machine.writes.stop > offered:
+            late = self._refused(burst.row, offered, rows, begin)
             begin += late
             load.record.buffer += late
+        if pace > 1:
+            first = begin + self.offered
+            stream = Rows.paced(burst.row, first, rows, pace, self.config.ub_banks)
+            self.machine.loads.add(first, first + cycles, stream)
         whole = burst.beats == self.longest and not gap
         self.streak = self.streak + 1 if whole and not burst.last else 0
         self.channel = begin + cycles
@@ -219,8 +223,11 @@ class Loads(Head):
 
     def _refused(self, row: int, offered: int, rows: int, begin: int) -> int:
         """Return for how long beats must wait because the buffer does not take their rows."""
-        self.written = self.machine.writes.delay(row, offered, rows, starve=True)
-        late = self.written - (begin + rows - 1 + self.offered)
+        pace = self.beats_per_row
+        self.written = self.machine.writes.delay(
+            row, offered, rows, starve=True, pace=pace, buffered=True
+        )
+        late = self.written - (begin + (rows - 1) * pace + self.offered)
         return max(0, late - _SLACK)
 
     def _skip(self, load: _Load, limit: int) -> None:
