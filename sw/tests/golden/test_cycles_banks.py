@@ -6,6 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode
 from tpulite.golden.cycles_banks import Traffic, walk
+from tpulite.golden.cycles_operands import OperandFetch
 from tpulite.golden.cycles_phases import FREE, Activations, Outputs
 
 BANKS, SIZE = 8, 16
@@ -199,3 +200,22 @@ def test_a_depthwise_layer_whose_rows_share_a_bank_starves_a_store():
         delays[pitch] = traffic.delay(0, 0, 50, starve=True)
     assert 5.5 * 50 < delays[56] < 6.2 * 50
     assert delays[57] < 1.3 * 50
+
+
+def test_records_wait_for_weights_and_both_for_activations():
+    free = Traffic(BANKS)
+    apart = OperandFetch(free, (3, 101, 16), (4, 100, 16), starve=True)
+    assert apart.last() == (116, 115)
+    in_step = OperandFetch(free, (4, 101, 16), (3, 100, 16), starve=True)
+    assert in_step.last() == (116, 116)
+    busy = Traffic(BANKS)
+    busy.add(90, 150, Constant(90, 60))  # bank 0
+    held = OperandFetch(busy, (4, 101, 16), (4, 100, 16), starve=True)
+    assert held.last() == (150 + 11, 150 + 12)
+    far = OperandFetch(free, (0, 5000, 16), (0, 100, 16), starve=True)
+    assert far.last() == (5015, 115)
+    none = OperandFetch(busy, (1, 100, 7), (0, 0, 0), starve=True)
+    assert none.last()[0] == 106
+    ports = [Traffic(BANKS), Traffic(BANKS)]
+    held.add_to(ports, 100)
+    assert ports[0].delay(4, 101, 4, starve=True) == 105  # behind the weights

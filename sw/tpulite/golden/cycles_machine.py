@@ -164,7 +164,7 @@ class Machine:
     reads, writes : Traffic
         What activations and results of the matrix unit ask of the buffer.
     operands : tuple of Traffic
-        What weights and records ask of it under depthwise commands, where that takes long.
+        What the first weights, and the records, of its commands ask of it.
     loads : Traffic
         What LOAD writes, if its pace is slow, so that faster ports run into it.
     tokens : list of list of deque of int

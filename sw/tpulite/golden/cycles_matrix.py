@@ -3,7 +3,8 @@
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine
 from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import Head, Machine, Record
-from tpulite.golden.cycles_phases import FREE, Activations, Outputs, Rows
+from tpulite.golden.cycles_operands import OperandFetch
+from tpulite.golden.cycles_phases import FREE, Activations, Outputs
 
 __all__ = ["Matrix"]
 
@@ -14,7 +15,7 @@ _ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
 _REQUANTIZER = 7  # from a sum to its row, with a lane a channel
 _RECORDS = 3  # from the request of the last record row until the block may be used
 _REUSED = 3  # from the first slot of a tile until the place of its first weights is free
-_MOST = 8  # cycles of a row for which weights and records may wait
+_MOST = 4  # cycles that a row of weights or records may take under a depthwise command
 _PATIENCE = 4  # in tiles or records: what is due so much before its use will be there
 
 
@@ -75,7 +76,7 @@ class Matrix(Head):
         taken = self._ask_weights(operands)
         records = self._ask_records(fields, operands) if requantizes else 0
         offered = self._accept(time, taken, requantizes)
-        if self._meet_activations(fields, offered, records, requantizes):
+        if self._fetch_operands(fields, offered, records, requantizes):
             offered = self._accept(time, taken, requantizes)
         self.walking = offered - _OFFERED
         offered = max(offered, self.last + 1) + fill
@@ -130,38 +131,30 @@ class Matrix(Head):
         self.accepted = max(accepted, self.recorded) if requantizes else accepted
         return max(self.accepted, self.walked) + _OFFERED
 
-    def _meet_activations(
+    def _fetch_operands(
         self, fields: dict[str, int], offered: int, records: int, requantizes: bool
     ) -> bool:
-        """Delay the first weights and the records where activations take their banks.
+        """Ask for the first weights, and for records from a cycle on, where activations let them.
 
-        Return whether that may matter.
+        Return whether they come too late for the slot that is offered, perhaps.
         """
-        begin = self.asked - self.size + 1
-        first, last = begin, self.asked
-        if requantizes:
-            first, last = min(begin, records), max(last, self.recorded)
+        rows = self.record_rows[fields["record_form"]] if requantizes else 0
+        fetch = OperandFetch(
+            self.machine.reads,
+            (fields["weight_row"], self.asked - self.size + 1, self.size),
+            (fields["record_row"], records, rows),
+            starve=self.steady,
+        )
+        last = max(self.asked, self.recorded) if requantizes else self.asked
         late = last + self.patience >= offered
-        if not (late or self.steady) or self.machine.reads.stop <= first:
-            return False
-        size, banks, starve = self.size, self.banks, self.steady
-        rows = self.record_rows[fields["record_form"]]
-        length = (size + rows) * _MOST
-        activations = self.machine.reads.phases(first, first + length)
-        weights, others = bytearray([FREE]) * length, bytearray([FREE]) * length
-        at, phase = begin - first, (fields["weight_row"] - begin) % banks
-        end = walk([activations], at, phase, size, banks, starve=starve, trace=weights)
-        self.asked = first + end - 1
-        if starve:
-            self.machine.operands[0].add(begin, first + end, Rows(weights[at:end]))
-        if requantizes:
-            at, phase = records - first, (fields["record_row"] - records) % banks
-            ports = [activations, weights]
-            end = walk(ports, at, phase, rows, banks, starve=starve, trace=others)
-            self.recorded = first + end - 1
-            if starve:
-                self.machine.operands[1].add(records, first + end, Rows(others[at:end]))
-        return True
+        if late or self.steady:
+            self.asked, recorded = fetch.last()
+            if requantizes:
+                self.recorded = recorded
+        # Under a depthwise command they come later than in time.
+        slack = _MOST * self.size if self.steady else self.banks
+        fetch.add_to(self.machine.operands, slack)
+        return late
 
     def _issue(
         self, fields: dict[str, int], first: int, tiles: int, fill: int, slots: int, sums: int
