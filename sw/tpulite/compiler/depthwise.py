@@ -195,9 +195,10 @@ class _DepthwiseLowering:
     ) -> Iterator[Op]:
         """Drain sums by multiplying anything by zero: drains must keep the requantizer's pace."""
         size = self._config.array_size
-        tile = np.full((size, size), self._layer.weight_zero_point, np.int8)
-        constant = self._weights.setdefault(("zero",), self._context.constant("zeros", tile))
-        weights, loads = constant.use()
+        if (key := ("zeros",)) not in self._weights:
+            tile = np.full((size, size), self._layer.weight_zero_point, np.int8)
+            self._weights[key] = self._context.constant("zeros", tile)
+        weights, loads = self._weights[key].use()
         yield from loads
         ones = dict.fromkeys(
             (

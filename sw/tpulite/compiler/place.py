@@ -8,6 +8,7 @@ from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
 from tpulite.compiler.constants import ConstantPool
 from tpulite.compiler.images import Store
+from tpulite.compiler.window import LARGEST_KERNEL
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
@@ -188,7 +189,7 @@ def _strings(layers: LayerGraph, name: str, config: Config, resident: set[str]) 
         chunks = -(-length // size)
         needed = layer.weight.shape[across] * chunks
         columns = target[along]
-        fits = step <= size and max(layer.weight.shape[across], chunks) <= 15
+        fits = step <= size and max(layer.weight.shape[across], chunks) <= LARGEST_KERNEL
         if transposed:  # columns are complete before rows: nothing could be stored meanwhile
             fits = fits and layer.output in resident and layer.output not in layers.outputs
         if not fits or columns > config.acc_rows or needed >= tiles:

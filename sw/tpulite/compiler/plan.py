@@ -17,7 +17,7 @@ __all__ = [
     "vector_align",
 ]
 
-MAX_K_TILES = next(field.range[-1] for field in isa.CONV.fields if field.name == "blocks")
+MAX_K_TILES = isa.CONV.limit("blocks")
 """Most k-tiles of a command."""
 
 

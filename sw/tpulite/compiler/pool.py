@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpulite.arch.isa import VectorOp
+from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.constants import Constant, common_record
 from tpulite.compiler.context import Context
@@ -17,7 +17,7 @@ from tpulite.graph.layers import Pool, Requantization
 
 __all__ = ["average_requantization", "pool_ops"]
 
-_WINDOW = 255
+_WINDOW = VECTOR.limit("window_rows")
 """Largest window of a command, along each axis."""
 
 

@@ -16,7 +16,7 @@ from tpulite.graph.layers import Affine, Elementwise, Lut
 
 __all__ = ["MOST_VECTORS", "affine_ops", "elementwise_ops", "lut_ops", "strips_of", "vector_op"]
 
-MOST_VECTORS = 2047
+MOST_VECTORS = isa.VECTOR.limit("columns")
 """Most rows, and most columns, of a command."""
 
 ALL = {"low": INT8[0], "high": INT8[-1], "window_rows": 1, "window_columns": 1}

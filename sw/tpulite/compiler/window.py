@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from tpulite.arch.isa import CONV
 from tpulite.compiler.images import View
 from tpulite.compiler.ops import Region
 
 __all__ = ["LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
 
-LARGEST_KERNEL = 15
+LARGEST_KERNEL = CONV.limit("kernel_rows")
 """Largest kernel of one command, along each axis."""
 
 
@@ -78,10 +79,10 @@ def read_window(
     top, height, row = _clip(y, outputs[0], view.rows)
     left, width, column = _clip(x, outputs[1], range(x.extent))
     for what, value, limit in (
-        ("Padding", max(top, left), 31),
-        ("Stride", max(y.stride, x.stride), 15),
-        ("Dilation", max(y.dilation, x.dilation), 15),
-        ("Extent of an image", max(height, width), 2047),
+        ("Padding", max(top, left), CONV.limit("pad_top")),
+        ("Stride", max(y.stride, x.stride), CONV.limit("stride_y")),
+        ("Dilation", max(y.dilation, x.dilation), CONV.limit("dilation_y")),
+        ("Extent of an image", max(height, width), CONV.limit("height")),
     ):
         if value > limit:
             raise ValueError(f"{what} must be at most {limit}, not {value}")

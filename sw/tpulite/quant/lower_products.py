@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from tpulite.arch import isa
-from tpulite.arch.isa import Opcode
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node, Tensor
 from tpulite.graph.layers import Conv, Depthwise, Requantization
@@ -30,9 +29,6 @@ _ROUNDINGS = {
 _VECTOR = 8
 """Channels at a time of LiteRT's optimized depthwise kernel; the rest is left to scalar code."""
 
-_LIMITS = {
-    field.name: field.range[-1] for field in isa.COMMANDS[Opcode.CONV].fields if field.enum is None
-}
 _KERNEL = 64
 """Largest kernel; the compiler cuts what is too large for one command."""
 
@@ -163,9 +159,9 @@ def _window(node: Node) -> dict[str, tuple[int, ...]]:
 def _check_window(node: Node, kernel: tuple[int, ...]) -> None:
     for what, values, limit in (
         ("kernel", kernel[:2], _KERNEL),
-        ("stride", node["stride"], min(_LIMITS["stride_y"], _LIMITS["stride_x"])),
-        ("dilation", node["dilation"], min(_LIMITS["dilation_y"], _LIMITS["dilation_x"])),
-        ("padding", node["padding"], min(_LIMITS["pad_top"], _LIMITS["pad_left"])),
+        ("stride", node["stride"], isa.CONV.limit("stride_y")),
+        ("dilation", node["dilation"], isa.CONV.limit("dilation_y")),
+        ("padding", node["padding"], isa.CONV.limit("pad_top")),
     ):
         if max(values) > limit:
             raise UnsupportedError(f"its {what} {tuple(values)} is larger than {limit}")
