@@ -17,7 +17,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import EngineState
 from tpulite.bench.models import NETWORKS
 from tpulite.bench.workloads import WORKLOADS, parse_workload
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.golden.cycles import Timeline, predict
 from tpulite.graph.layers import (

@@ -7,7 +7,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.dynamic import DynamicProgram, Shape, ShapeRange, compile_dynamic
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (

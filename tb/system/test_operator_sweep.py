@@ -10,7 +10,7 @@ from cases import cases
 from litert import KERNELS, run_litert
 
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower import lower

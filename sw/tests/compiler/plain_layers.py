@@ -4,7 +4,7 @@ import numpy as np
 
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap32
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.graph.layers import Image, LayerGraph, Requantization
 from tpulite.runtime.session import Session
 

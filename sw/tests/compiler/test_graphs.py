@@ -7,7 +7,7 @@ import pytest
 from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.pool import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.ops import requantize

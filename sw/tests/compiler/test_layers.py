@@ -13,7 +13,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.filters import plan_filter
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.pool import average_requantization
 from tpulite.graph.layers import (
     Affine,

@@ -9,7 +9,7 @@ from dynamic_cases import KINDS, config_name, draw_case, draw_inputs, expected
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.dynamic import Shape, compile_dynamic
 from tpulite.golden.check import check
 from tpulite.program import Program

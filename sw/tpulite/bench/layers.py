@@ -5,7 +5,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding, quantize_multiplier
 from tpulite.bench.workload import Outcome
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Requantization
 from tpulite.runtime.device import Device

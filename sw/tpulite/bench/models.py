@@ -3,7 +3,7 @@
 import numpy as np
 
 from tpulite.bench.workload import Outcome
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.models import CNN_DIGITS
 from tpulite.models.architectures import ARCHITECTURES

@@ -1,141 +1,199 @@
-"""The road from a network to a program."""
+"""The road from a graph of integer layers to a program."""
 
-import math
+from collections import defaultdict
+from collections.abc import Callable
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.allocate import DoesNotFitError
-from tpulite.compiler.estimate import estimate_cycles
-from tpulite.compiler.ops import Tiling
-from tpulite.compiler.pack import Constants, pack_constants
-from tpulite.compiler.plan import NetworkPlan
+from tpulite.compiler.concat import concat_ops
+from tpulite.compiler.constants import ConstantPool
+from tpulite.compiler.context import Context
+from tpulite.compiler.conv import conv_ops
+from tpulite.compiler.depthwise import depthwise_ops
+from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.place import Placement, place_images
+from tpulite.compiler.pool import pool_ops
+from tpulite.compiler.rearrange import pad_ops, reshape_ops, same_pixels
 from tpulite.compiler.schedule import schedule_commands
-from tpulite.compiler.search import EFFORT, plan_network
-from tpulite.compiler.tile import Residency, check_sizes, tile_network
 from tpulite.compiler.tokens import insert_tokens
+from tpulite.compiler.vector import affine_ops, elementwise_ops, lut_ops
 from tpulite.golden.check import check
-from tpulite.graph.network import Network
+from tpulite.golden.cycles import predict_cycles
+from tpulite.graph.layers import (
+    Affine,
+    Concat,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Layer,
+    LayerGraph,
+    Lut,
+    Pad,
+    Pool,
+    Reshape,
+)
 from tpulite.program import LayerInfo, Program
 
-__all__ = ["ORDERS", "compile_network", "compile_pair"]
+__all__ = ["compile_layers"]
 
-ORDERS = ("fast", "document")
-"""Loop orders: ``fast`` is searched; ``document`` takes all n-blocks for one k-tile after another,
-each with accumulators of its own."""
+_BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
+"""Parts of the unified buffer that resident images may take, one tried after the other; strips take
+a sixth of that."""
+
+_LEADS = (4, 16, 48)
+"""How many loads may go ahead of a product; the fastest program by the cycle model is taken."""
+
+_SEARCHED = 5000
+"""Commands of a program for which all of these are tried."""
+
+_LOWERINGS: dict[type[Layer], Callable[..., list[Op]]] = {
+    Conv: conv_ops,
+    Depthwise: depthwise_ops,
+    Elementwise: elementwise_ops,
+    Pool: pool_ops,
+    Lut: lut_ops,
+    Affine: affine_ops,
+    Pad: pad_ops,
+    Concat: concat_ops,
+    Reshape: reshape_ops,
+}
 
 
-def compile_network(
-    network: Network, config: Config, *, batch: int, order: str = "fast", effort: int = EFFORT
+def compile_layers(
+    layers: LayerGraph, config: Config, *, progress: Callable[[str], None] | None = None
 ) -> Program:
-    """Compile a network.
+    """Compile a network of integer layers, one image a run.
 
     Parameters
     ----------
-    network : Network
+    layers : LayerGraph
         The network.
     config : Config
         The machine.
-    batch : int
-        Input vectors of a run.
-    order : str
-        One of :data:`ORDERS`; the results are the same bits.
-    effort : int
-        Commands that the search for a fast plan may estimate; 0 takes the first plan that fits.
+    progress : callable, optional
+        Called with a line of text at every step.
 
     Returns
     -------
     Program
-        A program that has passed the static check; equal arguments give equal bytes.
+        A program that has passed the static check; equal arguments give equal bytes. Inputs and
+        outputs have the names of their images and the shape [height, width, channels].
 
     Raises
     ------
     ValueError
-        If the network does not suit the machine.
+        If a layer does not suit the machine, or an output is not computed.
     """
-    return _compile(network, config, batch, order, effort, None)
-
-
-def compile_pair(
-    network: Network, config: Config, *, batch: int, order: str = "fast", effort: int = EFFORT
-) -> tuple[Program, Program]:
-    """Compile a network twice: to load its constants and run, and to run when they are there.
-
-    The first program leaves the constants in the unified buffer, and neither overwrites them: the
-    second one may run any number of times after the first.
-
-    Raises
-    ------
-    ValueError
-        If the network does not suit the machine, or its constants do not fit the unified buffer.
-    """
-    cold = _compile(network, config, batch, order, effort, Residency(loaded=False))
-    warm = _compile(network, config, batch, order, effort, Residency(loaded=True))
-    return cold, warm
-
-
-def _compile(
-    network: Network,
-    config: Config,
-    batch: int,
-    order: str,
-    effort: int,
-    residency: Residency | None,
-) -> Program:
-    if order not in ORDERS:
-        raise ValueError(f"order must be one of {ORDERS}, not {order!r}")
-    check_sizes(network, config, batch)
-    constants = pack_constants(network, config)
-
-    def lower(plan: NetworkPlan) -> tuple[Tiling, tuple[Command, ...], tuple[int, ...]]:
-        tiling = tile_network(network, constants, plan, config, batch=batch, residency=residency)
-        commands, layers = schedule_commands(tiling, config, lead=plan.lead)
-        return tiling, insert_tokens(commands, config), layers
-
-    def cost(plan: NetworkPlan) -> float:
+    for name in layers.outputs:
+        if name in layers.inputs or name in layers.constants:
+            raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
+    tell = progress or (lambda text: None)
+    reason = None
+    outside: set[str] = set()
+    budgets = list(_BUDGETS)
+    while budgets:
+        budget = budgets[0]
+        tell(f"place images in {budget:.0%} of the unified buffer")
+        pool = ConstantPool()
+        placement = place_images(layers, config, budget, pool, frozenset(outside))
         try:
-            return estimate_cycles(lower(plan)[1], config)
-        except DoesNotFitError:
-            return math.inf
-
-    plan = plan_network(network, constants, config, batch, order, residency, effort, cost)
-    program = _program(network, constants, config, batch, *lower(plan))
+            ops = _lower(layers, config, placement, pool, budget)
+            tiling = Tiling(
+                tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes
+            )
+            tell(f"schedule {len(ops)} commands")
+            commands, infos = _schedule(tiling, layers, config)
+            break
+        except DoesNotFitError as error:
+            reason = error
+            if error.name in layers.images and error.name not in outside:
+                outside.add(error.name)
+            else:
+                budgets.pop(0)
+    else:
+        raise ValueError(
+            f"Network {layers.name!r} does not fit the unified buffer of {config.ub_rows} rows, "
+            f"even cut into strips. {reason}"
+        )
+    sizes = {
+        Window.CONSTANTS: len(pool.image()),
+        Window.INPUT: sum(spec.nbytes(config) for spec in placement.inputs),
+        Window.OUTPUT: sum(spec.nbytes(config) for spec in placement.outputs),
+        Window.SCRATCH: placement.scratch_bytes,
+    }
+    program = Program(
+        config=config,
+        commands=commands,
+        constants=pool.image(),
+        window_bytes=tuple(sizes[window] for window in Window),
+        inputs=placement.inputs,
+        outputs=placement.outputs,
+        layers=infos,
+    )
+    tell("check")
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
     return program
 
 
-def _program(
-    network: Network,
-    constants: Constants,
-    config: Config,
-    batch: int,
-    tiling: Tiling,
-    commands: tuple[Command, ...],
-    layers: tuple[int, ...],
-) -> Program:
-    """Join everything that a device needs."""
-    sizes = {
-        Window.CONSTANTS: len(constants.image),
-        Window.INPUT: sum(spec.nbytes(config) for spec in tiling.inputs),
-        Window.OUTPUT: sum(spec.nbytes(config) for spec in tiling.outputs),
-        Window.SCRATCH: tiling.scratch_bytes,
-    }
-    infos = []
-    for i, layer in enumerate(network.layers):
-        matmuls = tuple(
-            index
-            for index, (command, of) in enumerate(zip(commands, layers, strict=False))
-            if of == i and command.opcode == Opcode.CONV
+def _lower(
+    layers: LayerGraph, config: Config, placement: Placement, pool: ConstantPool, budget: float
+) -> list[Op]:
+    """Return the commands of all layers, in an order in which they could run."""
+    stores = dict(placement.stores)
+    strip_rows = int(budget * config.ub_rows) // 6
+    channels = {name: image.shape[2] for name, image in layers.images.items()}
+    ops: list[Op] = []
+    for index, layer in enumerate(layers.layers):
+        context = Context(
+            index,
+            layer.name,
+            config,
+            pool,
+            stores,
+            channels,
+            strip_rows,
+            placement.free_rows[index],
         )
-        infos.append(LayerInfo(layer.name, batch, layer.k, layer.n, matmuls))
-    return Program(
-        config=config,
-        commands=commands,
-        constants=constants.image,
-        window_bytes=tuple(sizes[window] for window in Window),
-        inputs=tiling.inputs,
-        outputs=tiling.outputs,
-        layers=tuple(infos),
-        resident=tiling.resident,
-    )
+        if isinstance(layer, Reshape):
+            source, target = stores[layer.inputs[0]], stores[layer.output]
+            if same_pixels(source, target) and source.resident and target.spec is None:
+                ops += source.read(range(source.height), index)[1]
+                stores[layer.output] = source.alias(layer.output, target.height, target.width)
+                continue
+        try:
+            ops += _LOWERINGS[type(layer)](layer, context)
+        except ValueError as error:
+            raise ValueError(f"Layer {layer.name!r}: {error}") from error
+    return ops
+
+
+def _schedule(
+    tiling: Tiling, layers: LayerGraph, config: Config
+) -> tuple[tuple[Command, ...], tuple[LayerInfo, ...]]:
+    """Order commands, place buffers, insert tokens; return the fastest program."""
+    best = None
+    leads = _LEADS if len(tiling.ops) <= _SEARCHED else _LEADS[:1]
+    for lead in leads:
+        commands, owners = schedule_commands(tiling, config, lead=lead)
+        commands = insert_tokens(commands, config)
+        cycles = predict_cycles(commands, config) if len(leads) > 1 else 0
+        if best is None or cycles < best[0]:
+            best = (cycles, commands, owners)
+    assert best is not None
+    _, commands, owners = best
+    numbers: dict[tuple[int, Opcode], list[int]] = defaultdict(list)
+    for number, (command, owner) in enumerate(zip(commands, owners, strict=False)):
+        numbers[owner, command.opcode].append(number)
+    infos = []
+    macs = layers.macs()
+    for index, layer in enumerate(layers.layers):
+        height, width, channels = layers.images[layer.output].shape
+        depth = macs.get(layer.name, 0) // (height * width * channels)
+        mine = list(numbers[index, Opcode.CONV])
+        if not depth:
+            mine = sorted(mine + numbers[index, Opcode.VECTOR])
+        infos.append(LayerInfo(layer.name, height * width, depth, channels, tuple(mine)))
+    return commands, tuple(infos)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.compiler.networks import compile_layers
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.frontend.files import load_graph
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph

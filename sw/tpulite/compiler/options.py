@@ -1,0 +1,75 @@
+"""What users may ask of the compiler."""
+
+from dataclasses import dataclass
+
+__all__ = ["ALLOCATORS", "GOALS", "Options"]
+
+GOALS = ("latency", "memory")
+"""``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
+
+ALLOCATORS = ("online", "longest", "cpsat")
+"""How addresses are found: in program order; long-lived buffers first; by OR-tools' solver."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of a compilation. The results of a program are the same bits with all of them.
+
+    Parameters
+    ----------
+    optimize : str
+        One of :data:`GOALS`.
+    batch : int
+        Images of a run.
+    grouping : bool
+        Whether layers may run together, slice by slice, so that images between them stay on chip.
+    rolling : bool
+        Whether the rows that slices share may be kept instead of computed again.
+    halo_guard : bool
+        Whether to refuse cuts whose slices repeat more than half of an image's rows.
+    prefetch : bool
+        Whether loads may go ahead of the commands before their first use.
+    block_start : bool
+        Whether a layer may start on those parts of an image that are complete.
+    interleaved : bool
+        Whether depthwise convolutions stream several image rows interleaved.
+    dense_mode : bool
+        Whether images of few channels may lie in DRAM as strings of bytes.
+    allocator : str
+        One of :data:`ALLOCATORS`.
+    moves : int
+        Random changes of the groups that are tried after dynamic programming.
+    seed : int
+        Seed of these changes: equal seeds give equal programs.
+
+    Raises
+    ------
+    ValueError
+        If a choice does not exist, or contradicts another one.
+    """
+
+    optimize: str = "latency"
+    batch: int = 1
+    grouping: bool = True
+    rolling: bool = True
+    halo_guard: bool = False
+    prefetch: bool = True
+    block_start: bool = True
+    interleaved: bool = True
+    dense_mode: bool = True
+    allocator: str = "online"
+    moves: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("optimize", self.optimize, GOALS),
+            ("allocator", self.allocator, ALLOCATORS),
+        ):
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        for name, value, least in (("batch", self.batch, 1), ("moves", self.moves, 0)):
+            if value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value}")
+        if self.halo_guard and not self.grouping:
+            raise ValueError("halo_guard has no meaning without grouping")
