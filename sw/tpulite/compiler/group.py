@@ -1,0 +1,49 @@
+"""Layer groups: runs of layers that go through their images slice by slice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Group", "Rows", "Step"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive layers and how their images are cut.
+
+    Parameters
+    ----------
+    layers : range
+        Indices of the layers.
+    slices : int
+        Parts that the height of the last layer's output is cut into; 0 for a single layer that
+        cuts itself, if its images are not on chip.
+    columns : int
+        Parts that its width is cut into, before the height.
+    rolling : bool
+        Whether rows that two slices need are kept instead of computed, or loaded, again.
+    """
+
+    layers: range
+    slices: int = 0
+    columns: int = 1
+    rolling: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of an image in one step of a group.
+
+    Parameters
+    ----------
+    fresh : range
+        Those that are computed or loaded in this step.
+    view : range
+        Those that must lie together in the buffer: ``fresh`` and what was kept from the step before.
+    """
+
+    fresh: range
+    view: range
+
+
+Step = Mapping[str, Rows]
+"""Rows of every image that a group reads or writes, by name."""
