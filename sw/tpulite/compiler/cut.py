@@ -36,7 +36,13 @@ def cut_strips(height: int, row_rows: int, budget: int, grain: int) -> tuple[ran
 
 
 def cut_parts(
-    rows: range, columns: int, config: Config, *, grain: int = 1, parts: int = _PARTS
+    rows: range,
+    columns: int,
+    config: Config,
+    *,
+    grain: int = 1,
+    parts: int = _PARTS,
+    block_start: bool = True,
 ) -> tuple[range, ...]:
     """Cut a strip of output rows into what single commands compute.
 
@@ -52,10 +58,13 @@ def cut_parts(
         Parts begin at multiples of it.
     parts : int
         How many parts there should be, if they are not too large or too small then.
+    block_start : bool
+        Whether the next layer may start on the first parts. If not, there are as few as the
+        accumulators allow, and ``parts`` has no meaning.
     """
     most = max(grain, config.acc_rows // columns // grain * grain)
-    parts = min(parts, len(rows) * columns // _SMALLEST, len(rows))
-    parts = max(-(-len(rows) // most), parts, 1)
+    wanted = min(parts, len(rows) * columns // _SMALLEST, len(rows)) if block_start else 1
+    parts = max(-(-len(rows) // most), wanted, 1)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
 

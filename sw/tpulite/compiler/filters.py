@@ -34,13 +34,18 @@ class Filter:
 
 
 def plan_filter(
-    kernel: tuple[int, int], stride: tuple[int, int], outputs: tuple[int, int], config: Config
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    outputs: tuple[int, int],
+    config: Config,
+    *,
+    interleaved: bool = True,
 ) -> Filter:
     """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
     interleaved, and tap (outer, inner) lies at row R * outer + inner of the weight tile: all of a
-    pass must lie within its N rows.
+    pass must lie within its N rows. Without ``interleaved``, V is 1: one line of outputs a stream.
     """
     best = None
     for inner in (Axis.Y, Axis.X):
@@ -50,7 +55,7 @@ def plan_filter(
             pieces_i = split(kernel[i], -(-kernel[i] // size_i), 1)
             pieces_o = split(kernel[o], -(-kernel[o] // size_o), 1)
             most = _most_outputs(size_i, size_o, stride[i], config.array_size)
-            most = min(most, config.acc_rows // outputs[o], outputs[i])
+            most = min(most, config.acc_rows // outputs[o], outputs[i] if interleaved else 1)
             if most < 1:
                 continue
             groups = split(outputs[i], -(-outputs[i] // most), 1)

@@ -1,0 +1,54 @@
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Axis
+from tpulite.compiler.cut import cut_parts
+from tpulite.compiler.filters import plan_filter
+
+CONFIG = Config()
+
+
+@pytest.mark.parametrize(
+    "columns, grain, parts, expected",
+    [
+        (32, 1, 4, [range(10, 18), range(18, 26), range(26, 34), range(34, 42)]),
+        (8, 1, 4, [range(10, 21), range(21, 32), range(32, 42)]),  # not below 80 vectors
+        (32, 16, 4, [range(10, 26), range(26, 42)]),
+        (64, 1, 1, [range(10, 26), range(26, 42)]),  # 2048 vectors
+    ],
+)
+def test_parts_let_the_next_layer_start(columns, grain, parts, expected):
+    cut = cut_parts(range(10, 42), columns, CONFIG, grain=grain, parts=parts)
+    assert list(cut) == expected
+
+
+@pytest.mark.parametrize("columns, count", [(1, 1), (8, 1), (32, 1), (33, 2), (112, 4)])
+def test_without_block_start_parts_are_as_few_as_accumulators_allow(columns, count):
+    rows = range(10, 42)
+    cut = cut_parts(rows, columns, CONFIG, block_start=False)
+    assert [y for part in cut for y in part] == list(rows)
+    assert all(len(part) * columns <= CONFIG.acc_rows for part in cut)
+    assert len(cut) == count == -(-len(rows) // (CONFIG.acc_rows // columns))
+
+
+@pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (3, 2), (2, 3), (10, 4)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
+def test_without_interleaving_a_stream_is_one_line_of_outputs(kernel, stride):
+    outputs = (28, 28)
+    alone = plan_filter(kernel, stride, outputs, CONFIG, interleaved=False)
+    best = plan_filter(kernel, stride, outputs, CONFIG)
+    assert alone.outputs == 1
+    assert best.cycles <= alone.cycles
+    for pieces, taps in zip(alone.kernel, kernel, strict=True):
+        assert [tap for piece in pieces for tap in piece] == list(range(taps))
+    i, o = (1, 0) if alone.inner == Axis.X else (0, 1)
+    for a in alone.kernel[i]:
+        for b in alone.kernel[o]:
+            assert len(a) * len(b) <= CONFIG.array_size
+
+
+def test_interleaving_reads_inputs_of_3x3_half_as_often():
+    alone = plan_filter((3, 3), (1, 1), (56, 56), CONFIG, interleaved=False)
+    assert alone.cycles == 56 * 3 * 58
+    best = plan_filter((3, 3), (1, 1), (56, 56), CONFIG)
+    assert best.cycles == 14 * 6 * 58
