@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tpulite.arch.memory import WINDOWS, Window
 __all__ = ["LayerInfo", "Program", "Strings", "TensorSpec"]
 
 _FORMAT = "tpulite-program"
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class TensorSpec:
 
     The layout is channel-blocked: ``ceil(channels / N)`` blocks, each of ``m`` vectors of N
     elements, each block padded to a multiple of 16 bytes. An image has a vector a pixel, row by
-    row; or its rows are strings, ``m`` of them.
+    row; or its rows are strings, ``m`` of them. The images of a batch lie one after the other, each
+    as if it were alone.
 
     Parameters
     ----------
@@ -59,16 +60,23 @@ class TensorSpec:
     offset : int
         First byte in the window, a multiple of 16.
     m : int
-        Vectors: the batch of a dense layer, or the pixels of an image; or strings.
+        Vectors of an image of the batch: its pixels, or strings; or those of a dense layer.
     channels : int
         Features of a vector, padding not counted.
     dtype : str
         ``int8``, ``uint8`` or ``int32``.
     image : tuple of int, optional
-        Height and width, if the tensor is an image, with the batch before them if it is several;
-        else it is a matrix.
+        Height and width, if the tensor is an image; else it is a matrix. An image that is several,
+        pixels of all of them in each channel block, has their number before height and width.
     strings : Strings, optional
         How the rows of an image are strings.
+    batch : int
+        How often all of this lies there: images that a run computes one after the other.
+
+    Raises
+    ------
+    ValueError
+        If the batch is less than 1.
     """
 
     name: str
@@ -79,11 +87,26 @@ class TensorSpec:
     dtype: str = "int8"
     image: tuple[int, ...] | None = None
     strings: Strings | None = None
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"Tensor {self.name!r} must have a batch of 1 or more: {self.batch}")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor as the host sees it."""
-        return (*(self.image or (self.m,)), self.channels)
+        """Shape as the host sees it; a batch of more than one is an axis in front."""
+        one = (*(self.image or (self.m,)), self.channels)
+        return one if self.batch == 1 else (self.batch, *one)
+
+    @property
+    def one(self) -> "TensorSpec":
+        """The first image of the batch, alone."""
+        return replace(self, batch=1)
+
+    def offset_of(self, n: int, config: Config) -> int:
+        """Return the first byte in the window of image ``n`` of the batch."""
+        return self.offset + n * self.one.nbytes(config)
 
     def blocks(self, config: Config) -> int:
         """Return the number of channel blocks."""
@@ -95,11 +118,11 @@ class TensorSpec:
         return -(-size // BEAT_BYTES) * BEAT_BYTES
 
     def nbytes(self, config: Config) -> int:
-        """Return the bytes of the whole tensor in DRAM."""
+        """Return the bytes of the whole tensor in DRAM, all images of the batch."""
         if self.strings is not None:
             size = self.m * self.strings.vectors * config.array_size
-            return -(-size // BEAT_BYTES) * BEAT_BYTES
-        return self.blocks(config) * self.block_bytes(config)
+            return self.batch * (-(-size // BEAT_BYTES) * BEAT_BYTES)
+        return self.batch * self.blocks(config) * self.block_bytes(config)
 
 
 @dataclass(frozen=True)
@@ -151,6 +174,11 @@ class Program:
     outputs: tuple[TensorSpec, ...] = ()
     layers: tuple[LayerInfo, ...] = ()
     resident: tuple[tuple[int, int], ...] = field(default=())
+
+    @property
+    def batch(self) -> int:
+        """Images of a run: how many each input and output holds."""
+        return max((spec.batch for spec in (*self.inputs, *self.outputs)), default=1)
 
     @property
     def macs(self) -> int:

@@ -14,7 +14,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     Parameters
     ----------
     values : ndarray, [m, channels] or [height, width, channels]
-        The tensor.
+        The tensor; a batch has an axis in front.
     spec : TensorSpec
         What it must look like.
     config : Config
@@ -24,6 +24,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     -------
     ndarray of uint8, [spec.nbytes(config)]
         ``[block][m][N]`` elements, blocks padded to 16 bytes, and all padding is zero; or strings.
+        Images of a batch follow one another.
 
     Raises
     ------
@@ -42,6 +43,8 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
         raise ValueError(f"Tensor {spec.name!r} must be {spec.dtype}, not {values.dtype}")
     if values.shape != spec.shape:
         raise ValueError(f"Tensor {spec.name!r} must have shape {spec.shape}, not {values.shape}")
+    if spec.batch > 1:
+        return np.concatenate([pack_activations(image, spec.one, config) for image in values])
     if spec.strings is not None:
         return _pack_strings(values, spec, config)
     n, blocks = config.array_size, spec.blocks(config)
@@ -60,12 +63,18 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     Raises
     ------
     ValueError
-        If the image has not the size that ``spec`` asks for.
+        If the image has not the size that ``spec`` asks for, or lies there as strings, which may
+        lack pixels.
     """
+    if spec.strings is not None:
+        raise ValueError(f"Tensor {spec.name!r} lies there as strings, and cannot be read back")
     if image.size != spec.nbytes(config):
         raise ValueError(
             f"Tensor {spec.name!r} must have {spec.nbytes(config)} bytes, not {image.size}"
         )
+    if spec.batch > 1:
+        images = image.reshape(spec.batch, -1)
+        return np.stack([unpack_activations(one, spec.one, config) for one in images])
     n, blocks = config.array_size, spec.blocks(config)
     used = spec.m * n * np.dtype(spec.dtype).itemsize
     data = np.ascontiguousarray(image.reshape(blocks, -1)[:, :used]).view(spec.dtype)

@@ -166,14 +166,15 @@ class Model:
         RuntimeError
             If the machine stops at a fault.
         """
-        return join_runs(self._each(inputs, Runner(self, device, tensors=tensors).run))
+        runner = Runner(self, device, tensors=tensors)
+        return join_runs(list(runner.runs(self._each(inputs))))
 
     def reference(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return all tensors by their definition: no program, no machine.
 
         Parameters are those of :meth:`run`.
         """
-        runs = self._each(inputs, lambda one: ModelResults({}, ((),), self._reference(one)))
+        runs = [ModelResults({}, (), self._reference(one)) for one in self._each(inputs)]
         return dict(join_runs(runs).tensors)
 
     def summary(self) -> tuple[OperatorSummary, ...]:
@@ -205,13 +206,9 @@ class Model:
         unsigned = {x for x in outputs if x in tensors and tensors[x].dtype == "uint8"}
         return replace(layers, outputs=outputs, unsigned=layers.unsigned | unsigned)
 
-    def _each(
-        self,
-        inputs: np.ndarray | Mapping[str, np.ndarray],
-        run: Callable[[Mapping[str, np.ndarray]], ModelResults],
-    ) -> list[ModelResults]:
+    def _each(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
         checked, count = check_inputs(self.graph, inputs)
-        return [run({name: x[i] for name, x in checked.items()}) for i in range(count)]
+        return [{name: x[i] for name, x in checked.items()} for i in range(count)]
 
     def _reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         values = dict(inputs)

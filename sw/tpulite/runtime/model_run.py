@@ -1,7 +1,7 @@
 """Running a network: segments of the host by numpy, segments of the machine by sessions."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,14 +33,18 @@ class ModelResults:
     outputs : mapping of str to ndarray, [count * batch, ...]
         Outputs by name, in the file's shapes and dtypes.
     segments : tuple of tuple of Results
-        For each input, what each segment of the machine gave.
+        For each run of the machine, what each of its segments gave: one run an input, or one for
+        ``batch`` of them. Their outputs are as the machine stores them, surplus images included.
     tensors : mapping of str to ndarray
         If they were asked for: all tensors that host and machine computed, like outputs.
+    batch : int
+        Inputs of a run.
     """
 
     outputs: Mapping[str, np.ndarray]
     segments: tuple[tuple[Results, ...], ...]
     tensors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    batch: int = 1
 
     @property
     def output(self) -> np.ndarray:
@@ -50,7 +54,10 @@ class ModelResults:
 
     @property
     def cycles(self) -> tuple[int, ...] | None:
-        """Cycles of the machine for each input, if the device has a clock."""
+        """Cycles of the machine for each run of ``batch`` inputs, if the device has a clock.
+
+        A last run that lacks inputs takes as long as the others: it computes one of them again.
+        """
         sums = []
         for results in self.segments:
             cycles = [result.cycles for result in results if result.cycles is not None]
@@ -63,6 +70,8 @@ class ModelResults:
 class Runner:
     """A model on a device: its programs lie in DRAM one after the other.
 
+    Programs of a batch take several inputs a run; segments of the host take them one by one.
+
     Parameters
     ----------
     model : Model
@@ -72,6 +81,11 @@ class Runner:
     tensors : bool
         Whether to keep all tensors; the machine then runs programs that store each of them, which
         take more cycles.
+
+    Attributes
+    ----------
+    batch : int
+        Inputs that a run takes at once.
 
     Raises
     ------
@@ -83,6 +97,7 @@ class Runner:
         self.model = model
         self.tensors = tensors
         programs = model.debug_programs() if tensors else model.compile().programs
+        self.batch = max((program.batch for program in programs), default=1)
         if isinstance(device, str):
             device = open_device(device, model.config, dram_bytes=_dram_bytes(programs))
         self.sessions: list[Session] = []
@@ -97,49 +112,72 @@ class Runner:
             if hasattr(session.device, "trace"):
                 vars(session.device)["trace"] = on
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> ModelResults:
-        """Run one input.
+    def run(self, *inputs: Mapping[str, np.ndarray]) -> ModelResults:
+        """Run the machine once, for one input or up to ``batch`` of them.
 
         Parameters
         ----------
         inputs : mapping of str to ndarray
-            Inputs in the graph's shapes and dtypes.
+            Each in the graph's shapes and dtypes. If there are fewer than ``batch``, the machine
+            computes the last one again, and those results are dropped.
 
         Raises
         ------
+        ValueError
+            If there is no input, or there are too many.
         RuntimeError
             If the machine stops at a fault.
         """
+        if not 1 <= len(inputs) <= self.batch:
+            raise ValueError(f"A run takes 1 to {self.batch} inputs, not {len(inputs)}")
         graph = self.model.graph
-        values: Values = dict(inputs)
+        values: list[Values] = [dict(one) for one in inputs]
         results: list[Results] = []
         sessions = iter(self.sessions)
         for segment in self.model.segments:
             if isinstance(segment, MachineSegment):
                 results.append(self._run_machine(next(sessions), values))
             else:
-                for node in segment.nodes:
-                    values |= run_node(node, graph, values, self.model.exactness)
-        outputs = {name: self.model.value(name, values) for name in graph.outputs}
-        return ModelResults(outputs, (tuple(results),), values if self.tensors else {})
+                for one in values:
+                    for node in segment.nodes:
+                        one |= run_node(node, graph, one, self.model.exactness)
+        parts = [
+            ModelResults(
+                {name: self.model.value(name, one) for name in graph.outputs},
+                (),
+                one if self.tensors else {},
+            )
+            for one in values
+        ]
+        joined = join_runs(parts) if len(parts) > 1 else parts[0]
+        return replace(joined, segments=(tuple(results),), batch=self.batch)
 
-    def _run_machine(self, session: Session, values: Values) -> Results:
+    def runs(self, inputs: Sequence[Mapping[str, np.ndarray]]) -> Iterator[ModelResults]:
+        """Run any number of inputs, ``batch`` at a time; see :meth:`run`."""
+        for start in range(0, len(inputs), self.batch):
+            yield self.run(*inputs[start : start + self.batch])
+
+    def _run_machine(self, session: Session, values: list[Values]) -> Results:
         tensors = self.model.graph.tensors
-        images = {
-            spec.name: self.model.value(spec.name, values).reshape(spec.shape)
-            for spec in session.program.inputs
-        }
+        filled = values + values[-1:] * (self.batch - len(values))
+        images = {}
+        for spec in session.program.inputs:
+            each = [self.model.value(spec.name, one).reshape(spec.one.shape) for one in filled]
+            images[spec.name] = each[0] if spec.batch == 1 else np.stack(each)
         results = session.run(images)
         if results.fault is not None:
             raise RuntimeError(f"{self.model.graph.name} stopped at {results.fault}")
-        for name, image in results.outputs.items():
-            if name in tensors:
-                values[name] = image.reshape(tensors[name].shape)
+        for spec in session.program.outputs:
+            if spec.name in tensors:
+                shape = (spec.batch, *tensors[spec.name].shape)
+                computed = results.outputs[spec.name].reshape(shape)
+                for one, image in zip(values, computed, strict=False):  # the surplus is dropped
+                    one[spec.name] = image
         return results
 
 
 def join_runs(runs: Sequence[ModelResults]) -> ModelResults:
-    """Join runs of single inputs, in order."""
+    """Join runs of the same batch, in order."""
 
     def join(parts: Sequence[Mapping[str, np.ndarray]]) -> Values:
         return {name: np.concatenate([np.atleast_1d(p[name]) for p in parts]) for name in parts[0]}
@@ -148,6 +186,7 @@ def join_runs(runs: Sequence[ModelResults]) -> ModelResults:
         join([run.outputs for run in runs]),
         tuple(results for run in runs for results in run.segments),
         join([run.tensors for run in runs]),
+        runs[0].batch,
     )
 
 

@@ -96,7 +96,8 @@ class Session:
         Parameters
         ----------
         inputs : ndarray or mapping of str to ndarray
-            Inputs by name; the array alone if there is only one.
+            Inputs by name, in the shapes of their specs: a program of a batch has an axis in front
+            and takes all its images at once. The array alone if there is only one input.
 
         Raises
         ------
