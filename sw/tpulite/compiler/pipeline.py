@@ -13,6 +13,7 @@ from tpulite.compiler.context import Context
 from tpulite.compiler.conv import conv_ops
 from tpulite.compiler.depthwise import depthwise_ops
 from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.options import Options
 from tpulite.compiler.place import Placement, place_images
 from tpulite.compiler.pool import pool_ops
 from tpulite.compiler.rearrange import pad_ops, reshape_ops, same_pixels
@@ -38,6 +39,8 @@ from tpulite.program import LayerInfo, Program
 
 __all__ = ["compile_layers"]
 
+_DEFAULTS = Options()
+
 _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
 """Parts of the unified buffer that resident images may take, one tried after the other; strips take
 a sixth of that."""
@@ -62,7 +65,12 @@ _LOWERINGS: dict[type[Layer], Callable[..., list[Op]]] = {
 
 
 def compile_layers(
-    layers: LayerGraph, config: Config, *, progress: Callable[[str], None] | None = None
+    layers: LayerGraph,
+    config: Config,
+    options: Options = _DEFAULTS,
+    *,
+    progress: Callable[[str], None] | None = None,
+    dump: Callable[[str, object], None] | None = None,
 ) -> Program:
     """Compile a network of integer layers, one image a run.
 
@@ -72,8 +80,13 @@ def compile_layers(
         The network.
     config : Config
         The machine.
+    options : Options
+        Choices of the compilation.
     progress : callable, optional
         Called with a line of text at every step.
+    dump : callable, optional
+        Called with the name of a stage and its result when the stage is done; if it is done several
+        times, the last result counts.
 
     Returns
     -------
@@ -90,6 +103,8 @@ def compile_layers(
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
+    show = dump or (lambda stage, value: None)
+    show("layers", layers)
     reason = None
     outside: set[str] = set()
     budgets = list(_BUDGETS)
@@ -103,6 +118,8 @@ def compile_layers(
             tiling = Tiling(
                 tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes
             )
+            show("place", placement)
+            show("tile", tiling)
             tell(f"schedule {len(ops)} commands")
             commands, infos = _schedule(tiling, layers, config)
             break
@@ -132,6 +149,7 @@ def compile_layers(
         outputs=placement.outputs,
         layers=infos,
     )
+    show("encode", commands)
     tell("check")
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
