@@ -90,7 +90,8 @@ def _pack_strings(values: np.ndarray, spec: TensorSpec, config: Config) -> np.nd
     pixels = values.reshape(spec.m, -1)
     start, size = strings.pad * spec.channels, strings.vectors * config.array_size
     image = np.full((spec.m, size), strings.fill, spec.dtype)
-    used = min(size - start, pixels.shape[1])  # a kernel with strides may not reach the last ones
+    # A kernel with strides may not reach the last pixels, or none beyond the padding.
+    used = max(0, min(size - start, pixels.shape[1]))
     image[:, start : start + used] = pixels[:, :used]
     data = image.view(np.uint8).reshape(-1)
     return np.pad(data, (0, spec.nbytes(config) - data.size))
