@@ -9,7 +9,9 @@ ResNet-50 v1 (He et al., 2015, table 1; stride 2 in the 1 x 1 convolution).
 import numpy as np
 
 from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
+from tpulite.golden.layer_windows import convolve, convolve_channels
 from tpulite.golden.layers import run_layer
+from tpulite.golden.ops import requantize
 from tpulite.graph.layers import (
     Conv,
     Depthwise,
@@ -95,22 +97,19 @@ class _Builder:
         relu: bool,
     ) -> str:
         """Add a layer of products with a multiplier and a bias for each channel."""
-        name = f"{kind.__name__.lower()}{len(self._layers)}"
-        pad = weight.shape[0] // 2
-        channels = weight.shape[-1]
-        common = {
-            "name": name,
-            "inputs": (x,),
-            "output": f"x{len(self._layers)}",
-            "weight": weight,
-            "stride": (stride, stride),
-            "padding": (pad,) * 4,
-        }
-        exact = Conv(**common, requantization=None) if kind is Conv else None
-        if exact is not None:
-            spread = run_layer(exact, self._values[x]).reshape(-1, channels).std(axis=0)
-        else:  # nine products
-            spread = np.full(channels, 3 * _SPREAD * self._values[x].std())
+        pad, channels = (weight.shape[0] // 2,) * 4, weight.shape[-1]
+        sums = (convolve if kind is Conv else convolve_channels)(
+            self._values[x].astype(np.int64),
+            weight.astype(np.int64),
+            stride=(stride, stride),
+            dilation=(1, 1),
+            padding=pad,
+        )
+        spread = sums.reshape(-1, channels).std(axis=0)
+        if sums.shape[:2] == (1, 1):  # one sum a channel: spread over all weights of that size
+            taps = tuple(range(weight.ndim - 1))
+            size = np.linalg.norm(self._values[x].astype(np.float64))
+            spread = size * np.sqrt((weight.astype(np.float64) ** 2).mean(axis=taps))
         scale = _SPREAD * (1.5 if relu else 1) / np.maximum(spread, 1)
         pairs = np.array([quantize_multiplier(float(value)) for value in scale], np.int64)
         requantization = Requantization(
@@ -120,10 +119,23 @@ class _Builder:
             rounding=Rounding.TFLITE,
             low=0 if relu else INT8[0],
         )
-        return self._append(kind(**common, requantization=requantization))
+        layer = kind(
+            name=f"{kind.__name__.lower()}{len(self._layers)}",
+            inputs=(x,),
+            output=f"x{len(self._layers)}",
+            weight=weight,
+            requantization=requantization,
+            stride=(stride, stride),
+            padding=pad,
+        )
+        fields = ("bias", "multiplier", "shift", "rounding", "zero_point", "low", "high")
+        record = {name: getattr(requantization, name) for name in fields}
+        return self._append(layer, requantize(sums, **record))
 
-    def _append(self, layer: Layer) -> str:
-        values = run_layer(layer, *(self._values[name] for name in layer.inputs))
+    def _append(self, layer: Layer, values: np.ndarray | None = None) -> str:
+        """Add a layer; ``values`` are what it computes, if that is known."""
+        if values is None:
+            values = run_layer(layer, *(self._values[name] for name in layer.inputs))
         self._layers.append(layer)
         self._values[layer.output] = values
         height, width, channels = values.shape
