@@ -1,0 +1,200 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_layers import GraphBuilder, layer_graphs
+
+from tpulite.compiler.backward import backward, backward_columns, backward_extent, sliceable
+from tpulite.compiler.group import Group, Rows
+from tpulite.compiler.slices import plan_columns, plan_steps, repeated
+from tpulite.compiler.window import Axis1D, needed_rows
+from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
+
+SAME = {"padding": (1, 1, 1, 1)}
+
+
+def test_slices_of_a_3x3_convolution():
+    geometry = {"kernel": 3, "stride": 1, "pad": 1, "extent": 6}
+    assert backward_extent(range(0, 3), **geometry, last=False) == range(0, 4)
+    assert backward_extent(range(3, 6), **geometry, last=True) == range(2, 6)
+
+
+def test_size_is_the_larger_of_window_and_stride_and_the_last_slice_ends_with_the_image():
+    geometry = {"kernel": 1, "stride": 3, "pad": 0, "extent": 20}
+    assert backward_extent(range(0, 2), **geometry, last=False) == range(0, 6)
+    assert backward_extent(range(0, 2), **geometry, last=False, covering=False) == range(0, 4)
+    assert backward_extent(range(6, 7), **geometry, last=True) == range(18, 20)
+    dilated = {"kernel": 3, "stride": 1, "dilation": 4, "pad": 4, "extent": 20}
+    assert backward_extent(range(5, 10), **dilated, last=False) == range(1, 14)
+
+
+def test_what_reads_nothing_but_padding_still_needs_a_row():
+    geometry = {"kernel": 2, "stride": 1, "pad": 5, "extent": 3}
+    assert backward_extent(range(0, 2), **geometry, last=False) == range(0, 1)
+    assert backward_extent(range(9, 10), **geometry, last=False) == range(2, 3)
+
+
+def residual():
+    """Return x -> a (3x3) -> b (3x3), c = b + x, 40 rows."""
+    builder = GraphBuilder((40, 8, 16))
+    builder.conv("x", 16, name="a", **SAME)
+    builder.conv("a", 16, name="b", **SAME)
+    builder.add("b", "x", name="c")
+    return builder.graph("c")
+
+
+def test_a_residual_of_40_rows_cut_in_2_needs_20_21_and_22_rows():
+    first, second = plan_steps(residual(), Group(range(3), slices=2))
+    assert {name: rows.fresh for name, rows in first.items()} == {
+        "c": range(20),
+        "b": range(20),
+        "a": range(21),
+        "x": range(22),  # the sum reads the first 20 of them
+    }
+    assert {name: len(rows.fresh) for name, rows in second.items()} == {
+        "c": 20,
+        "b": 20,
+        "a": 21,
+        "x": 22,
+    }
+    assert all(rows.fresh == rows.view for rows in (*first.values(), *second.values()))
+
+
+def test_users_of_a_tensor_share_the_union_and_the_smaller_one_reads_with_an_offset():
+    layers = residual()
+    _, second = plan_steps(layers, Group(range(3), slices=2))
+    conv, _, add = layers.layers
+    assert second["x"].view == range(18, 40) == backward(conv, range(19, 40), 0, layers.images)
+    assert backward(add, range(20, 40), 1, layers.images) == range(20, 40)
+
+
+def test_rolling_keeps_what_the_next_slice_needs():
+    first, second = plan_steps(residual(), Group(range(3), slices=2, rolling=True))
+    assert (first["a"].fresh, first["x"].fresh) == (range(21), range(22))
+    assert (second["a"].fresh, second["a"].view) == (range(21, 40), range(19, 40))
+    assert (second["x"].fresh, second["x"].view) == (range(22, 40), range(20, 40))
+    assert (second["b"].fresh, second["b"].view) == (range(20, 40), range(20, 40))
+
+
+def test_the_guard_refuses_slices_that_repeat_more_than_half():
+    assert repeated([range(0, 80), range(20, 100)], 100)
+    assert not repeated([range(0, 60), range(20, 100)], 100)
+    assert not repeated([range(0, 75), range(25, 100)], 100)  # half exactly
+
+
+def test_images_that_nobody_in_the_group_reads_come_in_proportion():
+    builder = GraphBuilder((12, 4, 16))
+    builder.conv("x", 16, name="side", stride=(2, 1), **SAME)
+    builder.lut("x", name="main")
+    steps = plan_steps(builder.graph("side", "main"), Group(range(2), slices=3))
+    assert [step["side"].fresh for step in steps] == [range(0, 2), range(2, 4), range(4, 6)]
+    assert [step["main"].fresh for step in steps] == [range(0, 4), range(4, 8), range(8, 12)]
+    assert [step["x"].fresh for step in steps] == [range(0, 4), range(3, 8), range(7, 12)]
+
+
+def test_an_operand_for_all_positions_is_always_whole():
+    builder = GraphBuilder((8, 8, 16))
+    builder.pool("x", (8, 8), name="mean")
+    builder.add("x", "mean", name="y")
+    layers = builder.graph("y")
+    assert backward(layers.layers[1], range(3, 5), 1, layers.images) == range(1)
+    assert backward_columns(layers.layers[1], range(3, 5), 1, layers.images) == range(1)
+    first, second = plan_steps(layers, Group(range(2), slices=2, rolling=True))
+    assert (first["x"].fresh, first["mean"].fresh) == (range(8), range(1))
+    assert (second["mean"].fresh, second["mean"].view) == (range(1, 1), range(1))
+    assert (second["x"].fresh, second["x"].view) == (range(8, 8), range(4, 8))
+
+
+def test_images_of_one_row_make_one_step():
+    builder = GraphBuilder((1, 9, 16))
+    builder.conv("x", 16, **SAME)
+    layers = builder.graph()
+    (step,) = plan_steps(layers, Group(range(1), slices=4))
+    assert step["x"].fresh == step["y0"].fresh == range(1)
+
+
+def test_frames_and_joined_images_are_cut_where_possible():
+    builder = GraphBuilder((4, 4, 16))
+    builder.pad("x", (3, 1, 2, 1), name="frame")
+    builder.concat("x", "x", axis=0, name="tall")
+    builder.concat("x", "x", axis=1, name="wide")
+    builder.concat("x", "x", axis=2, name="deep")
+    layers = builder.graph("tall")
+    frame, tall, wide, deep = layers.layers
+    assert backward(frame, range(0, 2), 0, layers.images) == range(0, 1)
+    assert backward(frame, range(2, 6), 0, layers.images) == range(0, 3)
+    assert backward(frame, range(7, 9), 0, layers.images) == range(3, 4)
+    assert backward(wide, range(1, 3), 1, layers.images) == range(1, 3)
+    assert [sliceable(layer) for layer in layers.layers] == [True, False, True, True]
+    assert [sliceable(layer, axis=1) for layer in layers.layers] == [True, True, False, True]
+    assert not sliceable(deep, frozenset({"deep"}))
+    assert not sliceable(Reshape(name="r", inputs=("x",), output="r"))
+    with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
+        backward(tall, range(1), 0, layers.images)
+    with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
+        plan_steps(layers, Group(range(2), slices=2))
+
+
+def test_a_group_without_slices_has_no_steps():
+    with pytest.raises(ValueError, match=r"^A group to be sliced must have layers and slices"):
+        plan_steps(residual(), Group(range(1)))
+
+
+def test_columns_are_cut_like_rows():
+    builder = GraphBuilder((4, 40, 16))
+    builder.conv("x", 16, name="a", **SAME)
+    builder.conv("a", 16, name="b", **SAME)
+    first, second = plan_columns(builder.graph(), Group(range(2), slices=1, columns=2))
+    assert (first["b"], first["a"], first["x"]) == (range(20), range(21), range(22))
+    assert (second["b"], second["a"], second["x"]) == (range(20, 40), range(19, 40), range(18, 40))
+
+
+def groups(draw, layers, rolling):
+    start = draw(st.integers(0, len(layers.layers) - 1))
+    stop = draw(st.integers(start + 1, len(layers.layers)))
+    return Group(range(start, stop), slices=draw(st.integers(1, 6)), rolling=rolling)
+
+
+def really_read(layer, rows, index, images):
+    if isinstance(layer, Conv | Depthwise | Pool):
+        kernel = layer.window if isinstance(layer, Pool) else layer.weight.shape
+        dilation = 1 if isinstance(layer, Pool) else layer.dilation[0]
+        extent = images[layer.inputs[index]].shape[0]
+        y = Axis1D(extent, layer.stride[0], dilation, kernel[0], layer.padding[0])
+        return needed_rows(y, rows)
+    return backward(layer, rows, index, images)
+
+
+@given(st.data(), layer_graphs(), st.booleans(), st.sampled_from([1, 1, 2, 4]))
+def test_every_step_finds_what_it_reads_and_computes_every_row(data, layers, rolling, grain):
+    group = groups(data.draw, layers, rolling)
+    grains = dict.fromkeys(layers.images, grain)
+    steps = plan_steps(layers, group, grains=grains)
+    members = [layers.layers[i] for i in group.layers]
+    inside = {layer.output for layer in members}
+    later = {name for layer in layers.layers[group.layers.stop :] for name in layer.inputs}
+    for name in steps[0]:
+        rows = [step[name] for step in steps]
+        height = layers.images[name].shape[0]
+        start = Rows(range(0), range(0))
+        for before, now in zip([start, *rows], rows, strict=False):
+            assert not now.fresh or now.fresh.start % grain == 0
+            if not rolling:
+                assert now.fresh == now.view
+                assert now.fresh
+                continue
+            assert now.view.stop == now.fresh.stop
+            assert now.view.start <= now.fresh.start
+            assert now.fresh.start == before.fresh.stop
+            kept = range(now.view.start, now.fresh.start)
+            assert not kept or (before.view.start <= kept.start and kept.stop == before.view.stop)
+        if name in inside and (rolling or name in later or name in layers.outputs):
+            assert {y for each in rows for y in each.fresh} == set(range(height))
+        assert rows[-1].fresh.stop == height
+    for step in steps:
+        for layer in members:
+            made = step[layer.output].fresh
+            for index, source in enumerate(layer.inputs) if made else ():
+                need = really_read(layer, made, index, layers.images)
+                view = step[source].view
+                assert view.start <= need.start
+                assert need.stop <= view.stop
