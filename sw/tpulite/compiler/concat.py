@@ -9,63 +9,77 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.constants import Constant, channel_records
 from tpulite.compiler.context import Context
 from tpulite.compiler.images import Store, View
+from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.ops import Op, Region
-from tpulite.compiler.plan import split
-from tpulite.compiler.rearrange import copy_ops, must_stay
-from tpulite.compiler.vector import strips_of
+from tpulite.compiler.rearrange import must_stay
+from tpulite.compiler.vector import lines_of, parts_of, strips_of
+from tpulite.compiler.vector_commands import copy_ops
 from tpulite.graph.layers import Concat, Requantization
 
-__all__ = ["concat_ops"]
+__all__ = ["ConcatLowering"]
 
 _IDENTITY = Requantization(
     multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY
 )
 
 
-def concat_ops(layer: Concat, context: Context) -> list[Op]:
-    """Return the commands that join images.
+class ConcatLowering(Lowering[Concat]):
+    """Several images become one.
 
     Along channels that are no multiples of N it is a convolution with an identity matrix.
     """
-    target = context.stores[layer.output]
-    sources = [context.stores[name] for name in layer.inputs]
-    channels = [context.channels[name] for name in layer.inputs]
-    if layer.axis == 0:
-        return _stack(sources, target, context)
-    join = None
-    if layer.axis == 2 and any(count % context.config.array_size for count in channels[:-1]):
-        join = _ChannelJoin(channels, context)
-    ops: list[Op] = []
-    for strip in strips_of(tuple(sources), target, context):
-        out = target.open(strip)
+
+    def __init__(self, layer: Concat, context: Context) -> None:
+        super().__init__(layer, context)
+        channels = [context.channels[name] for name in layer.inputs]
+        self._join = None
+        if layer.axis == 2 and any(count % self._config.array_size for count in channels[:-1]):
+            self._join = _ChannelJoin(channels, context)
+
+    def strips(self) -> tuple[range, ...]:  # noqa: D102
+        if self._layer.axis == 0:
+            return (range(self._target.height),)
+        return strips_of(tuple(self._sources), self._target, self._context)
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        if self._layer.axis == 0:
+            yield from self._stack()
+            return
+        for part in parts_of(rows, tuple(self._sources), self._target, self._context):
+            yield from self._part(part)
+
+    def _part(self, rows: range) -> Iterator[Op]:
+        index, target = self._context.index, self._target
+        out = target.open(rows)
         views = []
-        for source in sources:
-            view, loads = source.read(strip, context.index)
-            ops += loads
+        for source in self._sources:
+            view, loads = source.read(rows, index)
+            yield from loads
             views.append(view)
-        if join is not None:
-            ops += join.ops(strip, target, views, out)
+        if self._join is not None:
+            yield from self._join.ops(rows, target, views, out)
         else:
-            ops += _side_by_side(layer.axis, strip, sources, views, out, context)
-        ops += target.store(out, strip, context.index)
-    return ops
+            yield from _side_by_side(
+                self._layer.axis, rows, self._sources, views, out, self._context
+            )
+        start = rows.start // target.grain * target.grain
+        yield from target.store(out, range(start, rows.stop), index)
 
-
-def _stack(sources: list[Store], target: Store, context: Context) -> list[Op]:
-    """Join images along the height."""
-    must_stay(*sources, target)
-    out = target.open(range(target.height))
-    ops: list[Op] = []
-    row = 0
-    for source in sources:
-        view, loads = source.read(range(source.height), context.index)
-        ops += loads
-        for block in range(source.blocks):
-            places = (view.at(0, 0, block), out.at(row, 0, block))
-            extents = (source.height, source.width)
-            ops += copy_ops(context, places, extents, (view.pitch, 1), (out.pitch, 1))
-        row += source.height
-    return ops + target.store(out, range(target.height), context.index)
+    def _stack(self) -> Iterator[Op]:
+        """Join images along the height."""
+        target, context = self._target, self._context
+        must_stay(*self._sources, target)
+        out = target.open(range(target.height))
+        row = 0
+        for source in self._sources:
+            view, loads = source.read(range(source.height), context.index)
+            yield from loads
+            for block in range(source.blocks):
+                places = (view.at(0, 0, block), out.at(row, 0, block))
+                extents = (source.height, source.width)
+                yield from copy_ops(context, places, extents, (view.pitch, 1), (out.pitch, 1))
+            row += source.height
+        yield from target.store(out, range(target.height), context.index)
 
 
 def _side_by_side(
@@ -97,34 +111,33 @@ class _ChannelJoin:
 
     def ops(self, strip: range, target: Store, views: list[View], out: View) -> Iterator[Op]:
         """Return the commands that join rows of images."""
-        pixels = len(strip) * target.width
+        most = self._context.config.acc_rows
         for n in range(target.blocks):
-            parts = list(self._parts(n, strip.start, views))
-            for piece in split(pixels, -(-pixels // self._context.config.acc_rows), 1):
+            for pixels in lines_of(strip, target.width, [*views, out], most):
+                y, x = divmod(pixels.start, target.width)
+                parts = list(self._parts(n, y, x, views))
                 for number, (place, tile) in enumerate(parts):
                     weights, loads = tile.use()
                     yield from loads
                     last = number == len(parts) - 1
                     fields = dense(
-                        m=len(piece),
+                        m=len(pixels),
                         k_tiles=1,
                         accumulate=int(number > 0),
                         drain=Drain.REQUANTIZE if last else Drain.KEEP,
                         record_form=self._form,
                     )
                     del fields["act_row"]
-                    rows = {
-                        "act_row": Region(place.buffer, place.row + piece.start),
-                        "weight_row": weights,
-                    }
+                    rows = {"act_row": place, "weight_row": weights}
                     if last:
                         rows["record_row"], loads = self._records[n].use()
                         yield from loads
-                        first = out.at(strip.start, 0, n)
-                        rows["out_row"] = Region(first.buffer, first.row + piece.start)
+                        rows["out_row"] = out.at(y, x, n)
                     yield Op(Opcode.CONV, self._context.index, fields, rows)
 
-    def _parts(self, n: int, row: int, views: list[View]) -> Iterator[tuple[Region, Constant]]:
+    def _parts(
+        self, n: int, y: int, x: int, views: list[View]
+    ) -> Iterator[tuple[Region, Constant]]:
         """Yield blocks that have channels in block n of the result, and what they multiply."""
         size, first = self._context.config.array_size, 0
         for view, channels in zip(views, self._counts, strict=True):
@@ -138,5 +151,5 @@ class _ChannelJoin:
                     key = tile.tobytes()
                     if key not in self._tiles:
                         self._tiles[key] = self._context.constant("identity", tile)
-                    yield view.at(row, 0, block), self._tiles[key]
+                    yield view.at(y, x, block), self._tiles[key]
             first += channels

@@ -57,7 +57,7 @@ class Constant:
     ) -> None:
         self.rows = data.shape[0]
         self._name, self._layer, self._bank = name, layer, bank
-        self._offset = pool.add(data.tobytes())
+        self.offset = pool.add(data.tobytes())
         self._buffer: Buffer | None = None
 
     def use(self, *, again: bool = False) -> tuple[Region, list[Op]]:
@@ -65,7 +65,7 @@ class Constant:
         if self._buffer is not None and not again:
             return Region(self._buffer), []
         self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=Side.TOP)
-        fields = {"window": Window.CONSTANTS, "offset": self._offset, "lines": 1, "rows": self.rows}
+        fields = {"window": Window.CONSTANTS, "offset": self.offset, "lines": 1, "rows": self.rows}
         region = Region(self._buffer)
         return region, [Op(Opcode.LOAD, self._layer, fields, {"row": region})]
 

@@ -1,13 +1,14 @@
 """What the lowering of a layer needs to know."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.constants import Constant, ConstantPool
 from tpulite.compiler.images import Store
+from tpulite.compiler.options import Options
 
 __all__ = ["Context"]
 
@@ -34,6 +35,13 @@ class Context:
         Rows of the unified buffer that a strip of an image may take.
     free_rows : int
         Rows that no resident image takes while the layer runs.
+    options : Options
+        Choices of the compilation.
+    sliced : bool
+        Whether the layer is part of a group that runs slice by slice: its constants stay.
+    constants : dict
+        Constants of the group by what they are: images of a batch, and columns of an image,
+        share them.
     """
 
     index: int
@@ -44,8 +52,12 @@ class Context:
     channels: Mapping[str, int]
     strip_rows: int
     free_rows: int
+    options: Options
+    sliced: bool = False
+    constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
         """Keep rows of constants of the layer."""
         rows = np.ascontiguousarray(data).view(np.uint8).reshape(-1, self.config.row_bytes)
-        return Constant(f"{what} of {self.name}", rows, self.pool, self.index, bank)
+        made = Constant(f"{what} of {self.name}", rows, self.pool, self.index, bank)
+        return self.constants.setdefault((self.index, bank, made.rows, made.offset), made)

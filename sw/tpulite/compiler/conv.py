@@ -11,6 +11,7 @@ from tpulite.compiler.constants import Constant, channel_records
 from tpulite.compiler.context import Context
 from tpulite.compiler.cut import cut_columns, cut_parts, cut_strips
 from tpulite.compiler.images import View
+from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.offset import Offset
 from tpulite.compiler.ops import Op
 from tpulite.compiler.plan import split
@@ -18,7 +19,7 @@ from tpulite.compiler.window import LARGEST_KERNEL, Axis1D, needed_rows, read_wi
 from tpulite.graph.layers import Conv
 from tpulite.layout import pack_weights
 
-__all__ = ["Drained", "conv_ops", "folded_bias"]
+__all__ = ["ConvLowering", "Drained", "folded_bias"]
 
 _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
@@ -52,21 +53,16 @@ def folded_bias(bias: np.ndarray, sums: np.ndarray, zero_point: int) -> np.ndarr
     return (bias.astype(np.int64) - zero_point * sums).astype(np.int32)
 
 
-def conv_ops(layer: Conv, context: Context) -> list[Op]:
-    """Return the commands of a convolution.
+class ConvLowering(Lowering[Conv]):
+    """A convolution.
 
-    The image is cut into strips if it is not resident, and each strip into the parts of single
-    commands. Parts of all n-blocks are computed one after the other, so that the next layer can
-    start on what is complete; if the weights are too many to stay, an n-block is finished first.
+    Each strip is cut into the parts of single commands. Parts of all n-blocks are computed one
+    after the other, so that the next layer can start on what is complete; if the weights are too
+    many to stay, an n-block is finished first.
     """
-    return list(_ConvLowering(layer, context).ops())
 
-
-class _ConvLowering:
     def __init__(self, layer: Conv, context: Context) -> None:
-        self._layer, self._context, self._config = layer, context, context.config
-        self._source = context.stores[layer.inputs[0]]
-        self._target = context.stores[layer.output]
+        super().__init__(layer, context)
         strings = self._source.spec and self._source.spec.strings
         self._strings = bool(strings)
         self._transposed = strings is not None and strings.transposed
@@ -77,7 +73,8 @@ class _ConvLowering:
         padding = layer.padding[:2][order]
         source = self._source
         self._y = Axis1D(source.height, stride[0], dilation[0], kh, padding[0])
-        self._x = Axis1D(source.width, stride[1], dilation[1], kw, padding[1])
+        left = self._pad_left(padding[1], stride[1])
+        self._x = Axis1D(source.width, stride[1], dilation[1], kw, left)
         if self._strings:  # columns are bytes; padding before the first is in the string
             self._x = Axis1D(source.width, 1, 1, kw, 0)
         target = (self._target.height, self._target.width)[order]
@@ -89,7 +86,7 @@ class _ConvLowering:
         self._offsets: list[Offset] = []
         self._drained = self._pack_records()
         rows = [constant.rows for parts in self._weights for constant in parts]
-        self._keep = sum(rows) <= self._config.ub_rows // 3
+        self._keep = context.sliced or sum(rows) <= self._config.ub_rows // 3
         self._weights_at_once = sum(rows) if self._keep else 2 * max(rows)
 
     def _as_strings(self) -> tuple[np.ndarray, int]:
@@ -162,16 +159,7 @@ class _ConvLowering:
         constants = tuple(self._context.constant("records", rows) for rows in blocks)
         return Drained(form, constants)
 
-    def ops(self) -> Iterator[Op]:
-        blocks = range(len(self._weights))
-        for number, strip in enumerate(self._strips()):
-            regions = self._regions(strip)
-            parts = [(region, n) for region in regions for n in blocks]
-            if not self._keep:
-                parts = [(region, n) for n in blocks for region in regions]
-            yield from self._strip(strip, parts, again=number > 0 and not self._keep)
-
-    def _strips(self) -> tuple[range, ...]:
+    def strips(self) -> tuple[range, ...]:  # noqa: D102
         source, target = self._source, self._target
         if source.resident and target.resident:
             return (range(self._height),)
@@ -192,23 +180,31 @@ class _ConvLowering:
         columns = cut_columns(self._width, self._config)
         grain = self._target.grain if self._target.spec else 1
         grain = min(grain, self._config.acc_rows // len(columns[0]))
-        rows = cut_parts(strip, len(columns[0]), self._config, grain=grain)
+        rows = cut_parts(
+            strip,
+            len(columns[0]),
+            self._config,
+            grain=grain,
+            block_start=self._context.options.block_start,
+        )
         return [(r, c) for r in rows for c in columns]
 
-    def _strip(
-        self, strip: range, parts: list[tuple[tuple[range, range], int]], *, again: bool
-    ) -> Iterator[Op]:
-        index = self._context.index
-        out = self._target.open(strip)
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        index, blocks = self._context.index, range(len(self._weights))
+        regions = self._regions(rows)
+        parts = [(region, n) for region in regions for n in blocks]
+        if not self._keep:
+            parts = [(region, n) for n in blocks for region in regions]
+        out = self._target.open(rows)
         view = None
         if not self._source.resident:
-            view, loads = self._source.read(needed_rows(self._y, strip), index)
+            view, loads = self._source.read(needed_rows(self._y, rows), index)
             yield from loads
         loaded: set[int] = set()
-        stored = strip.start
+        stored = rows.start // self._target.grain * self._target.grain
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
         for number, ((out_rows, columns), n) in enumerate(parts):
-            fresh = again and n not in loaded
+            fresh = again and not self._keep and n not in loaded
             loaded.add(n)
             source = view
             if source is None:
@@ -216,8 +212,8 @@ class _ConvLowering:
                 yield from loads
             yield from self._block(source, out, (out_rows, columns), n, again=fresh)
             complete = out_rows.stop // self._target.grain * self._target.grain
-            if out_rows.stop == strip.stop:
-                complete = strip.stop
+            if out_rows.stop == rows.stop:
+                complete = rows.stop
             if last[out_rows] == number and complete > stored:
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete

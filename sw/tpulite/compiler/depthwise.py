@@ -13,28 +13,24 @@ from tpulite.compiler.conv import Drained, folded_bias
 from tpulite.compiler.cut import cut_parts, cut_strips
 from tpulite.compiler.filters import Filter, plan_filter
 from tpulite.compiler.images import View
+from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan import split
 from tpulite.compiler.window import Axis1D, needed_rows, read_window
 from tpulite.graph.layers import Depthwise
 
-__all__ = ["depthwise_ops"]
+__all__ = ["DepthwiseLowering"]
 
 
-def depthwise_ops(layer: Depthwise, context: Context) -> list[Op]:
-    """Return the commands of a depthwise convolution.
+class DepthwiseLowering(Lowering[Depthwise]):
+    """A depthwise convolution.
 
     Dilated ones run as phases: outputs that are some positions apart read inputs that are a
     multiple of the dilation apart.
     """
-    return list(_DepthwiseLowering(layer, context).ops())
 
-
-class _DepthwiseLowering:
     def __init__(self, layer: Depthwise, context: Context) -> None:
-        self._layer, self._context, self._config = layer, context, context.config
-        self._source = context.stores[layer.inputs[0]]
-        self._target = context.stores[layer.output]
+        super().__init__(layer, context)
         self._kernel = layer.weight.shape[:2]
         common = [gcd(s, d) for s, d in zip(layer.stride, layer.dilation, strict=True)]
         # Outputs of a phase are `period` apart, and their inputs `step` times the dilation.
@@ -48,42 +44,40 @@ class _DepthwiseLowering:
         self._drained = Drained(form, tuple(context.constant("records", rows) for rows in blocks))
         self._weights: dict[tuple[object, ...], Constant] = {}
 
-    def ops(self) -> Iterator[Op]:
-        index, layer = self._context.index, self._layer
-        whole = Axis1D(
+        self._y = Axis1D(
             self._source.height,
             layer.stride[0],
             layer.dilation[0],
             self._kernel[0],
             layer.padding[0],
         )
-        for strip in self._strips(whole):
-            out = self._target.open(strip)
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        index, target = self._context.index, self._target
+        # The sums of a column must fit the accumulators: see plan_filter.
+        for part in cut_parts(rows, 1, self._config, grain=target.grain, parts=1):
+            out = target.open(part)
             view = None
             if not self._source.resident:
-                view, loads = self._source.read(needed_rows(whole, strip), index)
+                view, loads = self._source.read(needed_rows(self._y, part), index)
                 yield from loads
             for py, px in product(*map(range, self._period)):
-                yield from self._phase(strip, view, out, (py, px))
+                yield from self._phase(part, view, out, (py, px))
             if max(self._period) > 1:
-                yield from self._target.store(out, strip, index)
+                start = part.start // target.grain * target.grain
+                yield from target.store(out, range(start, part.stop), index)
 
-    def _strips(self, y: Axis1D) -> tuple[range, ...]:
-        source, target, config = self._source, self._target, self._config
+    def strips(self) -> tuple[range, ...]:  # noqa: D102
+        source, target = self._source, self._target
         strips: tuple[range, ...] = (range(target.height),)
         if not (source.resident and target.resident):
             per_row = 0
             if not source.resident:
-                per_row += source.blocks * source.width * y.stride
+                per_row += source.blocks * source.width * self._y.stride
             if not target.resident:
                 per_row += target.blocks * target.width
             strips = cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
-        # The sums of a column must fit the accumulators: see plan_filter.
-        return tuple(
-            part
-            for strip in strips
-            for part in cut_parts(strip, 1, config, grain=target.grain, parts=1)
-        )
+        return strips
 
     def _phase(
         self, strip: range, view: View | None, out: View, phase: tuple[int, int]
@@ -102,9 +96,15 @@ class _DepthwiseLowering:
         if not all(outputs):
             return
         counts = (len(outputs[0]), len(outputs[1]))
-        plan = plan_filter(self._kernel, self._step, counts, self._config)
+        plan = plan_filter(
+            self._kernel,
+            self._step,
+            counts,
+            self._config,
+            interleaved=self._context.options.interleaved,
+        )
         i = 1 if plan.inner == Axis.X else 0
-        stored = strip.start
+        stored = strip.start // self._target.grain * self._target.grain
         for group in split(counts[i], -(-counts[i] // plan.outputs), 1):
             inner = range(outputs[i].start + group.start, outputs[i].start + group.stop)
             region = (inner, outputs[1]) if i == 0 else (outputs[0], inner)
@@ -133,7 +133,7 @@ class _DepthwiseLowering:
                 layer.dilation,
                 layer.stride,
                 taps,
-                layer.padding[:2],
+                (layer.padding[0], self._pad_left(layer.padding[1], layer.stride[1])),
                 phase,
                 strict=True,
             )

@@ -38,7 +38,8 @@ class Rows:
     fresh : range
         Those that are computed or loaded in this step.
     view : range
-        Those that must lie together in the buffer: ``fresh`` and what was kept from the step before.
+        Those that must lie together in the buffer: ``fresh``, and what was kept from the step
+        before.
     """
 
     fresh: range

@@ -1,7 +1,8 @@
 """Images while a network runs: in the unified buffer, or in DRAM and here a strip at a time."""
 
+import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
@@ -41,7 +42,7 @@ class View:
 
 
 class Store:
-    """Where an image is kept.
+    """Where an image is kept: the whole of it, one image of a batch, or a range of its columns.
 
     Parameters
     ----------
@@ -61,6 +62,8 @@ class Store:
         Whether it is in DRAM from the start.
     vector_rows : int
         Rows of the buffer that a vector takes: 4 for int32.
+    batch : int
+        Images; those that are resident lie one below the other, block by block.
     """
 
     def __init__(
@@ -74,84 +77,146 @@ class Store:
         copy: TensorSpec | None = None,
         given: bool = False,
         vector_rows: int = 1,
+        batch: int = 1,
     ) -> None:
         self.name = name
         self.height, self.width, self.blocks = extents
-        self.spec, self.resident, self.vector_rows = spec, resident, vector_rows
+        self.spec, self.resident, self.vector_rows, self.batch = spec, resident, vector_rows, batch
         self._specs = [each for each in (spec, copy) if each is not None]
         self._config, self._given = config, given
         self._pitch = self.width * vector_rows
-        self._loaded = 0
+        self._block_pitch = batch * self.height * self._pitch
+        self._first = 0  # row of the buffer of the first pixel
+        self.column, self._line = 0, self.width  # first column, and columns of a line in DRAM
+        self._loaded = [0] * batch
+        self._image = 0
         self._buffer = None
         if resident:
-            self._buffer = Buffer(name, self.rows, bank=0, side=Side.BOTTOM)
+            rows = self.blocks * self._block_pitch
+            self._buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM)
         # Rows of the image in DRAM begin at beats only every few.
         row_bytes = self._pitch * config.row_bytes
         self.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
 
     @property
     def rows(self) -> int:
-        """Rows of the unified buffer that the whole image takes."""
+        """Rows of the unified buffer that one whole image takes."""
         return self.blocks * self.height * self._pitch
 
+    @property
+    def stored(self) -> bool:
+        """Whether what is computed goes to DRAM."""
+        return bool(self._specs) and not self._given
+
+    def part(self, image: int = 0, columns: range | None = None) -> "Store":
+        """Return one image of the batch, and of that some columns."""
+        part = copy.copy(self)
+        columns = columns or range(self.width)
+        if self.batch > 1:
+            part.batch, part._image = 1, image
+            part._first += image * self.height * self._pitch
+            part._specs = [
+                replace(spec.one, offset=spec.offset_of(image, self._config))
+                for spec in self._specs
+            ]
+            part.spec = part._specs[0] if self.spec is not None else None
+        part._first += columns.start * self.vector_rows
+        part.column, part.width = self.column + columns.start, len(columns)
+        return part
+
     def alias(self, name: str, height: int, width: int) -> "Store":
-        """Return the same pixels as an image of another shape."""
+        """Return the same pixels as images of another shape."""
         extents = (height, width, self.blocks)
-        other = Store(name, extents, self._config, spec=None, resident=True)
+        other = Store(name, extents, self._config, spec=None, resident=True, batch=self.batch)
         other._buffer = self._buffer
         return other
 
     def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:
         """Return where rows can be read, and the LOADs that must come before."""
         rows = range(max(rows.start, 0), min(rows.stop, self.height))
-        rows = range(rows.start // self.grain * self.grain, rows.stop)
         if self._buffer is None:
-            view = self._strip(rows)
-            return view, [self._transfer(Opcode.LOAD, view, rows, layer, self._specs[0])]
-        view = View(self._buffer, range(self.height), 0, self._pitch, self.height * self._pitch)
-        missing = range(self._loaded, rows.stop)
-        if not self._given or not missing:
+            rows = range(rows.start // self.grain * self.grain, rows.stop)
+            view = self.strip(rows)
+            return view, self.load(view, rows, layer)
+        view = self._whole(self._buffer)
+        loaded = self._loaded[self._image]
+        rows = range(loaded, rows.stop)
+        if not self._given or not rows:
             return view, []
-        if missing.stop != self.height:
-            missing = range(missing.start, missing.stop // self.grain * self.grain)
-            if missing.stop < rows.stop:
-                missing = range(missing.start, min(missing.stop + self.grain, self.height))
-        self._loaded = missing.stop
-        return view, [self._transfer(Opcode.LOAD, view, missing, layer, self._specs[0])]
+        if rows.stop != self.height:
+            rows = range(rows.start, -(-rows.stop // self.grain) * self.grain)
+            rows = range(rows.start, min(rows.stop, self.height))
+        self._loaded[self._image] = rows.stop
+        line = self if self.width == self._line else self._full_width()
+        return view, line.load(line._whole(self._buffer), rows, layer)
 
     def open(self, rows: range) -> View:
         """Return where rows can be written."""
-        if self._buffer is not None:
-            return View(self._buffer, range(self.height), 0, self._pitch, self.height * self._pitch)
-        return self._strip(rows)
+        return self.strip(rows) if self._buffer is None else self._whole(self._buffer)
+
+    def load(self, view: View, rows: range, layer: int) -> list[Op]:
+        """Return the LOADs of rows."""
+        return self._transfer(Opcode.LOAD, view, rows, layer, self._specs[0])
 
     def store(self, view: View, rows: range, layer: int) -> list[Op]:
         """Return the STOREs that must follow when rows are complete."""
-        return [self._transfer(Opcode.STORE, view, rows, layer, spec) for spec in self._specs]
+        transfers = (
+            self._transfer(Opcode.STORE, view, rows, layer, spec)
+            for spec in ([] if self._given else self._specs)
+        )
+        return [op for ops in transfers for op in ops]
 
-    def _strip(self, rows: range) -> View:
-        pitch = len(rows) * self._pitch
-        buffer = Buffer(f"{self.name} {rows}", self.blocks * pitch, bank=0, side=Side.TOP)
-        return View(buffer, rows, 0, self._pitch, pitch)
+    def strip(self, rows: range) -> View:
+        """Return a place for rows of the image that are not resident."""
+        pitch = self.width * self.vector_rows
+        block_pitch = len(rows) * pitch
+        buffer = Buffer(f"{self.name} {rows}", self.blocks * block_pitch, bank=0, side=Side.TOP)
+        return View(buffer, rows, 0, pitch, block_pitch)
+
+    def _whole(self, buffer: Buffer) -> View:
+        return View(buffer, range(self.height), self._first, self._pitch, self._block_pitch)
+
+    def _full_width(self) -> "Store":
+        whole = copy.copy(self)
+        whole._first -= self.column * self.vector_rows
+        whole.column, whole.width = 0, self._line
+        return whole
 
     def _transfer(
         self, opcode: Opcode, view: View, rows: range, layer: int, spec: TensorSpec
-    ) -> Op:
-        row_bytes = self._pitch * self._config.row_bytes
+    ) -> list[Op]:
+        """Return one command, or one for each block if it has only some columns."""
+        vector_bytes = self.vector_rows * self._config.row_bytes
+        row_bytes = self._line * vector_bytes
         whole = self.height * row_bytes
+        block_bytes = -(-whole // BEAT_BYTES) * BEAT_BYTES
         fields = {
             "window": spec.window,
             "flip": int(spec.dtype == "uint8"),
-            "offset": spec.offset + rows.start * row_bytes,
-            "stride": -(-whole // BEAT_BYTES) * BEAT_BYTES,
-            "lines": self.blocks,
-            "rows": len(rows) * self._pitch,
-            "pitch": view.block_pitch,
+            "offset": spec.offset + rows.start * row_bytes + self.column * vector_bytes,
         }
-        if self.blocks == 1:
-            fields |= {"stride": 0, "pitch": 0}
-        elif len(rows) == self.height and whole % BEAT_BYTES == 0:
-            fields |= {"lines": 1, "rows": self.rows, "stride": 0, "pitch": 0}
+        shapes = []
+        if view.pitch == row_bytes // self._config.row_bytes:
+            count = len(rows) * view.pitch
+            complete = len(rows) == self.height and whole % BEAT_BYTES == 0
+            if self.blocks == 1:
+                shapes = [(0, {"lines": 1, "rows": count, "stride": 0, "pitch": 0})]
+            elif complete and view.block_pitch == count:
+                shapes = [(0, {"lines": 1, "rows": self.rows, "stride": 0, "pitch": 0})]
+            else:
+                stride = {"stride": block_bytes, "pitch": view.block_pitch}
+                shapes = [(0, {"lines": self.blocks, "rows": count} | stride)]
+        else:
+            count = self.width * self.vector_rows
+            stride = {"stride": row_bytes, "pitch": view.pitch}
+            if len(rows) == 1:
+                stride = {"stride": 0, "pitch": 0}
+            shape = {"lines": len(rows), "rows": count} | stride
+            shapes = [(block, shape) for block in range(self.blocks)]
         barrier = opcode == Opcode.LOAD and spec.window == Window.SCRATCH
-        place = view.at(rows.start)
-        return Op(opcode, layer, fields, {"row": place}, barrier=barrier)
+        ops = []
+        for block, shape in shapes:
+            place = view.at(rows.start, 0, block)
+            offset = {"offset": fields["offset"] + block * block_bytes}
+            ops.append(Op(opcode, layer, fields | offset | shape, {"row": place}, barrier=barrier))
+        return ops

@@ -7,34 +7,18 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.allocate import DoesNotFitError
-from tpulite.compiler.concat import concat_ops
 from tpulite.compiler.constants import ConstantPool
-from tpulite.compiler.context import Context
-from tpulite.compiler.conv import conv_ops
-from tpulite.compiler.depthwise import depthwise_ops
-from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.group import Group
+from tpulite.compiler.grouping import group_layers
+from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
-from tpulite.compiler.place import Placement, place_images
-from tpulite.compiler.pool import pool_ops
-from tpulite.compiler.rearrange import pad_ops, reshape_ops, same_pixels
+from tpulite.compiler.place import place_images
 from tpulite.compiler.schedule import schedule_commands
+from tpulite.compiler.tile_groups import tile_groups
 from tpulite.compiler.tokens import insert_tokens
-from tpulite.compiler.vector import affine_ops, elementwise_ops, lut_ops
 from tpulite.golden.check import check
 from tpulite.golden.cycles import predict_cycles
-from tpulite.graph.layers import (
-    Affine,
-    Concat,
-    Conv,
-    Depthwise,
-    Elementwise,
-    Layer,
-    LayerGraph,
-    Lut,
-    Pad,
-    Pool,
-    Reshape,
-)
+from tpulite.graph.layers import LayerGraph
 from tpulite.program import LayerInfo, Program
 
 __all__ = ["compile_layers"]
@@ -42,26 +26,13 @@ __all__ = ["compile_layers"]
 _DEFAULTS = Options()
 
 _BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""Parts of the unified buffer that resident images may take, one tried after the other; strips take
-a sixth of that."""
+"""Parts of the unified buffer that resident images may take, one tried after the other."""
 
 _LEADS = (4, 16, 48)
 """How many loads may go ahead of a product; the fastest program by the cycle model is taken."""
 
 _SEARCHED = 5000
 """Commands of a program for which all of these are tried."""
-
-_LOWERINGS: dict[type[Layer], Callable[..., list[Op]]] = {
-    Conv: conv_ops,
-    Depthwise: depthwise_ops,
-    Elementwise: elementwise_ops,
-    Pool: pool_ops,
-    Lut: lut_ops,
-    Affine: affine_ops,
-    Pad: pad_ops,
-    Concat: concat_ops,
-    Reshape: reshape_ops,
-}
 
 
 def compile_layers(
@@ -107,26 +78,38 @@ def compile_layers(
     show("layers", layers)
     reason = None
     outside: set[str] = set()
+    refused: set[Group] = set()
     budgets = list(_BUDGETS)
     while budgets:
-        budget = budgets[0]
-        tell(f"place images in {budget:.0%} of the unified buffer")
+        tell(f"group layers and place images in {budgets[0]:.0%} of the unified buffer")
         pool = ConstantPool()
-        placement = place_images(layers, config, budget, pool, frozenset(outside))
+        groups = group_layers(
+            layers, config, options, budget=budgets[0], refused=frozenset(refused)
+        )
+        show("group", groups)
+        placement = place_images(
+            layers,
+            groups,
+            config,
+            options,
+            budget=budgets[0],
+            pool=pool,
+            outside=frozenset(outside),
+        )
+        show("place", placement)
+        tiling = tile_groups(layers, groups, placement, pool, config, options)
+        show("tile", tiling)
+        tell(f"schedule {len(tiling.ops)} commands")
         try:
-            ops = _lower(layers, config, placement, pool, budget)
-            tiling = Tiling(
-                tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes
-            )
-            show("place", placement)
-            show("tile", tiling)
-            tell(f"schedule {len(ops)} commands")
-            commands, infos = _schedule(tiling, layers, config)
+            commands, infos = _schedule(tiling, layers, config, options)
             break
         except DoesNotFitError as error:
             reason = error
+            group = _group_of(error, tiling, groups)
             if error.name in layers.images and error.name not in outside:
                 outside.add(error.name)
+            elif group.slices:
+                refused.add(group)
             else:
                 budgets.pop(0)
     else:
@@ -156,44 +139,20 @@ def compile_layers(
     return program
 
 
-def _lower(
-    layers: LayerGraph, config: Config, placement: Placement, pool: ConstantPool, budget: float
-) -> list[Op]:
-    """Return the commands of all layers, in an order in which they could run."""
-    stores = dict(placement.stores)
-    strip_rows = int(budget * config.ub_rows) // 6
-    channels = {name: image.shape[2] for name, image in layers.images.items()}
-    ops: list[Op] = []
-    for index, layer in enumerate(layers.layers):
-        context = Context(
-            index,
-            layer.name,
-            config,
-            pool,
-            stores,
-            channels,
-            strip_rows,
-            placement.free_rows[index],
-        )
-        if isinstance(layer, Reshape):
-            source, target = stores[layer.inputs[0]], stores[layer.output]
-            if same_pixels(source, target) and source.resident and target.spec is None:
-                ops += source.read(range(source.height), index)[1]
-                stores[layer.output] = source.alias(layer.output, target.height, target.width)
-                continue
-        try:
-            ops += _LOWERINGS[type(layer)](layer, context)
-        except ValueError as error:
-            raise ValueError(f"Layer {layer.name!r}: {error}") from error
-    return ops
+def _group_of(error: DoesNotFitError, tiling: Tiling, groups: tuple[Group, ...]) -> Group:
+    """Return the group in which there was no place."""
+    users = (op for op in tiling.ops if any(r.buffer is error.buffer for r in op.rows.values()))
+    layer = next(users).layer
+    return next(group for group in groups if layer in group.layers)
 
 
 def _schedule(
-    tiling: Tiling, layers: LayerGraph, config: Config
+    tiling: Tiling, layers: LayerGraph, config: Config, options: Options
 ) -> tuple[tuple[Command, ...], tuple[LayerInfo, ...]]:
     """Order commands, place buffers, insert tokens; return the fastest program."""
     best = None
     leads = _LEADS if len(tiling.ops) <= _SEARCHED else _LEADS[:1]
+    leads = leads if options.prefetch else (0,)
     for lead in leads:
         commands, owners = schedule_commands(tiling, config, lead=lead)
         commands = insert_tokens(commands, config)

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
 from tpulite.compiler.constants import ConstantPool
+from tpulite.compiler.group import Group
 from tpulite.compiler.images import Store
+from tpulite.compiler.options import Options
+from tpulite.compiler.slices import plan_columns, plan_steps
 from tpulite.compiler.window import LARGEST_KERNEL
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
 from tpulite.layout import pack_activations
@@ -28,6 +32,8 @@ class Placement:
         What the host writes and reads.
     scratch_bytes : int
         Bytes of images that do not stay on chip.
+    strip_rows : int
+        Rows of the unified buffer that a strip of an image may take.
     free_rows : tuple of int
         For each layer, rows of the unified buffer that no resident image takes.
     """
@@ -36,12 +42,16 @@ class Placement:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     scratch_bytes: int
+    strip_rows: int
     free_rows: tuple[int, ...]
 
 
 def place_images(
     layers: LayerGraph,
+    groups: tuple[Group, ...],
     config: Config,
+    options: Options,
+    *,
     budget: float,
     pool: ConstantPool,
     outside: frozenset[str] = frozenset(),
@@ -52,18 +62,23 @@ def place_images(
     ----------
     layers : LayerGraph
         The network.
+    groups : tuple of Group
+        Which layers run slice by slice: images between them need no place.
     config : Config
         The machine.
+    options : Options
+        Choices of the compilation.
     budget : float
         Part of the unified buffer that images may take at any time. Where they take more, the
-        largest ones go to DRAM.
+        largest ones go to DRAM. Strips take a sixth of it.
     pool : ConstantPool
         Where images that are known are kept.
     outside : frozenset of str
         Images that must not stay on chip.
     """
-    size = config.array_size
-    resident = _resident(layers, config, int(budget * config.ub_rows), outside)
+    size, batch = config.array_size, options.batch
+    live = _Live(layers, groups, config, batch)
+    resident = live.resident(int(budget * config.ub_rows), outside)
     stores: dict[str, Store] = {}
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -76,7 +91,7 @@ def place_images(
         if strings is not None:
             lines = width if strings.transposed else height
         made = TensorSpec(
-            name, window, offsets[window], lines, channels, dtype, (height, width), strings
+            name, window, offsets[window], lines, channels, dtype, (height, width), strings, batch
         )
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
@@ -93,7 +108,9 @@ def place_images(
             offset = pool.add(pack_activations(values, plain, config).tobytes())
             where = replace(plain, offset=offset)
         elif name in layers.inputs:
-            strings = _strings(layers, name, config, resident)
+            strings = _strings(layers, name, config, resident - live.cut)
+            if not options.dense_mode or name in live.narrow:
+                strings = None
             where = spec(name, Window.INPUT, dtype, strings)
             inputs.append(where)
             if strings is not None:
@@ -103,7 +120,7 @@ def place_images(
             outputs.append(where)
             if name not in resident and name in read:
                 copy, where = where, spec(name, Window.SCRATCH, dtype)
-        elif name not in resident:
+        elif name not in resident and name not in live.inside:
             where = spec(name, Window.SCRATCH, dtype)
         stores[name] = Store(
             name,
@@ -114,6 +131,7 @@ def place_images(
             resident=name in resident,
             given=name in layers.inputs or name in layers.constants,
             vector_rows=vector_rows,
+            batch=1 if name in layers.constants else batch,
         )
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
     return Placement(
@@ -121,10 +139,8 @@ def place_images(
         tuple(sorted(inputs, key=lambda each: order[each.name])),
         tuple(sorted(outputs, key=lambda each: order[each.name])),
         offsets[Window.SCRATCH],
-        tuple(
-            config.ub_rows - sum(_rows(layers.images[name], config) for name in live & resident)
-            for live in _live(layers)
-        ),
+        int(budget * config.ub_rows) // 6,
+        tuple(config.ub_rows - live.rows(each & resident) for each in live.images),
     )
 
 
@@ -134,31 +150,90 @@ def _rows(image: Image, config: Config) -> int:
     return height * width * -(-channels // config.array_size) * vector
 
 
-def _resident(layers: LayerGraph, config: Config, budget: int, outside: frozenset[str]) -> set[str]:
-    """Return the images that stay on chip: the largest of those that are too many must go."""
-    resident = set(layers.images) - outside
-    for layer, live in zip(layers.layers, _live(layers), strict=True):
-        involved = {*layer.inputs, layer.output}
-        while resident & live:
-            taken = sum(_rows(layers.images[name], config) for name in live & resident)
-            strips = config.ub_rows // 4 if involved - resident else 0
-            if taken + min(_constant_rows(layer, config), budget // 4) + strips <= budget:
-                break
-            resident.remove(
-                max(live & resident, key=lambda name: (_rows(layers.images[name], config), name))
-            )
-    return resident
+class _Live:
+    """Which images are needed while a layer runs, and which of them can stay on chip.
 
+    Attributes
+    ----------
+    images : list of set of str
+        For each layer, images that are needed while it runs, or later; those between the layers
+        of a group that runs slice by slice are left out.
+    inside : set of str
+        Those that are left out.
+    cut, narrow : set of str
+        Images that are read or computed slice by slice, and column by column.
+    """
 
-def _live(layers: LayerGraph) -> list[set[str]]:
-    """Return for each layer the images that are needed while it runs, or later."""
-    last_use = {name: i for i, layer in enumerate(layers.layers) for name in layer.inputs}
-    live, result = set(layers.inputs), []
-    for i, layer in enumerate(layers.layers):
-        live.add(layer.output)
-        result.append(set(live))
-        live -= {name for name in live if last_use.get(name, -1) <= i}
-    return result
+    def __init__(
+        self, layers: LayerGraph, groups: tuple[Group, ...], config: Config, batch: int
+    ) -> None:
+        self._layers, self._config, self._batch = layers, config, batch
+        self._groups = {i: group for group in groups if group.slices for i in group.layers}
+        first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
+        for i, layer in enumerate(layers.layers):
+            group = self._groups.get(i, Group(range(i, i + 1))).layers
+            first.setdefault(layer.output, group.start)
+            last.setdefault(layer.output, group.stop - 1)
+            last |= dict.fromkeys(layer.inputs, group.stop - 1)
+        self.inside, self.cut, self.narrow = set(), set(), set()
+        for group in {*self._groups.values()}:
+            members = [layers.layers[i] for i in group.layers]
+            involved = {name for x in members for name in (*x.inputs, x.output)}
+            self.cut |= involved
+            self.narrow |= involved if group.columns > 1 else set()
+            later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
+            self.inside |= {x.output for x in members} - later - set(layers.outputs)
+        self.images: list[set[str]] = [set() for _ in layers.layers]
+        for name, start in first.items():
+            if name not in self.inside:
+                for i in range(start, last[name] + 1):
+                    self.images[i].add(name)
+
+    def rows(self, names: set[str]) -> int:
+        """Return the rows that whole images take."""
+        return sum(self._rows(name) for name in names)
+
+    def _rows(self, name: str) -> int:
+        batch = 1 if name in self._layers.constants else self._batch
+        return batch * _rows(self._layers.images[name], self._config)
+
+    def resident(self, budget: int, outside: frozenset[str]) -> set[str]:
+        """Return the images that stay: the largest of those that are too many must go."""
+        resident = set(self._layers.images) - outside - self.inside
+        for i, live in enumerate(self.images):
+            while (
+                resident & live
+                and self.rows(live & resident) + self._needs(i, resident, budget) > budget
+            ):
+                resident.remove(max(live & resident, key=lambda name: (self._rows(name), name)))
+        return resident
+
+    def _needs(self, index: int, resident: set[str], budget: int) -> int:
+        """Return the rows that a layer needs beside images that stay."""
+        if (group := self._groups.get(index)) is not None:
+            return self._strips(group, frozenset(resident & self.cut))
+        layer = self._layers.layers[index]
+        strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
+        return min(_constant_rows(layer, self._config), budget // 4) + strips
+
+    @cache  # noqa: B019 - as long-lived as the placement of one network
+    def _strips(self, group: Group, resident: frozenset[str]) -> int:
+        """Return the rows of strips and constants of a group; what DMA moves is there twice."""
+        layers, size = self._layers, self._config.array_size
+        widths = plan_columns(layers, group) if group.columns > 1 else ({},)
+        total = sum(_constant_rows(layers.layers[i], self._config) for i in group.layers)
+        views: dict[str, int] = {}
+        for step in plan_steps(layers, group):
+            for name, rows in step.items():
+                views[name] = max(views.get(name, 0), len(rows.view))
+        for name, height in views.items():
+            if name not in resident:
+                image = layers.images[name]
+                width = max(len(each.get(name, range(image.shape[1]))) for each in widths)
+                vectors = height * width * -(-image.shape[2] // size)
+                vectors *= RAW_ROWS if image.dtype == "int32" else 1
+                total += vectors * (1 if name in self.inside else 2)
+        return total
 
 
 def _constant_rows(layer: Layer, config: Config) -> int:

@@ -1,5 +1,6 @@
 """Pooling on the vector path."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,12 +11,13 @@ from tpulite.compiler.constants import Constant, common_record
 from tpulite.compiler.context import Context
 from tpulite.compiler.cut import cut_parts, cut_strips
 from tpulite.compiler.images import View
+from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.ops import Op
-from tpulite.compiler.vector import MOST_VECTORS, vector_op
+from tpulite.compiler.vector_commands import MOST_VECTORS, vector_op
 from tpulite.compiler.window import Axis1D, needed_rows
 from tpulite.graph.layers import Pool, Requantization
 
-__all__ = ["average_requantization", "pool_ops"]
+__all__ = ["PoolLowering", "average_requantization"]
 
 _WINDOW = VECTOR.limit("window_rows")
 """Largest window of a command, along each axis."""
@@ -60,58 +62,56 @@ def average_requantization(count: int, low: int, high: int, offset: int = 0) -> 
     )
 
 
-def pool_ops(layer: Pool, context: Context) -> list[Op]:
-    """Return the commands of a pooling layer; clipped windows at the edges have their own.
+class PoolLowering(Lowering[Pool]):
+    """Pooling; clipped windows at the edges have commands of their own."""
 
-    Raises
-    ------
-    ValueError
-        If a window lies in the padding altogether, or is too large.
-    """
-    return _PoolLowering(layer, context).ops()
-
-
-class _PoolLowering:
     def __init__(self, layer: Pool, context: Context) -> None:
-        self._layer, self._context = layer, context
-        self._source = context.stores[layer.inputs[0]]
-        self._target = context.stores[layer.output]
+        super().__init__(layer, context)
         self._records: dict[int, Constant] = {}
+        padding = (layer.padding[0], self._pad_left(layer.padding[1], layer.stride[1]))
         self._y, self._x = (
             Axis1D(extent, stride, 1, size, pad)
             for extent, stride, size, pad in zip(
                 (self._source.height, self._source.width),
                 layer.stride,
                 layer.window,
-                layer.padding[:2],
+                padding,
                 strict=True,
             )
         )
 
-    def ops(self) -> list[Op]:
-        ops: list[Op] = []
-        index = self._context.index
-        for strip in self._strips():
-            out = self._target.open(strip)
-            view, loads = self._source.read(needed_rows(self._y, strip), index)
-            ops += loads
-            for y in self._runs(self._y, strip):
-                for x in self._runs(self._x, range(self._target.width)):
-                    ops += self._region(view, out, y, x)
-            ops += self._target.store(out, strip, index)
-        return ops
+    def strips(self) -> tuple[range, ...]:  # noqa: D102
+        source, target = self._source, self._target
+        if source.resident and target.resident:
+            return (range(target.height),)
+        per_row = source.blocks * (source.width * self._y.stride + target.width)
+        return cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
 
-    def _strips(self) -> tuple[range, ...]:
-        source, target, config = self._source, self._target, self._context.config
-        strips: tuple[range, ...] = (range(target.height),)
-        if not (source.resident and target.resident):
-            per_row = source.blocks * (source.width * self._y.stride + target.width)
-            strips = cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
-        return tuple(
-            part
-            for strip in strips
-            for part in cut_parts(strip, target.width, config, grain=target.grain)
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
+        """Yield the commands.
+
+        Raises
+        ------
+        ValueError
+            If a window lies in the padding altogether, or is too large.
+        """
+        index, target = self._context.index, self._target
+        parts = cut_parts(
+            rows,
+            target.width,
+            self._config,
+            grain=target.grain,
+            block_start=self._context.options.block_start,
         )
+        for part in parts:
+            out = target.open(part)
+            view, loads = self._source.read(needed_rows(self._y, part), index)
+            yield from loads
+            for y in self._runs(self._y, part):
+                for x in self._runs(self._x, range(target.width)):
+                    yield from self._region(view, out, y, x)
+            start = part.start // target.grain * target.grain
+            yield from target.store(out, range(start, part.stop), index)
 
     def _runs(self, axis: Axis1D, outputs: range) -> list[_Run]:
         runs: list[_Run] = []

@@ -1,0 +1,70 @@
+"""Images of which a group keeps only the rows that it still needs."""
+
+from tpulite.compiler.context import Context
+from tpulite.compiler.group import Rows
+from tpulite.compiler.images import Store, View
+from tpulite.compiler.ops import Op
+from tpulite.compiler.vector_commands import copy_ops
+
+__all__ = ["RollingStore"]
+
+
+class RollingStore(Store):
+    """An image inside a group; to a layer it looks like any image that is resident.
+
+    Each step has a strip of its own in the buffer. What the step before has computed and this one
+    needs again is copied from strip to strip by the vector path.
+
+    Parameters
+    ----------
+    store : Store
+        The image, and where it is in DRAM, if it is.
+    loaded : bool
+        Whether the group reads it from there, instead of computing it.
+    """
+
+    def __init__(self, store: Store, *, loaded: bool) -> None:
+        vars(self).update(vars(store))
+        self.resident = True
+        self._loads = loaded
+        self._view: View | None = None
+
+    def advance(self, rows: Rows, context: Context) -> list[Op]:
+        """Return the commands that make room for the next rows, and load them if need be."""
+        if not rows.fresh:
+            return []
+        # In DRAM rows begin at beats only every few: those before are loaded, or stored, again.
+        start = rows.fresh.start
+        if self._loads or self.stored:
+            start = start // self.grain * self.grain
+        first = min(rows.view.start, start)
+        view = self.strip(range(first, rows.view.stop))
+        kept = range(first, start if self._loads else rows.fresh.start)
+        ops: list[Op] = []
+        if kept:
+            old = self._view
+            assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
+            extents = (self.blocks, len(kept) * old.pitch)
+            places = (old.at(kept.start), view.at(kept.start))
+            pitches = (old.block_pitch, 1), (view.block_pitch, 1)
+            ops += copy_ops(context, places, extents, *pitches)
+        if self._loads:
+            ops += self.load(view, range(start, rows.fresh.stop), context.index)
+        self._view = view
+        return ops
+
+    def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:
+        """Return where rows can be read."""
+        return self._current(rows), []
+
+    def open(self, rows: range) -> View:
+        """Return where rows can be written."""
+        return self._current(rows)
+
+    def _current(self, rows: range) -> View:
+        view = self._view
+        assert view is not None
+        assert (
+            view.rows.start <= max(rows.start, 0) <= min(rows.stop, self.height) <= view.rows.stop
+        )
+        return view

@@ -1,0 +1,174 @@
+"""Tiling: groups of layers become commands without addresses."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tpulite.arch.config import Config
+from tpulite.compiler.constants import Constant, ConstantPool
+from tpulite.compiler.context import Context
+from tpulite.compiler.group import Group
+from tpulite.compiler.images import Store
+from tpulite.compiler.lowering import Lowering
+from tpulite.compiler.lowerings import lower
+from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.options import Options
+from tpulite.compiler.place import Placement
+from tpulite.compiler.rearrange import same_pixels
+from tpulite.compiler.slices import plan_columns, plan_steps
+from tpulite.compiler.strips import RollingStore
+from tpulite.graph.layers import LayerGraph, Reshape
+
+__all__ = ["tile_groups"]
+
+
+def tile_groups(
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    placement: Placement,
+    pool: ConstantPool,
+    config: Config,
+    options: Options,
+) -> Tiling:
+    """Return the commands of a network in an order in which they could run one after the other.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Which of its layers run together; all of them, in order.
+    placement : Placement
+        Where images are.
+    pool : ConstantPool
+        Takes weights and records.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+
+    Raises
+    ------
+    ValueError
+        If a layer does not suit the machine.
+    """
+    tiler = _Tiler(layers, placement, pool, config, options)
+    ops = [op for group in groups for op in tiler.group(group)]
+    return Tiling(tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes)
+
+
+@dataclass
+class _Tiler:
+    layers: LayerGraph
+    placement: Placement
+    pool: ConstantPool
+    config: Config
+    options: Options
+    stores: dict[str, Store] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stores = dict(self.placement.stores)
+
+    def group(self, group: Group) -> Iterator[Op]:
+        """Yield the commands of a group: image by image, column by column, slice by slice."""
+        if (alias := self._alias(group)) is not None:
+            yield from alias
+            return
+        constants: dict[tuple[object, ...], Constant] = {}
+        again = False
+        windows = plan_columns(self.layers, group) if group.columns > 1 else ({},)
+        for image in range(self.options.batch):
+            for window in windows:
+                stores = {
+                    name: self.stores[name].part(image, window.get(name))
+                    for i in group.layers
+                    for name in (*self.layers.layers[i].inputs, self.layers.layers[i].output)
+                }
+                if group.slices:
+                    yield from self._slices(group, stores, constants)
+                else:
+                    yield from self._alone(group, stores, constants, again=again)
+                again = True
+
+    def _alias(self, group: Group) -> Iterator[Op] | None:
+        """Give the pixels of a resident image another name, if that is all that there is to do."""
+        (index, *others) = group.layers
+        layer = self.layers.layers[index]
+        if others or not isinstance(layer, Reshape):
+            return None
+        source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
+        if not (same_pixels(source, target) and source.resident and target.spec is None):
+            return None
+        self.stores[layer.output] = source.alias(layer.output, target.height, target.width)
+        parts = (source.part(image) for image in range(self.options.batch))
+        return (op for part in parts for op in part.read(range(part.height), index)[1])
+
+    def _alone(
+        self,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        (index,) = group.layers
+        _, lowering = self._lower(index, group, stores, constants)
+        with self._naming(index):
+            for number, rows in enumerate(lowering.strips()):
+                yield from lowering.strip(rows, again=again or number > 0)
+
+    def _slices(
+        self, group: Group, stores: dict[str, Store], constants: dict[tuple[object, ...], Constant]
+    ) -> Iterator[Op]:
+        computed = {self.layers.layers[i].output for i in group.layers}
+        rolling = {
+            name: RollingStore(store, loaded=name not in computed)
+            for name, store in stores.items()
+            if not store.resident
+        }
+        stores = stores | rolling
+        lowerings = {i: self._lower(i, group, stores, constants) for i in group.layers}
+        grains = {name: store.grain for name, store in rolling.items() if store.spec is not None}
+        for step in plan_steps(self.layers, group, grains=grains):
+            ready = set(computed)
+            for i, (context, lowering) in lowerings.items():
+                layer = self.layers.layers[i]
+                for name in (*layer.inputs, layer.output):
+                    if name in rolling and (name == layer.output or name not in ready):
+                        ready.add(name)
+                        yield from rolling[name].advance(step[name], context)
+                if rows := step[layer.output].fresh:
+                    with self._naming(i):
+                        yield from lowering.strip(rows)
+
+    def _lower(
+        self,
+        index: int,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+    ) -> tuple[Context, Lowering]:
+        layer = self.layers.layers[index]
+        context = Context(
+            index,
+            layer.name,
+            self.config,
+            self.pool,
+            stores,
+            {name: image.shape[2] for name, image in self.layers.images.items()},
+            self.placement.strip_rows,
+            self.placement.free_rows[index],
+            self.options,
+            sliced=group.slices > 0,
+            constants=constants,
+        )
+        with self._naming(index):
+            return context, lower(layer, context)
+
+    @contextmanager
+    def _naming(self, index: int) -> Iterator[None]:
+        """Name the layer in errors."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"Layer {self.layers.layers[index].name!r}: {error}") from error
