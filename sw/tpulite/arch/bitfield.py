@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 __all__ = ["Field", "Layout"]
 
@@ -73,10 +76,20 @@ class Layout:
     fields: tuple[Field, ...]
     doc: str = ""
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Total width in bits."""
         return sum(field.width for field in self.fields)
+
+    @cached_property
+    def _coders(self) -> tuple["_Coder", ...]:
+        """All that packing needs, worked out once: programs have thousands of commands."""
+        offsets = accumulate((field.width for field in self.fields), initial=0)
+        return tuple(map(_Coder.of, self.fields, offsets))
+
+    @cached_property
+    def _limits(self) -> dict[str, int]:
+        return {field.name: field.range[-1] for field in self.fields}
 
     def limit(self, name: str) -> int:
         """Return the largest value that a field holds.
@@ -86,21 +99,19 @@ class Layout:
         >>> Layout("Point", (Field("x", 4, "Right."),)).limit("x")
         15
         """
-        return next(field.range[-1] for field in self.fields if field.name == name)
+        return self._limits[name]
 
     def offsets(self) -> dict[str, int]:
         """Return the bit offset of each field."""
-        offsets, offset = {}, 0
-        for field in self.fields:
-            offsets[field.name] = offset
-            offset += field.width
-        return offsets
+        return {coder.field.name: coder.offset for coder in self._coders}
 
     def problem(self, values: Mapping[str, int]) -> str | None:
         """Name the first field whose value is illegal and say why, or return None."""
-        for field in self.fields:
-            if (why := field.problem(values[field.name])) is not None:
-                return f"{self.name}.{field.name} {why}"
+        for field, _, _, low, high, multiple, members in self._coders:
+            value = values[field.name]
+            # Field.problem in one line.
+            if not low <= value <= high or value % multiple or (members and value not in members):
+                return f"{self.name}.{field.name} {field.problem(value)}"
         return None
 
     def pack(self, **values: int) -> int:
@@ -111,24 +122,47 @@ class Layout:
         ValueError
             If a field is missing, unknown, or has an illegal value.
         """
-        names = {field.name for field in self.fields}
-        if values.keys() != names:
-            wrong = sorted(values.keys() ^ names)
+        if values.keys() != self._limits.keys():
+            wrong = sorted(values.keys() ^ self._limits.keys())
             raise ValueError(f"{self.name} has no or lacks the fields {wrong}")
         if (why := self.problem(values)) is not None:
             raise ValueError(why)
         word = 0
-        for field, offset in zip(self.fields, self.offsets().values(), strict=True):
-            word |= (int(values[field.name]) & ((1 << field.width) - 1)) << offset
+        for field, offset, mask, *_ in self._coders:
+            word |= (int(values[field.name]) & mask) << offset
         return word
 
     def unpack(self, word: int) -> dict[str, int]:
         """Decode a word into field values; the inverse of :meth:`pack`, with nothing checked."""
         values = {}
-        for field in self.fields:
-            value = word & ((1 << field.width) - 1)
-            if field.signed and value >> (field.width - 1):
-                value -= 1 << field.width
+        for field, offset, mask, *_ in self._coders:
+            value = word >> offset & mask
+            if field.signed and value > mask >> 1:
+                value -= mask + 1
             values[field.name] = value
-            word >>= field.width
         return values
+
+
+class _Coder(NamedTuple):
+    """A field as packing and checking need it."""
+
+    field: Field
+    offset: int
+    mask: int
+    low: int
+    high: int
+    multiple: int
+    members: frozenset[int] | None
+
+    @classmethod
+    def of(cls, field: Field, offset: int) -> "_Coder":
+        fits = field.range
+        return cls(
+            field,
+            offset,
+            (1 << field.width) - 1,
+            fits[0] if field.minimum is None else max(fits[0], field.minimum),
+            fits[-1],
+            field.multiple,
+            None if field.enum is None else frozenset(map(int, field.enum)),
+        )

@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+_OPCODES = {int(opcode): opcode for opcode in Opcode}
+_ZEROS = {opcode: {f.name: 0 for f in COMMANDS[opcode].fields[1:]} for opcode in Opcode}
+
+
 @dataclass(frozen=True)
 class Command:
     """One command: an opcode and the values of all its fields (without ``opcode``).
@@ -71,11 +75,10 @@ class Command:
     @classmethod
     def make(cls, opcode: Opcode, **fields: int) -> "Command":
         """Build a command; fields that are not named are 0."""
-        names = [field.name for field in COMMANDS[opcode].fields[1:]]
-        unknown = sorted(fields.keys() - set(names))
-        if unknown:
-            raise ValueError(f"{opcode.name} has no fields {unknown}")
-        return cls(opcode, {name: int(fields.get(name, 0)) for name in names})
+        zeros = _ZEROS[opcode]
+        if not fields.keys() <= zeros.keys():
+            raise ValueError(f"{opcode.name} has no fields {sorted(fields.keys() - zeros.keys())}")
+        return cls(opcode, zeros | {name: int(value) for name, value in fields.items()})
 
     def __getitem__(self, name: str) -> int:
         return self.fields[name]
@@ -112,17 +115,17 @@ def decode(data: bytes) -> Command:
     if len(data) != COMMAND_BYTES:
         raise ValueError(f"A command has {COMMAND_BYTES} bytes, not {len(data)}")
     word = int.from_bytes(data, "little")
-    opcode = word & 0xF
-    if opcode not in list(Opcode):
-        raise ValueError(f"Opcode must be one of {[int(o) for o in Opcode]}, not {opcode}")
-    layout = COMMANDS[Opcode(opcode)]
+    opcode = _OPCODES.get(word & 0xF)
+    if opcode is None:
+        raise ValueError(f"Opcode must be one of {[*_OPCODES]}, not {word & 0xF}")
+    layout = COMMANDS[opcode]
     values = layout.unpack(word)
     if (why := layout.problem(values)) is not None:
         raise ValueError(why)
     if word >> layout.width:
         raise ValueError(f"{layout.name} has bits set beyond bit {layout.width - 1}")
     del values["opcode"]
-    return Command(Opcode(opcode), values)
+    return Command(opcode, values)
 
 
 def illegal_combination(command: Command, config: Config) -> str | None:
