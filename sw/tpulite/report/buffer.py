@@ -1,0 +1,71 @@
+"""Use of the unified buffer, found from the commands alone and not from the allocator."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.compiler.accesses import accesses
+from tpulite.program import Program
+
+__all__ = ["BufferUse", "buffer_use"]
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """How much of the unified buffer a program takes.
+
+    Parameters
+    ----------
+    top : int
+        Rows up to the last one that is touched: what the allocator made of it.
+    live : int
+        Most rows that hold something needed, at any command in program order. No placement of the
+        same commands in the same order can take fewer.
+    at : int
+        Index of the first command at which there are so many.
+    """
+
+    top: int
+    live: int
+    at: int
+
+
+def buffer_use(program: Program) -> BufferUse:
+    """Find how much of the unified buffer a program takes.
+
+    A row is live from the command that writes it to the last one that reads it before it is
+    written again; a command that reads a row and writes it does so in place. What an earlier
+    program has left there is live throughout, until it is overwritten.
+
+    Parameters
+    ----------
+    program : Program
+        A legal program.
+    """
+    rows, last = program.config.ub_rows, len(program.commands) - 1
+    born, read = np.full(rows, -1), np.full(rows, -1)
+    for start, stop in program.resident:
+        born[start:stop], read[start:stop] = 0, last
+    begins, ends = np.zeros(last + 2, np.int64), np.zeros(last + 2, np.int64)
+    top = max((stop for _, stop in program.resident), default=0)
+    for number, command in enumerate(program.commands):
+        access = accesses(command, program.config)
+        for piece in (*access.reads, *access.early):
+            read[piece.start : piece.stop] = np.maximum(read[piece.start : piece.stop], number)
+            top = max(top, piece.stop)
+        for piece in access.writes:
+            here = slice(piece.start, piece.stop)
+            _close(begins, ends, born[here], np.minimum(read[here], number - 1))
+            born[here] = read[here] = number
+            top = max(top, piece.stop)
+    _close(begins, ends, born, read)
+    live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
+    at = int(live.argmax())
+    return BufferUse(top, int(live[at]), at)
+
+
+def _close(begins: np.ndarray, ends: np.ndarray, born: np.ndarray, read: np.ndarray) -> None:
+    """Count lives from ``born`` to ``read``; rows that were never written have none."""
+    lived = (born >= 0) & (read >= born)
+    np.add.at(begins, born[lived], 1)
+    np.add.at(ends, read[lived], 1)

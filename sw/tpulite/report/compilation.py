@@ -1,0 +1,138 @@
+"""What compiling has made of a network: size, traffic, room on chip, and predicted cycles."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from rich import box
+from rich.table import Table
+
+from tpulite.arch.memory import Window
+from tpulite.golden.cycles import predict_cycles
+from tpulite.program import Program
+from tpulite.report.buffer import buffer_use
+from tpulite.report.traffic import dram_traffic
+
+__all__ = ["CompilationReport", "compilation_table", "report_programs"]
+
+
+@dataclass(frozen=True)
+class CompilationReport:
+    """What the programs of a network need for one run.
+
+    Parameters
+    ----------
+    commands : int
+        Commands.
+    macs : int
+        Multiplications, padding not counted.
+    read_bytes, written_bytes : int
+        Bytes of DRAM traffic, commands included.
+    constant_bytes, scratch_bytes : int
+        Those of them that are weights and records, and images that do not stay on chip.
+    peak_rows : int
+        Rows of the unified buffer up to the last one that is touched.
+    bound_rows : int
+        Rows that hold something needed at one time: a lower bound of ``peak_rows``.
+    ub_rows : int
+        Rows that there are.
+    row_bytes : int
+        Bytes of a row.
+    cycles : int, optional
+        Cycles that the cycle model predicts, with the reference memory; None if it was not asked.
+    """
+
+    commands: int
+    macs: int
+    read_bytes: int
+    written_bytes: int
+    constant_bytes: int
+    scratch_bytes: int
+    peak_rows: int
+    bound_rows: int
+    ub_rows: int
+    row_bytes: int
+    cycles: int | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+    def line(self) -> str:
+        """Return traffic and room in words."""
+        return (
+            f"DRAM: {self.read_bytes:,} bytes read, {self.written_bytes:,} written; "
+            f"buffer: {_rows(self.peak_rows, self)} used of {_rows(self.ub_rows, self)}, "
+            f"{_rows(self.bound_rows, self)} at least"
+        )
+
+
+def report_programs(programs: Sequence[Program], *, cycles: bool) -> CompilationReport:
+    """Report on the programs of a network, which run one after the other.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        At least one, all for the same machine.
+    cycles : bool
+        Whether to ask the cycle model, which takes about 0.1 ms a command.
+
+    Returns
+    -------
+    CompilationReport
+        Sums, and of the unified buffer the most that one of the programs takes.
+    """
+    config = programs[0].config
+    traffic = [dram_traffic(program) for program in programs]
+    uses = [buffer_use(program) for program in programs]
+    return CompilationReport(
+        commands=sum(len(program.commands) for program in programs),
+        macs=sum(program.macs for program in programs),
+        read_bytes=sum(one.read_bytes for one in traffic),
+        written_bytes=sum(one.written_bytes for one in traffic),
+        constant_bytes=sum(one.loads[Window.CONSTANTS] for one in traffic),
+        scratch_bytes=sum(
+            one.loads[Window.SCRATCH] + one.stores[Window.SCRATCH] for one in traffic
+        ),
+        peak_rows=max(use.top for use in uses),
+        bound_rows=max(use.live for use in uses),
+        ub_rows=config.ub_rows,
+        row_bytes=config.row_bytes,
+        cycles=sum(predict_cycles(x.commands, config) for x in programs) if cycles else None,
+    )
+
+
+def compilation_table(reports: Mapping[str, CompilationReport], *, title: str) -> Table:
+    """Return reports side by side.
+
+    Parameters
+    ----------
+    reports : mapping of str to CompilationReport
+        By heading of the column.
+    title : str
+        Title of the table.
+    """
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("of one run", no_wrap=True)
+    for heading in reports:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row, name in _ROWS.items():
+        values = [getattr(report, name) for report in reports.values()]
+        table.add_row(row, *("" if value is None else f"{value:,}" for value in values))
+    return table
+
+
+_ROWS = {
+    "commands": "commands",
+    "cycles, predicted": "cycles",
+    "DRAM bytes read": "read_bytes",
+    "  of them constants": "constant_bytes",
+    "DRAM bytes written": "written_bytes",
+    "both, of images that leave the chip": "scratch_bytes",
+    "buffer rows used": "peak_rows",
+    "  at least": "bound_rows",
+    "  there are": "ub_rows",
+}
+
+
+def _rows(rows: int, report: CompilationReport) -> str:
+    return f"{rows * report.row_bytes / 1024:,.1f} KiB"

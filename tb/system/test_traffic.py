@@ -1,0 +1,23 @@
+"""Counted bytes of DRAM traffic against the counters of the Verilated chip."""
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.configs import named_config
+from tpulite.models import CNN_DIGITS
+from tpulite.report.traffic import dram_traffic
+from tpulite.runtime.model import Model
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+
+
+@pytest.mark.parametrize("name", ["4x4", "8x8", "16x16", "32x32"])
+def test_traffic_is_what_the_chip_counts(name: str) -> None:
+    """A machine with N = 4 loads rows that are no whole beats, one with N = 32 two a row."""
+    model = Model.load(CNN_DIGITS, config=named_config(name))
+    image = np.random.default_rng(4).integers(0, 128, (1, 16, 16, 1)).astype(np.int8)
+    results = model.run(image, device=RtlDevice(model.config, dram_bytes=1 << 24))
+    ((counted,),) = results.segments
+    traffic = dram_traffic(model.programs[0])
+    assert traffic.read_bytes == counted.counters["read_beats"] * BEAT_BYTES
+    assert traffic.written_bytes == counted.counters["write_beats"] * BEAT_BYTES
