@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import RECORD, RecordForm
 from tpulite.arch.memory import Window
 from tpulite.layout import (
     pack_activations,
+    pack_record_columns,
     pack_records,
     pack_weights,
     unpack_activations,
@@ -124,3 +125,26 @@ def test_records_without_a_short_form_are_refused():
         pack_records([record, record, record | {"low": 1}, record], config, RecordForm.SHORT)
     with pytest.raises(ValueError, match=r"^An n-block has 4 records, not 3$"):
         pack_records([record] * 3, config, RecordForm.FULL)
+
+
+@given(record_lists(short=False), st.integers(1, 3))
+def test_records_by_columns_are_those_of_the_layout(drawn, n_blocks):
+    config, records = drawn
+    records = n_blocks * records
+    columns = {field.name: np.array([r[field.name] for r in records]) for field in RECORD.fields}
+    blocks = pack_record_columns(columns, config, RecordForm.FULL)
+    assert blocks.shape == (n_blocks, config.record_rows, config.row_bytes)
+    words = b"".join(RECORD.pack(**record).to_bytes(RECORD_BYTES, "little") for record in records)
+    assert blocks.tobytes() == words
+
+
+@given(record_lists(short=False), st.data())
+def test_an_illegal_field_of_any_channel_is_refused(drawn, data):
+    config, records = drawn
+    columns = {field.name: np.array([r[field.name] for r in records]) for field in RECORD.fields}
+    field = data.draw(st.sampled_from(RECORD.fields))
+    channel = data.draw(st.integers(0, config.array_size - 1))
+    beyond = len(field.enum) if field.enum else field.range[-1] + 1
+    columns[field.name][channel] = data.draw(st.sampled_from([field.range[0] - 1, beyond]))
+    with pytest.raises(ValueError, match=rf"^Record\.{field.name} must be "):
+        pack_record_columns(columns, config, data.draw(st.sampled_from(RecordForm)))

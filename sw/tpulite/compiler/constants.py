@@ -9,7 +9,7 @@ from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.graph.layers import Requantization
-from tpulite.layout import pack_records
+from tpulite.layout import pack_record_columns
 
 __all__ = ["Constant", "ConstantPool", "channel_records", "common_record", "pad_to_rows"]
 
@@ -96,24 +96,25 @@ def channel_records(
         If the machine lacks the rounding.
     """
     _check_roundings(requantization, config)
-    channels = len(bias)
-    multiplier = np.broadcast_to(requantization.multiplier, channels)
-    shift = np.broadcast_to(requantization.shift, channels)
-    rounding = np.broadcast_to(requantization.rounding, channels)
-    same = all((values == values[0]).all() for values in (multiplier, shift, rounding))
+    per_channel = {
+        "multiplier": requantization.multiplier,
+        "shift": requantization.shift,
+        "rounding": np.atleast_1d(requantization.rounding),
+    }
+    same = all((values == values[0]).all() for values in per_channel.values())
     form = RecordForm.SHORT if same and gain is None else RecordForm.FULL
-    factors = np.zeros(channels, np.int64) if gain is None else gain
-    records = [
-        _record(requantization, *map(int, values))
-        for values in zip(bias, multiplier, shift, rounding, factors, strict=True)
-    ]
-    unused = {"bias": 0, "gain": 0}
-    if form == RecordForm.FULL:
-        unused |= {"multiplier": 0, "shift": 0, "zero_point": 0, "low": 0, "high": 0}
-    records += [records[0] | unused] * (-channels % config.array_size)
-    size = config.array_size
-    blocks = [records[start : start + size] for start in range(0, len(records), size)]
-    return form, [pack_records(block, config, form) for block in blocks]
+    common = {name: getattr(requantization, name) for name in ("zero_point", "low", "high")}
+    fields = {**per_channel, **common, "bias": bias, "gain": 0 if gain is None else gain}
+    channels, unused = len(bias), -len(bias) % config.array_size
+    columns = {}
+    for name, values in fields.items():
+        column = np.zeros(channels + unused, np.int64)
+        column[:channels] = values
+        # A short form must fit all channels; a full one needs no more than a legal rounding.
+        if name == "rounding" or (form == RecordForm.SHORT and name not in ("bias", "gain")):
+            column[channels:] = column[0]
+        columns[name] = column
+    return form, list(pack_record_columns(columns, config, form))
 
 
 def common_record(requantization: Requantization, config: Config) -> np.ndarray:
@@ -121,8 +122,11 @@ def common_record(requantization: Requantization, config: Config) -> np.ndarray:
     _check_roundings(requantization, config)
     rounding = np.atleast_1d(requantization.rounding)
     values = (requantization.bias, requantization.multiplier, requantization.shift, rounding)
-    record = _record(requantization, *(int(value[0]) for value in values))
-    return pad_to_rows(isa.RECORD.pack(**record).to_bytes(RECORD_BYTES, "little"), config)
+    names = ("bias", "multiplier", "shift", "rounding")
+    record = {name: int(value[0]) for name, value in zip(names, values, strict=True)}
+    record |= {name: getattr(requantization, name) for name in ("zero_point", "low", "high")}
+    word = isa.RECORD.pack(**record, gain=0)
+    return pad_to_rows(word.to_bytes(RECORD_BYTES, "little"), config)
 
 
 def pad_to_rows(data: bytes, config: Config) -> np.ndarray:
@@ -140,23 +144,3 @@ def _check_roundings(requantization: Requantization, config: Config) -> None:
                 f"Rounding must be one of {list(config.roundings)}, which this machine has, "
                 f"not {name!r}"
             )
-
-
-def _record(
-    requantization: Requantization,
-    bias: int,
-    multiplier: int,
-    shift: int,
-    rounding: int,
-    gain: int = 0,
-) -> dict[str, int]:
-    return {
-        "bias": bias,
-        "multiplier": multiplier,
-        "shift": shift,
-        "rounding": rounding,
-        "zero_point": requantization.zero_point,
-        "low": requantization.low,
-        "high": requantization.high,
-        "gain": gain,
-    }
