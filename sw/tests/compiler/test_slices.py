@@ -3,7 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_layers import GraphBuilder, layer_graphs
 
-from tpulite.compiler.backward import backward, backward_columns, backward_extent, sliceable
+from tpulite.compiler.backward import (
+    Reach,
+    backward,
+    backward_columns,
+    backward_extent,
+    sliceable,
+)
 from tpulite.compiler.group import Group, Rows
 from tpulite.compiler.slices import plan_columns, plan_steps, repeated
 from tpulite.compiler.window import Axis1D, needed_rows
@@ -13,24 +19,25 @@ SAME = {"padding": (1, 1, 1, 1)}
 
 
 def test_slices_of_a_3x3_convolution():
-    geometry = {"kernel": 3, "stride": 1, "pad": 1, "extent": 6}
-    assert backward_extent(range(0, 3), **geometry, last=False) == range(0, 4)
-    assert backward_extent(range(3, 6), **geometry, last=True) == range(2, 6)
+    reach = Reach(stride=1, pad=1, size=backward_extent(1, kernel=3, stride=1), extent=6, target=6)
+    assert reach.span(0, 3) == (0, 4)
+    assert reach.span(3, 6) == (2, 6)
 
 
 def test_size_is_the_larger_of_window_and_stride_and_the_last_slice_ends_with_the_image():
-    geometry = {"kernel": 1, "stride": 3, "pad": 0, "extent": 20}
-    assert backward_extent(range(0, 2), **geometry, last=False) == range(0, 6)
-    assert backward_extent(range(0, 2), **geometry, last=False, covering=False) == range(0, 4)
-    assert backward_extent(range(6, 7), **geometry, last=True) == range(18, 20)
-    dilated = {"kernel": 3, "stride": 1, "dilation": 4, "pad": 4, "extent": 20}
-    assert backward_extent(range(5, 10), **dilated, last=False) == range(1, 14)
+    assert backward_extent(2, kernel=1, stride=3) == 6
+    assert backward_extent(5, kernel=3, stride=1, dilation=4) == 13
+    conv = Reach(stride=3, pad=0, size=backward_extent(1, kernel=1, stride=3), extent=20, target=7)
+    assert conv.span(0, 2) == (0, 6)
+    assert conv._replace(size=1).span(0, 2) == (0, 4)  # pooling: the window
+    assert conv.span(6, 7) == (18, 20)
+    assert Reach(stride=1, pad=4, size=9, extent=20, target=20).span(5, 10) == (1, 14)
 
 
 def test_what_reads_nothing_but_padding_still_needs_a_row():
-    geometry = {"kernel": 2, "stride": 1, "pad": 5, "extent": 3}
-    assert backward_extent(range(0, 2), **geometry, last=False) == range(0, 1)
-    assert backward_extent(range(9, 10), **geometry, last=False) == range(2, 3)
+    reach = Reach(stride=1, pad=5, size=2, extent=3, target=11)
+    assert reach.span(0, 2) == (0, 1)
+    assert reach.span(9, 10) == (2, 3)
 
 
 def residual():

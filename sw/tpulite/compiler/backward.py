@@ -1,6 +1,7 @@
 """Which input rows a slice of output rows needs: BackwardH, and the same for columns."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tpulite.graph.layers import (
     Concat,
@@ -14,57 +15,56 @@ from tpulite.graph.layers import (
     Reshape,
 )
 
-__all__ = ["backward", "backward_columns", "backward_extent", "sliceable"]
+__all__ = ["Reach", "backward", "backward_columns", "backward_extent", "reach_of", "sliceable"]
 
 
-def backward_extent(
-    outputs: range,
-    *,
-    kernel: int,
-    stride: int,
-    dilation: int = 1,
-    pad: int,
-    extent: int,
-    last: bool,
-    covering: bool = True,
-) -> range:
-    """Return the input positions that a slice of outputs needs: BackwardH of TPU-MLIR.
-
-    There are ``(len(outputs) - 1) * stride + max((kernel - 1) * dilation + 1, stride)`` of them,
-    from ``outputs.start * stride - pad`` on, clipped to the image; the last slice ends where the
-    image ends. So slices that lie side by side need inputs without a gap. What is really read
-    is always among them.
+class Reach(NamedTuple):
+    """What outputs need along one axis of an input.
 
     Parameters
     ----------
-    outputs : range
-        Output positions, at least one.
-    kernel, stride, dilation, pad : int
-        Geometry of the sliding window along the axis; ``pad`` before the first position.
-    extent : int
-        Input positions.
-    last : bool
-        Whether these are the last outputs.
-    covering : bool
-        Whether a stride that is larger than the window counts as its size. Pooling: no.
+    stride : int
+        Input positions from output to output; 0 if all outputs need the same.
+    pad : int
+        Padding before the first position.
+    size : int
+        Positions that count as needed by one output.
+    extent, target : int
+        Positions of the input, and of the output.
+    """
 
-    Returns
-    -------
-    range
-        At least one position, even if only padding is read.
+    stride: int
+    pad: int
+    size: int
+    extent: int
+    target: int
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Return where the part begins and ends that outputs from ``start`` to ``stop`` need.
+
+        It is clipped to the input and has at least one position, even if only padding is read; for
+        the last outputs it ends where the input ends.
+        """
+        first = start * self.stride - self.pad
+        first = min(first, self.extent - 1) if first > 0 else 0
+        if stop == self.target:
+            return first, self.extent
+        last = (stop - 1) * self.stride - self.pad + self.size
+        return first, min(max(last, first + 1), self.extent)
+
+
+def backward_extent(outputs: int, *, kernel: int, stride: int, dilation: int = 1) -> int:
+    """Return how many input positions a slice of a convolution needs: BackwardH of TPU-MLIR.
+
+    A stride that is larger than the window counts as its size, so that slices that lie side by side
+    need inputs without a gap. For pooling that is not so.
 
     Examples
     --------
-    >>> backward_extent(range(3, 6), kernel=3, stride=1, pad=1, extent=6, last=True)
-    range(2, 6)
+    >>> backward_extent(3, kernel=3, stride=1), backward_extent(2, kernel=1, stride=3)
+    (5, 6)
     """
-    reach = (kernel - 1) * dilation + 1
-    if covering:
-        reach = max(reach, stride)
-    start = min(max(outputs.start * stride - pad, 0), extent - 1)
-    stop = (outputs.stop - 1) * stride - pad + reach
-    stop = extent if last else min(max(stop, start + 1), extent)
-    return range(start, stop)
+    return (outputs - 1) * stride + max((kernel - 1) * dilation + 1, stride)
 
 
 def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Image]) -> range:
@@ -91,14 +91,15 @@ def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Image])
     ValueError
         If rows of the output need no particular rows of the input.
     """
-    return _backward(layer, rows, index, images, axis=0)
+    return range(*reach_of(layer, index, images).span(rows.start, rows.stop))
 
 
 def backward_columns(
     layer: Layer, columns: range, index: int, images: Mapping[str, Image]
 ) -> range:
     """Return the columns of an input that some output columns need: see :func:`backward`."""
-    return _backward(layer, columns, index, images, axis=1)
+    reach = reach_of(layer, index, images, axis=1)
+    return range(*reach.span(columns.start, columns.stop))
 
 
 def sliceable(layer: Layer, whole: frozenset[str] = frozenset(), *, axis: int = 0) -> bool:
@@ -118,37 +119,28 @@ def sliceable(layer: Layer, whole: frozenset[str] = frozenset(), *, axis: int = 
     return whole.isdisjoint((*layer.inputs, layer.output))
 
 
-def _backward(
-    layer: Layer, outputs: range, index: int, images: Mapping[str, Image], axis: int
-) -> range:
+def reach_of(layer: Layer, index: int, images: Mapping[str, Image], *, axis: int = 0) -> Reach:
+    """Return what outputs of a layer need of an input; ``axis`` is 0 for rows, 1 for columns.
+
+    Raises
+    ------
+    ValueError
+        If that is not the same for all outputs.
+    """
     extent = images[layer.inputs[index]].shape[axis]
     target = images[layer.output].shape[axis]
+    stride, pad, size = 1, 0, 1
     match layer:
         case Conv() | Depthwise():
-            return backward_extent(
-                outputs,
-                kernel=layer.weight.shape[axis],
-                stride=layer.stride[axis],
-                dilation=layer.dilation[axis],
-                pad=layer.padding[axis],
-                extent=extent,
-                last=outputs.stop == target,
-            )
+            stride, pad = layer.stride[axis], layer.padding[axis]
+            kernel, dilation = layer.weight.shape[axis], layer.dilation[axis]
+            size = backward_extent(1, kernel=kernel, stride=stride, dilation=dilation)
         case Pool():
-            return backward_extent(
-                outputs,
-                kernel=layer.window[axis],
-                stride=layer.stride[axis],
-                pad=layer.padding[axis],
-                extent=extent,
-                last=outputs.stop == target,
-                covering=False,
-            )
+            stride, pad, size = layer.stride[axis], layer.padding[axis], layer.window[axis]
         case Pad():
-            start = min(max(outputs.start - layer.padding[axis], 0), extent - 1)
-            return range(start, min(max(outputs.stop - layer.padding[axis], start + 1), extent))
+            pad = layer.padding[axis]
         case Elementwise() if images[layer.inputs[index]].shape != images[layer.output].shape:
-            return range(extent)  # the same for every position
-    if not sliceable(layer, axis=axis):
-        raise ValueError(f"{layer.title} cannot run slice by slice")
-    return outputs
+            stride, size = 0, extent  # the same for every position
+        case _ if not sliceable(layer, axis=axis):
+            raise ValueError(f"{layer.title} cannot run slice by slice")
+    return Reach(stride, pad, size, extent, target)
