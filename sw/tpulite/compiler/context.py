@@ -37,8 +37,8 @@ class Context:
         Rows that no resident image takes while the layer runs.
     options : Options
         Choices of the compilation.
-    sliced : bool
-        Whether the layer is part of a group that runs slice by slice: its constants stay.
+    keep : bool, optional
+        Whether constants stay from slice to slice; without a group, the layer decides.
     constants : dict
         Constants of the group by what they are: images of a batch, and columns of an image,
         share them.
@@ -53,7 +53,7 @@ class Context:
     strip_rows: int
     free_rows: int
     options: Options
-    sliced: bool = False
+    keep: bool | None = None
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:

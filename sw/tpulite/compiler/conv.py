@@ -86,7 +86,9 @@ class ConvLowering(Lowering[Conv]):
         self._offsets: list[Offset] = []
         self._drained = self._pack_records()
         rows = [constant.rows for parts in self._weights for constant in parts]
-        self._keep = context.sliced or sum(rows) <= self._config.ub_rows // 3
+        self._keep = context.keep
+        if self._keep is None:
+            self._keep = sum(rows) <= self._config.ub_rows // 3
         self._weights_at_once = sum(rows) if self._keep else 2 * max(rows)
 
     def _as_strings(self) -> tuple[np.ndarray, int]:

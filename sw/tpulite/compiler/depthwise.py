@@ -224,7 +224,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
         layer, size = self._layer, self._config.array_size
         i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
         interleaved = (len(region[i]) - 1) * self._step[i] + len(taps[i])
-        key = (interleaved, taps, block)
+        key = (plan.inner, interleaved, taps, block)
         if key not in self._weights:
             channels = slice(block * size, (block + 1) * size)
             weight = layer.weight[taps[0].start : taps[0].stop, taps[1].start : taps[1].stop]

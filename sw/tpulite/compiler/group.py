@@ -21,12 +21,15 @@ class Group:
         Parts that its width is cut into, before the height.
     rolling : bool
         Whether rows that two slices need are kept instead of computed, or loaded, again.
+    reloaded : frozenset of int
+        Layers whose weights do not stay for all slices: each slice loads them again.
     """
 
     layers: range
     slices: int = 0
     columns: int = 1
     rolling: bool = False
+    reloaded: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

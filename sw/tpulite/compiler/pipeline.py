@@ -8,10 +8,11 @@ from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.allocate import DoesNotFitError
 from tpulite.compiler.constants import ConstantPool
-from tpulite.compiler.group import Group
 from tpulite.compiler.grouping import group_layers
+from tpulite.compiler.limits import Limits
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
+from tpulite.compiler.order import order_layers
 from tpulite.compiler.place import place_images
 from tpulite.compiler.schedule import schedule_commands
 from tpulite.compiler.tile_groups import tile_groups
@@ -24,9 +25,6 @@ from tpulite.program import LayerInfo, Program
 __all__ = ["compile_layers"]
 
 _DEFAULTS = Options()
-
-_BUDGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""Parts of the unified buffer that resident images may take, one tried after the other."""
 
 _LEADS = (4, 16, 48)
 """How many loads may go ahead of a product; the fastest program by the cycle model is taken."""
@@ -75,48 +73,28 @@ def compile_layers(
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
     show = dump or (lambda stage, value: None)
+    layers = order_layers(layers)
     show("layers", layers)
-    reason = None
-    outside: set[str] = set()
-    refused: set[Group] = set()
-    budgets = list(_BUDGETS)
-    while budgets:
-        tell(f"group layers and place images in {budgets[0]:.0%} of the unified buffer")
-        pool = ConstantPool()
-        groups = group_layers(
-            layers, config, options, budget=budgets[0], refused=frozenset(refused)
-        )
+    limits = Limits()
+    while True:
+        tell("group layers and place images")
+        groups = group_layers(layers, config, options, refused=limits.refused)
         show("group", groups)
+        pool = ConstantPool()
         placement = place_images(
-            layers,
-            groups,
-            config,
-            options,
-            budget=budgets[0],
-            pool=pool,
-            outside=frozenset(outside),
+            layers, groups, config, options, pool=pool, outside=limits.outside
         )
         show("place", placement)
-        tiling = tile_groups(layers, groups, placement, pool, config, options)
+        tiling = tile_groups(
+            layers, groups, placement, pool, config, options, shares=limits.shares
+        )
         show("tile", tiling)
         tell(f"schedule {len(tiling.ops)} commands")
         try:
             commands, infos = _schedule(tiling, layers, config, options)
             break
         except DoesNotFitError as error:
-            reason = error
-            group = _group_of(error, tiling, groups)
-            if error.name in layers.images and error.name not in outside:
-                outside.add(error.name)
-            elif group.slices:
-                refused.add(group)
-            else:
-                budgets.pop(0)
-    else:
-        raise ValueError(
-            f"Network {layers.name!r} does not fit the unified buffer of {config.ub_rows} rows, "
-            f"even cut into strips. {reason}"
-        )
+            limits = limits.after(error, layers, groups, placement, tiling, config)
     sizes = {
         Window.CONSTANTS: len(pool.image()),
         Window.INPUT: sum(spec.nbytes(config) for spec in placement.inputs),
@@ -137,13 +115,6 @@ def compile_layers(
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
     return program
-
-
-def _group_of(error: DoesNotFitError, tiling: Tiling, groups: tuple[Group, ...]) -> Group:
-    """Return the group in which there was no place."""
-    users = (op for op in tiling.ops if any(r.buffer is error.buffer for r in op.rows.values()))
-    layer = next(users).layer
-    return next(group for group in groups if layer in group.layers)
 
 
 def _schedule(

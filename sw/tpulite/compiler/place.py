@@ -32,17 +32,17 @@ class Placement:
         What the host writes and reads.
     scratch_bytes : int
         Bytes of images that do not stay on chip.
-    strip_rows : int
-        Rows of the unified buffer that a strip of an image may take.
+    live : tuple of frozenset of str
+        For each layer, images that are resident while it runs.
     free_rows : tuple of int
-        For each layer, rows of the unified buffer that no resident image takes.
+        For each layer, rows of the unified buffer that they leave.
     """
 
     stores: Mapping[str, Store]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     scratch_bytes: int
-    strip_rows: int
+    live: tuple[frozenset[str], ...]
     free_rows: tuple[int, ...]
 
 
@@ -52,7 +52,6 @@ def place_images(
     config: Config,
     options: Options,
     *,
-    budget: float,
     pool: ConstantPool,
     outside: frozenset[str] = frozenset(),
 ) -> Placement:
@@ -68,9 +67,6 @@ def place_images(
         The machine.
     options : Options
         Choices of the compilation.
-    budget : float
-        Part of the unified buffer that images may take at any time. Where they take more, the
-        largest ones go to DRAM. Strips take a sixth of it.
     pool : ConstantPool
         Where images that are known are kept.
     outside : frozenset of str
@@ -78,7 +74,7 @@ def place_images(
     """
     size, batch = config.array_size, options.batch
     live = _Live(layers, groups, config, batch)
-    resident = live.resident(int(budget * config.ub_rows), outside)
+    resident = live.resident(outside)
     stores: dict[str, Store] = {}
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -139,7 +135,7 @@ def place_images(
         tuple(sorted(inputs, key=lambda each: order[each.name])),
         tuple(sorted(outputs, key=lambda each: order[each.name])),
         offsets[Window.SCRATCH],
-        int(budget * config.ub_rows) // 6,
+        tuple(frozenset(each & resident) for each in live.images),
         tuple(config.ub_rows - live.rows(each & resident) for each in live.images),
     )
 
@@ -197,31 +193,37 @@ class _Live:
         batch = 1 if name in self._layers.constants else self._batch
         return batch * _rows(self._layers.images[name], self._config)
 
-    def resident(self, budget: int, outside: frozenset[str]) -> set[str]:
+    def resident(self, outside: frozenset[str]) -> set[str]:
         """Return the images that stay: the largest of those that are too many must go."""
         resident = set(self._layers.images) - outside - self.inside
         for i, live in enumerate(self.images):
             while (
                 resident & live
-                and self.rows(live & resident) + self._needs(i, resident, budget) > budget
+                and self.rows(live & resident) + self._needs(i, resident) > self._config.ub_rows
             ):
                 resident.remove(max(live & resident, key=lambda name: (self._rows(name), name)))
         return resident
 
-    def _needs(self, index: int, resident: set[str], budget: int) -> int:
+    def _needs(self, index: int, resident: set[str]) -> int:
         """Return the rows that a layer needs beside images that stay."""
         if (group := self._groups.get(index)) is not None:
             return self._strips(group, frozenset(resident & self.cut))
         layer = self._layers.layers[index]
         strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
-        return min(_constant_rows(layer, self._config), budget // 4) + strips
+        return min(_constant_rows(layer, self._config), self._config.ub_rows // 4) + strips
 
     @cache  # noqa: B019 - as long-lived as the placement of one network
     def _strips(self, group: Group, resident: frozenset[str]) -> int:
         """Return the rows of strips and constants of a group; what DMA moves is there twice."""
         layers, size = self._layers, self._config.array_size
         widths = plan_columns(layers, group) if group.columns > 1 else ({},)
-        total = sum(_constant_rows(layers.layers[i], self._config) for i in group.layers)
+        total = 0
+        for i in group.layers:
+            layer = layers.layers[i]
+            rows = _constant_rows(layer, self._config)
+            if i in group.reloaded:  # two blocks of outputs at a time
+                rows = -(-2 * rows // -(-layers.images[layer.output].shape[2] // size))
+            total += rows
         views: dict[str, int] = {}
         for step in plan_steps(layers, group):
             for name, rows in step.items():

@@ -140,9 +140,9 @@ class PoolLowering(Lowering[Pool]):
             "window_rows": y.size,
             "window_columns": x.size,
             "window_pitch": view.pitch,
-            "low": self._layer.low,
-            "high": self._layer.high,
         }
+        if self._layer.op != "sum":
+            fields |= {"low": self._layer.low, "high": self._layer.high}
         places = {}
         if self._layer.op != "max":
             operation = VectorOp.SUM

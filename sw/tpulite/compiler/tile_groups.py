@@ -1,8 +1,9 @@
 """Tiling: groups of layers become commands without addresses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tpulite.arch.config import Config
 from tpulite.compiler.constants import Constant, ConstantPool
@@ -29,6 +30,8 @@ def tile_groups(
     pool: ConstantPool,
     config: Config,
     options: Options,
+    *,
+    shares: Mapping[int, float] = MappingProxyType({}),
 ) -> Tiling:
     """Return the commands of a network in an order in which they could run one after the other.
 
@@ -46,13 +49,15 @@ def tile_groups(
         The machine.
     options : Options
         Choices of the compilation.
+    shares : mapping of int to float
+        By layer, part of their usual size that the strips of a layer alone may have.
 
     Raises
     ------
     ValueError
         If a layer does not suit the machine.
     """
-    tiler = _Tiler(layers, placement, pool, config, options)
+    tiler = _Tiler(layers, placement, pool, config, options, shares)
     ops = [op for group in groups for op in tiler.group(group)]
     return Tiling(tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes)
 
@@ -64,6 +69,7 @@ class _Tiler:
     pool: ConstantPool
     config: Config
     options: Options
+    shares: Mapping[int, float]
     stores: dict[str, Store] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +91,7 @@ class _Tiler:
                     for name in (*self.layers.layers[i].inputs, self.layers.layers[i].output)
                 }
                 if group.slices:
-                    yield from self._slices(group, stores, constants)
+                    yield from self._slices(group, stores, constants, again=again)
                 else:
                     yield from self._alone(group, stores, constants, again=again)
                 again = True
@@ -118,7 +124,12 @@ class _Tiler:
                 yield from lowering.strip(rows, again=again or number > 0)
 
     def _slices(
-        self, group: Group, stores: dict[str, Store], constants: dict[tuple[object, ...], Constant]
+        self,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+        *,
+        again: bool,
     ) -> Iterator[Op]:
         computed = {self.layers.layers[i].output for i in group.layers}
         rolling = {
@@ -129,7 +140,7 @@ class _Tiler:
         stores = stores | rolling
         lowerings = {i: self._lower(i, group, stores, constants) for i in group.layers}
         grains = {name: store.grain for name, store in rolling.items() if store.spec is not None}
-        for step in plan_steps(self.layers, group, grains=grains):
+        for number, step in enumerate(plan_steps(self.layers, group, grains=grains)):
             ready = set(computed)
             for i, (context, lowering) in lowerings.items():
                 layer = self.layers.layers[i]
@@ -139,7 +150,7 @@ class _Tiler:
                         yield from rolling[name].advance(step[name], context)
                 if rows := step[layer.output].fresh:
                     with self._naming(i):
-                        yield from lowering.strip(rows)
+                        yield from lowering.strip(rows, again=again or number > 0)
 
     def _lower(
         self,
@@ -149,6 +160,7 @@ class _Tiler:
         constants: dict[tuple[object, ...], Constant],
     ) -> tuple[Context, Lowering]:
         layer = self.layers.layers[index]
+        share = self.shares.get(index, 1.0)
         context = Context(
             index,
             layer.name,
@@ -156,10 +168,10 @@ class _Tiler:
             self.pool,
             stores,
             {name: image.shape[2] for name, image in self.layers.images.items()},
-            self.placement.strip_rows,
-            self.placement.free_rows[index],
+            int(share * (self.config.ub_rows // 6)),
+            int(share * self.placement.free_rows[index]),
             self.options,
-            sliced=group.slices > 0,
+            keep=index not in group.reloaded if group.slices else None,
             constants=constants,
         )
         with self._naming(index):
