@@ -1,0 +1,156 @@
+"""Random machines and options, and what every compilation of a graph must hold to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from compiler.random_choices import Choices
+from compiler.random_layer_graphs import random_layer_graph
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import LUT_BYTES, RAW_ROWS
+from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.golden.check import check
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Concat, Conv, Depthwise, Layer, LayerGraph, Lut, Pool, Reshape
+from tpulite.program import Program
+from tpulite.runtime.device import Device
+from tpulite.runtime.session import Session
+
+__all__ = ["Compilation", "least_rows", "random_compilation", "random_options"]
+
+
+@dataclass(frozen=True, eq=False)
+class Compilation:
+    """A graph, and what it is compiled for and how."""
+
+    graph: LayerGraph
+    config: Config
+    options: Options
+
+    def __repr__(self) -> str:
+        graph, lines = self.graph, []
+        for layer in graph.layers:
+            fields = {
+                name: list(value.shape) if isinstance(value, np.ndarray) else value
+                for name, value in vars(layer).items()
+                if name not in ("name", "inputs", "output", "requantization")
+            }
+            sources = ", ".join(f"{name}{graph.images[name].shape}" for name in layer.inputs)
+            target = f"{layer.output}{graph.images[layer.output].shape}"
+            lines.append(f"  {type(layer).__name__} {sources} -> {target} {fields}")
+        return "\n".join(
+            (
+                f"{self.config}",
+                f"{self.options}",
+                f"inputs {graph.inputs}, outputs {graph.outputs}, constants {[*graph.constants]}, "
+                f"unsigned {sorted(graph.unsigned)}",
+                *lines,
+            )
+        )
+
+    def compile(self) -> Program:
+        """Return the program, which must be legal and of the batch that was asked for."""
+        program = compile_layers(self.graph, self.config, self.options)
+        assert check(program) == []
+        assert program.batch == self.options.batch
+        return program
+
+    def run(self, program: Program, device: Device | str, seed: int = 0) -> None:
+        """Run random inputs; every output must be what the layers compute, image by image."""
+        rng = np.random.default_rng(seed)
+        graph, batch = self.graph, self.options.batch
+        shapes = {name: graph.images[name].shape for name in graph.inputs}
+        images = [
+            {name: rng.integers(-128, 128, shape).astype(np.int8) for name, shape in shapes.items()}
+            for _ in range(batch)
+        ]
+        given = {spec.name: np.stack([one[spec.name] for one in images]) for spec in program.inputs}
+        results = Session(program, device).run(
+            {
+                spec.name: self._seen(spec.name, given[spec.name]).reshape(spec.shape)
+                for spec in program.inputs
+            }
+        )
+        assert results.fault is None, results.fault
+        assert results.outputs.keys() == set(graph.outputs)
+        for n, one in enumerate(images):
+            expected = run_layers(graph, one)
+            for name in graph.outputs:
+                got = results.outputs[name].reshape(batch, *expected[name].shape)[n]
+                np.testing.assert_array_equal(
+                    got, self._seen(name, expected[name]), err_msg=f"image {n} of {name!r}"
+                )
+
+    def _seen(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Return values as the host sees them."""
+        return values.view(np.uint8) ^ 0x80 if name in self.graph.unsigned else values
+
+
+def random_options(choices: Choices) -> Options:
+    """Draw options; the simplest ones are those that switch nothing off."""
+    grouping = not choices.chance(20)
+    return Options(
+        optimize=choices.pick(("latency", "latency", "memory")),
+        batch=choices.pick((1, 1, 1, 2, 3)),
+        grouping=grouping,
+        rolling=not choices.chance(30),
+        halo_guard=grouping and choices.chance(15),
+        prefetch=not choices.chance(20),
+        block_start=not choices.chance(20),
+        interleaved=not choices.chance(20),
+        dense_mode=not choices.chance(20),
+        allocator=choices.pick(("online", "longest")),
+        moves=choices.pick((0, 4, 32)),
+        seed=choices.integer(0, 3),
+    )
+
+
+def random_compilation(
+    choices: Choices, *, most: int = 12, config: Config | None = None
+) -> Compilation:
+    """Draw everything; a machine's buffer is from much too small to ample for the graph."""
+    graph = random_layer_graph(choices, most=most)
+    if config is None:
+        size = choices.pick((4, 8, 16))
+        least = least_rows(graph, size)
+        config = Config(
+            array_size=size,
+            ub_rows=min(1 << 14, max(64, 1 << (least - 1).bit_length() + choices.integer(-1, 4))),
+            ub_banks=choices.pick((8, 4, 16)),
+            acc_rows=choices.pick((1024, 256, 64, 16)),
+            requant_lanes=choices.pick((size, size, size, 2)),
+            vector_lanes=choices.pick((size, size, 1)),
+        )
+    return Compilation(graph, config, random_options(choices))
+
+
+def least_rows(graph: LayerGraph, size: int) -> int:
+    """Return the rows of the buffer that some layer needs to compute a row of its image.
+
+    That is a window of whole rows of its inputs, a row of its output and the weights of one
+    n-block, on a machine of ``size``; or all rows, if the layer moves pixels anywhere. A compiler
+    cannot do with much less.
+    """
+    return max(_least(layer, graph, size) for layer in graph.layers)
+
+
+def _least(layer: Layer, graph: LayerGraph, size: int) -> int:
+    """Return the rows of the buffer for a row of the image, or for images that must stay whole."""
+    whole = isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == 0)
+    window, rows = 1, RECORD_BYTES
+    if isinstance(layer, Conv | Depthwise):
+        window = (layer.weight.shape[0] - 1) * layer.dilation[0] + 1
+        taps = layer.weight.shape[0] * layer.weight.shape[1]
+        blocks = -(-layer.weight.shape[2] // size) if isinstance(layer, Conv) else 1
+        rows += taps * blocks * size
+    elif isinstance(layer, Pool):
+        window = layer.window[0]
+    elif isinstance(layer, Lut):
+        rows = LUT_BYTES // size
+    for name in {*layer.inputs, layer.output}:
+        height, width, channels = graph.images[name].shape
+        lines = 1 if name == layer.output else min(window, height)
+        vector = RAW_ROWS if graph.images[name].dtype == "int32" else 1
+        rows += (height if whole else lines) * width * -(-channels // size) * vector
+    return rows

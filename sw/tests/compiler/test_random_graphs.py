@@ -1,0 +1,66 @@
+"""Random graphs, compiled for random machines with random options, on the golden device.
+
+``TPULITE_RANDOM_GRAPHS`` is how many are drawn. The golden machine finds races and reads of what
+nothing wrote; the results must be those of the golden layers, to the bit.
+"""
+
+import os
+import re
+from collections import Counter
+
+from compiler.random_choices import Drawn, Seeded
+from compiler.random_compilations import Compilation, least_rows, random_compilation
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60"))
+SEEDS = range(40)
+AMPLE = 8
+"""A machine must do with so many times the rows that a single layer needs for one row."""
+
+REFUSALS = re.compile(r"does not fit|must fit")
+
+
+@st.composite
+def compilations(draw) -> Compilation:
+    return random_compilation(Drawn(draw))
+
+
+def fits(case: Compilation) -> bool:
+    """Compile and run; return whether the compiler found a program, as it must if there is room."""
+    try:
+        program = case.compile()
+    except ValueError as error:
+        assert REFUSALS.search(str(error)), error
+        rows = least_rows(case.graph, case.config.array_size)
+        assert case.config.ub_rows < AMPLE * rows, f"{error} Some layer needs {rows} rows a row."
+        return False
+    case.run(program, "golden")
+    return True
+
+
+@settings(
+    max_examples=GRAPHS,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(compilations())
+def test_programs_compute_what_their_layers_do(case):
+    event("runs" if fits(case) else "refused: the buffer is too small")
+    event(f"batch {case.options.batch}")
+
+
+def test_few_are_refused(capsys):
+    """The buffers that are drawn are small, but seldom too small; programs repeat byte by byte."""
+    outcomes: Counter[bool] = Counter()
+    for seed in SEEDS:
+        case = random_compilation(Seeded(seed), most=8)
+        fitting = fits(case)
+        outcomes[fitting] += 1
+        if fitting and seed % 8 == 0:
+            first, second = case.compile(), case.compile()
+            assert first == second, f"seed {seed}"
+    with capsys.disabled():
+        print(f"\nrandom graphs: {outcomes[False]} of {len(SEEDS)} do not fit their buffers")
+    assert outcomes[False] <= len(SEEDS) // 4
