@@ -1,7 +1,8 @@
 """What a command reads and writes: the ground on which tokens are placed."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, RAW_ROWS, Command, Drain, Opcode, RecordForm, VectorOp
@@ -11,8 +12,7 @@ __all__ = ["Accesses", "accesses", "conv_shape", "vector_param_rows"]
 Ranges = tuple[range, ...]
 
 
-@dataclass(frozen=True)
-class Accesses:
+class Accesses(NamedTuple):
     """Read and write sets of one command.
 
     Parameters
@@ -59,18 +59,23 @@ def accesses(command: Command, config: Config) -> Accesses:
     return Accesses()
 
 
-def _lines(command: Command, row: str, pitch: str) -> Ranges:
-    starts = (command[row] + line * command[pitch] for line in range(command["lines"]))
-    return _merge([range(start, start + command["rows"]) for start in starts])
+_get_transfer = itemgetter("row", "pitch", "rows", "lines", "offset", "stride")
 
 
 def _transfer(command: Command, config: Config) -> tuple[Ranges, Ranges]:
-    beats = -(-command["rows"] * config.row_bytes // BEAT_BYTES)
-    starts = (
-        (command["offset"] + line * command["stride"]) // BEAT_BYTES
-        for line in range(command["lines"])
+    row, pitch, rows, lines, offset, stride = _get_transfer(command.fields)
+    beats = -(-rows * config.row_bytes // BEAT_BYTES)
+    return (
+        _lines(row, rows, pitch, lines),
+        _lines(offset // BEAT_BYTES, beats, stride // BEAT_BYTES, lines),
     )
-    return _lines(command, "row", "pitch"), _merge([range(s, s + beats) for s in starts])
+
+
+def _lines(start: int, size: int, pitch: int, lines: int) -> Ranges:
+    """Return lines of a size whose starts are ``pitch`` apart; those that touch are one range."""
+    if lines == 1 or pitch <= size:
+        return (range(start, start + (lines - 1) * pitch + size),)
+    return tuple(range(first, first + size) for first in range(start, start + lines * pitch, pitch))
 
 
 def conv_shape(command: Command) -> tuple[int, int]:
@@ -84,27 +89,29 @@ def conv_shape(command: Command) -> tuple[int, int]:
     return k_tiles, rows * (columns + bool(command["byte_step"]))
 
 
+_get_operands = itemgetter(
+    *("act_row", "weight_row", "drain", "record_form", "record_row"),
+    *("depthwise", "blocks", "kernel_rows", "kernel_columns"),
+)
+
+
 def _conv(command: Command, config: Config) -> Accesses:
-    weight, k_tiles = command["weight_row"], conv_shape(command)[0]
+    row, weight, drain, form, record, depthwise, *taps = _get_operands(command.fields)
+    k_tiles = 1 if depthwise else taps[0] * taps[1] * taps[2]
     early = [range(weight, weight + k_tiles * config.array_size)]
     writes: Ranges = ()
-    if command["drain"] == Drain.REQUANTIZE:
-        short = command["record_form"] == RecordForm.SHORT
-        rows = config.short_record_rows if short else config.record_rows
-        early.append(range(command["record_row"], command["record_row"] + rows))
-    if command["drain"] != Drain.KEEP:
-        size = RAW_ROWS if command["drain"] == Drain.RAW else 1
-        writes = _image(command, "out", size)
-    return Accesses(_activations(command, config), writes, tuple(early))
+    if drain == _REQUANTIZE:
+        rows = config.short_record_rows if form == RecordForm.SHORT else config.record_rows
+        early.append(range(record, record + rows))
+    if drain != _KEEP:
+        writes = _image(command, "out", RAW_ROWS if drain == _RAW else 1)
+    # Of each image row, the span between the ends of what is read.
+    pieces = _relative_activations(_get_geometry(command.fields), config.array_size)
+    reads = tuple(range(row + first, row + stop) for first, stop in pieces)
+    return Accesses(reads, writes, tuple(early))
 
 
-def _activations(command: Command, config: Config) -> Ranges:
-    """Return the rows that a CONV may read: of each image row, the span between its ends."""
-    row = command["act_row"]
-    geometry = tuple(command[name] for name in _GEOMETRY)
-    pieces = _relative_activations(geometry, config.array_size)
-    return tuple(range(row + first, row + stop) for first, stop in pieces)
-
+_KEEP, _RAW, _REQUANTIZE = map(int, (Drain.KEEP, Drain.RAW, Drain.REQUANTIZE))
 
 _GEOMETRY = (
     *("depthwise", "byte_step", "rows", "columns", "stride_y", "stride_x", "act_pitch"),
@@ -112,6 +119,8 @@ _GEOMETRY = (
     *("kernel_columns", "dilation_y", "dilation_x"),
 )
 """Fields of a CONV that say what it reads, relative to its first row."""
+
+_get_geometry = itemgetter(*_GEOMETRY)
 
 
 @lru_cache(maxsize=4096)
@@ -177,23 +186,20 @@ def vector_param_rows(operation: VectorOp, config: Config) -> int:
     return 0
 
 
+_get_image = {
+    name: itemgetter(*(f"{name}_{part}" for part in ("row", "pitch", "step")), "rows", "columns")
+    for name in ("a", "b", "out")
+}
+
+
 def _image(command: Command, name: str, size: int, offset: int = 0) -> Ranges:
     """Return the rows of a region, ``size`` adjacent ones for each position."""
-    row, pitch, step = (command[f"{name}_{part}"] for part in ("row", "pitch", "step"))
-    rows, columns = command["rows"], command["columns"]
-    if step == size or columns == 1:
-        lines = [
-            range(start, start + size * columns)
-            for start in (row + offset + y * pitch for y in range(rows))
-        ]
-    else:
-        lines = [
-            range(start, start + size)
-            for start in (
-                row + offset + y * pitch + x * step for y in range(rows) for x in range(columns)
-            )
-        ]
-    return _merge(lines)
+    row, pitch, step, rows, columns = _get_image[name](command.fields)
+    row += offset
+    if step <= size or columns == 1:
+        return _lines(row, (columns - 1) * step + size, pitch, rows)
+    starts = (row + y * pitch + x * step for y in range(rows) for x in range(columns))
+    return _merge([range(start, start + size) for start in starts])
 
 
 def _merge(ranges: list[range]) -> Ranges:

@@ -1,6 +1,9 @@
 """Tokens: the fewest waits that order every conflict."""
 
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,6 +14,8 @@ from tpulite.compiler.accesses import Accesses, Ranges, accesses
 __all__ = ["insert_tokens"]
 
 _NEVER = -1
+_ENGINES = len(Engine)
+_FEW = 4  # ranges that are quicker looked at one by one
 _Knowledge = tuple[int, ...]  # for each engine, its latest command that is known to be complete
 
 
@@ -18,29 +23,59 @@ class _History:
     """Latest reader and writer of every row, or of every beat, by engine."""
 
     def __init__(self, size: int) -> None:
-        self._writers = np.full((len(Engine), size), _NEVER, np.int32)
-        self._readers = np.full((len(Engine), size), _NEVER, np.int32)
+        # The writers of all engines, then the readers.
+        self._latest = np.full((2 * _ENGINES, size), _NEVER, np.int32)
 
-    def read(self, index: int, engine: Engine, ranges: Ranges) -> list[int]:
-        """Note a read; return for each engine the latest command that must be complete."""
-        latest = [_NEVER] * len(Engine)
-        for rows in ranges:
-            rows = slice(rows.start, rows.stop)
-            self._readers[engine, rows] = index
-            latest = list(map(max, latest, self._writers[:, rows].max(axis=1).tolist()))
-        return latest
+    def read(self, index: int, engine: int, ranges: Ranges, needs: list[int]) -> None:
+        """Note a read; raise ``needs``, for each engine the command that must be complete."""
+        for rows in self._pieces(ranges):
+            writers = np.maximum.reduce(rows[:_ENGINES], axis=_AXES[rows.ndim]).tolist()
+            for e, writer in enumerate(writers):
+                if writer > needs[e]:
+                    needs[e] = writer
+            rows[_ENGINES + engine] = index
 
-    def write(self, index: int, engine: Engine, ranges: Ranges) -> list[int]:
-        """Note a write; return for each engine the latest command that must be complete."""
-        latest = [_NEVER] * len(Engine)
+    def write(self, index: int, engine: int, ranges: Ranges, needs: list[int]) -> None:
+        """Note a write; raise ``needs``, for each engine the command that must be complete."""
+        for rows in self._pieces(ranges):
+            users = np.maximum.reduce(rows, axis=_AXES[rows.ndim]).tolist()
+            for e, user in enumerate(users):
+                # An engine's writes follow its own earlier reads and writes.
+                if user > needs[e % _ENGINES] and e % _ENGINES != engine:
+                    needs[e % _ENGINES] = user
+            rows[engine] = index
+
+    def _pieces(self, ranges: Ranges) -> Iterator[np.ndarray]:
+        """Cut ranges out; many of them at once, if they are the lines of an image."""
+        latest = self._latest
+        if len(ranges) > _FEW and (grid := _grid(ranges)) is not None:
+            shape, pitches = grid
+            strides = [latest.itemsize * pitch for pitch in (latest.shape[1], *pitches, 1)]
+            offset = latest.itemsize * ranges[0].start
+            yield np.ndarray((len(latest), *shape), latest.dtype, latest, offset, strides)
+            return
         for rows in ranges:
-            rows = slice(rows.start, rows.stop)
-            for users in (self._writers, self._readers):
-                latest = list(map(max, latest, users[:, rows].max(axis=1).tolist()))
-            self._writers[engine, rows] = index
-        # An engine's writes follow its own earlier reads and writes.
-        latest[engine] = _NEVER
-        return latest
+            yield latest[:, rows.start : rows.stop]
+
+
+_AXES = {2: 1, 4: (1, 2, 3)}
+
+
+def _grid(ranges: Ranges) -> tuple[tuple[int, int, int], tuple[int, int]] | None:
+    """Return blocks, lines and size of ranges, and the pitches of blocks and lines, if they fit."""
+    starts, size = [rows.start for rows in ranges], len(ranges[0])
+    pitch = starts[1] - starts[0]
+    gaps = (i for i, (a, b) in enumerate(pairwise(starts), 1) if b - a != pitch)
+    lines = next(gaps, len(starts))
+    blocks, rest = divmod(len(starts), lines)
+    block_pitch = starts[lines] - starts[0] if blocks > 1 else 0
+    if rest or any(len(rows) != size for rows in ranges):
+        return None
+    for b, block in enumerate(range(0, len(starts), lines)):
+        first = starts[0] + b * block_pitch
+        if starts[block : block + lines] != list(range(first, first + lines * pitch, pitch)):
+            return None
+    return (blocks, lines, size), (block_pitch, pitch)
 
 
 def insert_tokens(commands: tuple[Command, ...], config: Config) -> tuple[Command, ...]:
@@ -76,44 +111,41 @@ class _Inserter:
         self._signals = [0] * len(commands)
         # At the start of each command, and at the start of the latest one of each engine.
         self._known: list[_Knowledge] = []
-        self._engine_known: list[_Knowledge] = [(_NEVER,) * len(Engine)] * len(Engine)
-        self._positions: dict[Engine, list[int]] = defaultdict(list)
+        self._engine_known: list[_Knowledge] = [(_NEVER,) * _ENGINES] * _ENGINES
+        self._positions: list[list[int]] = [[] for _ in Engine]
         # The commands that take the tokens of each pair, in order.
         self._takers: dict[tuple[int, int], list[int]] = defaultdict(list)
 
     def run(self) -> tuple[Command, ...]:
-        result = []
+        fields: list[dict[str, int]] = []
         for index, command in enumerate(self._commands):
             if (engine := command.engine) is None:
-                self._known.append((_NEVER,) * len(Engine))
+                self._known.append((_NEVER,) * _ENGINES)
                 continue
-            prefetch = self._visit(index, command, engine)
-            if command.opcode == Opcode.CONV:
-                command = Command(command.opcode, command.fields | {"prefetch": int(prefetch)})
-            result.append(command)
+            prefetch = self._visit(index, int(engine))
+            again = {"prefetch": int(prefetch)} if command.opcode == Opcode.CONV else {}
+            fields.append(command.fields | again)
         # Signals are known only when the last command has been visited.
-        tokens = zip(result, self._waits, self._signals, strict=False)
-        return (
-            *(
-                Command(command.opcode, command.fields | {"wait": wait, "signal": signal})
-                for command, wait, signal in tokens
-            ),
-            *self._commands[len(result) :],
-        )
+        result = []
+        for index, values in enumerate(fields):
+            values["wait"], values["signal"] = self._waits[index], self._signals[index]
+            result.append(Command(self._commands[index].opcode, values))
+        return (*result, *self._commands[len(result) :])
 
-    def _visit(self, index: int, command: Command, engine: Engine) -> bool:
+    def _visit(self, index: int, engine: int) -> bool:
         """Order one command after its conflicts; return whether it may prefetch."""
         access = self._accesses[index]
         before = self._engine_known[engine]
-        early = self._rows.read(index, engine, access.early)
-        first = not self._positions[engine]
-        prefetch = bool(access.early) and not first and all(map(int.__le__, early, before))
-
-        needs = list(map(max, early, self._rows.read(index, engine, access.reads)))
-        needs = list(map(max, needs, self._rows.write(index, engine, access.writes)))
+        needs = [_NEVER] * _ENGINES
+        prefetch = False
+        if access.early:
+            self._rows.read(index, engine, access.early, needs)
+            prefetch = bool(self._positions[engine]) and all(map(int.__le__, needs, before))
+        self._rows.read(index, engine, access.reads, needs)
+        self._rows.write(index, engine, access.writes, needs)
         if (history := self._beats.get(access.window)) is not None:
-            needs = list(map(max, needs, history.read(index, engine, access.dram_reads)))
-            needs = list(map(max, needs, history.write(index, engine, access.dram_writes)))
+            history.read(index, engine, access.dram_reads, needs)
+            history.write(index, engine, access.dram_writes, needs)
 
         # What a producer knew at its start, whoever waits for its completion knows too.
         missing = {e: need for e, need in enumerate(needs) if need > before[e]}
@@ -121,18 +153,19 @@ class _Inserter:
         for e, need in missing.items():
             implied = any(self._known[other][e] >= need for o, other in missing.items() if o != e)
             if not implied:
-                giver = self._giver(Engine(e), engine, need)
+                giver = self._giver(e, engine, need)
                 self._waits[index] |= 1 << e
                 self._signals[giver] |= 1 << engine
                 self._takers[e, engine].append(index)
-                known = tuple(map(max, known, self._known[giver]))
-                known = tuple(max(k, giver) if i == e else k for i, k in enumerate(known))
+                heard = list(map(max, known, self._known[giver]))
+                heard[e] = max(heard[e], giver)
+                known = tuple(heard)
         self._known.append(known)
         self._engine_known[engine] = known
         self._positions[engine].append(index)
         return prefetch
 
-    def _giver(self, source: Engine, taker: Engine, need: int) -> int:
+    def _giver(self, source: int, taker: int, need: int) -> int:
         """Return the command that gives the token: ``need``, or later if the counter is full."""
         takers = self._takers[source, taker]
         # The last place of a counter is kept for the case that nothing later has room: what is
@@ -140,8 +173,9 @@ class _Inserter:
         room = TOKEN_MAX - 1
         if len(takers) < room or takers[-room] < need:
             return need
-        later = [i for i in self._positions[source] if i > max(need, takers[-room])]
-        return later[0] if later else self._positions[source][-1]
+        positions = self._positions[source]
+        later = bisect_right(positions, max(need, takers[-room]))
+        return positions[min(later, len(positions) - 1)]
 
 
 def _dram_histories(all_accesses: list[Accesses]) -> dict[int, _History]:
