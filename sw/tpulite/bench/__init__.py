@@ -1,7 +1,27 @@
 """Benchmarks: known workloads on a device, each result compared with the exact one."""
 
+from tpulite.bench.ablation import ABLATED, MECHANISMS, Ablation, run_ablation
+from tpulite.bench.compile_time import COMPILED, Compilation, run_compilations
+from tpulite.bench.model_device import ModelDevice
+from tpulite.bench.models import LARGE
 from tpulite.bench.record import Record
 from tpulite.bench.run import run_workloads
-from tpulite.bench.workloads import WORKLOADS, parse_workload
+from tpulite.bench.workloads import QUICK, WORKLOADS, parse_network, parse_workload
 
-__all__ = ["WORKLOADS", "Record", "parse_workload", "run_workloads"]
+__all__ = [
+    "ABLATED",
+    "COMPILED",
+    "LARGE",
+    "MECHANISMS",
+    "QUICK",
+    "WORKLOADS",
+    "Ablation",
+    "Compilation",
+    "ModelDevice",
+    "Record",
+    "parse_network",
+    "parse_workload",
+    "run_ablation",
+    "run_compilations",
+    "run_workloads",
+]

@@ -1,5 +1,7 @@
 """Workloads of dense layers: products of matrices, and the classifier of digits."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tpulite.arch.config import Config
@@ -11,10 +13,9 @@ from tpulite.models import DigitsTest, mlp_digits
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 from tpulite.runtime.reference import reference
-from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 
-__all__ = ["BATCH", "STREAM", "run_gemm", "run_mlp"]
+__all__ = ["BATCH", "STREAM", "DenseWorkload", "make_gemm", "make_mlp"]
 
 BATCH = 16
 """Images of a batch."""
@@ -25,37 +26,59 @@ STREAM = 16
 _SEED = 1
 
 
-def run_gemm(device: Device, m: int, k: int, n: int) -> Outcome:
-    """Multiply random matrices [m, k] and [k, n]."""
-    network, values = _gemm(m, k, n, device.config)
-    program = compile_network(network, device.config, batch=m)
-    return _outcome(network, values, program, Session(program, device).run(values))
+@dataclass(frozen=True, eq=False)
+class DenseWorkload:
+    """A chain of dense layers.
+
+    Parameters
+    ----------
+    network : Network
+        The layers.
+    values : ndarray, [m, k]
+        Its input.
+    config : Config
+        The machine.
+    batches : int
+        Batches of 16 in the input.
+    warm : bool
+        Whether a first program, which is not measured, leaves weights in the unified buffer.
+    """
+
+    network: Network
+    values: np.ndarray
+    config: Config
+    batches: int = 1
+    warm: bool = False
+
+    def compile(self) -> tuple[Program, ...]:
+        """Compile it; the last program is what is measured."""
+        batch = len(self.values)
+        if self.warm:
+            return compile_pair(self.network, self.config, batch=batch)
+        return (compile_network(self.network, self.config, batch=batch),)
+
+    def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
+        """Run what was compiled, and compare the result with the exact one."""
+        base = 0
+        for program in programs[:-1]:
+            session = Session(program, device, base=base)
+            session.run(self.values)
+            base = session.end
+        results = Session(programs[-1], device, base=base).run(self.values)
+        exact = np.array_equal(results.output, reference(self.network, self.values))
+        return Outcome(programs[-1:], results.cycles, results.counters, exact, self.batches)
 
 
-def run_mlp(device: Device, variant: str) -> Outcome:
+def make_mlp(config: Config, variant: str) -> DenseWorkload:
     """Classify digits: ``cold``, ``warm`` with resident weights, or a ``stream`` of batches."""
-    network, images = mlp_digits(), DigitsTest.load().images
+    images = DigitsTest.load().images
     batches = STREAM if variant == "stream" else 1
     values = np.resize(images, (BATCH * batches, images.shape[1]))
-    if variant != "warm":
-        program = compile_network(network, device.config, batch=len(values))
-        results = Session(program, device).run(values)
-    else:
-        first, program = compile_pair(network, device.config, batch=len(values))
-        loading = Session(first, device)
-        loading.run(values)
-        results = Session(program, device, base=loading.end).run(values)
-    return _outcome(network, values, program, results, batches)
+    return DenseWorkload(mlp_digits(), values, config, batches, warm=variant == "warm")
 
 
-def _outcome(
-    network: Network, values: np.ndarray, program: Program, results: Results, batches: int = 1
-) -> Outcome:
-    exact = np.array_equal(results.output, reference(network, values))
-    return Outcome((program,), results.cycles, results.counters, exact, batches)
-
-
-def _gemm(m: int, k: int, n: int, config: Config) -> tuple[Network, np.ndarray]:
+def make_gemm(config: Config, m: int, k: int, n: int) -> DenseWorkload:
+    """Multiply random matrices [m, k] and [k, n]."""
     rng = np.random.default_rng(_SEED)
     layer = Dense(
         name="gemm",
@@ -65,4 +88,4 @@ def _gemm(m: int, k: int, n: int, config: Config) -> tuple[Network, np.ndarray]:
         rounding=Rounding[config.roundings[-1].upper()],
     )
     values = rng.integers(-128, 128, (m, k), dtype=np.int8)
-    return Network(f"gemm_{m}x{k}x{n}", (layer,)), values
+    return DenseWorkload(Network(f"gemm_{m}x{k}x{n}", (layer,)), values, config)

@@ -1,22 +1,87 @@
-"""Workloads of single convolutions, from DRAM to DRAM; depthwise ones several in a row."""
+"""Workloads of integer layers: single convolutions, depthwise ones several in a row."""
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding, quantize_multiplier
 from tpulite.bench.workload import Outcome
+from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Requantization
+from tpulite.program import Program
 from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
 
-__all__ = ["run_conv", "run_depthwise"]
+__all__ = ["LayersWorkload", "make_conv", "make_depthwise", "make_layers"]
 
 _SEED = 1
 
+_DEFAULTS = Options()
 
-def run_conv(device: Device, height: int, width: int, channels: int, outputs: int) -> Outcome:
+
+@dataclass(frozen=True, eq=False)
+class LayersWorkload:
+    """Integer layers and an input, from DRAM to DRAM.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The layers.
+    inputs : dict of str to ndarray of int8, [H, W, C]
+        Their inputs.
+    config : Config
+        The machine.
+    vectors : int, optional
+        Output vectors, if cycles of a vector are of interest.
+    """
+
+    layers: LayerGraph
+    inputs: dict[str, np.ndarray]
+    config: Config
+    vectors: int | None = None
+
+    @property
+    def parts(self) -> tuple[LayerGraph, ...]:
+        """Integer layers of each program."""
+        return (self.layers,)
+
+    def compile(self, options: Options = _DEFAULTS) -> tuple[Program, ...]:
+        """Compile it; the bits are the same with all options."""
+        return (compile_layers(self.layers, self.config, options),)
+
+    def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
+        """Run what was compiled, and compare the result with the exact one."""
+        (program,) = programs
+        results = Session(program, device).run(self.inputs)
+        exact = all(
+            name in results.outputs and np.array_equal(results.outputs[name], self._expected[name])
+            for name in self.layers.outputs
+        )
+        return Outcome(programs, results.cycles, results.counters, exact, vectors=self.vectors)
+
+    @cached_property
+    def _expected(self) -> dict[str, np.ndarray]:
+        images = run_layers(self.layers, self.inputs)
+        return {name: images[name] for name in self.layers.outputs}
+
+
+def make_layers(layers: LayerGraph, config: Config) -> LayersWorkload:
+    """Run layers on a random image."""
+    rng = np.random.default_rng(_SEED)
+    inputs = {
+        name: rng.integers(-128, 128, layers.images[name].shape).astype(np.int8)
+        for name in layers.inputs
+    }
+    return LayersWorkload(layers, inputs, config)
+
+
+def make_conv(
+    config: Config, height: int, width: int, channels: int, outputs: int
+) -> LayersWorkload:
     """Convolve a random image with 3 x 3 kernels, stride 1, same padding."""
     rng = np.random.default_rng(_SEED)
     layer = Conv(
@@ -24,15 +89,17 @@ def run_conv(device: Device, height: int, width: int, channels: int, outputs: in
         inputs=("x0",),
         output="x1",
         weight=rng.integers(-127, 128, (3, 3, channels, outputs)).astype(np.int8),
-        requantization=_requantization(rng, outputs, 9 * channels, device.config),
+        requantization=_requantization(rng, outputs, 9 * channels, config),
         input_zero_point=-3,
         padding=(1, 1, 1, 1),
     )
     images = {"x0": Image((height, width, channels)), "x1": Image((height, width, outputs))}
-    return _run(device, (layer,), images, rng)
+    return _workload((layer,), images, rng, config)
 
 
-def run_depthwise(device: Device, height: int, width: int, channels: int, count: int) -> Outcome:
+def make_depthwise(
+    config: Config, height: int, width: int, channels: int, count: int
+) -> LayersWorkload:
     """Convolve each channel with a 3 x 3 kernel, ``count`` times one after the other."""
     rng = np.random.default_rng(_SEED)
     layers = tuple(
@@ -41,30 +108,27 @@ def run_depthwise(device: Device, height: int, width: int, channels: int, count:
             inputs=(f"x{i}",),
             output=f"x{i + 1}",
             weight=rng.integers(-127, 128, (3, 3, channels)).astype(np.int8),
-            requantization=_requantization(rng, channels, 9, device.config),
+            requantization=_requantization(rng, channels, 9, config),
             padding=(1, 1, 1, 1),
         )
         for i in range(count)
     )
     images = {f"x{i}": Image((height, width, channels)) for i in range(count + 1)}
-    vectors = count * height * width * -(-channels // device.config.array_size)
-    return _run(device, layers, images, rng, vectors)
+    vectors = count * height * width * -(-channels // config.array_size)
+    return _workload(layers, images, rng, config, vectors)
 
 
-def _run(
-    device: Device,
+def _workload(
     layers: tuple[Layer, ...],
     images: dict[str, Image],
     rng: np.random.Generator,
+    config: Config,
     vectors: int | None = None,
-) -> Outcome:
+) -> LayersWorkload:
     first, last = layers[0].inputs[0], layers[-1].output
     graph = LayerGraph(layers[0].name, layers, images, (first,), (last,))
-    program = compile_layers(graph, device.config)
     inputs = {first: rng.integers(-128, 128, images[first].shape).astype(np.int8)}
-    results = Session(program, device).run(inputs)
-    exact = np.array_equal(results.outputs[last], run_layers(graph, inputs)[last])
-    return Outcome((program,), results.cycles, results.counters, exact, vectors=vectors)
+    return LayersWorkload(graph, inputs, config, vectors)
 
 
 def _requantization(

@@ -36,6 +36,8 @@ class Record:
         N of the machine.
     cycles_per_second : float, optional
         Simulated cycles a second.
+    dram_read_bytes, dram_written_bytes : int, optional
+        Bytes that moved between the chip and DRAM, commands included, counted by the device.
     counters : dict
         Counters of the chip.
     peers : list of dict
@@ -55,6 +57,8 @@ class Record:
     device: str
     array_size: int
     cycles_per_second: float | None
+    dram_read_bytes: int | None
+    dram_written_bytes: int | None
     counters: dict[str, int]
     peers: list[dict[str, Any]]
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
 from tpulite.bench.record import Record
-from tpulite.bench.workload import Run
+from tpulite.bench.workload import MakeWorkload, Outcome
 from tpulite.bench.workloads import parse_workload
 from tpulite.program import Program
 from tpulite.report.peers import peers_of
 from tpulite.runtime.device import Device
 
-__all__ = ["run_workloads"]
+__all__ = ["dram_bytes", "run_workloads"]
 
 
 def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> Iterator[Record]:
@@ -36,19 +36,29 @@ def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> 
     ValueError
         If a name is unknown; nothing has run then.
     """
-    runs = {name: parse_workload(name) for name in names}
-    return (_record(name, run, device, device_name) for name, run in runs.items())
+    makes = {name: parse_workload(name) for name in names}
+    return (_record(name, make, device, device_name) for name, make in makes.items())
 
 
-def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
+def dram_bytes(outcome: Outcome) -> tuple[int | None, int | None]:
+    """Return the bytes that a device has counted as read from DRAM, and written to it."""
+    beats = (outcome.counters.get(name) for name in ("read_beats", "write_beats"))
+    read, written = (None if n is None else n * BEAT_BYTES for n in beats)
+    return read, written
+
+
+def _record(name: str, make: MakeWorkload, device: Device, device_name: str) -> Record:
+    workload = make(device.config)
+    programs = workload.compile()
     before = (getattr(device, "cycles", 0), getattr(device, "seconds", 0.0))
-    outcome = run(device)
+    outcome = workload.run(programs, device)
     simulated = getattr(device, "cycles", 0) - before[0]
     seconds = getattr(device, "seconds", 0.0) - before[1]
     cycles = outcome.cycles
     macs = sum(program.macs for program in outcome.programs)
     peak = device.config.array_size**2
     limit, dram = -(-macs // peak), sum(map(_dram_cycles, outcome.programs))
+    read, written = dram_bytes(outcome)
     return Record(
         workload=name,
         macs=macs,
@@ -63,6 +73,8 @@ def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
         device=device_name,
         array_size=device.config.array_size,
         cycles_per_second=simulated / seconds if seconds else None,
+        dram_read_bytes=read,
+        dram_written_bytes=written,
         counters=dict(outcome.counters),
         peers=[peer.as_dict() for peer in peers_of(name)],
     )

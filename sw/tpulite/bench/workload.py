@@ -1,12 +1,16 @@
-"""What a workload is: something that runs on a device and knows what is right."""
+"""What a workload is: something that can be compiled, and that knows what is right."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from tpulite.arch.config import Config
+from tpulite.compiler.options import Options
+from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 
-__all__ = ["Outcome", "Run"]
+__all__ = ["MakeNetwork", "MakeWorkload", "NetworkWorkload", "Outcome", "Workload"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Outcome:
     cycles : int, optional
         Cycles of all of it; None where the device has no clock.
     counters : mapping of str to int
-        Counters of the chip, of the last program.
+        Counters of the chip, summed over the programs.
     exact : bool
         Whether the result is the exact one, bit for bit.
     batches : int
@@ -37,5 +41,37 @@ class Outcome:
     vectors: int | None = None
 
 
-Run = Callable[[Device], Outcome]
-"""Compiles and runs a workload."""
+class Workload(Protocol):
+    """Something to run on one machine, with its inputs."""
+
+    def compile(self) -> tuple[Program, ...]:
+        """Compile it."""
+        ...
+
+    def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
+        """Run what was compiled, and compare the result with the exact one."""
+        ...
+
+
+class NetworkWorkload(Protocol):
+    """A workload whose compiler has choices."""
+
+    @property
+    def parts(self) -> tuple[LayerGraph, ...]:
+        """Integer layers of each program."""
+        ...
+
+    def compile(self, options: Options = ...) -> tuple[Program, ...]:
+        """Compile it; the bits are the same with all options."""
+        ...
+
+    def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
+        """Run what was compiled, and compare the result with the exact one."""
+        ...
+
+
+MakeWorkload = Callable[[Config], Workload]
+"""Makes a workload for a machine."""
+
+MakeNetwork = Callable[[Config], NetworkWorkload]
+"""Makes a workload whose compiler has choices."""

@@ -1,15 +1,16 @@
 """The names of all workloads."""
 
 import re
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from tpulite.bench.dense import run_gemm, run_mlp
-from tpulite.bench.layers import run_conv, run_depthwise
-from tpulite.bench.models import NETWORKS, run_architecture, run_model
-from tpulite.bench.workload import Run
-from tpulite.models.architectures import ARCHITECTURES
+from tpulite.bench.dense import make_gemm, make_mlp
+from tpulite.bench.layers import make_conv, make_depthwise
+from tpulite.bench.models import LARGE, NETWORKS, make_architecture, make_model
+from tpulite.bench.workload import MakeNetwork, MakeWorkload
 
-__all__ = ["WORKLOADS", "parse_workload"]
+__all__ = ["QUICK", "WORKLOADS", "parse_network", "parse_workload"]
 
 _GEMMS = (
     (1, 16, 16),
@@ -26,47 +27,76 @@ _GEMMS = (
 )
 
 _NUMBER = r"([1-9]\d*)"
-_PATTERNS: dict[str, partial] = {
-    f"gemm_{_NUMBER}x{_NUMBER}x{_NUMBER}": partial(run_gemm),
-    f"conv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_to_{_NUMBER}": partial(run_conv),
-    f"dwconv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_x{_NUMBER}": partial(run_depthwise),
+_GEMM = f"gemm_{_NUMBER}x{_NUMBER}x{_NUMBER}"
+_MLPS = tuple(f"mlp_b16_{variant}" for variant in ("cold", "warm", "stream"))
+_CONVOLUTIONS: dict[str, Callable[..., Any]] = {
+    f"conv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_to_{_NUMBER}": make_conv,
+    f"dwconv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_x{_NUMBER}": make_depthwise,
 }
 
-WORKLOADS = (
+QUICK = (
     *(f"gemm_{m}x{k}x{n}" for m, k, n in _GEMMS),
-    *(f"mlp_b16_{variant}" for variant in ("cold", "warm", "stream")),
+    *_MLPS,
     "conv3x3_32x32x3_to_16",
     "conv3x3_32x32x32_to_32",
     "conv3x3_7x7x64_to_64",
     "dwconv3x3_56x56x16_x8",
     *NETWORKS,
 )
+"""Names of the workloads that take seconds."""
+
+WORKLOADS = (*QUICK, *LARGE)
 """Names of the workloads that run by default. Other extents of products and convolutions are
-workloads, too, and so are the large networks of :mod:`tpulite.models.architectures`, which take
-minutes."""
+workloads, too."""
 
 
-def parse_workload(name: str) -> Run:
-    """Return how a workload runs.
+def parse_workload(name: str) -> MakeWorkload:
+    """Return how a workload is made.
 
     Raises
     ------
     ValueError
         If there is no such workload.
     """
-    for pattern, run in _PATTERNS.items():
+    if match := re.fullmatch(_GEMM, name):
+        m, k, n = map(int, match.groups())
+        return partial(make_gemm, m=m, k=k, n=n)
+    if name in _MLPS:
+        return partial(make_mlp, variant=name.removeprefix("mlp_b16_"))
+    network = _find_network(name)
+    if network is None:
+        named = ", ".join(_MLPS)
+        raise ValueError(
+            f"Workload must be gemm_MxKxN, {named} or a network: {_network_names()}, not {name!r}"
+        )
+    return network
+
+
+def parse_network(name: str) -> MakeNetwork:
+    """Return how a workload is made whose compiler has choices.
+
+    Raises
+    ------
+    ValueError
+        If there is no such workload, or it is a chain of dense layers.
+    """
+    network = _find_network(name)
+    if network is None:
+        raise ValueError(f"Network must be one of {_network_names()}, not {name!r}")
+    return network
+
+
+def _find_network(name: str) -> MakeNetwork | None:
+    for pattern, make in _CONVOLUTIONS.items():
         if match := re.fullmatch(pattern, name):
             extents = tuple(map(int, match.groups()))
-            return lambda device: run(device, *extents)
-    if name in ARCHITECTURES:
-        return lambda device: run_architecture(device, name)
-    if name not in WORKLOADS:
-        names = (*WORKLOADS, *ARCHITECTURES)
-        known = ", ".join(name for name in names if not re.search(r"\dx\d", name))
-        raise ValueError(
-            f"Workload must be gemm_MxKxN, conv3x3_HxWxC_to_N, dwconv3x3_HxWxC_xCOUNT or one of "
-            f"{known}, not {name!r}"
-        )
+            return lambda config: make(config, *extents)
     if name in NETWORKS:
-        return lambda device: run_model(device, name)
-    return lambda device: run_mlp(device, name.removeprefix("mlp_b16_"))
+        return partial(make_model, name=name)
+    if name in LARGE:
+        return partial(make_architecture, name=name)
+    return None
+
+
+def _network_names() -> str:
+    return ", ".join(("conv3x3_HxWxC_to_N", "dwconv3x3_HxWxC_xCOUNT", *NETWORKS, *LARGE))

@@ -1,35 +1,97 @@
 """The command ``bench``: workloads, and other machines beside them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich import box
+from click.core import ParameterSource
 from rich.console import Console
-from rich.table import Table
 
-from tpulite.bench import WORKLOADS, Record, parse_workload, run_workloads
-from tpulite.cli.common import config_option, device_option, json_option, progress_bar, save_json
+from tpulite.arch.config import Config
+from tpulite.bench import (
+    ABLATED,
+    COMPILED,
+    LARGE,
+    MECHANISMS,
+    QUICK,
+    WORKLOADS,
+    Ablation,
+    Compilation,
+    ModelDevice,
+    Record,
+    parse_network,
+    parse_workload,
+    run_ablation,
+    run_compilations,
+    run_workloads,
+)
+from tpulite.cli.bench_tables import (
+    ablation_table,
+    bench_table,
+    compile_table,
+    goal_table,
+    peer_table,
+)
+from tpulite.cli.common import config_option, json_option, progress_bar, save_json
 from tpulite.configs import named_config
-from tpulite.runtime.device import open_device
+from tpulite.runtime.device import Device, open_device
 
 __all__ = ["bench"]
 
 _DRAM_BYTES = 1 << 27
 
+_WIDTH = 110
+"""Columns of the tables where they do not go to a terminal."""
+
 
 @click.command()
 @click.argument("names", nargs=-1)
+@click.option("--quick", is_flag=True, help="Leave out the networks that take minutes.")
+@click.option("--ablation", is_flag=True, help="Turn off each mechanism of the compiler in turn.")
+@click.option("--compile", "compiling", is_flag=True, help="Measure how long compiling takes.")
 @json_option
-@device_option("rtl")
+@click.option(
+    "--device",
+    default="rtl",
+    show_default=True,
+    help="Where to run; 'model' is the golden machine with the cycle model's clock.",
+)
 @config_option
-def bench(names: tuple[str, ...], json_path: Path | None, device: str, config_name: str) -> None:
-    """Run workloads, all of them by default, and compare them with other machines."""
-    console = Console()
-    names = names or WORKLOADS
+def bench(
+    names: tuple[str, ...],
+    quick: bool,
+    ablation: bool,
+    compiling: bool,
+    json_path: Path | None,
+    device: str,
+    config_name: str,
+) -> None:
+    """Run workloads, all of them by default, and compare them with targets and other machines."""
+    if ablation and compiling:
+        raise ValueError("--ablation and --compile are different measurements: choose one")
+    if quick and names:
+        raise ValueError("--quick chooses the workloads: name none")
+    source = click.get_current_context().get_parameter_source("device")
+    if compiling and source is ParameterSource.COMMANDLINE:
+        raise ValueError("--compile runs nothing, so there is no --device to choose")
     config = named_config(config_name)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
+    if compiling:
+        _compile(console, _choose(names, COMPILED, quick), config, json_path)
+    elif ablation:
+        _ablate(console, _choose(names, ABLATED, quick), device, config, json_path)
+    else:
+        _bench(console, names or (QUICK if quick else WORKLOADS), device, config, json_path)
+
+
+def _bench(
+    console: Console, names: Sequence[str], device: str, config: Config, json_path: Path | None
+) -> None:
     for name in names:
         parse_workload(name)  # before a simulator is built
-    machine = open_device(device, config, dram_bytes=_DRAM_BYTES)
+    machine = _open(device, config)
     records: list[Record] = []
     with progress_bar() as progress:
         task = progress.add_task(names[0], total=len(names))
@@ -37,54 +99,62 @@ def bench(names: tuple[str, ...], json_path: Path | None, device: str, config_na
             records.append(record)
             following = names[min(len(records), len(names) - 1)]
             progress.update(task, advance=1, description=following)
-    console.print(_bench_table(records))
-    if any(record.peers for record in records):
-        console.print(_peer_table(records))
+    console.print(bench_table(records))
+    for table in (goal_table(records), peer_table(records)):
+        if table.row_count:
+            console.print(table)
     save_json(json_path, [record.as_dict() for record in records])
-    if not all(record.bit_exact for record in records):
-        wrong = [record.workload for record in records if not record.bit_exact]
-        raise RuntimeError(f"The results of {', '.join(wrong)} are not exact")
+    _require_exact(records)
 
 
-def _bench_table(records: list[Record]) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-        caption="each: cycles of a batch of 16, or of a vector; limit: multipliers or DRAM",
-    )
-    table.add_column("workload", no_wrap=True)
-    for column in ("MACs", "cycles", "each", "limit", "util", "exact"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for record in records:
-        table.add_row(
-            record.workload,
-            f"{record.macs:,}",
-            "" if record.cycles is None else f"{record.cycles:,}",
-            _each(record),
-            f"{max(record.limit_cycles, record.dram_cycles):,}",
-            "" if record.utilization is None else f"{record.utilization:.1%}",
-            "yes" if record.bit_exact else "[red]NO",
+def _ablate(
+    console: Console, names: Sequence[str], device: str, config: Config, json_path: Path | None
+) -> None:
+    for name in names:
+        parse_network(name)
+    machine = _open(device, config)
+    results: list[Ablation] = []
+    with progress_bar() as progress:
+        task = progress.add_task(names[0], total=len(names) * (1 + len(MECHANISMS)))
+        runs = run_ablation(
+            names,
+            machine,
+            device_name=device,
+            tell=lambda text: progress.update(task, description=text),
         )
-    return table
+        for result in runs:
+            results.append(result)
+            progress.advance(task)
+    console.print(ablation_table(results))
+    save_json(json_path, [result.as_dict() for result in results])
+    _require_exact(results)
 
 
-def _each(record: Record) -> str:
-    if record.cycles_per_batch is not None:
-        return f"{record.cycles_per_batch:,.1f}"
-    return "" if record.cycles_per_vector is None else f"{record.cycles_per_vector:.2f}"
+def _compile(
+    console: Console, names: Sequence[str], config: Config, json_path: Path | None
+) -> None:
+    compilations: list[Compilation] = []
+    with progress_bar() as progress:
+        task = progress.add_task(names[0], total=len(names))
+        for compilation in run_compilations(names, config):
+            compilations.append(compilation)
+            following = names[min(len(compilations), len(names) - 1)]
+            progress.update(task, advance=1, description=following)
+    console.print(compile_table(compilations))
+    save_json(json_path, [compilation.as_dict() for compilation in compilations])
 
 
-def _peer_table(records: list[Record]) -> Table:
-    """Compare with other machines of as many multipliers, batch by batch."""
-    table = Table(box=box.SIMPLE, title="other machines with 256 multipliers")
-    for column in ("workload", "machine", "figure"):
-        table.add_column(column, no_wrap=True)
-    for column in ("cycles", "ours"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for record in records:
-        cycles = record.cycles_per_batch or record.cycles
-        for peer in record.peers:
-            ours = "" if cycles is None else f"{cycles:,.0f}"
-            table.add_row(record.workload, peer["peer"], peer["kind"], f"{peer['cycles']:,}", ours)
-    return table
+def _choose(names: Sequence[str], default: Sequence[str], quick: bool) -> Sequence[str]:
+    return names or tuple(name for name in default if not (quick and name in LARGE))
+
+
+def _open(device: str, config: Config) -> Device:
+    if device == "model":
+        return ModelDevice(config, dram_bytes=_DRAM_BYTES)
+    return open_device(device, config, dram_bytes=_DRAM_BYTES)
+
+
+def _require_exact(results: Sequence[Record] | Sequence[Ablation]) -> None:
+    wrong = dict.fromkeys(result.workload for result in results if not result.bit_exact)
+    if wrong:
+        raise RuntimeError(f"The results of {', '.join(wrong)} are not exact")

@@ -1,0 +1,186 @@
+"""The command ``bench``: modes, tables and figures; on devices that need no simulator."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tpulite import cli
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.bench import (
+    ABLATED,
+    MECHANISMS,
+    QUICK,
+    WORKLOADS,
+    ModelDevice,
+    parse_network,
+    run_ablation,
+    run_compilations,
+    run_workloads,
+)
+from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, GOALS, standing
+from tpulite.bench.layers import LayersWorkload
+from tpulite.compiler.options import Options
+from tpulite.golden.cycles import predict_cycles
+from tpulite.report.traffic import dram_traffic
+
+CONV = "conv3x3_12x12x3_to_16"
+
+
+@pytest.fixture
+def tpulite(monkeypatch, tmp_path, capsys):
+    """Run the command line in an empty folder; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return run
+
+
+def test_all_that_has_a_target_runs_by_default():
+    assert set(GOALS) <= set(WORKLOADS)
+    assert set(COMPILE_SECONDS) <= set(GOALS)
+    assert set(WORKLOADS) - set(QUICK) == {"mobilenet_v2_1.0_224", "resnet50_224"}
+    assert set(ABLATED) <= set(WORKLOADS)
+
+
+def test_the_model_has_the_golden_bits_and_the_predicted_clock(tpulite, tmp_path):
+    code, out, err = tpulite("bench", CONV, "mlp_b16_warm", "--device", "model", "--json", "o")
+    assert (code, err) == (0, "")
+    conv, warm = json.loads((tmp_path / "o").read_text())
+    (program,) = parse_network(CONV)(Config()).compile()
+    traffic = dram_traffic(program)
+    assert conv["bit_exact"] and conv["device"] == "model"
+    assert conv["cycles"] == predict_cycles(program.commands, Config())
+    assert conv["dram_read_bytes"] == traffic.read_bytes == conv["counters"]["read_beats"] * 16
+    assert conv["dram_written_bytes"] == traffic.written_bytes == 12 * 12 * 16
+    row = next(line for line in out.splitlines() if line.strip().startswith(CONV))
+    assert f"{conv['cycles']:,}" in row and f"{traffic.read_bytes:,}" in row
+
+    # The target, and the best of the peers with its conditions.
+    goal = next(line for line in out.splitlines() if "1,480" in line).split()
+    assert goal[:6] == ["mlp_b16_warm", "1,184", f"{warm['cycles']:,}", "1,480", "yes", "1,391"]
+    assert "SCALE-Sim OS 16x16: no DRAM stalls" in out
+
+
+def test_targets_are_for_machines_with_a_clock_and_256_multipliers():
+    (record,) = run_workloads(["mlp_b16_stream"], ModelDevice(Config()), device_name="model")
+    ours = standing(record)
+    assert ours is not None and ours.met and ours.limit == 1184
+    assert record.cycles is not None and ours.cycles == record.cycles / 16
+    late = standing(replace(record, cycles=16 * 1241, cycles_per_batch=1241.0))
+    assert late is not None and not late.met
+    assert standing(replace(record, cycles=None)) is None
+    assert standing(replace(record, array_size=8)) is None
+    assert standing(replace(record, workload="mlp")) is None
+
+
+def test_ablation_turns_off_one_mechanism_at_a_time():
+    names = [CONV, "dwconv3x3_12x12x16_x1"]
+    results = list(run_ablation(names, ModelDevice(Config()), device_name="model"))
+    assert [(result.workload, result.off) for result in results] == [
+        (name, off) for name in names for off in (None, *MECHANISMS)
+    ]
+    assert all(result.bit_exact for result in results)
+    conv, depthwise = ({r.off: r for r in results if r.workload == name} for name in names)
+    for result in results:
+        whole = {CONV: conv, names[1]: depthwise}[result.workload][None]
+        assert whole.cycles is not None and result.cycles is not None
+        if result.same:
+            assert result == replace(whole, off=result.off, same=True)
+        (program,) = parse_network(result.workload)(Config()).compile(
+            replace(Options(), **({MECHANISMS[result.off]: False} if result.off else {}))
+        )
+        assert result.commands == len(program.commands)
+        assert result.cycles == predict_cycles(program.commands, Config())
+        assert result.dram_read_bytes == dram_traffic(program).read_bytes
+    assert conv["interleaved depthwise"].same and depthwise["dense mode"].same
+    cycles = [conv[off].cycles or 0 for off in ("dense mode", None)]
+    assert cycles[0] > 1.5 * cycles[1] > 0
+    assert depthwise["interleaved depthwise"].commands > depthwise[None].commands
+
+
+def test_ablation_prints_what_differs(tpulite, tmp_path):
+    code, out, err = tpulite("bench", "--ablation", CONV, "--device", "model", "--json", "o.json")
+    assert (code, err) == (0, "")
+    whole, *others = json.loads((tmp_path / "o.json").read_text())
+    assert len(others) == len(MECHANISMS) and whole["off"] is None
+    for other in others:
+        shown = [line.split() for line in out.splitlines() if f"without {other['off']}" in line]
+        assert len(shown) == (not other["same"])
+        for row in shown:
+            change = other["cycles"] / whole["cycles"] - 1
+            count = 1 + len(other["off"].split())
+            assert row[count : count + 2] == [f"{other['cycles']:,}", f"{change:+.1%}"]
+
+
+def test_wrong_bits_of_an_ablated_program_are_told(tpulite, monkeypatch):
+    right = LayersWorkload.run
+
+    def wrong(self, programs, device):
+        outcome = right(self, programs, device)
+        return replace(outcome, exact=outcome.counters["read_beats"] < 200)
+
+    monkeypatch.setattr(LayersWorkload, "run", wrong)
+    code, out, err = tpulite("bench", "--ablation", CONV, "--device", "model")
+    assert code == 2 and "NO" in out and "yes" in out
+    assert err == f"tpulite: The results of {CONV} are not exact\n"
+
+
+def test_compiling_is_measured_in_a_process_of_its_own(tpulite, tmp_path):
+    code, out, err = tpulite("bench", "--compile", CONV, "--json", "o.json")
+    assert (code, err) == (0, "")
+    (record,) = json.loads((tmp_path / "o.json").read_text())
+    (program,) = parse_network(CONV)(Config()).compile()
+    assert (record["workload"], record["layers"]) == (CONV, 1)
+    assert record["commands"] == len(program.commands)
+    assert 0 < record["seconds"] < 30
+    if record["peak_bytes"] is not None:
+        assert 10e6 < record["peak_bytes"] < COMPILE_BYTES
+    assert f"{record['seconds']:.2f}" in out
+
+
+def test_a_failing_process_is_told(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(RuntimeError, match=rf"^Compiling {CONV} ended with exit code 1$"):
+        list(run_compilations([CONV], Config()))
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--ablation", "gemm_4x4x4"), "Network must be one of conv3x3_HxWxC_to_N, "),
+        (("--ablation", "gemm_4x4x4"), "not 'gemm_4x4x4'"),
+        (("--compile", "mlp_b16_cold"), "not 'mlp_b16_cold'"),
+        (("--ablation", "--compile"), "are different measurements: choose one"),
+        (("--quick", "resnet8"), "--quick chooses the workloads: name none"),
+        (("--compile", CONV, "--device", "golden"), "--compile runs nothing"),
+        ((CONV, "--device", "abacus"), "There is no device 'abacus'"),
+    ],
+)
+def test_bad_choices_are_one_line(tpulite, tmp_path, words, message):
+    code, out, err = tpulite("bench", *words, "--json", "o.json")
+    assert code == 2 and out == ""
+    assert len(err.splitlines()) == 1 and message in err, err
+    assert not (tmp_path / "o.json").exists()
+
+
+def test_layers_know_what_is_right(monkeypatch):
+    workload, device = parse_network(CONV)(Config()), ModelDevice(Config())
+    assert workload.run(workload.compile(), device).exact
+    again = parse_network(CONV)(Config())
+    wrong = {"x1": np.zeros((12, 12, 16), np.int8)}
+    monkeypatch.setattr("tpulite.bench.layers.run_layers", lambda layers, inputs: wrong)
+    assert not again.run(again.compile(), device).exact
+
+
+def test_beats_are_bytes():
+    (record,) = run_workloads(["gemm_16x16x16"], ModelDevice(Config()), device_name="model")
+    assert record.dram_written_bytes == 256 == record.counters["write_beats"] * BEAT_BYTES

@@ -1,0 +1,149 @@
+"""What each mechanism of the compiler is worth: every one of them off, one at a time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tpulite.bench.models import LARGE
+from tpulite.bench.run import dram_bytes
+from tpulite.bench.workload import MakeNetwork
+from tpulite.bench.workloads import parse_network
+from tpulite.compiler.options import Options
+from tpulite.runtime.device import Device
+
+__all__ = ["ABLATED", "MECHANISMS", "Ablation", "run_ablation"]
+
+MECHANISMS = {
+    "layer groups": "grouping",
+    "rolling buffers": "rolling",
+    "prefetch": "prefetch",
+    "block-level start": "block_start",
+    "interleaved depthwise": "interleaved",
+    "dense mode": "dense_mode",
+}
+"""Options of the compiler that are turned off, by what they stand for."""
+
+ABLATED = (
+    "conv3x3_32x32x3_to_16",
+    "conv3x3_32x32x32_to_32",
+    "dwconv3x3_56x56x16_x8",
+    "resnet8",
+    "kws",
+    "vww",
+    *LARGE,
+)
+"""Workloads that show every mechanism."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A workload with one mechanism off.
+
+    Parameters
+    ----------
+    workload : str
+        Its name.
+    off : str, optional
+        The mechanism of :data:`MECHANISMS` that is off; None if all are on.
+    same : bool
+        Whether the program is that with everything on: the mechanism has no part in it.
+    cycles : int, optional
+        Cycles; None where the device has no clock.
+    dram_read_bytes, dram_written_bytes : int, optional
+        Bytes that moved between the chip and DRAM, commands included.
+    commands : int
+        Commands of the programs.
+    bit_exact : bool
+        Whether the result is the exact one, bit for bit.
+    device : str
+        Where it ran.
+    """
+
+    workload: str
+    off: str | None
+    same: bool
+    cycles: int | None
+    dram_read_bytes: int | None
+    dram_written_bytes: int | None
+    commands: int
+    bit_exact: bool
+    device: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def run_ablation(
+    names: Iterable[str],
+    device: Device,
+    *,
+    device_name: str,
+    tell: Callable[[str], object] = lambda text: None,
+) -> Iterator[Ablation]:
+    """Run workloads with everything on, then with each mechanism off.
+
+    Programs that are the same run once.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of networks.
+    device : Device
+        Where to run them.
+    device_name : str
+        What to call it.
+    tell : callable
+        Called with a line of text before each step.
+
+    Yields
+    ------
+    Ablation
+        1 + len(MECHANISMS) a workload, that with everything on first.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or of a workload whose compiler has no such choices; nothing has run
+        then.
+    """
+    makes = {name: parse_network(name) for name in names}
+    return (
+        ablation
+        for name, make in makes.items()
+        for ablation in _ablate(name, make, device, device_name, tell)
+    )
+
+
+def _ablate(
+    name: str,
+    make: MakeNetwork,
+    device: Device,
+    device_name: str,
+    tell: Callable[[str], object],
+) -> Iterator[Ablation]:
+    workload = make(device.config)
+    tell(name)
+    base = workload.compile(Options())
+    whole = None
+    for off, option in {None: None, **MECHANISMS}.items():
+        tell(f"{name} without {off}" if off else name)
+        programs = workload.compile(replace(Options(), **{option: False})) if option else base
+        if whole is not None and programs == base:
+            yield replace(whole, off=off, same=True)
+            continue
+        outcome = workload.run(programs, device)
+        read, written = dram_bytes(outcome)
+        result = Ablation(
+            workload=name,
+            off=off,
+            same=False,
+            cycles=outcome.cycles,
+            dram_read_bytes=read,
+            dram_written_bytes=written,
+            commands=sum(len(program.commands) for program in programs),
+            bit_exact=outcome.exact,
+            device=device_name,
+        )
+        whole = whole or result
+        yield result

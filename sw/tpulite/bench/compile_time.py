@@ -1,0 +1,109 @@
+"""How long compiling takes, and how much memory: each network in a process of its own."""
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tpulite.arch.config import Config
+from tpulite.bench.models import LARGE, NETWORKS
+from tpulite.bench.workload import MakeNetwork
+from tpulite.bench.workloads import parse_network
+from tpulite.compiler.pipeline import compile_layers
+
+__all__ = ["COMPILED", "Compilation", "measure", "run_compilations"]
+
+COMPILED = (*NETWORKS, *LARGE)
+"""Networks that are compiled by default."""
+
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A network that was compiled, nothing taken from a cache.
+
+    Parameters
+    ----------
+    workload : str
+        Its name.
+    layers, commands : int
+        Size of the network and of its programs.
+    seconds : float
+        From integer layers to checked programs.
+    peak_bytes : int, optional
+        Most memory of a process that does nothing else, Python and its libraries included; None
+        where the system does not tell.
+    """
+
+    workload: str
+    layers: int
+    commands: int
+    seconds: float
+    peak_bytes: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def run_compilations(names: Iterable[str], config: Config) -> Iterator[Compilation]:
+    """Compile networks one after the other.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of networks.
+    config : Config
+        The machine.
+
+    Yields
+    ------
+    Compilation
+        One a network.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or of a chain of dense layers; nothing has been compiled then.
+    """
+    makes = {name: parse_network(name) for name in names}
+    return (_compilation(name, make, config) for name, make in makes.items())
+
+
+def _compilation(name: str, make: MakeNetwork, config: Config) -> Compilation:
+    # Making the network takes memory, too, which must not count.
+    parts = make(config).parts
+    child = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import measure; measure()"],
+        input=pickle.dumps((parts, config)),
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if child.returncode:
+        raise RuntimeError(f"Compiling {name} ended with exit code {child.returncode}")
+    return Compilation(name, sum(len(part.layers) for part in parts), **json.loads(child.stdout))
+
+
+def measure() -> None:
+    """Compile what comes on stdin and print the figures: the work of the process of its own."""
+    parts, config = pickle.load(sys.stdin.buffer)
+    started = time.perf_counter()
+    programs = [compile_layers(part, config) for part in parts]
+    seconds = time.perf_counter() - started
+    commands = sum(len(program.commands) for program in programs)
+    print(json.dumps({"commands": commands, "seconds": seconds, "peak_bytes": _peak_bytes()}))
+
+
+def _peak_bytes() -> int | None:
+    """Return the most memory that this process has had, if the system tells."""
+    if not _STATUS.exists():
+        return None
+    match = re.search(r"^VmHWM:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    return 1024 * int(match[1]) if match else None

@@ -1,0 +1,156 @@
+"""The tables that ``bench`` prints."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+from tpulite.bench import Ablation, Compilation, Record
+from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
+
+__all__ = ["ablation_table", "bench_table", "compile_table", "goal_table", "peer_table"]
+
+
+def bench_table(records: Sequence[Record]) -> Table:
+    """Return all workloads beside their limits."""
+    table = _table(
+        "workload",
+        ("MACs", "cycles", "each", "limit", "util", "read", "written", "exact"),
+        caption=f"device: {_devices(records)}; each: cycles of a batch of 16, or of a vector; "
+        "limit: multipliers or DRAM; read, written: bytes of DRAM",
+    )
+    for record in records:
+        table.add_row(
+            record.workload,
+            f"{record.macs:,}",
+            _number(record.cycles),
+            _each(record),
+            f"{max(record.limit_cycles, record.dram_cycles):,}",
+            "" if record.utilization is None else f"{record.utilization:.1%}",
+            _number(record.dram_read_bytes),
+            _number(record.dram_written_bytes),
+            _yes(record.bit_exact),
+        )
+    return table
+
+
+def goal_table(records: Sequence[Record]) -> Table:
+    """Return the workloads that have a target, beside the best other machine."""
+    table = _table(
+        "workload",
+        ("MACs / 256", "cycles", "target", "met", "best peer"),
+        title="targets, and the best of the other machines with 256 multipliers",
+        caption="cycles of a batch where there are several",
+    )
+    table.add_column("machine", no_wrap=True)
+    for record in records:
+        if (ours := standing(record)) is not None:
+            table.add_row(
+                record.workload,
+                f"{ours.limit:,}",
+                f"{ours.cycles:,.0f}",
+                f"{ours.goal:,}",
+                _yes(ours.met),
+                f"{ours.peer_cycles:,}",
+                f"{ours.peer}: {ours.peer_conditions}",
+            )
+    return table
+
+
+def peer_table(records: Sequence[Record]) -> Table:
+    """Compare with other machines of as many multipliers, batch by batch."""
+    table = Table(box=box.SIMPLE, title="all figures of other machines with 256 multipliers")
+    for column in ("workload", "machine", "figure"):
+        table.add_column(column, no_wrap=True)
+    for column in ("cycles", "ours"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for record in records:
+        cycles = record.cycles_per_batch or record.cycles
+        for peer in record.peers:
+            ours = "" if cycles is None else f"{cycles:,.0f}"
+            table.add_row(record.workload, peer["peer"], peer["kind"], f"{peer['cycles']:,}", ours)
+    return table
+
+
+def ablation_table(results: Sequence[Ablation]) -> Table:
+    """Return what each mechanism is worth; mechanisms that have no part are left out."""
+    table = _table(
+        "workload",
+        ("cycles", "more", "read", "written", "commands", "exact"),
+        caption=f"device: {_devices(results)}; read, written: bytes of DRAM; "
+        "not shown: mechanisms without which the program is the same",
+    )
+    whole: Ablation | None = None
+    for result in results:
+        if result.off is None:
+            whole = result
+        if result.same:
+            continue
+        more = ""
+        if whole is not None and result.off and result.cycles and whole.cycles:
+            more = f"{result.cycles / whole.cycles - 1:+.1%}"
+        table.add_row(
+            result.workload if result.off is None else f"  without {result.off}",
+            _number(result.cycles),
+            more,
+            _number(result.dram_read_bytes),
+            _number(result.dram_written_bytes),
+            f"{result.commands:,}",
+            _yes(result.bit_exact),
+        )
+    return table
+
+
+def compile_table(compilations: Sequence[Compilation]) -> Table:
+    """Return how long compiling took beside what it may take."""
+    table = _table(
+        "workload",
+        ("layers", "commands", "seconds", "target", "memory", "met"),
+        caption=f"memory: of a process that does nothing else; target {COMPILE_BYTES / 1e9:g} GB",
+    )
+    for compilation in compilations:
+        goal = COMPILE_SECONDS.get(compilation.workload)
+        peak = compilation.peak_bytes
+        met = compilation.seconds <= (goal or compilation.seconds)
+        table.add_row(
+            compilation.workload,
+            f"{compilation.layers:,}",
+            f"{compilation.commands:,}",
+            f"{compilation.seconds:.2f}",
+            "" if goal is None else f"{goal:.2f}",
+            "" if peak is None else f"{peak / 1e6:,.0f} MB",
+            _yes(met and (peak is None or peak <= COMPILE_BYTES)),
+        )
+    return table
+
+
+def _table(first: str, columns: Sequence[str], *, title: str = "", caption: str = "") -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        title=title or None,
+        caption=caption or None,
+    )
+    table.add_column(first, no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _devices(results: Sequence[Record] | Sequence[Ablation]) -> str:
+    return ", ".join(dict.fromkeys(result.device for result in results))
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "[red]NO"
+
+
+def _each(record: Record) -> str:
+    if record.cycles_per_batch is not None:
+        return f"{record.cycles_per_batch:,.1f}"
+    return "" if record.cycles_per_vector is None else f"{record.cycles_per_vector:.2f}"
