@@ -1,10 +1,8 @@
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from tpulite import cli
 from tpulite.arch.config import Config
 from tpulite.bench import run_workloads
 from tpulite.models import MODELS, mlp_digits
@@ -13,21 +11,6 @@ from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.reference import reference
 
 MLP = MODELS / "mlp_digits.npz"
-
-
-@pytest.fixture
-def tpulite(monkeypatch, tmp_path, capsys):
-    """Run the command line in an empty folder; return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return run
 
 
 def values(batch=16):

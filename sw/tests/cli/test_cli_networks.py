@@ -1,12 +1,10 @@
 import csv
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
 
-from tpulite import cli
 from tpulite.frontend.files import load_graph
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.golden_device import GoldenDevice
@@ -17,23 +15,6 @@ from tpulite.zoo import ENTRIES
 COUNT = 20
 
 RUN = ("run", CNN_DIGITS, "--input", "images.npy")
-
-
-@pytest.fixture
-def tpulite(monkeypatch, tmp_path, capsys):
-    """Run the command line in a folder of its own; return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TPULITE_CACHE", str(tmp_path / "cache"))
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture
@@ -194,7 +175,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("inspect", "none.tflite"), "none.tflite: the file cannot be read"),
         (("inspect", "cut.tflite"), "cut.tflite: "),
         (("compile", "cut.tflite"), "cut.tflite: "),
-        (("compile", CNN_DIGITS, "--batch", "2"), "--batch and --order are for .npz networks"),
+        (("compile", CNN_DIGITS, "--order", "fast"), "--order is for .npz networks"),
         (("compile", CNN_DIGITS, "--exact", "mine"), "'mine' is not one of 'litert-ref'"),
         (("compile", CNN_DIGITS, "-o", "none/out"), "No such file or directory"),
         (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "--calibrate is for ONNX files"),

@@ -71,14 +71,14 @@ def test_traffic_is_whole_beats_of_each_window():
 def test_rows_live_from_their_write_to_their_last_read():
     moves = (load(0, 8), load(100, 4), clamp(0, 200, 8), store(200, 8), clamp(100, 300, 4))
     # 8, 12, 12 + 8, 4 + 8, 4 + 4
-    assert buffer_use(program(*moves, store(300, 4))) == BufferUse(top=304, live=20, at=2)
+    assert buffer_use(program(*moves, store(300, 4))) == BufferUse(touched=28, live=20, at=2)
 
 
 def test_what_is_overwritten_or_never_read_takes_its_rows_once():
     # The second load makes the first one's rows useless, but takes no rows beside them.
     assert buffer_use(program(load(0, 8), load(0, 8), store(0, 8))).live == 8
     in_place = (load(0, 8), clamp(0, 0, 8), store(0, 8))
-    assert buffer_use(program(*in_place)) == BufferUse(top=8, live=8, at=0)
+    assert buffer_use(program(*in_place)) == BufferUse(touched=8, live=8, at=0)
     # Rows 50 to 57 are needed by nobody while the others come and go.
     gap = (load(50, 8), store(50, 8), load(0, 8), store(0, 8), load(50, 8), store(50, 8))
     assert buffer_use(program(*gap)).live == 8
@@ -87,8 +87,8 @@ def test_what_is_overwritten_or_never_read_takes_its_rows_once():
 def test_what_was_there_before_lives_until_it_is_overwritten():
     assert buffer_use(program(load(0, 4), store(0, 4), resident=((10, 20),))).live == 14
     assert buffer_use(program(load(10, 10), store(10, 10), resident=((10, 20),))).live == 10
-    assert buffer_use(program(resident=((10, 20),))) == BufferUse(top=20, live=10, at=0)
-    assert buffer_use(program()) == BufferUse(top=0, live=0, at=0)
+    assert buffer_use(program(resident=((10, 20),))) == BufferUse(touched=10, live=10, at=0)
+    assert buffer_use(program()) == BufferUse(touched=0, live=0, at=0)
 
 
 def plain_use(one):
@@ -134,12 +134,12 @@ def test_a_compiled_network_is_reported():
     assert report.cycles == cycles
     assert report_programs([compiled], cycles=False).cycles is None
     assert report.macs == 397_952
-    assert 256 < report.bound_rows <= report.peak_rows <= report.ub_rows == 16384
+    assert 256 < report.live_rows <= report.touched_rows <= report.ub_rows == 16384
     assert report.read_bytes >= len(compiled.constants) + 256 + 32 * report.commands
     assert (report.written_bytes, report.scratch_bytes) == (16, 0)
     twice = report_programs([compiled] * 2, cycles=True)
     assert (twice.cycles, twice.read_bytes) == (2 * cycles, 2 * report.read_bytes)
-    assert twice.peak_rows == report.peak_rows
+    assert twice.touched_rows == report.touched_rows
 
     console = Console(width=80)
     with console.capture() as capture:
@@ -148,4 +148,4 @@ def test_a_compiled_network_is_reported():
     (line,) = [line.split() for line in lines if "cycles, predicted" in line]
     assert line == ["cycles,", "predicted", f"{cycles:,}", f"{2 * cycles:,}"]
     assert f"DRAM: {report.read_bytes:,} bytes read, 16 written; " in report.line()
-    assert "of 256.0 KiB" in report.line()
+    assert f"of 16,384 rows used, {report.live_rows:,} needed at one time" in report.line()

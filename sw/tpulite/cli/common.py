@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tpulite.arch.config import Config
 from tpulite.atomic import write_whole
+from tpulite.cli.options import Choices
 from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.configs import CONFIGS
 from tpulite.frontend.files import load_graph
@@ -32,7 +33,6 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
 __all__ = [
-    "compile_model",
     "config_option",
     "csv_option",
     "device_option",
@@ -60,7 +60,7 @@ config_option = click.option(
     "config_name",
     default="16x16",
     show_default=True,
-    help=f"One of {', '.join(CONFIGS)}.",
+    help=f"One of {', '.join(CONFIGS)}, perhaps with other sizes: 16x16,ub_rows=4096.",
 )
 
 csv_option = click.option("--csv", "csv_path", type=OUTPUT, help="Write the table here.")
@@ -137,6 +137,7 @@ def load_model(
     host_fallback: bool,
     calibration: Path | None,
     config: Config | None = None,
+    choices: Choices | None = None,
 ) -> Model:
     """Read a network or a compiled one, and plan its run.
 
@@ -145,16 +146,21 @@ def load_model(
     ValueError
         If it cannot be read or computed, or options are given that a compiled one has settled.
     """
+    options = None if choices is None else choices.options()
     if not is_model_file(path):
         graph = read_graph(path, calibration)
         try:
-            return Model.load(graph, exact=exact, host_fallback=host_fallback, config=config)
+            return Model.load(
+                graph, exact=exact, host_fallback=host_fallback, config=config, options=options
+            )
         except RefusedError as error:
             advice = "".join(f"; {way}" for way in ways_out(graph, exact, error))
             raise ValueError(f"{error}{advice}") from error
     model = load_model_file(path)
     if exact or host_fallback or calibration:
         raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
+    if choices is not None:
+        choices.refuse(f"{path} is compiled")
     chosen = click.get_current_context().get_parameter_source("config_name")
     if chosen is ParameterSource.COMMANDLINE and config != model.config:
         raise ValueError(f"{path} is compiled: it runs on the configuration it was compiled for")
@@ -255,15 +261,6 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     write_whole(path, partial(Path.write_text, data=text.getvalue()))
-
-
-def compile_model(model: Model) -> Model:
-    """Compile a network, telling on stderr what is done at the moment if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return model.compile()
-    with console.status("compile") as status:
-        return model.compile(progress=lambda step: status.update(f"compile: {step}"))
 
 
 def progress_bar() -> Progress:

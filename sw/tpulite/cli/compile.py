@@ -3,14 +3,19 @@
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import compile_model, config_option, load_model, plan_options
+from tpulite.cli.common import config_option, json_option, load_model, plan_options, save_json
+from tpulite.cli.compiling import compile_model, report_model
+from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.info import summary
+from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.compiler import ORDERS, compile_network
 from tpulite.configs import named_config
 from tpulite.graph.network import Network
+from tpulite.report import compilation_table
 from tpulite.runtime.model_file import save_model
 
 __all__ = ["compile_file"]
@@ -25,8 +30,11 @@ _COMPILED_SUFFIX = ".tpulite"
 @click.option("-o", "--output", type=OUTPUT, help="By default MODEL.tpulite, in this folder.")
 @config_option
 @plan_options
-@click.option("--batch", type=int, help=f"Of a .npz network: vectors of a run.  [{_BATCH}]")
+@compiler_options
 @click.option("--order", type=click.Choice(ORDERS), help="Of a .npz network: of its products.")
+@click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
+@dump_options
+@json_option
 def compile_file(
     network: Path,
     output: Path | None,
@@ -34,14 +42,19 @@ def compile_file(
     exact: str | None,
     host_fallback: bool,
     calibration: Path | None,
-    batch: int | None,
+    choices: Choices,
     order: str | None,
+    report: bool,
+    dump: str | None,
+    dump_dir: Path | None,
+    json_path: Path | None,
 ) -> None:
     """Compile a network (.tflite, .onnx, or our own .npz) to a file that runs.
 
     A .npz network becomes a bare program; the others bring along what the host computes.
     """
     config = named_config(config_name)
+    dumps = Dumps(dump, dump_dir)
     if output is not None and output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
     if network.suffix == _DENSE_SUFFIX:
@@ -49,17 +62,35 @@ def compile_file(
             raise click.UsageError("Missing option '-o' / '--output'.")
         if exact or host_fallback or calibration:
             raise click.UsageError("A .npz network is quantized, and no part of it is the host's.")
+        choices.refuse("a .npz network is compiled in another way", but=("batch",))
+        if report or dumps.stages or json_path is not None:
+            raise click.UsageError("--report, --dump and --json are for networks of other kinds.")
         program = compile_network(
-            Network.load(network), config, batch=_BATCH if batch is None else batch,
+            Network.load(network),
+            config,
+            batch=_BATCH if choices.batch is None else choices.batch,
             order=order or "fast",
-        )  # fmt: skip
+        )
         write_whole(output, program.save)
         click.echo(f"{output}: {summary(program)}")
         return
-    if batch is not None or order is not None:
-        raise click.UsageError("--batch and --order are for .npz networks.")
+    if order is not None:
+        raise click.UsageError("--order is for .npz networks.")
     output = output or Path(network.name).with_suffix(_COMPILED_SUFFIX)
-    model = compile_model(load_model(network, exact, host_fallback, calibration, config))
+    plan = load_model(network, exact, host_fallback, calibration, config, choices)
+    if plan.compiled and dumps.stages:
+        raise click.UsageError(f"--dump cannot be used: {network} is compiled.")
+    model = compile_model(plan, cache=choices.cache, dump=dumps if dumps.stages else None)
+    texts = dumps.texts(model)
+    reports = report_model(model, full=report, cache=choices.cache)
+
     write_whole(output, lambda path: save_model(model, path))
+    save_json(json_path, {name: each.as_dict() for name, each in reports.items()})
+    dumps.write(texts)
     click.echo(f"{output}: {'; '.join(summary(program) for program in model.programs)}")
+    if report:
+        Console().print(compilation_table(reports, title=model.graph.name))
+    else:
+        for each in reports.values():
+            click.echo(each.line())
     click.echo(model.statement())

@@ -10,6 +10,7 @@ from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS
 from tpulite.graph.network import Network
 from tpulite.program import Program
+from tpulite.report import report_programs
 from tpulite.runtime.device import device_names
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
@@ -81,6 +82,7 @@ def _details(program: Program) -> str:
         f"program for {program.config.array_size}x{program.config.array_size} multipliers, "
         f"hash {program.config.hash:#010x}: {summary(program)}"
     ]
+    lines.append(f"  {report_programs([program], cycles=False).line()}")
     for what, specs in (("input", program.inputs), ("output", program.outputs)):
         lines += [f"  {what} {x.name}: {x.dtype} {list(x.shape)}" for x in specs]
     lines += [f"  layer {x.name}: {x.m} x {x.k} x {x.n}" for x in program.layers]

@@ -1,11 +1,14 @@
 """The commands, and what becomes of their errors."""
 
 import sys
+import traceback
 from importlib.metadata import version
+from pathlib import Path
 
 import click
 
 from tpulite.cli.bench import bench
+from tpulite.cli.cache import cache
 from tpulite.cli.compare import compare
 from tpulite.cli.compile import compile_file
 from tpulite.cli.info import disasm, info
@@ -31,6 +34,10 @@ def main() -> None:
         _fail(f"{error.filename}: {error.strerror}" if named else str(error))
     except (ValueError, RuntimeError) as error:
         _fail(str(error))
+    except AssertionError as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}, line {place.lineno}"
+        _fail(f"This is a fault of tpulite ({where}), please report it: {error}")
 
 
 def _fail(message: str) -> None:
@@ -44,5 +51,5 @@ def _commands() -> None:
     """Compile networks for the tpulite machine, run them, and count the cycles."""
 
 
-for _command in (inspect, compile_file, run, compare, zoo, bench, info, disasm):
+for _command in (inspect, compile_file, run, compare, zoo, bench, info, disasm, cache):
     _commands.add_command(_command)

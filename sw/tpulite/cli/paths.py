@@ -9,7 +9,7 @@ import click
 
 from tpulite.zoo import ENTRIES, fetch
 
-__all__ = ["NETWORK", "OUTPUT", "PATH"]
+__all__ = ["FOLDER", "NETWORK", "OUTPUT", "PATH"]
 
 PATH = click.Path(path_type=Path)
 
@@ -38,6 +38,20 @@ class _Output(click.Path):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
         return path
 
+
+class _Folder(click.Path):
+    """A folder for files; it is made when there are some, in a folder that must be there."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.exists() and not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        if not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+        return path
+
+
+FOLDER = _Folder(path_type=Path)
 
 NETWORK = _Network(path_type=Path)
 

@@ -10,7 +10,6 @@ import numpy as np
 from rich.console import Console
 
 from tpulite.cli.common import (
-    compile_model,
     config_option,
     csv_option,
     device_option,
@@ -25,10 +24,12 @@ from tpulite.cli.common import (
     save_json,
     seed_option,
 )
+from tpulite.cli.compiling import compile_model
+from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.configs import named_config
 from tpulite.program import Program
-from tpulite.report.layers import LayerAccount, account_layers, layer_table
+from tpulite.report import LayerAccount, account_layers, layer_table, report_programs
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
@@ -56,6 +57,7 @@ _PROGRAMS = (".tpl", ".tpulite", ".npz")
 @device_option("golden")
 @config_option
 @plan_options
+@compiler_options
 @json_option
 @csv_option
 def run(
@@ -70,6 +72,7 @@ def run(
     exact: str | None,
     host_fallback: bool,
     calibration: Path | None,
+    choices: Choices,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -78,15 +81,17 @@ def run(
     Without --input a network gets a random one.
     """
     if not _is_network(file):
+        choices.refuse(f"{file} is a program, and compiled")
         _run_program(file, inputs, output, device)
         return
-    model = load_model(file, exact, host_fallback, calibration, named_config(config_name))
+    config = named_config(config_name)
+    model = load_model(file, exact, host_fallback, calibration, config, choices)
     if inputs is None and labels is not None:
         raise click.UsageError("--labels needs --input: random inputs have no classes.")
     if output is not None and len(model.graph.outputs) != 1:
         raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
     if inputs is None:
-        values: Any = random_inputs(model.graph, limit or 1, seed)
+        values: Any = random_inputs(model.graph, limit or model.options.batch, seed)
     else:
         values = load_inputs(inputs)
     checked, count = check_inputs(model.graph, values)
@@ -96,7 +101,8 @@ def run(
     console = Console()
     if inputs is None:
         console.print(f"{count} random input{'s' * (count > 1)}, seed {seed}", highlight=False)
-    results = _run_all(Runner(compile_model(model), device), checked, count)
+    runner = Runner(compile_model(model, cache=choices.cache), device)
+    results = _run_all(runner, checked, count)
     accounts = _accounts(model, results)
     if csv_path is not None:
         save_csv(csv_path, [account.as_dict() for account in accounts])
@@ -133,9 +139,11 @@ def _run_program(file: Path, inputs: Path | None, output: Path | None, device: s
 def _run_all(runner: Runner, inputs: dict[str, np.ndarray], count: int) -> ModelResults:
     runs = []
     with progress_bar() as progress:
-        for number in progress.track(range(count), description="inputs"):
-            runner.record_traces(number == 0)  # which takes time
-            runs.append(runner.run({name: values[number] for name, values in inputs.items()}))
+        for start in progress.track(range(0, count, runner.batch), description="runs"):
+            runner.record_traces(start == 0)  # which takes time
+            numbers = range(start, min(start + runner.batch, count))
+            each = [{name: values[i] for name, values in inputs.items()} for i in numbers]
+            runs.append(runner.run(*each))
     return join_runs(runs)
 
 
@@ -158,7 +166,7 @@ def _load_labels(path: Path, count: int, model: Model) -> np.ndarray:
 
 
 def _accounts(model: Model, results: ModelResults) -> tuple[LayerAccount, ...]:
-    """Account for the cycles of the first input, if the device can."""
+    """Account for the cycles of the first run, if the device can."""
     accounts = []
     for program, result in zip(model.programs, results.segments[0], strict=True):
         if result.cycles is None or not result.traces:
@@ -176,6 +184,7 @@ def _record(
         "exactness": str(model.exactness),
         "device": device,
         "inputs": count,
+        "batch": results.batch,
         "macs": model.macs,
         "host_macs": model.host_macs,
         "cycles": None if cycles is None else list(cycles),
@@ -190,14 +199,18 @@ def _record(
 
 def _print(console: Console, model: Model, record: dict[str, Any]) -> None:
     lines = [model.statement()]
+    if model.programs:
+        lines.append(report_programs(model.programs, cycles=False).line())
     inputs = f"{record['inputs']} input{'s' * (record['inputs'] > 1)}"
     if record["cycles"]:
         cycles = record["cycles"]
         spread = (
             f"{min(cycles):,}" if len(set(cycles)) == 1 else f"{min(cycles):,} to {max(cycles):,}"
         )
-        limit = -(-model.macs // model.config.array_size**2)
-        lines.append(f"{inputs} on {record['device']}: {spread} cycles each (limit {limit:,})")
+        batch = record["batch"]
+        limit = -(-model.macs * batch // model.config.array_size**2)
+        each = "each" if batch == 1 else f"a batch of {batch}"
+        lines.append(f"{inputs} on {record['device']}: {spread} cycles {each} (limit {limit:,})")
     elif not model.layers:
         lines.append(f"{inputs} on the host: nothing ran on {record['device']}")
     else:

@@ -16,8 +16,8 @@ class BufferUse:
 
     Parameters
     ----------
-    top : int
-        Rows up to the last one that is touched: what the allocator made of it.
+    touched : int
+        Rows that are used for anything at any time: where the allocator has been.
     live : int
         Most rows that hold something needed, at any command in program order. No placement of the
         same commands in the same order can take fewer.
@@ -25,7 +25,7 @@ class BufferUse:
         Index of the first command at which there are so many.
     """
 
-    top: int
+    touched: int
     live: int
     at: int
 
@@ -47,21 +47,18 @@ def buffer_use(program: Program) -> BufferUse:
     for start, stop in program.resident:
         born[start:stop], read[start:stop] = 0, last
     begins, ends = np.zeros(last + 2, np.int64), np.zeros(last + 2, np.int64)
-    top = max((stop for _, stop in program.resident), default=0)
     for number, command in enumerate(program.commands):
         access = accesses(command, program.config)
         for piece in (*access.reads, *access.early):
             read[piece.start : piece.stop] = np.maximum(read[piece.start : piece.stop], number)
-            top = max(top, piece.stop)
         for piece in access.writes:
             here = slice(piece.start, piece.stop)
             _close(begins, ends, born[here], np.minimum(read[here], number - 1))
             born[here] = read[here] = number
-            top = max(top, piece.stop)
     _close(begins, ends, born, read)
     live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
     at = int(live.argmax())
-    return BufferUse(top, int(live[at]), at)
+    return BufferUse(int(np.count_nonzero(born >= 0)), int(live[at]), at)
 
 
 def _close(begins: np.ndarray, ends: np.ndarray, born: np.ndarray, read: np.ndarray) -> None:

@@ -29,14 +29,12 @@ class CompilationReport:
         Bytes of DRAM traffic, commands included.
     constant_bytes, scratch_bytes : int
         Those of them that are weights and records, and images that do not stay on chip.
-    peak_rows : int
-        Rows of the unified buffer up to the last one that is touched.
-    bound_rows : int
-        Rows that hold something needed at one time: a lower bound of ``peak_rows``.
+    touched_rows : int
+        Rows of the unified buffer that are used for anything at any time.
+    live_rows : int
+        Most rows that hold something needed at one time: a lower bound of ``touched_rows``.
     ub_rows : int
         Rows that there are.
-    row_bytes : int
-        Bytes of a row.
     cycles : int, optional
         Cycles that the cycle model predicts, with the reference memory; None if it was not asked.
     """
@@ -47,10 +45,9 @@ class CompilationReport:
     written_bytes: int
     constant_bytes: int
     scratch_bytes: int
-    peak_rows: int
-    bound_rows: int
+    touched_rows: int
+    live_rows: int
     ub_rows: int
-    row_bytes: int
     cycles: int | None = None
 
     def as_dict(self) -> dict[str, object]:
@@ -61,8 +58,8 @@ class CompilationReport:
         """Return traffic and room in words."""
         return (
             f"DRAM: {self.read_bytes:,} bytes read, {self.written_bytes:,} written; "
-            f"buffer: {_rows(self.peak_rows, self)} used of {_rows(self.ub_rows, self)}, "
-            f"{_rows(self.bound_rows, self)} at least"
+            f"buffer: {self.touched_rows:,} of {self.ub_rows:,} rows used, "
+            f"{self.live_rows:,} needed at one time"
         )
 
 
@@ -93,10 +90,9 @@ def report_programs(programs: Sequence[Program], *, cycles: bool) -> Compilation
         scratch_bytes=sum(
             one.loads[Window.SCRATCH] + one.stores[Window.SCRATCH] for one in traffic
         ),
-        peak_rows=max(use.top for use in uses),
-        bound_rows=max(use.live for use in uses),
+        touched_rows=max(use.touched for use in uses),
+        live_rows=max(use.live for use in uses),
         ub_rows=config.ub_rows,
-        row_bytes=config.row_bytes,
         cycles=sum(predict_cycles(x.commands, config) for x in programs) if cycles else None,
     )
 
@@ -128,11 +124,7 @@ _ROWS = {
     "  of them constants": "constant_bytes",
     "DRAM bytes written": "written_bytes",
     "both, of images that leave the chip": "scratch_bytes",
-    "buffer rows used": "peak_rows",
-    "  at least": "bound_rows",
+    "buffer rows used": "touched_rows",
+    "  needed at one time": "live_rows",
     "  there are": "ub_rows",
 }
-
-
-def _rows(rows: int, report: CompilationReport) -> str:
-    return f"{rows * report.row_bytes / 1024:,.1f} KiB"

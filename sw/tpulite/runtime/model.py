@@ -143,20 +143,20 @@ class Model:
     def programs(self) -> tuple[Program, ...]:  # noqa: D102
         return self.compiled or compile_parts(self.layers, self.config, self.options)
 
+    def with_options(self, options: Options) -> "Model":
+        """Return the same network, to be compiled in another way."""
+        other = replace(self, options=options, compiled=())
+        # What does not depend on options need not be worked out again.
+        vars(other).update({name: vars(self)[name] for name in _PLAN if name in vars(self)})
+        return other
+
     def compile(
-        self,
-        options: Options | None = None,
-        *,
-        cache: bool = False,
-        progress: Progress | None = None,
-        dump: Dump | None = None,
+        self, *, cache: bool = False, progress: Progress | None = None, dump: Dump | None = None
     ) -> "Model":
-        """Return this network with its programs.
+        """Return this model with its programs.
 
         Parameters
         ----------
-        options : Options, optional
-            How to compile it, if not by the model's own; then the result is another model.
         cache : bool
             Whether to look for programs in the user's cache, and to keep them there.
         progress : callable, optional
@@ -170,11 +170,6 @@ class Model:
         ValueError
             If a layer does not suit the machine or the options.
         """
-        if options not in (None, self.options):
-            other = replace(self, options=options, compiled=())
-            # Whatever does not depend on options is there.
-            vars(other).update({x: self.__dict__[x] for x in _PLAN if x in self.__dict__})
-            return other.compile(cache=cache, progress=progress, dump=dump)
         if not self.compiled and (dump is not None or "programs" not in vars(self)):
             vars(self)["programs"] = compile_parts(
                 self.layers,

@@ -1,0 +1,200 @@
+import json
+
+import numpy as np
+import pytest
+
+from tpulite.compiler.dump import STAGES
+from tpulite.compiler.options import Options
+from tpulite.golden.cycles import predict_cycles
+from tpulite.models import CNN_DIGITS, MODELS
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import load_model_file
+
+MLP = MODELS / "mlp_digits.npz"
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Note with which options the compiler is called."""
+    from tpulite.runtime import model_compile
+
+    calls = []
+    compile_layers = model_compile.compile_layers
+
+    def note(layers, config, options, **others):
+        calls.append((config, options))
+        return compile_layers(layers, config, options, **others)
+
+    monkeypatch.setattr(model_compile, "compile_layers", note)
+    return calls
+
+
+@pytest.mark.parametrize("command", ["compile", "run"])
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ((), Options()),
+        (("--optimize", "memory"), Options(optimize="memory")),
+        (("--no-grouping",), Options(grouping=False)),
+        (("--no-rolling", "--halo-guard"), Options(rolling=False, halo_guard=True)),
+        (("--moves", "3", "--moves-seed", "9"), Options(moves=3, seed=9)),
+        (("--no-prefetch", "--no-block-start"), Options(prefetch=False, block_start=False)),
+        (("--no-interleaved", "--no-dense-mode"), Options(interleaved=False, dense_mode=False)),
+    ],
+)
+def test_options_reach_the_compiler(tpulite, compiled, command, words, options):
+    assert tpulite(command, CNN_DIGITS, *words)[::2] == (0, "")
+    assert [each for _, each in compiled] == [options]
+
+
+def test_other_sizes_of_a_configuration(tpulite, compiled):
+    words = ("--config", "16x16,ub_rows=4096,dma_bursts=2")
+    assert tpulite("run", CNN_DIGITS, *words)[::2] == (0, "")
+    ((config, _),) = compiled
+    assert (config.array_size, config.ub_rows, config.dma_bursts) == (16, 4096, 2)
+
+
+def test_programs_are_compiled_once(tpulite, compiled, tmp_path):
+    assert tpulite("compile", CNN_DIGITS)[0] == 0
+    first = (tmp_path / "cnn_digits.tpulite").read_bytes()
+    assert tpulite("compile", CNN_DIGITS, "-o", "again.tpulite")[0] == 0
+    assert tpulite("run", CNN_DIGITS)[0] == 0
+    assert len(compiled) == 1
+    assert (tmp_path / "again.tpulite").read_bytes() == first
+    (entry,) = (tmp_path / "cache" / "programs").iterdir()
+    assert tpulite("cache")[1] == f"{entry.parent}: 1 programs, {entry.stat().st_size:,} bytes\n"
+
+    assert tpulite("compile", CNN_DIGITS, "--no-cache")[0] == 0
+    assert len(compiled) == 2
+    assert (tmp_path / "cnn_digits.tpulite").read_bytes() == first
+    assert tpulite("cache", "--clear")[1] == f"{entry.parent}: 1 programs removed\n"
+    assert tpulite("compile", CNN_DIGITS)[0] == 0
+    assert len(compiled) == 3
+
+
+def test_a_compiled_file_keeps_its_options(tpulite):
+    assert tpulite("compile", CNN_DIGITS, "--no-grouping", "--optimize", "memory")[0] == 0
+    options = load_model_file("cnn_digits.tpulite").options
+    assert options == Options(grouping=False, optimize="memory")
+    assert tpulite("run", "cnn_digits.tpulite")[0] == 0
+
+
+def test_the_report_has_both_ways(tpulite, tmp_path):
+    code, out, err = tpulite("compile", CNN_DIGITS, "--report", "--json", "out.json")
+    assert (code, err) == (0, "")
+    record = json.loads((tmp_path / "out.json").read_text())
+    model = Model.load(CNN_DIGITS).compile()
+    (program,) = model.programs
+    cycles = predict_cycles(program.commands, program.config)
+    assert record["with grouping"]["cycles"] == cycles
+    (plain,) = model.with_options(Options(grouping=False)).programs
+    assert record["without grouping"]["cycles"] == predict_cycles(plain.commands, plain.config)
+    assert f"{cycles:,}" in out and "with grouping" in out and "without grouping" in out
+
+    words = ("compile", CNN_DIGITS, "--report", "--no-grouping", "--json", "out.json")
+    assert tpulite(*words)[0] == 0
+    assert list(json.loads((tmp_path / "out.json").read_text())) == ["without grouping"]
+
+
+def test_what_a_program_needs_is_always_told(tpulite):
+    for words in (("compile", CNN_DIGITS), ("run", CNN_DIGITS), ("info", "cnn_digits.tpulite")):
+        code, out, _ = tpulite(*words)
+        assert code == 0
+        assert "bytes read" in out and "of 16,384 rows used" in out
+
+
+def test_stages_are_dumped(tpulite, tmp_path):
+    words = ("compile", CNN_DIGITS, "--dump", "layers,encode")
+    code, out, _ = tpulite(*words)
+    assert code == 0
+    layers, commands = out.split("--- 0.encode\n")
+    assert layers.startswith("--- 0.layers\nnetwork cnn_digits/0: 7 layers, 397,952 MACs\n")
+    program = commands.split("\n\n")[0].splitlines()
+    assert program[-1].split() == [str(len(program) - 1), "END"]
+
+    assert tpulite(*words, "--dump-dir", "texts")[0] == 0
+    again = {path.name: path.read_text() for path in (tmp_path / "texts").iterdir()}
+    assert set(again) == {"0.layers.txt", "0.encode.txt"}
+    assert f"--- 0.layers\n{again['0.layers.txt']}\n--- 0.encode\n{again['0.encode.txt']}\n" in out
+
+
+def test_all_stages_can_be_dumped(tpulite, tmp_path):
+    assert tpulite("compile", CNN_DIGITS, "--dump", "all", "--dump-dir", "texts")[0] == 0
+    names = {path.name for path in (tmp_path / "texts").iterdir()}
+    assert names == {f"0.{stage}.txt" for stage in STAGES}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((CNN_DIGITS, "--halo-guard", "--no-grouping"), "--halo-guard cannot be used with --no-g"),
+        ((CNN_DIGITS, "--moves", 3, "--no-grouping"), "--moves cannot be used with --no-grouping"),
+        ((CNN_DIGITS, "--moves", 0, "--moves-seed", 1), "--moves-seed cannot be used with --moves"),
+        ((CNN_DIGITS, "--moves", -1), "moves must be at least 0, not -1"),
+        ((CNN_DIGITS, "--batch", 0), "batch must be at least 1, not 0"),
+        ((CNN_DIGITS, "--batch", "x"), "'x' is not a valid integer"),
+        ((CNN_DIGITS, "--optimize", "size"), "'size' is not one of 'latency', 'memory'"),
+        ((CNN_DIGITS, "--allocator", "best"), "'best' is not one of 'online'"),
+        ((CNN_DIGITS, "--dump", "layers,tiles"), "--dump must be some of layers, group, place"),
+        ((CNN_DIGITS, "--dump", ""), "--dump must be some of layers, group, place"),
+        ((CNN_DIGITS, "--dump-dir", "texts"), "--dump-dir needs --dump"),
+        ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "none/texts"), "none: No such file or dir"),
+        ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "x.npy"), "x.npy: Not a directory"),
+        ((CNN_DIGITS, "--order", "fast"), "--order is for .npz networks"),
+        ((CNN_DIGITS, "--config", "16x16,ub_rows"), "'ub_rows' must be FIELD=VALUE; fields are ub"),
+        ((CNN_DIGITS, "--config", "16x16,rows=4"), "'rows=4' must be FIELD=VALUE"),
+        ((CNN_DIGITS, "--config", "16x16,ub_rows=4k"), "ub_rows must be a whole number, not '4k'"),
+        ((CNN_DIGITS, "--config", "16x16,ub_rows=5000"), "ub_rows must be a power of two from 64"),
+        ((CNN_DIGITS, "--config", "8x8,ub_banks=8,ub_banks=4"), "ub_banks of configuration '8x8,u"),
+        ((MLP, "-o", "out", "--no-rolling"), "--no-rolling cannot be used: a .npz network is"),
+        ((MLP, "-o", "out", "--batch", 4, "--moves", 1), "--moves cannot be used: a .npz network"),
+        ((MLP, "-o", "out", "--dump", "tile"), "--report, --dump and --json are for networks of"),
+        ((MLP, "-o", "out", "--report"), "--report, --dump and --json are for networks of"),
+        (("net.tpulite", "-o", "out", "--no-rolling"), "--no-rolling cannot be used: net.tpulite"),
+        (("net.tpulite", "-o", "out", "--dump", "tile"), "--dump cannot be used: net.tpulite is"),
+    ],
+)
+def test_contradictions_are_one_line_and_write_nothing(tpulite, tmp_path, words, message):
+    np.save("x.npy", np.zeros(3))
+    if "net.tpulite" in words:
+        tpulite("compile", CNN_DIGITS, "-o", "net.tpulite", "--no-cache")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    code, out, err = tpulite("compile", *words)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1 and message in err, err
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("net.tpulite", "--no-grouping"), "--no-grouping cannot be used: net.tpulite is compiled"),
+        (("net.tpulite", "--batch", 2), "--batch cannot be used: net.tpulite is compiled"),
+        (("mlp.tpl", "--optimize", "memory"), "--optimize cannot be used: mlp.tpl is a program"),
+        ((CNN_DIGITS, "--dump", "tile"), "No such option '--dump'"),
+    ],
+)
+def test_what_is_compiled_takes_no_options(tpulite, words, message):
+    tpulite("compile", CNN_DIGITS, "-o", "net.tpulite")
+    tpulite("compile", MLP, "-o", "mlp.tpl")
+    code, out, err = tpulite("run", *words)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1 and message in err.replace(": --dump", " '--dump'"), err
+
+
+def test_a_network_that_does_not_fit_is_one_line(tpulite, tmp_path):
+    words = ("--config", "16x16,ub_rows=64")
+    code, out, err = tpulite("compile", CNN_DIGITS, *words)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1, err
+    assert "does not fit" in err and "64 rows" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_faults_of_the_compiler_are_no_tracebacks(tpulite, tmp_path, monkeypatch):
+    monkeypatch.setattr("tpulite.compiler.pipeline.check", lambda program: ["row 7 is a race"])
+    code, out, err = tpulite("compile", CNN_DIGITS)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "This is a fault of tpulite (pipeline.py, line " in err and "row 7 is a race" in err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,59 @@
+"""Compiling for a command: what is going on, and how large the result is."""
+
+from dataclasses import replace
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tpulite.report import CompilationReport, report_programs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compile import Dump
+
+__all__ = ["compile_model", "report_model"]
+
+
+def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Model:
+    """Compile a network, telling on stderr what is done at the moment if that is a terminal.
+
+    Parameters
+    ----------
+    model : Model
+        The network.
+    cache : bool
+        Whether programs may come from the user's cache.
+    dump : callable, optional
+        Gets what the stages make; see :meth:`tpulite.runtime.model.Model.compile`.
+    """
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        task = progress.add_task("compile")
+        return model.compile(
+            cache=cache,
+            progress=lambda step: progress.update(task, description=f"compile: {step}"),
+            dump=dump,
+        )
+
+
+def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, CompilationReport]:
+    """Report on a compiled network, by heading; nothing if no part of it is the machine's.
+
+    Parameters
+    ----------
+    model : Model
+        The network.
+    full : bool
+        Whether to predict cycles, and to compile it without layer groups for comparison.
+    cache : bool
+        Whether programs may come from the user's cache.
+    """
+    if not model.programs:
+        return {}
+    heading = "with grouping" if model.options.grouping else "without grouping"
+    reports = {heading: report_programs(model.programs, cycles=full)}
+    if full and model.options.grouping:
+        plain = replace(model.options, grouping=False, halo_guard=False)
+        other = compile_model(model.with_options(plain), cache=cache)
+        reports["without grouping"] = report_programs(other.programs, cycles=True)
+    return reports

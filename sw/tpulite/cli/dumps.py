@@ -1,0 +1,96 @@
+"""The options ``--dump`` and ``--dump-dir``: what the stages of the compiler have made, as text."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tpulite.atomic import write_whole
+from tpulite.cli.paths import FOLDER
+from tpulite.compiler.dump import STAGES, stage_text
+from tpulite.runtime.model import Model
+
+__all__ = ["Dumps", "dump_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def dump_options(command: Command) -> Command:
+    """Add ``--dump`` and ``--dump-dir``, parameters ``dump`` and ``dump_dir``."""
+    for option in (
+        click.option(
+            "--dump-dir",
+            type=FOLDER,
+            help="Folder for the texts of --dump, PART.STAGE.txt; else they are printed.",
+        ),
+        click.option(
+            "--dump",
+            metavar="STAGE[,STAGE]",
+            help=f"Show what stages have made: {', '.join(STAGES)}; or all.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Dumps:
+    """Results of the stages that were asked for, kept until the compilation has succeeded.
+
+    Parameters
+    ----------
+    stages : str, optional
+        Names, joined by commas, or ``all``; None: no stage.
+    folder : Path, optional
+        Where to write the texts.
+
+    Raises
+    ------
+    UsageError
+        If there is no such stage, or a folder and no stage.
+    """
+
+    def __init__(self, stages: str | None, folder: Path | None) -> None:
+        if stages is None and folder is not None:
+            raise click.UsageError("--dump-dir needs --dump.")
+        names = [] if stages is None else stages.split(",")
+        self.stages = STAGES if names == ["all"] else tuple(names)
+        self._folder = folder
+        for name in self.stages:
+            if name not in STAGES:
+                raise click.UsageError(f"--dump must be some of {', '.join(STAGES)}, not {name!r}.")
+        self._values: dict[tuple[int, str], object] = {}
+
+    def __call__(self, part: int, stage: str, value: object) -> None:
+        """Keep a result; a later one of the same stage takes its place."""
+        if stage in self.stages:
+            self._values[part, stage] = value
+
+    def texts(self, model: Model) -> dict[str, str]:
+        """Return the texts, by part and stage.
+
+        Raises
+        ------
+        ValueError
+            If the compiler has gone through no stage of a name.
+        """
+        texts = {}
+        for part, layers in enumerate(model.layers):
+            for stage in (stage for stage in STAGES if stage in self.stages):
+                if (part, stage) not in self._values:
+                    raise ValueError(f"Compiling {layers.name} has no stage {stage!r}")
+                value = self._values[part, stage]
+                texts[f"{part}.{stage}"] = stage_text(value, layers, model.config)
+        return texts
+
+    def write(self, texts: dict[str, str]) -> None:
+        """Print texts, or write files."""
+        if self._folder is None:
+            for name, text in texts.items():
+                click.echo(f"--- {name}\n{text}")
+            return
+        self._folder.mkdir(exist_ok=True)
+        for name, text in texts.items():
+            write = partial(Path.write_text, data=text, encoding="utf-8")
+            write_whole(self._folder / f"{name}.txt", write)

@@ -1,0 +1,146 @@
+"""Options of the compiler on the command line."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from tpulite.compiler.options import ALLOCATORS, GOALS, Options
+
+__all__ = ["Choices", "compiler_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_DEFAULTS = Options()
+
+_WITHOUT = {
+    "grouping": "Run layers one after the other.",
+    "rolling": "Compute rows that slices of a group share again instead of keeping them.",
+    "prefetch": "Load nothing ahead of the commands before its use.",
+    "block_start": "Start no layer before its input is complete.",
+    "interleaved": "Stream one image row at a time through depthwise convolutions.",
+    "dense_mode": "Pad images of few channels in DRAM, too.",
+}
+"""Mechanisms that can be left out, and what the compiler does then."""
+
+_OPTIONS = (
+    click.option(
+        "--optimize",
+        type=click.Choice(GOALS),
+        default=_DEFAULTS.optimize,
+        show_default=True,
+        help="Fewest cycles, or fewest bytes of DRAM traffic.",
+    ),
+    click.option("--batch", type=int, help="Images of a run.  [1; of a .npz network: 16]"),
+    *(
+        click.option(f"--no-{name.replace('_', '-')}", f"no_{name}", is_flag=True, help=text)
+        for name, text in _WITHOUT.items()
+    ),
+    click.option("--halo-guard", is_flag=True, help="No slices that repeat over half an image."),
+    click.option(
+        "--allocator",
+        type=click.Choice(ALLOCATORS),
+        default=_DEFAULTS.allocator,
+        show_default=True,
+        help="How addresses are found.",
+    ),
+    click.option(
+        "--moves",
+        type=int,
+        default=_DEFAULTS.moves,
+        show_default=True,
+        help="Random changes of the groups to try.",
+    ),
+    click.option(
+        "--moves-seed", type=int, default=_DEFAULTS.seed, show_default=True, help="Their seed."
+    ),
+    click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
+)
+
+_OF_GROUPS = ("halo_guard", "moves", "moves_seed")
+"""Parameters that mean nothing without groups."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was chosen of :func:`compiler_options`.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        All parameters by name.
+    given : tuple of str
+        Those that were given on the command line.
+    """
+
+    values: Mapping[str, Any]
+    given: tuple[str, ...]
+
+    @property
+    def batch(self) -> int | None:
+        """Images of a run, if they were given."""
+        return self.values["batch"]
+
+    @property
+    def cache(self) -> bool:
+        """Whether programs may come from the cache."""
+        return not self.values["no_cache"]
+
+    def options(self) -> Options:
+        """Return the options of the compiler.
+
+        Raises
+        ------
+        UsageError
+            If one contradicts another.
+        ValueError
+            If a value is impossible.
+        """
+        values = self.values
+        idle = [name for name in _OF_GROUPS if name in self.given]
+        if values["no_grouping"] and idle:
+            raise click.UsageError(f"{_flags(idle)} cannot be used with --no-grouping.")
+        if values["moves"] == 0 and "moves_seed" in self.given:
+            raise click.UsageError("--moves-seed cannot be used with --moves 0.")
+        return Options(
+            optimize=values["optimize"],
+            batch=1 if self.batch is None else self.batch,
+            halo_guard=values["halo_guard"],
+            allocator=values["allocator"],
+            moves=values["moves"],
+            seed=values["moves_seed"],
+            **{name: not values[f"no_{name}"] for name in _WITHOUT},
+        )
+
+    def refuse(self, why: str, *, but: tuple[str, ...] = ()) -> None:
+        """Raise UsageError if any was given, except for some: it would do nothing."""
+        if idle := [name for name in self.given if name not in but]:
+            raise click.UsageError(f"{_flags(idle)} cannot be used: {why}.")
+
+
+def compiler_options(command: Command) -> Command:
+    """Add the options of the compiler; the command gets them as :class:`Choices`, ``choices``."""
+
+    @wraps(command)
+    def collect(**arguments: Any) -> Any:
+        source = click.get_current_context().get_parameter_source
+        values = {name: arguments.pop(name) for name in _NAMES}
+        given = tuple(name for name in _NAMES if source(name) is ParameterSource.COMMANDLINE)
+        return command(**arguments, choices=Choices(values, given))
+
+    for option in reversed(_OPTIONS):
+        collect = option(collect)
+    return collect  # type: ignore[return-value]
+
+
+def _flags(names: list[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+_NAMES = (
+    *("optimize", "batch", *(f"no_{name}" for name in _WITHOUT)),
+    *("halo_guard", "allocator", "moves", "moves_seed", "no_cache"),
+)
