@@ -6,14 +6,14 @@ from tpulite.bench.model_device import ModelDevice
 from tpulite.bench.models import LARGE
 from tpulite.bench.record import Record
 from tpulite.bench.run import run_workloads
-from tpulite.bench.workloads import QUICK, WORKLOADS, parse_network, parse_workload
+from tpulite.bench.workloads import EVERY, WORKLOADS, parse_network, parse_workload
 
 __all__ = [
     "ABLATED",
     "COMPILED",
+    "EVERY",
     "LARGE",
     "MECHANISMS",
-    "QUICK",
     "WORKLOADS",
     "Ablation",
     "Compilation",

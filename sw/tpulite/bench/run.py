@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
 from tpulite.bench.record import Record
-from tpulite.bench.workload import MakeWorkload, Outcome
+from tpulite.bench.workload import Outcome, Run
 from tpulite.bench.workloads import parse_workload
 from tpulite.program import Program
 from tpulite.report.peers import peers_of
@@ -20,7 +20,7 @@ def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> 
     Parameters
     ----------
     names : iterable of str
-        Names as in :data:`tpulite.bench.WORKLOADS`.
+        Names as in :data:`tpulite.bench.EVERY`.
     device : Device
         Where to run them.
     device_name : str
@@ -36,8 +36,8 @@ def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> 
     ValueError
         If a name is unknown; nothing has run then.
     """
-    makes = {name: parse_workload(name) for name in names}
-    return (_record(name, make, device, device_name) for name, make in makes.items())
+    runs = {name: parse_workload(name) for name in names}
+    return (_record(name, run, device, device_name) for name, run in runs.items())
 
 
 def dram_bytes(outcome: Outcome) -> tuple[int | None, int | None]:
@@ -47,11 +47,9 @@ def dram_bytes(outcome: Outcome) -> tuple[int | None, int | None]:
     return read, written
 
 
-def _record(name: str, make: MakeWorkload, device: Device, device_name: str) -> Record:
-    workload = make(device.config)
-    programs = workload.compile()
+def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
     before = (getattr(device, "cycles", 0), getattr(device, "seconds", 0.0))
-    outcome = workload.run(programs, device)
+    outcome = run(device)
     simulated = getattr(device, "cycles", 0) - before[0]
     seconds = getattr(device, "seconds", 0.0) - before[1]
     cycles = outcome.cycles

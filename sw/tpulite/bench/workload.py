@@ -10,7 +10,7 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 
-__all__ = ["MakeNetwork", "MakeWorkload", "NetworkWorkload", "Outcome", "Workload"]
+__all__ = ["MakeNetwork", "MakeWorkload", "NetworkWorkload", "Outcome", "Run", "Workload"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,9 @@ class NetworkWorkload(Protocol):
         """Run what was compiled, and compare the result with the exact one."""
         ...
 
+
+Run = Callable[[Device], Outcome]
+"""Makes, compiles and runs a workload."""
 
 MakeWorkload = Callable[[Config], Workload]
 """Makes a workload for a machine."""

@@ -8,9 +8,10 @@ from typing import Any
 from tpulite.bench.dense import make_gemm, make_mlp
 from tpulite.bench.layers import make_conv, make_depthwise
 from tpulite.bench.models import LARGE, NETWORKS, make_architecture, make_model
-from tpulite.bench.workload import MakeNetwork, MakeWorkload
+from tpulite.bench.workload import MakeNetwork, MakeWorkload, Outcome, Run
+from tpulite.runtime.device import Device
 
-__all__ = ["QUICK", "WORKLOADS", "parse_network", "parse_workload"]
+__all__ = ["EVERY", "WORKLOADS", "parse_network", "parse_workload"]
 
 _GEMMS = (
     (1, 16, 16),
@@ -34,7 +35,7 @@ _CONVOLUTIONS: dict[str, Callable[..., Any]] = {
     f"dwconv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_x{_NUMBER}": make_depthwise,
 }
 
-QUICK = (
+WORKLOADS = (
     *(f"gemm_{m}x{k}x{n}" for m, k, n in _GEMMS),
     *_MLPS,
     "conv3x3_32x32x3_to_16",
@@ -43,33 +44,28 @@ QUICK = (
     "dwconv3x3_56x56x16_x8",
     *NETWORKS,
 )
-"""Names of the workloads that take seconds."""
-
-WORKLOADS = (*QUICK, *LARGE)
-"""Names of the workloads that run by default. Other extents of products and convolutions are
+"""Names of the workloads that take seconds. Other extents of products and convolutions are
 workloads, too."""
 
+EVERY = (*WORKLOADS, *LARGE)
+"""Names of the workloads that run by default, those that take minutes included."""
 
-def parse_workload(name: str) -> MakeWorkload:
-    """Return how a workload is made.
+
+def parse_workload(name: str) -> Run:
+    """Return how a workload runs.
 
     Raises
     ------
     ValueError
         If there is no such workload.
     """
-    if match := re.fullmatch(_GEMM, name):
-        m, k, n = map(int, match.groups())
-        return partial(make_gemm, m=m, k=k, n=n)
-    if name in _MLPS:
-        return partial(make_mlp, variant=name.removeprefix("mlp_b16_"))
-    network = _find_network(name)
-    if network is None:
-        named = ", ".join(_MLPS)
-        raise ValueError(
-            f"Workload must be gemm_MxKxN, {named} or a network: {_network_names()}, not {name!r}"
-        )
-    return network
+    make = _find_workload(name)
+
+    def run(device: Device) -> Outcome:
+        workload = make(device.config)
+        return workload.run(workload.compile(), device)
+
+    return run
 
 
 def parse_network(name: str) -> MakeNetwork:
@@ -83,6 +79,21 @@ def parse_network(name: str) -> MakeNetwork:
     network = _find_network(name)
     if network is None:
         raise ValueError(f"Network must be one of {_network_names()}, not {name!r}")
+    return network
+
+
+def _find_workload(name: str) -> MakeWorkload:
+    if match := re.fullmatch(_GEMM, name):
+        m, k, n = map(int, match.groups())
+        return partial(make_gemm, m=m, k=k, n=n)
+    if name in _MLPS:
+        return partial(make_mlp, variant=name.removeprefix("mlp_b16_"))
+    network = _find_network(name)
+    if network is None:
+        named = ", ".join(_MLPS)
+        raise ValueError(
+            f"Workload must be gemm_MxKxN, {named} or a network: {_network_names()}, not {name!r}"
+        )
     return network
 
 

@@ -11,10 +11,9 @@ from tpulite.arch.config import Config
 from tpulite.bench import (
     ABLATED,
     COMPILED,
+    EVERY,
     LARGE,
     MECHANISMS,
-    QUICK,
-    WORKLOADS,
     Ablation,
     Compilation,
     ModelDevice,
@@ -83,7 +82,7 @@ def bench(
     elif ablation:
         _ablate(console, _choose(names, ABLATED, quick), device, config, json_path)
     else:
-        _bench(console, names or (QUICK if quick else WORKLOADS), device, config, json_path)
+        _bench(console, _choose(names, EVERY, quick), device, config, json_path)
 
 
 def _bench(
