@@ -28,10 +28,15 @@ class RollingStore(Store):
         self.resident = True
         self._loads = loaded
         self._view: View | None = None
+        self._next: View | None = None
 
-    def advance(self, rows: Rows, context: Context) -> list[Op]:
-        """Return the commands that make room for the next rows, and load them if need be."""
-        if not rows.fresh:
+    def prepare(self, rows: Rows, context: Context) -> list[Op]:
+        """Return the commands that make room for the next rows, and load them if need be.
+
+        They may come as soon as the rows of the step before are complete. Until :meth:`advance`
+        the image has those.
+        """
+        if not rows.fresh or self._next is not None:
             return []
         # In DRAM rows begin at beats only every few: those before are loaded, or stored, again.
         start = rows.fresh.start
@@ -50,7 +55,14 @@ class RollingStore(Store):
             ops += copy_ops(context, places, extents, *pitches)
         if self._loads:
             ops += self.load(view, range(start, rows.fresh.stop), context.index)
-        self._view = view
+        self._next = view
+        return ops
+
+    def advance(self, rows: Rows, context: Context) -> list[Op]:
+        """Go to the next rows; return the commands that were not prepared."""
+        ops = self.prepare(rows, context)
+        if rows.fresh:
+            self._view, self._next = self._next, None
         return ops
 
     def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:

@@ -18,7 +18,7 @@ from tpulite.compiler.place import Placement
 from tpulite.compiler.rearrange import same_pixels
 from tpulite.compiler.slices import plan_columns, plan_steps
 from tpulite.compiler.strips import RollingStore
-from tpulite.graph.layers import LayerGraph, Reshape
+from tpulite.graph.layers import LayerGraph, Pool, Reshape
 
 __all__ = ["tile_groups"]
 
@@ -140,10 +140,18 @@ class _Tiler:
         stores = stores | rolling
         lowerings = {i: self._lower(i, group, stores, constants) for i in group.layers}
         grains = {name: store.grain for name, store in rolling.items() if store.spec is not None}
-        for number, step in enumerate(plan_steps(self.layers, group, grains=grains)):
+        steps = plan_steps(self.layers, group, grains=grains)
+        for number, step in enumerate(steps):
             ready = set(computed)
             for i, (context, lowering) in lowerings.items():
                 layer = self.layers.layers[i]
+                if isinstance(layer, Pool) and number + 1 < len(steps):
+                    # The matrix unit would wait for copies behind all these windows.
+                    before = range(group.layers.start, i + 1)
+                    read = {name: None for j in before for name in self.layers.layers[j].inputs}
+                    for name in read:
+                        if name in rolling:
+                            yield from rolling[name].prepare(steps[number + 1][name], context)
                 for name in (*layer.inputs, layer.output):
                     if name in rolling and (name == layer.output or name not in ready):
                         ready.add(name)
