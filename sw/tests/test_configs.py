@@ -1,5 +1,6 @@
 import pytest
 
+from tpulite.arch.config import Config
 from tpulite.configs import CONFIGS, named_config
 
 
@@ -15,3 +16,35 @@ def test_configurations_differ():
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"^Configuration must be one of 4x4, .*ecp5, not '5x5'$"):
         named_config("5x5")
+
+
+def test_sizes_can_be_others():
+    config = named_config(
+        "32x32,ub_rows=4096,vector_lanes=8,roundings=ruy+tflite,multipliers=logic"
+    )
+    expected = Config(
+        array_size=32,
+        ub_rows=4096,
+        vector_lanes=8,
+        roundings=("tflite", "ruy"),
+        multipliers="logic",
+    )
+    assert config == expected
+    assert named_config("16x16") is CONFIGS["16x16"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("5x5,ub_rows=64", "^Configuration must be one of 4x4, .*, not '5x5'$"),
+        ("4x4,ub_rows", "^'ub_rows' must be FIELD=VALUE; fields are ub_rows, ub_banks, "),
+        ("4x4,array_size=8", "^'array_size=8' must be FIELD=VALUE"),
+        ("4x4,", "^'' must be FIELD=VALUE"),
+        ("4x4,ub_rows=many", "^ub_rows must be a whole number, not 'many'$"),
+        ("4x4,ub_rows=64,ub_rows=128", "^ub_rows of configuration '.*' is given twice$"),
+        ("4x4,vector_lanes=3", "^vector_lanes must divide array_size 4, not 3$"),
+    ],
+)
+def test_impossible_sizes_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        named_config(name)

@@ -5,6 +5,7 @@ import pytest
 
 from tpulite.compiler.dump import STAGES
 from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.cycles import predict_cycles
 from tpulite.models import CNN_DIGITS, MODELS
 from tpulite.runtime.model import Model
@@ -16,16 +17,13 @@ MLP = MODELS / "mlp_digits.npz"
 @pytest.fixture
 def compiled(monkeypatch):
     """Note with which options the compiler is called."""
-    from tpulite.runtime import model_compile
-
     calls = []
-    compile_layers = model_compile.compile_layers
 
     def note(layers, config, options, **others):
         calls.append((config, options))
         return compile_layers(layers, config, options, **others)
 
-    monkeypatch.setattr(model_compile, "compile_layers", note)
+    monkeypatch.setattr("tpulite.runtime.model_compile.compile_layers", note)
     return calls
 
 
@@ -94,6 +92,14 @@ def test_the_report_has_both_ways(tpulite, tmp_path):
     words = ("compile", CNN_DIGITS, "--report", "--no-grouping", "--json", "out.json")
     assert tpulite(*words)[0] == 0
     assert list(json.loads((tmp_path / "out.json").read_text())) == ["without grouping"]
+
+
+def test_progress_is_for_terminals(tpulite, monkeypatch):
+    assert tpulite("compile", CNN_DIGITS, "--no-cache")[2] == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    code, out, err = tpulite("compile", CNN_DIGITS, "--no-cache")
+    assert code == 0
+    assert "compile: check" in err and "compile: check" not in out
 
 
 def test_what_a_program_needs_is_always_told(tpulite):
