@@ -107,10 +107,10 @@ def random_options(choices: Choices) -> Options:
 
 
 def random_compilation(
-    choices: Choices, *, most: int = 12, config: Config | None = None
+    choices: Choices, *, most: int = 12, largest: int = 12_000, config: Config | None = None
 ) -> Compilation:
     """Draw everything; a machine's buffer is from much too small to ample for the graph."""
-    graph = random_layer_graph(choices, most=most)
+    graph = random_layer_graph(choices, most=most, largest=largest)
     if config is None:
         size = choices.pick((4, 8, 16))
         least = least_rows(graph, size)

@@ -1,0 +1,59 @@
+"""Random graphs of layers on the Verilated chip, with all options and a memory that stalls.
+
+``TPULITE_RANDOM_NETWORKS`` is the number of graphs of each machine (12, or 400 in ``make
+regress``), ``TPULITE_RANDOM_SEED`` the first seed. A failure names its seed.
+"""
+
+import os
+
+import pytest
+from compiler.random_choices import Seeded
+from compiler.random_compilations import random_compilation
+
+from tpulite.arch.config import Config
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+
+# Machines of the other system tests, whose simulators are there; and how large images may be.
+GEOMETRIES = {
+    "4x4": (Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4), 600),
+    "8x8": (Config(array_size=8), 4_000),
+    "16x16": (Config(array_size=16, ub_rows=1024, acc_rows=64), 12_000),
+}
+REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
+NETWORKS = int(os.environ.get("TPULITE_RANDOM_NETWORKS", 400 if REGRESS else 12))
+FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
+DRAM_BYTES = 1 << 24
+STALLS = (0.0, 0.0, 0.3)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_random_networks(geometry: str, capsys) -> None:
+    config, largest = GEOMETRIES[geometry]
+    refused = cycles = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + NETWORKS):
+        case = random_compilation(Seeded(seed), most=8, largest=largest, config=config)
+        try:
+            program = case.compile()
+        except ValueError:  # test_random_graphs looks at what is refused
+            refused += 1
+            continue
+        stall = STALLS[seed % len(STALLS)]
+        device = RtlDevice(
+            config, dram_bytes=DRAM_BYTES, stall=stall, jitter=int(50 * stall), seed=seed
+        )
+        try:
+            case.run(program, device, seed)
+        except Exception as error:
+            error.add_note(
+                f"Random network {seed}. To repeat it: TPULITE_RANDOM_SEED={seed} "
+                "TPULITE_RANDOM_NETWORKS=1 pytest 'tb/system/test_random_networks.py"
+                f"::test_random_networks[{geometry}]'\n{case}"
+            )
+            raise
+        cycles += device.cycles
+    with capsys.disabled():
+        print(
+            f"\n{geometry}: {NETWORKS - refused} random networks from seed {FIRST_SEED} on, "
+            f"{cycles:,} cycles; {refused} do not fit"
+        )
+    assert refused <= NETWORKS // 2
