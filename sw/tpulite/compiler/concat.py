@@ -8,6 +8,7 @@ from tpulite.arch.isa import Drain, Opcode, dense
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.constants import Constant, channel_records
 from tpulite.compiler.context import Context
+from tpulite.compiler.cut import cut_strips
 from tpulite.compiler.images import Store, View
 from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.ops import Op, Region
@@ -37,13 +38,21 @@ class ConcatLowering(Lowering[Concat]):
             self._join = _ChannelJoin(channels, context)
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
-        if self._layer.axis == 0:
-            return (range(self._target.height),)
-        return strips_of(tuple(self._sources), self._target, self._context)
+        if self._layer.axis != 0:
+            return strips_of(tuple(self._sources), self._target, self._context)
+        pieces = []
+        for first, source in self._stacked():
+            strips = (range(source.height),)
+            if not (source.resident and self._target.resident):
+                per_row = source.blocks * source.width * 2
+                grain = max(source.grain, self._target.grain)
+                strips = cut_strips(source.height, per_row, self._context.strip_rows, grain)
+            pieces += [range(first + rows.start, first + rows.stop) for rows in strips]
+        return tuple(pieces)
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         if self._layer.axis == 0:
-            yield from self._stack()
+            yield from self._stack(rows)
             return
         for part in parts_of(rows, tuple(self._sources), self._target, self._context):
             yield from self._part(part)
@@ -65,21 +74,32 @@ class ConcatLowering(Lowering[Concat]):
         start = rows.start // target.grain * target.grain
         yield from target.store(out, range(start, rows.stop), index)
 
-    def _stack(self) -> Iterator[Op]:
-        """Join images along the height."""
-        target, context = self._target, self._context
-        must_stay(*self._sources, target)
-        out = target.open(range(target.height))
+    def _stacked(self) -> Iterator[tuple[int, Store]]:
+        """Yield the images that are joined along the height, and the row where each begins."""
         row = 0
         for source in self._sources:
-            view, loads = source.read(range(source.height), context.index)
-            yield from loads
-            for block in range(source.blocks):
-                places = (view.at(0, 0, block), out.at(row, 0, block))
-                extents = (source.height, source.width)
-                yield from copy_ops(context, places, extents, (view.pitch, 1), (out.pitch, 1))
+            if not self._target.resident and row % self._target.grain:
+                must_stay(self._config, self._target)  # its rows do not begin at beats
+            yield row, source
             row += source.height
-        yield from target.store(out, range(target.height), context.index)
+
+    def _stack(self, rows: range) -> Iterator[Op]:
+        """Copy rows of one image to where they belong."""
+        target, context = self._target, self._context
+        first, source = [x for x in self._stacked() if x[0] <= rows.start][-1]
+        inside = range(rows.start - first, rows.stop - first)
+        view, loads = source.read(inside, context.index)
+        yield from loads
+        out = target.open(rows)
+        for block in range(source.blocks):
+            places = (view.at(inside.start, 0, block), out.at(rows.start, 0, block))
+            extents = (len(rows), source.width)
+            yield from copy_ops(context, places, extents, (view.pitch, 1), (out.pitch, 1))
+        complete = [row // target.grain * target.grain for row in (rows.start, rows.stop)]
+        if rows.stop == target.height:
+            complete[1] = target.height
+        if complete[0] < complete[1]:
+            yield from target.store(out, range(*complete), context.index)
 
 
 def _side_by_side(

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
@@ -64,6 +65,8 @@ class Store:
         Rows of the buffer that a vector takes: 4 for int32.
     batch : int
         Images; those that are resident lie one below the other, block by block.
+    over : Store, optional
+        A resident image of the same size that this one replaces, vector by vector.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Store:
         given: bool = False,
         vector_rows: int = 1,
         batch: int = 1,
+        over: "Store | None" = None,
     ) -> None:
         self.name = name
         self.height, self.width, self.blocks = extents
@@ -93,7 +97,8 @@ class Store:
         self._buffer = None
         if resident:
             rows = self.blocks * self._block_pitch
-            self._buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM)
+            old = over and over._buffer
+            self._buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM, over=old)
         # Rows of the image in DRAM begin at beats only every few.
         row_bytes = self._pitch * config.row_bytes
         self.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
@@ -124,6 +129,16 @@ class Store:
         part.column, part.width = self.column + columns.start, len(columns)
         return part
 
+    def flat(self) -> "Store":
+        """Return the same image as one column of all its pixels."""
+        flat = copy.copy(self)
+        flat.height, flat.width, flat.column, flat._line = self.height * self.width, 1, 0, 1
+        flat._pitch = self.vector_rows
+        flat._loaded = [rows * self.width for rows in self._loaded]
+        vector_bytes = self.vector_rows * self._config.row_bytes
+        flat.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, vector_bytes)
+        return flat
+
     def alias(self, name: str, height: int, width: int) -> "Store":
         """Return the same pixels as images of another shape."""
         extents = (height, width, self.blocks)
@@ -150,9 +165,9 @@ class Store:
         line = self if self.width == self._line else self._full_width()
         return view, line.load(line._whole(self._buffer), rows, layer)
 
-    def open(self, rows: range) -> View:
-        """Return where rows can be written."""
-        return self.strip(rows) if self._buffer is None else self._whole(self._buffer)
+    def open(self, rows: range, over: Iterable[View] = ()) -> View:
+        """Return where rows can be written; perhaps in place of those that they are made from."""
+        return self.strip(rows, over) if self._buffer is None else self._whole(self._buffer)
 
     def load(self, view: View, rows: range, layer: int) -> list[Op]:
         """Return the LOADs of rows."""
@@ -166,11 +181,18 @@ class Store:
         )
         return [op for ops in transfers for op in ops]
 
-    def strip(self, rows: range) -> View:
+    def strip(self, rows: range, over: Iterable[View] = ()) -> View:
         """Return a place for rows of the image that are not resident."""
         pitch = self.width * self.vector_rows
         block_pitch = len(rows) * pitch
-        buffer = Buffer(f"{self.name} {rows}", self.blocks * block_pitch, bank=0, side=Side.TOP)
+        size = self.blocks * block_pitch
+        same = (rows, 0, pitch, block_pitch, size)
+        old = (
+            view.buffer
+            for view in over
+            if (view.rows, view.row, view.pitch, view.block_pitch, view.buffer.rows) == same
+        )
+        buffer = Buffer(f"{self.name} {rows}", size, bank=0, side=Side.TOP, over=next(old, None))
         return View(buffer, rows, 0, pitch, block_pitch)
 
     def _whole(self, buffer: Buffer) -> View:

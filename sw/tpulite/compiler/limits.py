@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.allocate import DoesNotFitError
 from tpulite.compiler.group import Group
+from tpulite.compiler.online import DoesNotFitError
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.place import Placement
 from tpulite.graph.layers import LayerGraph
@@ -63,7 +63,7 @@ class Limits:
         share = self.shares.get(index, 1.0) * _SMALLER
         if share >= _SMALLEST:
             return replace(self, shares={**self.shares, index: share})
-        live = placement.live[index]
+        live = placement.live[index] - placement.pinned
         if not live:
             raise ValueError(
                 f"Network {layers.name!r} does not fit the unified buffer of {config.ub_rows} rows "

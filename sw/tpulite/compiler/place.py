@@ -12,8 +12,9 @@ from tpulite.compiler.group import Group
 from tpulite.compiler.images import Store
 from tpulite.compiler.options import Options
 from tpulite.compiler.slices import plan_columns, plan_steps
+from tpulite.compiler.vector import IN_PLACE
 from tpulite.compiler.window import LARGEST_KERNEL
-from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
+from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
 
@@ -36,6 +37,8 @@ class Placement:
         For each layer, images that are resident while it runs.
     free_rows : tuple of int
         For each layer, rows of the unified buffer that they leave.
+    pinned : frozenset of str
+        Images that must not leave the buffer.
     """
 
     stores: Mapping[str, Store]
@@ -44,6 +47,7 @@ class Placement:
     scratch_bytes: int
     live: tuple[frozenset[str], ...]
     free_rows: tuple[int, ...]
+    pinned: frozenset[str]
 
 
 def place_images(
@@ -92,7 +96,8 @@ def place_images(
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
 
-    for name, image in layers.images.items():
+    for name in (*layers.inputs, *layers.constants, *(layer.output for layer in layers.layers)):
+        image = layers.images[name]
         height, width, channels = image.shape
         extents = (height, width, -(-channels // size))
         vector_rows = RAW_ROWS if image.dtype == "int32" else 1
@@ -117,7 +122,10 @@ def place_images(
             if name not in resident and name in read:
                 copy, where = where, spec(name, Window.SCRATCH, dtype)
         elif name not in resident and name not in live.inside:
-            where = spec(name, Window.SCRATCH, dtype)
+            if (same := stores.get(live.renamed.get(name, ""))) and same.spec is not None:
+                where = replace(same.spec, name=name, image=(height, width))
+            else:
+                where = spec(name, Window.SCRATCH, dtype)
         stores[name] = Store(
             name,
             extents,
@@ -128,6 +136,7 @@ def place_images(
             given=name in layers.inputs or name in layers.constants,
             vector_rows=vector_rows,
             batch=1 if name in layers.constants else batch,
+            over=stores.get(live.over.get(name, "")) if name in resident else None,
         )
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
     return Placement(
@@ -136,7 +145,8 @@ def place_images(
         tuple(sorted(outputs, key=lambda each: order[each.name])),
         offsets[Window.SCRATCH],
         tuple(frozenset(each & resident) for each in live.images),
-        tuple(config.ub_rows - live.rows(each & resident) for each in live.images),
+        tuple(config.ub_rows - live.rows(i, each & resident) for i, each in enumerate(live.images)),
+        frozenset(live.pinned),
     )
 
 
@@ -156,6 +166,12 @@ class _Live:
         of a group that runs slice by slice are left out.
     inside : set of str
         Those that are left out.
+    over : dict of str to str
+        Images that may be made in the place of another one, which nobody needs any longer.
+    renamed : dict of str to str
+        Images that are others with other extents.
+    pinned : set of str
+        Images that must not leave the buffer: their pixels are not moved row by row.
     cut, narrow : set of str
         Images that are read or computed slice by slice, and column by column.
     """
@@ -179,15 +195,32 @@ class _Live:
             self.narrow |= involved if group.columns > 1 else set()
             later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
             self.inside |= {x.output for x in members} - later - set(layers.outputs)
+        self.over = {
+            layer.output: name
+            for i, layer in enumerate(layers.layers)
+            if isinstance(layer, IN_PLACE) and i not in self._groups
+            for name in layer.inputs
+            if last[name] == i and layers.images[name] == layers.images[layer.output]
+            if name not in layers.outputs and name not in layers.constants
+        }
+        self.renamed, self.pinned = {}, set()
+        for layer in layers.layers:
+            shapes = [layers.images[name].shape for name in (*layer.inputs, layer.output)]
+            if isinstance(layer, Reshape) and shapes[0][2] == shapes[1][2]:
+                self.renamed[layer.output] = layer.inputs[0]
+            elif isinstance(layer, Reshape):
+                self.pinned |= {*layer.inputs, layer.output}
         self.images: list[set[str]] = [set() for _ in layers.layers]
         for name, start in first.items():
             if name not in self.inside:
                 for i in range(start, last[name] + 1):
                     self.images[i].add(name)
 
-    def rows(self, names: set[str]) -> int:
-        """Return the rows that whole images take."""
-        return sum(self._rows(name) for name in names)
+    def rows(self, index: int, names: set[str]) -> int:
+        """Return the rows that whole images take while a layer runs."""
+        layer = self._layers.layers[index]
+        replaced = {self.over.get(layer.output), layer.output} <= names
+        return sum(self._rows(name) for name in names if not (replaced and name == layer.output))
 
     def _rows(self, name: str) -> int:
         batch = 1 if name in self._layers.constants else self._batch
@@ -199,10 +232,17 @@ class _Live:
         for i, live in enumerate(self.images):
             while (
                 resident & live
-                and self.rows(live & resident) + self._needs(i, resident) > self._config.ub_rows
+                and self.rows(i, live & resident) + self._needs(i, resident) > self._config.ub_rows
             ):
-                resident.remove(max(live & resident, key=lambda name: (self._rows(name), name)))
+                resident.remove(max(live & resident, key=self.ease))
+        for target, source in self.renamed.items():  # both here, or both in DRAM
+            if target not in self._layers.outputs and len({target, source} & resident) == 1:
+                return self.resident(outside | {target, source})
         return resident
+
+    def ease(self, name: str) -> tuple[bool, int, str]:
+        """Return how easily an image can leave the buffer, for comparisons."""
+        return name not in self.pinned, self._rows(name), name
 
     def _needs(self, index: int, resident: set[str]) -> int:
         """Return the rows that a layer needs beside images that stay."""

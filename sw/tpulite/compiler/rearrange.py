@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tpulite.arch.config import Config
+from tpulite.compiler.context import Context
 from tpulite.compiler.images import Store, View
 from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.ops import Op, Region
@@ -68,7 +70,16 @@ def same_pixels(source: Store, target: Store) -> bool:
 class ReshapeLowering(Lowering[Reshape]):
     """Vectors move to where another shape has them."""
 
+    def __init__(self, layer: Reshape, context: Context) -> None:
+        super().__init__(layer, context)
+        self._channels = [context.channels[name] for name in (layer.inputs[0], layer.output)]
+        self._flat = len({*self._channels}) == 1
+        if self._flat:  # pixel after pixel, whatever the extents are called
+            self._source, self._target = self._source.flat(), self._target.flat()
+
     def strips(self) -> tuple[range, ...]:  # noqa: D102
+        if self._flat:
+            return strips_of((self._source,), self._target, self._context)
         return (range(self._target.height),)
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
@@ -78,29 +89,35 @@ class ReshapeLowering(Lowering[Reshape]):
         ------
         ValueError
             If elements of a vector would have to part: the channels must be multiples of N, unless
-            the pixels stay the same.
+            they stay the same.
         """
-        layer, context, source, target = self._layer, self._context, self._source, self._target
-        must_stay(source, target)
-        size = self._config.array_size
-        channels = (context.channels[layer.inputs[0]], context.channels[layer.output])
-        view, loads = source.read(range(source.height), context.index)
+        source, target, index = self._source, self._target, self._context.index
+        if not self._flat:
+            must_stay(self._config, source, target)
+        view, loads = source.read(rows if self._flat else range(source.height), index)
         yield from loads
         out = target.open(rows)
-        if channels[0] != channels[1] and (channels[0] % size or channels[1] % size):
-            raise ValueError(f"Channels {channels} must be multiples of {size} to be reshaped")
-        pixels = (source.height * source.width, target.height * target.width)
+        yield from self._pixels(view, out, rows) if self._flat else self._vectors(view, out)
+        yield from target.store(out, rows, index)
+
+    def _pixels(self, view: View, out: View, rows: range) -> Iterator[Op]:
+        for block in range(self._target.blocks):
+            places = (view.at(rows.start, 0, block), out.at(rows.start, 0, block))
+            yield from copy_ops(self._context, places, (1, len(rows)), (0, 1), (0, 1))
+
+    def _vectors(self, view: View, out: View) -> Iterator[Op]:
+        source, target, size = self._source, self._target, self._config.array_size
+        if any(count % size for count in self._channels):
+            raise ValueError(
+                f"Channels {self._channels} must be multiples of {size} to be reshaped"
+            )
         for block in range(target.blocks):
             # Vector (pixel, block) of the target is number pixel * blocks + block of both images.
-            for pixel in range(pixels[1]) if channels[0] != channels[1] else ():
+            for pixel in range(target.height * target.width):
                 place, part = divmod(pixel * target.blocks + block, source.blocks)
                 a = _pixel(view, source, place, part)
                 o = _pixel(out, target, pixel, block)
-                yield from copy_ops(context, (a, o), (1, 1), (0, 1), (0, 1))
-            if channels[0] == channels[1]:
-                a, o = _pixel(view, source, 0, block), _pixel(out, target, 0, block)
-                yield from copy_ops(context, (a, o), (1, pixels[1]), (0, 1), (0, 1))
-        yield from target.store(out, rows, context.index)
+                yield from copy_ops(self._context, (a, o), (1, 1), (0, 1), (0, 1))
 
 
 def _pixel(view: View, store: Store, pixel: int, block: int) -> Region:
@@ -108,11 +125,12 @@ def _pixel(view: View, store: Store, pixel: int, block: int) -> Region:
     return view.at(y, x, block)
 
 
-def must_stay(*stores: Store) -> None:
+def must_stay(config: Config, *stores: Store) -> None:
     """Refuse images that are not on chip: their pixels go anywhere."""
     for store in stores:
         if not store.resident:
             raise ValueError(
-                f"Image {store.name!r} with {store.rows} rows must fit the unified "
-                f"buffer, but it does not"
+                f"Image {store.name!r} takes {store.rows} rows ({store.rows * config.row_bytes} "
+                f"bytes), and must stay in the unified buffer, which has {config.ub_rows} rows "
+                f"({config.ub_rows * config.row_bytes} bytes), beside what else is needed"
             )

@@ -1,5 +1,7 @@
 """Images of which a group keeps only the rows that it still needs."""
 
+from collections.abc import Iterable
+
 from tpulite.compiler.context import Context
 from tpulite.compiler.group import Rows
 from tpulite.compiler.images import Store, View
@@ -27,12 +29,13 @@ class RollingStore(Store):
         vars(self).update(vars(store))
         self.resident = True
         self._loads = loaded
-        self._view: View | None = None
+        self.view: View | None = None
         self._next: View | None = None
 
-    def prepare(self, rows: Rows, context: Context) -> list[Op]:
+    def prepare(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
         """Return the commands that make room for the next rows, and load them if need be.
 
+        The room may be that of one of the views in ``over``, which the rows are made from.
         They may come as soon as the rows of the step before are complete. Until :meth:`advance`
         the image has those.
         """
@@ -43,11 +46,11 @@ class RollingStore(Store):
         if self._loads or self.stored:
             start = start // self.grain * self.grain
         first = min(rows.view.start, start)
-        view = self.strip(range(first, rows.view.stop))
+        view = self.strip(range(first, rows.view.stop), over)
         kept = range(first, start if self._loads else rows.fresh.start)
         ops: list[Op] = []
         if kept:
-            old = self._view
+            old = self.view
             assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
             extents = (self.blocks, len(kept) * old.pitch)
             places = (old.at(kept.start), view.at(kept.start))
@@ -58,23 +61,23 @@ class RollingStore(Store):
         self._next = view
         return ops
 
-    def advance(self, rows: Rows, context: Context) -> list[Op]:
+    def advance(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
         """Go to the next rows; return the commands that were not prepared."""
-        ops = self.prepare(rows, context)
+        ops = self.prepare(rows, context, over)
         if rows.fresh:
-            self._view, self._next = self._next, None
+            self.view, self._next = self._next, None
         return ops
 
     def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:
         """Return where rows can be read."""
         return self._current(rows), []
 
-    def open(self, rows: range) -> View:
+    def open(self, rows: range, over: Iterable[View] = ()) -> View:
         """Return where rows can be written."""
         return self._current(rows)
 
     def _current(self, rows: range) -> View:
-        view = self._view
+        view = self.view
         assert view is not None
         assert (
             view.rows.start <= max(rows.start, 0) <= min(rows.stop, self.height) <= view.rows.stop

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tpulite.arch.config import Config
 from tpulite.compiler.constants import Constant, ConstantPool
 from tpulite.compiler.context import Context
 from tpulite.compiler.group import Group
-from tpulite.compiler.images import Store
+from tpulite.compiler.images import Store, View
 from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.lowerings import lower
 from tpulite.compiler.ops import Op, Tiling
@@ -18,6 +18,7 @@ from tpulite.compiler.place import Placement
 from tpulite.compiler.rearrange import same_pixels
 from tpulite.compiler.slices import plan_columns, plan_steps
 from tpulite.compiler.strips import RollingStore
+from tpulite.compiler.vector import IN_PLACE
 from tpulite.graph.layers import LayerGraph, Pool, Reshape
 
 __all__ = ["tile_groups"]
@@ -103,7 +104,13 @@ class _Tiler:
         if others or not isinstance(layer, Reshape):
             return None
         source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
-        if not (same_pixels(source, target) and source.resident and target.spec is None):
+        if not same_pixels(source, target):
+            return None
+        if not (source.resident or target.resident) and (
+            replace(source.spec, name=target.name, image=target.spec.image) == target.spec
+        ):
+            return iter(())
+        if not source.resident or target.spec is not None:
             return None
         self.stores[layer.output] = source.alias(layer.output, target.height, target.width)
         parts = (source.part(image) for image in range(self.options.batch))
@@ -155,10 +162,16 @@ class _Tiler:
                 for name in (*layer.inputs, layer.output):
                     if name in rolling and (name == layer.output or name not in ready):
                         ready.add(name)
-                        yield from rolling[name].advance(step[name], context)
+                        made = name == layer.output and isinstance(layer, IN_PLACE)
+                        over = [v for x in layer.inputs if made and (v := self._view(rolling, x))]
+                        yield from rolling[name].advance(step[name], context, over)
                 if rows := step[layer.output].fresh:
                     with self._naming(i):
                         yield from lowering.strip(rows, again=again or number > 0)
+
+    @staticmethod
+    def _view(rolling: Mapping[str, RollingStore], name: str) -> View | None:
+        return rolling[name].view if name in rolling else None
 
     def _lower(
         self,

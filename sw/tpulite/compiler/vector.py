@@ -19,6 +19,7 @@ from tpulite.compiler.vector_commands import MOST_VECTORS, vector_op
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
 __all__ = [
+    "IN_PLACE",
     "AffineLowering",
     "ElementwiseLowering",
     "LutLowering",
@@ -26,6 +27,10 @@ __all__ = [
     "parts_of",
     "strips_of",
 ]
+
+
+IN_PLACE = (Affine, Elementwise, Lut)
+"""Layers whose output may be made in the place of an input, vector by vector."""
 
 
 class _Pointwise(Lowering[L]):
@@ -45,7 +50,7 @@ class _Pointwise(Lowering[L]):
                 view, loads = source.read(range(1) if whole else part, index)
                 yield from loads
                 views.append(view)
-            out = target.open(part)
+            out = target.open(part, views)
             lines = views[: len(self._same())]
             for pixels in lines_of(part, target.width, [*lines, out], MOST_VECTORS):
                 yield from self._vectors(
