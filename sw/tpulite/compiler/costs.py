@@ -3,16 +3,17 @@
 The cycle model proper needs commands, so it is too slow, and too late, to choose groups with.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
+from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.cut import cut_parts
 from tpulite.compiler.extents import k_tiles
 from tpulite.compiler.filters import plan_filter
 from tpulite.graph.layers import Concat, Conv, Depthwise, Image, Layer, Pool, Reshape
 
-__all__ = ["STEP_CYCLES", "Engines", "compute_cycles", "transfer_cycles"]
+__all__ = ["STEP_CYCLES", "Cost", "Engines", "compute_cycles", "transfer_cycles"]
 
 STEP_CYCLES = 70
 """Cycles from the end of a layer's last command to what reads its output: the way of the last sums
@@ -24,16 +25,35 @@ _CONV_CYCLES = 3
 _VECTOR_CYCLES = 18
 """Cycles of a VECTOR beside its windows: it fetches parameters, and ends before the next starts."""
 
-_PART_VECTORS = 256
-"""Vectors of a command of an image that is cut, more or less."""
+
+class Cost(NamedTuple):
+    """What a group of layers costs.
+
+    Parameters
+    ----------
+    cycles : int
+        Predicted cycles.
+    read, written : int
+        Rows of the unified buffer that come from and go to DRAM.
+    rows : int
+        Rows that the group takes beside images that are on chip as a whole.
+    commands : int
+        Commands, more or less.
+    """
+
+    cycles: int
+    read: int
+    written: int
+    rows: int
+    commands: int
 
 
-@dataclass(frozen=True)
-class Engines:
-    """Cycles of the matrix unit and of the vector path."""
+class Engines(NamedTuple):
+    """Cycles of the matrix unit and of the vector path, and how many commands they execute."""
 
     mxu: int
     vpu: int
+    commands: int
 
 
 def transfer_cycles(rows: int, config: Config) -> int:
@@ -67,31 +87,33 @@ def compute_cycles(
     size, (rows, columns) = config.array_size, extents
     vectors, pace = rows * columns, config.vector_cycles
     blocks = -(-images[-1].shape[2] // size)
-    parts = -(-vectors // _PART_VECTORS)
+    parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     match layer:
         case Conv():
             slots = vectors + rows if strings else vectors
             drain = vectors * (size // config.lanes - 1)
             tiles = k_tiles(layer, config, strings=strings)
             each = tiles * max(slots, parts * size) + drain + parts * _CONV_CYCLES
-            return Engines(blocks * each, 0)
+            return Engines(blocks * each, 0, blocks * parts)
         case Depthwise():
             kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
             cycles = _filter_cycles(kernel, stride, dilation, extents, config)
             if config.lanes < size:  # drained by a command of its own
                 cycles += vectors * (size // config.lanes)
-            return Engines(blocks * cycles, 0)
+            return Engines(blocks * cycles, 0, blocks * parts)
         case Pool():
             covered = min(layer.window[0], images[0].shape[0]) * min(
                 layer.window[1], images[0].shape[1]
             )
-            return Engines(0, blocks * (vectors * covered * pace + _VECTOR_CYCLES))
+            return Engines(0, blocks * (vectors * covered * pace + _VECTOR_CYCLES), blocks)
         case Concat() if layer.axis == 2 and any(x.shape[2] % size for x in images[:-2]):
             tiles = blocks + len(images) - 2  # each block of a source adds to one or two
-            return Engines(tiles * max(vectors, parts * size) + blocks * _CONV_CYCLES, 0)
+            cycles = tiles * max(vectors, parts * size) + blocks * _CONV_CYCLES
+            return Engines(cycles, 0, tiles * parts)
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
-            return Engines(0, blocks * vectors * _VECTOR_CYCLES)  # vector by vector
-    return Engines(0, blocks * vectors * pace + parts * _VECTOR_CYCLES)
+            commands = blocks * vectors  # each moves a vector
+            return Engines(0, commands * _VECTOR_CYCLES, commands)
+    return Engines(0, blocks * vectors * pace + parts * _VECTOR_CYCLES, parts)
 
 
 @lru_cache(maxsize=4096)
