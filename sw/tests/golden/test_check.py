@@ -5,7 +5,7 @@ from programs import CONFIG, L, S, X, copy, end, load, matmul, mlp, store
 
 from tpulite.arch.memory import Window
 from tpulite.golden.check import check
-from tpulite.golden.races import Kind, Space
+from tpulite.golden.violations import Kind, Space
 from tpulite.program import Program, TensorSpec
 
 INPUT = TensorSpec("x", Window.INPUT, 0, m=128, channels=4)

@@ -9,7 +9,7 @@ from tpulite.arch.isa import Axis, Command, Drain, illegal_combination
 from tpulite.arch.registers import Fault
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine
-from tpulite.golden.races import Kind, Space
+from tpulite.golden.violations import Kind, Space
 
 FAULTS = {
     "accumulators": (conv(rows=5, columns=7, weight_row=255), 34),

@@ -9,7 +9,7 @@ from tpulite.arch.memory import Window
 from tpulite.golden.dram import Dram
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine, RaceError
-from tpulite.golden.races import Kind, Space
+from tpulite.golden.violations import Kind, Space
 
 RAW, WAR, WAW = Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE
 KEEP = {"act_row": 0, "weight_row": 8}

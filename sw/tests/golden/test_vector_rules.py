@@ -13,7 +13,7 @@ from tpulite.golden.access import FaultSite
 from tpulite.golden.datapath import Datapath
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine
-from tpulite.golden.races import Kind
+from tpulite.golden.violations import Kind
 
 OUT = {"out_row": 100}
 FAULTS = {

@@ -1,12 +1,16 @@
 """The static check: whether a program is legal, without any data."""
 
+from functools import partial
+
 import numpy as np
 
 from tpulite.arch.isa import COMMANDS, Opcode, illegal_combination
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
 from tpulite.golden.access import Footprint
+from tpulite.golden.extents import ExtentFinder
 from tpulite.golden.footprint import footprint
-from tpulite.golden.races import RaceDetector, Violation
+from tpulite.golden.races import RaceDetector
+from tpulite.golden.violations import Violation
 from tpulite.program import Program
 
 __all__ = ["check"]
@@ -44,18 +48,23 @@ def check(program: Program) -> list[Violation]:
     detector = RaceDetector(
         program.config, buffer_written=buffer_written, dram_written=dram_written
     )
+    finder = ExtentFinder(program.config, windows)
     ended = False
     for i, command in enumerate(program.commands):
         values = {"opcode": command.opcode, **command.fields}
         problem = COMMANDS[command.opcode].problem(values)
         if problem is None:
             problem = illegal_combination(command, program.config)
-        access = Footprint() if problem else footprint(command, program.config, windows)
-        detector.command(command, access)
-        if problem:
+        if problem is not None:
+            detector.command(command, Footprint())
             detector.fault(f"FIELD: {problem}")
-        elif access.fault is not None:
-            detector.fault(f"{access.fault.code.name} at {access.fault.address}")
+        elif (extents := finder.find(command)) is not None:
+            detector.follow(command, extents, partial(footprint, command, program.config, windows))
+        else:
+            access = footprint(command, program.config, windows)
+            detector.command(command, access)
+            if access.fault is not None:
+                detector.fault(f"{access.fault.code.name} at {access.fault.address}")
         if command.opcode == Opcode.END:
             detector.finish(commands_left=len(program.commands) - i - 1)
             ended = True

@@ -2,9 +2,6 @@
 
 from collections import deque
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine
 
 __all__ = ["NOBODY", "Clock", "EngineClocks"]
@@ -12,9 +9,14 @@ __all__ = ["NOBODY", "Clock", "EngineClocks"]
 NOBODY = len(Engine)
 """Stands for an engine where nobody has touched something."""
 
-Clock = NDArray[np.int64]
+Clock = tuple[int, ...]
 """For each engine the number of its commands that have completed; a last entry, always zero, for
 ``NOBODY``."""
+
+_MEMBERS = tuple(
+    tuple(engine for engine in Engine if mask >> engine & 1) for mask in range(1 << len(Engine))
+)
+"""The engines that a mask names."""
 
 
 class EngineClocks:
@@ -27,23 +29,22 @@ class EngineClocks:
     """
 
     def __init__(self) -> None:
-        zero = np.zeros(NOBODY + 1, dtype=np.int64)
-        self._started = dict.fromkeys(Engine, zero)
-        self._previous = dict.fromkeys(Engine, zero)
-        self._completed = dict.fromkeys(Engine, zero)
-        self._tokens: dict[tuple[Engine, Engine], deque[Clock]] = {
-            (giver, taker): deque() for giver in Engine for taker in Engine
-        }
+        zero = (0,) * (NOBODY + 1)
+        self._started: list[Clock] = [zero] * NOBODY
+        self._previous: list[Clock] = [zero] * NOBODY
+        self._completed: list[Clock] = [zero] * NOBODY
+        # By giver and taker.
+        self._tokens: list[list[deque[Clock]]] = [[deque() for _ in Engine] for _ in Engine]
 
     def start(self, command: Command) -> list[Engine]:
         """Start a command; return the engines whose token it awaits in vain."""
         engine = _engine(command)
         clock = self._started[engine]
         missing = []
-        for giver in _named(command["wait"]):
-            tokens = self._tokens[giver, engine]
+        for giver in _MEMBERS[command["wait"]]:
+            tokens = self._tokens[giver][engine]
             if tokens:
-                clock = np.maximum(clock, tokens.popleft())
+                clock = tuple(map(max, clock, tokens.popleft()))
             else:
                 missing.append(giver)
         self._previous[engine] = self._started[engine]
@@ -53,13 +54,14 @@ class EngineClocks:
     def complete(self, command: Command) -> list[Engine]:
         """Complete the last started command; return the engines whose token counter overflows."""
         engine = _engine(command)
-        clock = np.maximum(self._started[engine], self._completed[engine])
-        clock[engine] = self._completed[engine][engine] + 1
-        self._completed[engine] = clock
-        takers = _named(command["signal"])
+        before = self._completed[engine]
+        counts = list(map(max, self._started[engine], before))
+        counts[engine] = before[engine] + 1
+        self._completed[engine] = clock = tuple(counts)
+        takers = _MEMBERS[command["signal"]]
         for taker in takers:
-            self._tokens[engine, taker].append(clock)
-        return [taker for taker in takers if len(self._tokens[engine, taker]) > TOKEN_MAX]
+            self._tokens[engine][taker].append(clock)
+        return [taker for taker in takers if len(self._tokens[engine][taker]) > TOKEN_MAX]
 
     def at_start(self, engine: Engine) -> Clock:
         """Return what is complete when the engine's last started command starts."""
@@ -71,11 +73,12 @@ class EngineClocks:
 
     def tokens_left(self) -> dict[tuple[Engine, Engine], int]:
         """Return the counters that are not zero, by giver and taker."""
-        return {pair: len(tokens) for pair, tokens in self._tokens.items() if tokens}
-
-
-def _named(mask: int) -> list[Engine]:
-    return [engine for engine in Engine if mask >> engine & 1]
+        return {
+            (giver, taker): len(self._tokens[giver][taker])
+            for giver in Engine
+            for taker in Engine
+            if self._tokens[giver][taker]
+        }
 
 
 def _engine(command: Command) -> Engine:

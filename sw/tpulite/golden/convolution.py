@@ -10,7 +10,7 @@ from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, RecordForm
 from tpulite.arch.registers import Fault
 from tpulite.golden.access import FaultSite, Footprint
 
-__all__ = ["conv_footprint", "k_tiles_of", "outputs_of", "sum_positions", "tap_rows"]
+__all__ = ["conv_ends", "conv_footprint", "k_tiles_of", "outputs_of", "sum_positions", "tap_rows"]
 
 PADDING = -1
 """Stands for the row of a vector that lies outside the image."""
@@ -49,6 +49,30 @@ def conv_footprint(command: Command, config: Config) -> Footprint:
         vectors=vectors,
         accumulators=range(command["acc_row"], command["acc_row"] + m),
     )
+
+
+def conv_ends(command: Command, config: Config) -> tuple[tuple[str, int, int], ...]:
+    """Return what must lie in its memory, in the order in which that is checked.
+
+    Each is the name of the field with its first row, its last row counted from there, and the rows
+    that the memory has.
+    """
+    drain, rows, columns = Drain(command["drain"]), command["rows"], command["columns"]
+    tiles, records = k_tiles_of(command), _record_rows(command, config)
+    ends = [
+        ("acc_row", rows * columns - 1, config.acc_rows),
+        ("weight_row", tiles * config.array_size - 1, config.ub_rows),
+    ]
+    if records:
+        ends.append(("record_row", records - 1, config.ub_rows))
+    if drain != Drain.KEEP:
+        last = (rows - 1) * command["out_pitch"] + (columns - 1) * command["out_step"]
+        last += RAW_ROWS - 1 if drain == Drain.RAW else 0
+        ends.append(("out_row", last, config.ub_rows))
+    last = (command["blocks"] - 1) * command["act_block_pitch"]
+    last += (command["height"] - 1) * command["act_pitch"] + command["width"] - 1
+    ends.append(("act_row", last, config.ub_rows))
+    return tuple(ends)
 
 
 def k_tiles_of(command: Command) -> int:
@@ -115,21 +139,7 @@ def _walks(command: Command) -> tuple[_Walk, _Walk]:
 
 
 def _fault(command: Command, config: Config) -> FaultSite | None:
-    drain, rows, columns = Drain(command["drain"]), command["rows"], command["columns"]
-    tiles, records = k_tiles_of(command), _record_rows(command, config)
-    ends = [
-        (command["acc_row"] + rows * columns - 1, config.acc_rows),
-        (command["weight_row"] + tiles * config.array_size - 1, config.ub_rows),
-    ]
-    if records:
-        ends.append((command["record_row"] + records - 1, config.ub_rows))
-    if drain != Drain.KEEP:
-        last = (rows - 1) * command["out_pitch"] + (columns - 1) * command["out_step"]
-        last += RAW_ROWS - 1 if drain == Drain.RAW else 0
-        ends.append((command["out_row"] + last, config.ub_rows))
-    last = (command["blocks"] - 1) * command["act_block_pitch"]
-    last += (command["height"] - 1) * command["act_pitch"] + command["width"] - 1
-    ends.append((command["act_row"] + last, config.ub_rows))
+    ends = ((command[name] + last, limit) for name, last, limit in conv_ends(command, config))
     return next((FaultSite(Fault.BUFFER, end) for end, limit in ends if end >= limit), None)
 
 

@@ -14,8 +14,9 @@ from tpulite.golden.access import FaultSite, Footprint, Span
 from tpulite.golden.datapath import Datapath
 from tpulite.golden.dram import Dram
 from tpulite.golden.footprint import footprint
-from tpulite.golden.races import RaceDetector, Violation
+from tpulite.golden.races import RaceDetector
 from tpulite.golden.transfers import bursts
+from tpulite.golden.violations import Violation
 
 __all__ = ["Execution", "Machine", "RaceError", "StoredLine"]
 

@@ -1,8 +1,6 @@
 """Race detection: every access must be ordered, by tokens, after what it depends on."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,63 +8,13 @@ from numpy.typing import NDArray
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
 from tpulite.golden.access import Footprint, Span
-from tpulite.golden.clocks import NOBODY, Clock, EngineClocks
+from tpulite.golden.clocks import Clock, EngineClocks
+from tpulite.golden.extents import Extents
+from tpulite.golden.grids import Grid, meet
+from tpulite.golden.history import BeatHistory, RowHistory
+from tpulite.golden.violations import Kind, Space, Violation
 
-__all__ = ["Kind", "RaceDetector", "Space", "Violation"]
-
-
-class Kind(StrEnum):
-    """What is wrong."""
-
-    READ_AFTER_WRITE = "reads, not ordered after the write of"
-    WRITE_AFTER_READ = "writes, not ordered after the read of"
-    WRITE_AFTER_WRITE = "writes, not ordered after the write of"
-    UNWRITTEN = "reads what nothing has written"
-    OVERLAP = "overwrites what it may not have read yet"
-    STRAY = "is depthwise and has weights that are no taps"
-    WAIT = "awaits a token that no earlier command gives"
-    COUNTER = "gives a token to a full counter"
-    LEFTOVER = "leaves tokens at the end"
-    END = "does not end in its only END"
-    FAULT = "stops the machine"
-
-
-class Space(StrEnum):
-    """Where it is wrong, and what the numbers of the place count."""
-
-    BUFFER = "rows of the unified buffer"
-    ACCUMULATOR = "rows of the accumulators"
-    DRAM = "bytes of DRAM"
-    TOKENS = "tokens"
-    PROGRAM = "commands"
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One thing that makes a program illegal.
-
-    Parameters
-    ----------
-    kind : Kind
-        What is wrong.
-    commands : tuple of int
-        Indices of the commands, in program order; the last one is the one at fault.
-    space : Space
-        What ``place`` counts.
-    place : range
-        From the first to the last place that is concerned; in between some may be legal.
-    text : str
-        All of it in one sentence.
-    """
-
-    kind: Kind
-    commands: tuple[int, ...]
-    space: Space
-    place: range
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
+__all__ = ["RaceDetector"]
 
 
 class RaceDetector:
@@ -92,37 +40,99 @@ class RaceDetector:
         dram_written: NDArray[np.bool_],
         program: range = range(0),
     ) -> None:
-        self.buffer_written = buffer_written.copy()
-        self.dram_written = dram_written
         self.program = program
         self.violations: list[Violation] = []
         self._clocks = EngineClocks()
         self._commands: list[Command] = []
         # Program index of each engine's commands, the first one at 1, because counts start there.
-        self._indices: dict[int, list[int]] = {engine: [-1] for engine in Engine}
+        self._indices: list[list[int]] = [[-1] for _ in Engine]
         self._accumulator_written = np.zeros(config.acc_rows, dtype=bool)
-        # Each row's last writer, and for each engine its last reader, as counts of that engine's
-        # commands. In DRAM only STORE writes and only LOAD reads, beat by beat: all lines start at
-        # a beat, so two lines share a byte of a beat if and only if they share the beat.
-        self._writer = np.full(config.ub_rows, NOBODY)
-        self._written_by = np.zeros(config.ub_rows, dtype=np.int64)
-        self._read_by = np.zeros((len(Engine), config.ub_rows), dtype=np.int64)
-        beats = -(-len(dram_written) // BEAT_BYTES)
-        self._stored_by = np.zeros(beats, dtype=np.int32)
-        self._loaded_by = np.zeros(beats, dtype=np.int32)
+        self._rows = RowHistory(buffer_written)
+        self._beats = BeatHistory(dram_written)
+
+    @property
+    def buffer_written(self) -> NDArray[np.bool_]:
+        """Rows that hold something after the commands that were followed."""
+        return self._rows.written
 
     def command(self, command: Command, footprint: Footprint) -> None:
         """Follow the next command of the stream."""
+        self._start(command)
+        if command.engine is not None:
+            self._touch(command, command.engine, footprint)
+            self._complete(command)
+
+    def follow(
+        self, command: Command, extents: Extents, footprint: Callable[[], Footprint]
+    ) -> None:
+        """Follow the next command of the stream, and quickly, if all that it touches is in order.
+
+        Parameters
+        ----------
+        command : Command
+            A command that does not fault.
+        extents : Extents
+            What it touches.
+        footprint : callable
+            Returns the same as a footprint, to find out what is wrong.
+        """
+        self._start(command)
+        if command.engine is not None:
+            if not self._pass(command, command.engine, extents):
+                self._touch(command, command.engine, footprint())
+            self._complete(command)
+
+    def _start(self, command: Command) -> None:
         self._commands.append(command)
-        if (engine := command.engine) is None:
-            return
-        self._indices[engine].append(len(self._commands) - 1)
-        for giver in self._clocks.start(command):
-            self._report(Kind.WAIT, (), Space.TOKENS, range(1), f" (from {giver.name})")
+        if (engine := command.engine) is not None:
+            self._indices[engine].append(len(self._commands) - 1)
+            for giver in self._clocks.start(command):
+                self._report(Kind.WAIT, (), Space.TOKENS, range(1), f" (from {giver.name})")
+
+    def _complete(self, command: Command) -> None:
+        for taker in self._clocks.complete(command):
+            self._report(Kind.COUNTER, (), Space.TOKENS, range(1), f" (to {taker.name})")
+
+    def _clocks_of(self, command: Command, engine: Engine) -> tuple[Clock, Clock]:
+        """Return what is complete before a command reads early, and before all that follows."""
         started = self._clocks.at_start(engine)
-        early = self._clocks.at_previous_start(engine)
-        prefetch = command.opcode == Opcode.CONV and command["prefetch"]
-        self._read_rows(engine, footprint.early_reads, early if prefetch else started)
+        if command.opcode == Opcode.CONV and command["prefetch"]:
+            return self._clocks.at_previous_start(engine), started
+        return started, started
+
+    def _pass(self, command: Command, engine: Engine, extents: Extents) -> bool:
+        """Note what a command touches if all of that is in order; else note nothing."""
+        early, started = self._clocks_of(command, engine)
+        rows = self._rows
+        if not (
+            rows.may_read(extents.early_reads, early)
+            and rows.may_read(extents.reads, started)
+            and rows.may_write(engine, extents.writes, started)
+            and not any(meet(a, b) for a in extents.writes for b in extents.reads)
+            and self._may_transfer(engine, extents, started)
+        ):
+            return False
+        number = len(self._indices[engine]) - 1
+        rows.note(engine, extents.early_reads + extents.reads, extents.writes, number)
+        if extents.lines is not None and extents.beats is not None:
+            self._beats.note_lines(engine, extents.lines, extents.beats, number)
+        if command.opcode == Opcode.CONV:
+            self._accumulate(command, extents.accumulators)
+        return True
+
+    def _may_transfer(self, engine: Engine, extents: Extents, clock: Clock) -> bool:
+        """Whether lines of DRAM can be loaded or stored."""
+        if extents.lines is None or extents.beats is None:
+            return True
+        if engine == Engine.LOAD:
+            return self._beats.may_load(extents.lines, extents.beats, clock)
+        program = self.program.start, Grid.of(len(self.program))
+        return not meet(extents.lines, program) and self._beats.may_store(extents.beats, clock)
+
+    def _touch(self, command: Command, engine: Engine, footprint: Footprint) -> None:
+        """Note what a command touches, row by row, and report what is wrong."""
+        early, started = self._clocks_of(command, engine)
+        self._read_rows(engine, footprint.early_reads, early)
         self._read_rows(engine, footprint.reads, started)
         self._write_rows(engine, footprint, started)
         if command.opcode == Opcode.LOAD:
@@ -131,8 +141,6 @@ class RaceDetector:
             self._store(footprint.spans, started)
         elif command.opcode == Opcode.CONV:
             self._accumulate(command, footprint.accumulators)
-        for taker in self._clocks.complete(command):
-            self._report(Kind.COUNTER, (), Space.TOKENS, range(1), f" (to {taker.name})")
 
     def stray_weights(self, rows: NDArray[np.int64]) -> None:
         """Report rows of the last command's tile whose weights make its sums undefined."""
@@ -162,52 +170,50 @@ class RaceDetector:
     def _read_rows(self, engine: Engine, rows: NDArray, clock: Clock) -> None:
         if not rows.size:
             return
-        writer, count = self._writer[rows], self._written_by[rows]
-        self._report_rows(Kind.READ_AFTER_WRITE, rows, writer, count, count > clock[writer])
-        unwritten = rows[~self.buffer_written[rows]]
+        writer, count = self._rows.writers(rows)
+        self._report_rows(
+            Kind.READ_AFTER_WRITE, rows, writer, count, count > np.take(clock, writer)
+        )
+        unwritten = rows[~self._rows.written[rows]]
         if unwritten.size:
             self._report(Kind.UNWRITTEN, (), Space.BUFFER, _extent(unwritten))
-        self._read_by[engine][rows] = len(self._indices[engine]) - 1
+        self._rows.note_read(engine, rows, len(self._indices[engine]) - 1)
 
     def _write_rows(self, engine: Engine, footprint: Footprint, clock: Clock) -> None:
         rows = footprint.writes
         if not rows.size:
             return
         # Within an engine, writes stay behind earlier reads and earlier writes.
-        writer, count = self._writer[rows], self._written_by[rows]
-        late = (count > clock[writer]) & (writer != engine)
+        writer, count = self._rows.writers(rows)
+        late = (count > np.take(clock, writer)) & (writer != engine)
         self._report_rows(Kind.WRITE_AFTER_WRITE, rows, writer, count, late)
         for reader in Engine:
             if reader != engine:
-                count = self._read_by[reader][rows]
+                count = self._rows.reads(reader, rows)
                 owner = np.full(rows.size, reader)
                 self._report_rows(Kind.WRITE_AFTER_READ, rows, owner, count, count > clock[reader])
         if footprint.reads.size:
-            last_read = np.zeros(len(self._writer), dtype=np.int64)
+            last_read = np.zeros(max(rows.max(), footprint.reads.max()) + 1, dtype=np.int64)
             last_read[footprint.reads] = 1 + np.arange(footprint.reads.size)
             early = rows[last_read[rows] > footprint.reads_before]
             if early.size:
                 self._report(Kind.OVERLAP, (), Space.BUFFER, _extent(early))
-        self._writer[rows] = engine
-        self._written_by[rows] = len(self._indices[engine]) - 1
-        self.buffer_written[rows] = True
+        self._rows.note_write(engine, rows, len(self._indices[engine]) - 1)
 
     def _load(self, spans: Iterable[Span], clock: Clock) -> None:
         for span in spans:
-            beats = slice(span.beats.start, span.beats.stop)
-            count = self._stored_by[beats]
+            count = self._beats.of(Engine.STORE, span)
             self._report_beats(
                 Kind.READ_AFTER_WRITE, span, Engine.STORE, count, count > clock[Engine.STORE]
             )
-            unwritten = np.flatnonzero(~self.dram_written[span.start : span.stop])
+            unwritten = np.flatnonzero(~self._beats.written[span.start : span.stop])
             if unwritten.size:
                 self._report(Kind.UNWRITTEN, (), Space.DRAM, _extent(span.start + unwritten))
-            self._loaded_by[beats] = len(self._indices[Engine.LOAD]) - 1
+            self._beats.note(Engine.LOAD, span, len(self._indices[Engine.LOAD]) - 1)
 
     def _store(self, spans: Iterable[Span], clock: Clock) -> None:
         for span in spans:
-            beats = slice(span.beats.start, span.beats.stop)
-            count = self._loaded_by[beats]
+            count = self._beats.of(Engine.LOAD, span)
             self._report_beats(
                 Kind.WRITE_AFTER_READ, span, Engine.LOAD, count, count > clock[Engine.LOAD]
             )
@@ -215,16 +221,14 @@ class RaceDetector:
             if first < stop:
                 text = " command fetch"
                 self._report(Kind.WRITE_AFTER_READ, (), Space.DRAM, range(first, stop), text)
-            self._stored_by[beats] = len(self._indices[Engine.STORE]) - 1
-            self.dram_written[span.start : span.stop] = True
+            self._beats.note(Engine.STORE, span, len(self._indices[Engine.STORE]) - 1)
 
     def _accumulate(self, command: Command, rows: range) -> None:
         region = slice(rows.start, rows.stop)
-        if command["accumulate"]:
+        if command["accumulate"] and not self._accumulator_written[region].all():
             unwritten = np.flatnonzero(~self._accumulator_written[region])
-            if unwritten.size:
-                place = _extent(rows.start + unwritten)
-                self._report(Kind.UNWRITTEN, (), Space.ACCUMULATOR, place)
+            place = _extent(rows.start + unwritten)
+            self._report(Kind.UNWRITTEN, (), Space.ACCUMULATOR, place)
         # A drained sum does not go back: what lies there afterwards depends on the hardware.
         self._accumulator_written[region] = command["drain"] == Drain.KEEP
 
@@ -240,6 +244,8 @@ class RaceDetector:
     def _report_beats(
         self, kind: Kind, span: Span, owner: Engine, count: NDArray, wrong: NDArray
     ) -> None:
+        if not wrong.any():
+            return
         for number in np.unique(count[wrong]):
             beats = _extent(span.beats.start + np.flatnonzero(wrong & (count == number)))
             place = range(beats.start * BEAT_BYTES, min(beats.stop * BEAT_BYTES, span.stop))

@@ -8,7 +8,15 @@ from tpulite.arch.isa import LUT_BYTES, Command, VectorOp
 from tpulite.arch.registers import Fault
 from tpulite.golden.access import FaultSite, Footprint
 
-__all__ = ["BINARY", "WINDOWED", "parameter_rows", "record_offset", "vector_footprint"]
+__all__ = [
+    "BINARY",
+    "WINDOWED",
+    "operand_rows",
+    "parameter_rows",
+    "record_offset",
+    "vector_footprint",
+    "window_rows",
+]
 
 WINDOWED = (VectorOp.MAX, VectorOp.SUM)
 """Operations over a window of A; of all others the window is one vector."""
@@ -24,8 +32,8 @@ def vector_footprint(command: Command, config: Config) -> Footprint:
     parameters = command["param_row"] + np.arange(parameter_rows(operation, config))
     if parameters.size and parameters[-1] >= limit:
         return Footprint(fault=FaultSite(Fault.BUFFER, int(parameters[-1])))
-    a, b, out = (_walk(command, name) for name in ("a", "b", "out"))
-    window = _window(command)
+    a, b, out = (operand_rows(command, name) for name in ("a", "b", "out"))
+    window = window_rows(command)
     if operation not in BINARY:
         b = np.full_like(a, -1)
     wrong = np.flatnonzero(np.maximum(np.maximum(a + window.max(), b), out) >= limit)
@@ -65,13 +73,13 @@ def parameter_rows(operation: VectorOp, config: Config) -> int:
     return record_offset(operation, config) + -(-RECORD_BYTES // config.row_bytes)
 
 
-def _walk(command: Command, name: str) -> NDArray[np.int64]:
+def operand_rows(command: Command, name: str) -> NDArray[np.int64]:
     """Return the row of an operand, or of the result, for each output vector."""
     lines = command[f"{name}_row"] + np.arange(command["rows"]) * command[f"{name}_pitch"]
     return (lines[:, None] + np.arange(command["columns"]) * command[f"{name}_step"]).ravel()
 
 
-def _window(command: Command) -> NDArray[np.int64]:
+def window_rows(command: Command) -> NDArray[np.int64]:
     """Return the rows of the window, from its first one, in the order of reading."""
     if command["operation"] not in WINDOWED:
         return np.zeros(1, dtype=np.int64)

@@ -1,0 +1,136 @@
+"""Who touched what last: the rows of the unified buffer and the beats of DRAM."""
+
+from collections.abc import Sequence
+from operator import le
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.isa import Engine
+from tpulite.golden.access import Span
+from tpulite.golden.clocks import NOBODY, Clock
+from tpulite.golden.grids import Place, view
+
+__all__ = ["BeatHistory", "RowHistory"]
+
+_ENGINES = len(Engine)
+_UNWRITTEN = 2 * _ENGINES
+_USERS, _SOURCES = slice(0, _UNWRITTEN), slice(_ENGINES, _UNWRITTEN + 1)
+_ANY_TIME = 1 << 62
+
+
+class RowHistory:
+    """Each row's last writer, and for each engine its last reader, as counts of its commands.
+
+    Parameters
+    ----------
+    written : array of bool, [ub_rows]
+        Rows that hold something at the start.
+    """
+
+    def __init__(self, written: NDArray[np.bool_]) -> None:
+        # For each engine its reads, then for each engine its writes, then 1 where nothing is: more
+        # than the clock says of nobody. Only the last writer of a row has a count there.
+        self._counts = np.zeros((_UNWRITTEN + 1, len(written)), np.int32)
+        self._counts[_UNWRITTEN] = ~written
+
+    @property
+    def written(self) -> NDArray[np.bool_]:
+        """Rows that hold something."""
+        return self._counts[_UNWRITTEN] == 0
+
+    def writers(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the last writer of each row, ``NOBODY`` if there is none, and its count."""
+        counts = self._counts[_ENGINES:_UNWRITTEN, rows]
+        last = counts.max(axis=0)
+        return np.where(last > 0, counts.argmax(axis=0), NOBODY), last
+
+    def reads(self, engine: Engine, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the count of an engine's last read of each row."""
+        return self._counts[engine, rows]
+
+    def note_read(self, engine: Engine, rows: NDArray[np.int64], count: int) -> None:
+        """Let an engine read rows."""
+        self._counts[engine, rows] = count
+
+    def note_write(self, engine: Engine, rows: NDArray[np.int64], count: int) -> None:
+        """Let an engine write rows."""
+        self._counts[_SOURCES, rows] = _written(engine, count)
+
+    def may_read(self, places: Sequence[Place], clock: Clock) -> bool:
+        """Whether something complete lies in all rows of some grids."""
+        return all(_before(self._at(place)[_SOURCES], clock) for place in places)
+
+    def may_write(self, engine: Engine, places: Sequence[Place], clock: Clock) -> bool:
+        """Whether no other engine may still read or write any row of some grids."""
+        mine = (*clock[:engine], _ANY_TIME, *clock[engine + 1 : _ENGINES])
+        return all(_before(self._at(place)[_USERS], mine + mine) for place in places)
+
+    def note(
+        self, engine: Engine, reads: Sequence[Place], writes: Sequence[Place], count: int
+    ) -> None:
+        """Let an engine read some grids, then write others."""
+        for place in reads:
+            self._at(place)[engine] = count
+        for place in writes:
+            rows = self._at(place)[_SOURCES]
+            rows[...] = _written(engine, count).reshape(-1, *[1] * (rows.ndim - 1))
+
+    def _at(self, place: Place) -> NDArray[np.int32]:
+        return view(self._counts, place)
+
+
+def _written(engine: Engine, count: int) -> NDArray[np.int32]:
+    """Return the writers' counts of a row that an engine writes."""
+    column = np.zeros((_UNWRITTEN + 1 - _ENGINES, 1), np.int32)
+    column[engine] = count
+    return column
+
+
+def _before(counts: NDArray[np.int32], clock: Clock) -> bool:
+    """Whether all that was counted is complete, engine by engine."""
+    axes = tuple(range(1, counts.ndim))
+    return all(map(le, np.maximum.reduce(counts, axis=axes).tolist(), clock))
+
+
+class BeatHistory:
+    """Each beat's last STORE and last LOAD: only these write and read in DRAM.
+
+    All lines start at a beat, so two lines share a byte of a beat if and only if they share it.
+
+    Parameters
+    ----------
+    written : array of bool
+        Bytes that hold something at the start; what STORE writes is set.
+    """
+
+    def __init__(self, written: NDArray[np.bool_]) -> None:
+        self.written = written
+        beats = -(-len(written) // BEAT_BYTES)
+        self._counts = {engine: np.zeros(beats, np.int32) for engine in (Engine.LOAD, Engine.STORE)}
+
+    def of(self, engine: Engine, span: Span) -> NDArray[np.int32]:
+        """Return the count of an engine's last command for each beat of a line."""
+        return self._counts[engine][span.beats.start : span.beats.stop]
+
+    def note(self, engine: Engine, span: Span, count: int) -> None:
+        """Let an engine load or store a line."""
+        self._counts[engine][span.beats.start : span.beats.stop] = count
+        if engine == Engine.STORE:
+            self.written[span.start : span.stop] = True
+
+    def may_load(self, lines: Place, beats: Place, clock: Clock) -> bool:
+        """Whether something complete lies in all bytes of some lines, whose beats these are."""
+        stored = view(self._counts[Engine.STORE], beats)
+        return bool(stored.max() <= clock[Engine.STORE] and view(self.written, lines).all())
+
+    def may_store(self, beats: Place, clock: Clock) -> bool:
+        """Whether nobody may still load any of some beats."""
+        return bool(view(self._counts[Engine.LOAD], beats).max() <= clock[Engine.LOAD])
+
+    def note_lines(self, engine: Engine, lines: Place, beats: Place, count: int) -> None:
+        """Let an engine load or store lines, whose beats these are."""
+        view(self._counts[engine], beats)[...] = count
+        if engine == Engine.STORE:
+            view(self.written, lines)[...] = True
