@@ -1,11 +1,17 @@
+import random
+
 import pytest
+from drawn_commands import CONFIGS, WINDOWS, draw_command
 from networks import random_network
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode, dense
+from tpulite.arch.memory import Window
 from tpulite.compiler import compile_network
 from tpulite.compiler.tokens import insert_tokens
 from tpulite.golden.check import check
+from tpulite.golden.footprint import footprint
+from tpulite.golden.violations import Kind
 from tpulite.program import Program
 
 LOAD, MXU = 1 << Engine.LOAD, 1 << Engine.MXU
@@ -106,3 +112,21 @@ def test_counters_never_overflow():
         peak = max(peak, level)
     assert level == 0
     assert 0 < peak <= TOKEN_MAX
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tokens_order_whatever_commands_touch(seed):
+    rng, config = random.Random(seed), CONFIGS["4x4" if seed % 2 else "16x16"]
+    commands = []
+    while len(commands) < 150:
+        command = draw_command(rng, rng.choice(list(Opcode)[:-1]), config)
+        if command.opcode in (Opcode.LOAD, Opcode.STORE):
+            command = command.replace(window=Window.SCRATCH)
+        if footprint(command, config, WINDOWS).fault is None:
+            commands.append(command)
+    sizes = (0, 0, 0, WINDOWS[Window.SCRATCH].size)
+    ordered = insert_tokens((*commands, END), config)
+    program = Program(config, ordered, window_bytes=sizes, resident=((0, config.ub_rows),))
+    # Random commands read what nothing has written, in DRAM and in the accumulators.
+    assert {violation.kind for violation in check(program)} <= {Kind.UNWRITTEN, Kind.OVERLAP}
+    assert sum(command["wait"] > 0 for command in ordered[:-1]) > 50
