@@ -37,6 +37,13 @@ class Lowering(ABC, Generic[L]):
         """Return the padding before the first column, seen from the columns that are here."""
         return padding + self._source.column - self._target.column * stride
 
+    def ops(self, rows: range, *, again: bool = False) -> Iterator[Op]:
+        """Yield what :meth:`strip` does; errors name the layer."""
+        try:
+            yield from self.strip(rows, again=again)
+        except ValueError as error:
+            raise ValueError(f"Layer {self._layer.name!r}: {error}") from error
+
     @abstractmethod
     def strips(self) -> tuple[range, ...]:
         """Return output rows in parts that fit the buffer, as the layer alone is cut."""

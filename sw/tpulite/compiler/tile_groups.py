@@ -1,7 +1,6 @@
 """Tiling: groups of layers become commands without addresses."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -9,17 +8,16 @@ from tpulite.arch.config import Config
 from tpulite.compiler.constants import Constant, ConstantPool
 from tpulite.compiler.context import Context
 from tpulite.compiler.group import Group
-from tpulite.compiler.images import Store, View
+from tpulite.compiler.images import Store
 from tpulite.compiler.lowering import Lowering
 from tpulite.compiler.lowerings import lower
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place import Placement
 from tpulite.compiler.rearrange import same_pixels
-from tpulite.compiler.slices import plan_columns, plan_steps
-from tpulite.compiler.strips import RollingStore
-from tpulite.compiler.vector import IN_PLACE
-from tpulite.graph.layers import LayerGraph, Pool, Reshape
+from tpulite.compiler.slices import plan_columns
+from tpulite.compiler.slicing import SlicedGroup
+from tpulite.graph.layers import LayerGraph, Reshape
 
 __all__ = ["tile_groups"]
 
@@ -72,9 +70,11 @@ class _Tiler:
     options: Options
     shares: Mapping[int, float]
     stores: dict[str, Store] = field(init=False)
+    channels: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.stores = dict(self.placement.stores)
+        self.channels = {name: image.shape[2] for name, image in self.layers.images.items()}
 
     def group(self, group: Group) -> Iterator[Op]:
         """Yield the commands of a group: image by image, column by column, slice by slice."""
@@ -126,9 +126,8 @@ class _Tiler:
     ) -> Iterator[Op]:
         (index,) = group.layers
         _, lowering = self._lower(index, group, stores, constants)
-        with self._naming(index):
-            for number, rows in enumerate(lowering.strips()):
-                yield from lowering.strip(rows, again=again or number > 0)
+        for number, rows in enumerate(lowering.strips()):
+            yield from lowering.ops(rows, again=again or number > 0)
 
     def _slices(
         self,
@@ -138,40 +137,9 @@ class _Tiler:
         *,
         again: bool,
     ) -> Iterator[Op]:
-        computed = {self.layers.layers[i].output for i in group.layers}
-        rolling = {
-            name: RollingStore(store, loaded=name not in computed)
-            for name, store in stores.items()
-            if not store.resident
-        }
-        stores = stores | rolling
-        lowerings = {i: self._lower(i, group, stores, constants) for i in group.layers}
-        grains = {name: store.grain for name, store in rolling.items() if store.spec is not None}
-        steps = plan_steps(self.layers, group, grains=grains)
-        for number, step in enumerate(steps):
-            ready = set(computed)
-            for i, (context, lowering) in lowerings.items():
-                layer = self.layers.layers[i]
-                if isinstance(layer, Pool) and number + 1 < len(steps):
-                    # The matrix unit would wait for copies behind all these windows.
-                    before = range(group.layers.start, i + 1)
-                    read = {name: None for j in before for name in self.layers.layers[j].inputs}
-                    for name in read:
-                        if name in rolling:
-                            yield from rolling[name].prepare(steps[number + 1][name], context)
-                for name in (*layer.inputs, layer.output):
-                    if name in rolling and (name == layer.output or name not in ready):
-                        ready.add(name)
-                        made = name == layer.output and isinstance(layer, IN_PLACE)
-                        over = [v for x in layer.inputs if made and (v := self._view(rolling, x))]
-                        yield from rolling[name].advance(step[name], context, over)
-                if rows := step[layer.output].fresh:
-                    with self._naming(i):
-                        yield from lowering.strip(rows, again=again or number > 0)
-
-    @staticmethod
-    def _view(rolling: Mapping[str, RollingStore], name: str) -> View | None:
-        return rolling[name].view if name in rolling else None
+        sliced = SlicedGroup(self.layers, group, stores)
+        lowerings = {i: self._lower(i, group, sliced.stores, constants) for i in group.layers}
+        return sliced.ops(lowerings, again=again)
 
     def _lower(
         self,
@@ -188,20 +156,14 @@ class _Tiler:
             self.config,
             self.pool,
             stores,
-            {name: image.shape[2] for name, image in self.layers.images.items()},
+            self.channels,
             int(share * (self.config.ub_rows // 6)),
             int(share * self.placement.free_rows[index]),
             self.options,
             keep=index not in group.reloaded if group.slices else None,
             constants=constants,
         )
-        with self._naming(index):
-            return context, lower(layer, context)
-
-    @contextmanager
-    def _naming(self, index: int) -> Iterator[None]:
-        """Name the layer in errors."""
         try:
-            yield
+            return context, lower(layer, context)
         except ValueError as error:
-            raise ValueError(f"Layer {self.layers.layers[index].name!r}: {error}") from error
+            raise ValueError(f"Layer {layer.name!r}: {error}") from error
