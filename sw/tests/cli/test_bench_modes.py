@@ -134,6 +134,21 @@ def test_wrong_bits_of_an_ablated_program_are_told(tpulite, monkeypatch):
     assert err == f"tpulite: The results of {CONV} are not exact\n"
 
 
+def test_a_failure_leaves_what_was_measured_before(tpulite, tmp_path, monkeypatch):
+    right = LayersWorkload.compile
+
+    def fail(self, options):
+        if not options.dense_mode:
+            raise ValueError("It does not fit")
+        return right(self, options)
+
+    monkeypatch.setattr(LayersWorkload, "compile", fail)
+    code, out, err = tpulite("bench", "--ablation", CONV, "--device", "model", "--json", "o.json")
+    assert (code, err) == (2, "tpulite: It does not fit\n")
+    assert CONV in out and "dense mode" not in out
+    assert not (tmp_path / "o.json").exists()
+
+
 def test_compiling_is_measured_in_a_process_of_its_own(tpulite, tmp_path):
     code, out, err = tpulite("bench", "--compile", CONV, "--json", "o.json")
     assert (code, err) == (0, "")

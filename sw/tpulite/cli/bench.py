@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 from rich.console import Console
+from rich.table import Table
 
 from tpulite.arch.config import Config
 from tpulite.bench import (
@@ -92,16 +93,15 @@ def _bench(
         parse_workload(name)  # before a simulator is built
     machine = _open(device, config)
     records: list[Record] = []
-    with progress_bar() as progress:
-        task = progress.add_task(names[0], total=len(names))
-        for record in run_workloads(names, machine, device_name=device):
-            records.append(record)
-            following = names[min(len(records), len(names) - 1)]
-            progress.update(task, advance=1, description=following)
-    console.print(bench_table(records))
-    for table in (goal_table(records), peer_table(records)):
-        if table.row_count:
-            console.print(table)
+    try:
+        with progress_bar() as progress:
+            task = progress.add_task(names[0], total=len(names))
+            for record in run_workloads(names, machine, device_name=device):
+                records.append(record)
+                following = names[min(len(records), len(names) - 1)]
+                progress.update(task, advance=1, description=following)
+    finally:  # minutes of measurements are shown even if the last one fails
+        _print(console, bench_table(records), goal_table(records), peer_table(records))
     save_json(json_path, [record.as_dict() for record in records])
     _require_exact(records)
 
@@ -113,18 +113,20 @@ def _ablate(
         parse_network(name)
     machine = _open(device, config)
     results: list[Ablation] = []
-    with progress_bar() as progress:
-        task = progress.add_task(names[0], total=len(names) * (1 + len(MECHANISMS)))
-        runs = run_ablation(
-            names,
-            machine,
-            device_name=device,
-            tell=lambda text: progress.update(task, description=text),
-        )
-        for result in runs:
-            results.append(result)
-            progress.advance(task)
-    console.print(ablation_table(results))
+    try:
+        with progress_bar() as progress:
+            task = progress.add_task(names[0], total=len(names) * (1 + len(MECHANISMS)))
+            runs = run_ablation(
+                names,
+                machine,
+                device_name=device,
+                tell=lambda text: progress.update(task, description=text),
+            )
+            for result in runs:
+                results.append(result)
+                progress.advance(task)
+    finally:
+        _print(console, ablation_table(results))
     save_json(json_path, [result.as_dict() for result in results])
     _require_exact(results)
 
@@ -139,8 +141,14 @@ def _compile(
             compilations.append(compilation)
             following = names[min(len(compilations), len(names) - 1)]
             progress.update(task, advance=1, description=following)
-    console.print(compile_table(compilations))
+    _print(console, compile_table(compilations))
     save_json(json_path, [compilation.as_dict() for compilation in compilations])
+
+
+def _print(console: Console, *tables: Table) -> None:
+    for table in tables:
+        if table.row_count:
+            console.print(table)
 
 
 def _choose(names: Sequence[str], default: Sequence[str], quick: bool) -> Sequence[str]:

@@ -42,7 +42,7 @@ def goal_table(records: Sequence[Record]) -> Table:
         title="targets, and the best of the other machines with 256 multipliers",
         caption="cycles of a batch where there are several",
     )
-    table.add_column("machine", no_wrap=True)
+    table.add_column("machine")
     for record in records:
         if (ours := standing(record)) is not None:
             table.add_row(

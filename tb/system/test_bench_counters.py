@@ -1,0 +1,32 @@
+"""What the cycle model's device counts, against the counters of the Verilated chip."""
+
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.bench import ModelDevice, run_ablation, run_workloads
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+
+FIGURES = ("cycles", "dram_read_bytes", "dram_written_bytes")
+
+
+@pytest.fixture(scope="module")
+def device() -> RtlDevice:
+    return RtlDevice(Config())
+
+
+@pytest.mark.parametrize(
+    "name", ["gemm_5x33x20", "mlp_b16_warm", "conv3x3_9x11x3_to_20", "dwconv3x3_20x20x16_x2", "cnn"]
+)
+def test_bytes_of_dram_are_those_of_the_chip(device: RtlDevice, name: str) -> None:
+    (chip,) = run_workloads([name], device, device_name="rtl")
+    (model,) = run_workloads([name], ModelDevice(Config()), device_name="model")
+    assert chip.bit_exact and model.bit_exact
+    for figure in FIGURES[1:]:
+        assert getattr(chip, figure) == getattr(model, figure) > 0
+    assert chip.cycles is not None and model.cycles == pytest.approx(chip.cycles, rel=0.01)
+
+
+def test_every_mechanism_off_gives_the_same_bits(device: RtlDevice) -> None:
+    for name in ("conv3x3_20x20x3_to_20", "dwconv3x3_20x20x16_x2", "cnn"):
+        for result in run_ablation([name], device, device_name="rtl"):
+            assert result.bit_exact, f"{name} without {result.off}"
