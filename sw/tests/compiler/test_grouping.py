@@ -61,6 +61,19 @@ def test_wide_images_between_narrow_ones_stay_inside_groups():
     )
 
 
+def test_the_largest_images_of_mobilenet_never_go_to_dram():
+    builder = GraphBuilder((112, 112, 16))
+    wide = builder.depthwise(builder.conv("x", 96, 1), stride=(2, 2), **SAME)
+    builder.conv(wide, 24, 1)
+    layers = builder.graph()
+    groups = group_layers(layers, Config(), Options())
+    assert any({0, 1} <= {*group.layers} and group.slices for group in groups)
+    halo = predict_groups(layers, (Group(range(3), slices=28),), Config())
+    kept = predict_groups(layers, (Group(range(3), slices=28, rolling=True),), Config())
+    assert kept.read_bytes < halo.read_bytes
+    assert kept.cycles < halo.cycles
+
+
 def test_layers_whose_images_stay_run_alone():
     layers = bottlenecks(height=8)
     assert group_layers(layers, Config(), Options()) == group_layers(layers, Config(), OFF)
@@ -112,6 +125,11 @@ def test_refused_groups_are_not_used_again():
     for _ in range(4):
         groups = group_layers(layers, Config(), Options(), refused=frozenset(refused))
         assert refused.isdisjoint(groups)
+        for group in groups:  # nor with fewer slices, which takes more room
+            assert not any(
+                replace(group, slices=each.slices) == each and group.slices <= each.slices
+                for each in refused
+            )
         refused |= {group for group in groups if group.slices}
     assert len(refused) >= 4
 

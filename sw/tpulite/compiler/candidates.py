@@ -1,6 +1,7 @@
 """Ways to run a run of layers, and the best of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tpulite.compiler.costs import Cost
 from tpulite.compiler.group import Group
@@ -50,7 +51,11 @@ class Candidates:
     """
 
     def __init__(self, costs: GroupCosts, refused: frozenset[Group] = frozenset()) -> None:
-        self.costs, self.table, self._refused = costs, costs.table, refused
+        self.costs, self.table = costs, costs.table
+        self._refused: dict[Group, int] = {}
+        for group in refused:
+            key = replace(group, slices=0)
+            self._refused[key] = max(group.slices, self._refused.get(key, -1))
         self._options = costs.table.options
 
     def key(self, cost: Cost) -> Key:
@@ -168,8 +173,12 @@ class Candidates:
             yield reloaded
 
     def allowed(self, group: Group) -> bool:
-        """Return whether a group is neither refused nor against what the user asks for."""
-        if group in self._refused or (group.rolling and not self._options.rolling):
+        """Return whether a group is neither refused nor against what the user asks for.
+
+        Where a group found no place, one with fewer slices needs even more.
+        """
+        most = self._refused.get(replace(group, slices=0), -1)
+        if group.slices <= most or (group.rolling and not self._options.rolling):
             return False
         if group.rolling or not self._options.halo_guard:
             return True

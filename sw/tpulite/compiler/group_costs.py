@@ -13,6 +13,10 @@ __all__ = ["GroupCosts"]
 _PARTS = 4
 """A strip is computed, and stored, in about four parts."""
 
+_STALLS = 0.75
+"""Part of the vector path's work on layers for which the matrix unit waits: a slice is too small
+for much to be computed before its sums are complete, or after. Measured on networks."""
+
 _SPARE = 1
 """Strips, of the largest ones, that there must be room for besides: free rows lie apart."""
 
@@ -54,8 +58,9 @@ class GroupCosts:
 def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> Cost:
     """Return what a group costs that is sliced.
 
-    Its steps are a pipeline of three stages, load | compute | store, as fast as the slowest;
-    compute is the larger of what the matrix unit and the vector path need.
+    Its steps are a pipeline of three stages, load | compute | store, as fast as the slowest. Rows
+    that are kept are copied while the matrix unit works; for what the vector path computes it
+    waits, more or less.
     """
     config, members, batch = table.config, group.layers, table.options.batch
     steps, spans = middle_step(table, group, 0)
@@ -65,7 +70,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         steps *= columns
     made = {table.outputs[i]: i for i in members}
     strips = _Strips(table, group)
-    read = written = mxu = vpu = commands = 0
+    read = written = mxu = vpu = copies = commands = 0
     for name, span in spans.items():
         strip, total = span.view * table.row[name], span.total * table.row[name]
         if (x := across.get(name)) is not None:
@@ -78,7 +83,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
             if name in made and name in table.layers.outputs:
                 written += total
             continue
-        vpu += steps * span.kept * table.row[name] * config.vector_cycles
+        copies += steps * span.kept * table.row[name] * config.vector_cycles
         if name not in made:
             read += total
         elif not private:
@@ -101,8 +106,8 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     read, written, steps = read * batch, written * batch, steps * batch
     load, store = transfer_cycles(read, config), transfer_cycles(written, config)
     slowest = max(
-        mxu * batch + STEP_CYCLES * steps * len(members),
-        vpu * batch,
+        (mxu + int(_STALLS * vpu)) * batch + STEP_CYCLES * steps * len(members),
+        (vpu + copies) * batch,
         load + transfer_cycles(constants, config),
         store,
     )
