@@ -50,13 +50,21 @@ class Constant:
         Index of the layer that uses them.
     bank : int, optional
         Bank of the first row.
+    side : Side
+        Where its place is searched.
     """
 
     def __init__(
-        self, name: str, data: np.ndarray, pool: ConstantPool, layer: int, bank: int | None = None
+        self,
+        name: str,
+        data: np.ndarray,
+        pool: ConstantPool,
+        layer: int,
+        bank: int | None = None,
+        side: Side = Side.TOP,
     ) -> None:
         self.rows = data.shape[0]
-        self._name, self._layer, self._bank = name, layer, bank
+        self._name, self._layer, self._bank, self._side = name, layer, bank, side
         self.offset = pool.add(data.tobytes())
         self._buffer: Buffer | None = None
 
@@ -64,7 +72,7 @@ class Constant:
         """Return where the constant is, and the LOAD before it; ``again`` for another copy."""
         if self._buffer is not None and not again:
             return Region(self._buffer), []
-        self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=Side.TOP)
+        self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=self._side)
         fields = {"window": Window.CONSTANTS, "offset": self.offset, "lines": 1, "rows": self.rows}
         region = Region(self._buffer)
         return region, [Op(Opcode.LOAD, self._layer, fields, {"row": region})]

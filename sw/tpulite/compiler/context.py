@@ -8,6 +8,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.constants import Constant, ConstantPool
 from tpulite.compiler.images import Store
+from tpulite.compiler.ops import Side
 from tpulite.compiler.options import Options
 
 __all__ = ["Context"]
@@ -59,5 +60,7 @@ class Context:
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
         """Keep rows of constants of the layer."""
         rows = np.ascontiguousarray(data).view(np.uint8).reshape(-1, self.config.row_bytes)
-        made = Constant(f"{what} of {self.name}", rows, self.pool, self.index, bank)
+        # What stays for many slices lies with what lives long.
+        side = Side.BOTTOM if self.keep else Side.TOP
+        made = Constant(f"{what} of {self.name}", rows, self.pool, self.index, bank, side)
         return self.constants.setdefault((self.index, bank, made.rows, made.offset), made)

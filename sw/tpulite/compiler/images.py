@@ -109,6 +109,11 @@ class Store:
         return self.blocks * self.height * self._pitch
 
     @property
+    def strings(self) -> bool:
+        """Whether its rows are strings of bytes: see dense mode."""
+        return self.spec is not None and self.spec.strings is not None
+
+    @property
     def stored(self) -> bool:
         """Whether what is computed goes to DRAM."""
         return bool(self._specs) and not self._given
@@ -128,6 +133,13 @@ class Store:
         part._first += columns.start * self.vector_rows
         part.column, part.width = self.column + columns.start, len(columns)
         return part
+
+    def tall(self) -> "Store":
+        """Return all images of a batch that are resident as one, which is not in DRAM."""
+        tall = copy.copy(self)
+        tall.height, tall.batch = self.batch * self.height, 1
+        tall.spec, tall._specs, tall._given = None, [], False
+        return tall
 
     def flat(self) -> "Store":
         """Return the same image as one column of all its pixels."""

@@ -17,7 +17,7 @@ from tpulite.compiler.place import Placement
 from tpulite.compiler.rearrange import same_pixels
 from tpulite.compiler.slices import plan_columns
 from tpulite.compiler.slicing import SlicedGroup
-from tpulite.graph.layers import LayerGraph, Reshape
+from tpulite.graph.layers import Affine, Conv, LayerGraph, Lut, Reshape
 
 __all__ = ["tile_groups"]
 
@@ -81,6 +81,9 @@ class _Tiler:
         if (alias := self._alias(group)) is not None:
             yield from alias
             return
+        if self._merges(group):
+            yield from self._merged(group)
+            return
         constants: dict[tuple[object, ...], Constant] = {}
         again = False
         windows = plan_columns(self.layers, group) if group.columns > 1 else ({},)
@@ -99,7 +102,7 @@ class _Tiler:
 
     def _alias(self, group: Group) -> Iterator[Op] | None:
         """Give the pixels of a resident image another name, if that is all that there is to do."""
-        (index, *others) = group.layers
+        index, *others = group.layers
         layer = self.layers.layers[index]
         if others or not isinstance(layer, Reshape):
             return None
@@ -115,6 +118,29 @@ class _Tiler:
         self.stores[layer.output] = source.alias(layer.output, target.height, target.width)
         parts = (source.part(image) for image in range(self.options.batch))
         return (op for part in parts for op in part.read(range(part.height), index)[1])
+
+    def _merges(self, group: Group) -> bool:
+        """Whether a layer sees vectors only, so that a batch of resident images is a tall one."""
+        layer = self.layers.layers[group.layers.start]
+        vectors = isinstance(layer, Affine | Lut)
+        if isinstance(layer, Conv):
+            geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
+            vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
+        stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
+        plain = all(store.resident and store.batch > 1 and not store.strings for store in stores)
+        return not group.slices and vectors and plain
+
+    def _merged(self, group: Group) -> Iterator[Op]:
+        (index,) = group.layers
+        layer = self.layers.layers[index]
+        source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
+        for image in range(self.options.batch):
+            yield from source.part(image).read(range(source.height), index)[1]
+        stores = {source.name: source.tall(), target.name: target.tall()}
+        yield from self._alone(group, stores, {}, again=False)
+        for image in range(self.options.batch):
+            part, rows = target.part(image), range(target.height)
+            yield from part.store(part.open(rows), rows, index)
 
     def _alone(
         self,
