@@ -2,7 +2,10 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["columns", "extents"]
+__all__ = ["columns", "extents", "short"]
+
+_NAME = 40
+"""Characters of a name, at most."""
 
 
 def columns(
@@ -47,3 +50,19 @@ def extents(shape: Iterable[int]) -> str:
     '8x8x16'
     """
     return "x".join(map(str, shape))
+
+
+def short(name: str) -> str:
+    """Return a name without its middle, if it is long: files join names of what was fused.
+
+    Examples
+    --------
+    >>> short("stem")
+    'stem'
+    >>> short("model/activation/Relu;model/batch_normalization/FusedBatchNormV3")
+    'model/activation/R...n/FusedBatchNormV3'
+    """
+    if len(name) <= _NAME:
+        return name
+    half = (_NAME - 3) // 2
+    return f"{name[:half]}...{name[-half:]}"
