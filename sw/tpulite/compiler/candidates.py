@@ -110,8 +110,7 @@ class Candidates:
         group = Group(range(index, index + 1))
         outside = self.table.touched(group.layers) - resident
         if outside and not self.fits(group, resident):
-            cuttable = all(self.table.reaches[axis][index] is not None for axis in (0, 1))
-            for columns in _COLUMNS if cuttable else ():
+            for columns in _COLUMNS if self.table.columns_can_be_cut(index) else ():
                 if (found := self.sliced(group.layers, resident, columns=columns)) is not None:
                     return found
         return group, self.costs.cost(group, resident)

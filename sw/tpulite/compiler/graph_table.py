@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.backward import Reach, reach_of, sliceable
 from tpulite.compiler.costs import Engines, compute_cycles
 from tpulite.compiler.extents import constant_rows, string_vectors, vectors_of_row
@@ -94,6 +94,16 @@ class GraphTable:
             frozenset(name for name in self.first if self.first[name] < i <= self.last[name])
             for i in range(len(self.sources))
         ]
+
+    def columns_can_be_cut(self, index: int) -> bool:
+        """Return whether a layer can run column by column: rows of its images begin at beats."""
+        if self.reaches[0][index] is None or self.reaches[1][index] is None:
+            return False
+        heights, widths = self.extents
+        return all(
+            heights[name] == 1 or widths[name] * self.config.row_bytes % BEAT_BYTES == 0
+            for name in self.touched(range(index, index + 1))
+        )
 
     def rows(self, name: str) -> int:
         """Return the rows of the buffer that an image takes, of all images of a batch."""

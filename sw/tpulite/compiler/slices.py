@@ -7,7 +7,11 @@ from tpulite.compiler.backward import backward, backward_columns, sliceable
 from tpulite.compiler.group import Group, Rows, Step
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["plan_columns", "plan_steps", "repeated"]
+__all__ = ["COLUMN_GRAIN", "plan_columns", "plan_steps", "repeated"]
+
+COLUMN_GRAIN = 4
+"""Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
+of a row begins at a beat in DRAM if the row does."""
 
 _NO_GRAINS: Mapping[str, int] = MappingProxyType({})
 
@@ -82,12 +86,15 @@ def plan_steps(
 def plan_columns(layers: LayerGraph, group: Group) -> tuple[Mapping[str, range], ...]:
     """Return the columns of every image that a group reads or writes, for each of its W slices.
 
+    They begin at multiples of :data:`COLUMN_GRAIN`.
+
     Raises
     ------
     ValueError
         If a layer cannot be cut along the width.
     """
-    walk = _Walk(layers, group, group.columns, _NO_GRAINS, axis=1)
+    grains = dict.fromkeys(layers.images, COLUMN_GRAIN)
+    walk = _Walk(layers, group, group.columns, grains, axis=1)
     stops: dict[str, int] = {}
     slices: list[Mapping[str, range]] = []
     for number in range(walk.steps):

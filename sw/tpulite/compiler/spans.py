@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from tpulite.compiler.graph_table import GraphTable
 from tpulite.compiler.group import Group
+from tpulite.compiler.slices import COLUMN_GRAIN
 
 __all__ = ["Span", "middle_step"]
 
@@ -45,15 +46,18 @@ def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[s
     extents, reaches = table.extents[axis], table.reaches[axis]
     rolling = group.rolling and axis == 0
     extent = extents[table.outputs[group.layers[-1]]]
-    steps = min(group.columns if axis else group.slices, extent)
-    size = -(-extent // steps)
-    begin = (extent - size) // 2 if rolling or steps > 2 else 0
+    grain = COLUMN_GRAIN if axis else 1
+    units = -(-extent // grain)
+    steps = min(group.columns if axis else group.slices, units)
+    size = -(-units // steps) * grain
+    begin = max(0, extent - size) // 2 // grain * grain if rolling or steps > 2 else 0
+    end = min(begin + size, extent)
     needs: dict[str, tuple[int, int, int]] = {}  # start, stop, and where the step before ended
     for i in reversed(group.layers):
         name = table.outputs[i]
         if (need := needs.get(name)) is None:  # in proportion
             before = -(-extents[name] * begin // extent)
-            stop = max(-(-extents[name] * (begin + size) // extent), before + 1)
+            stop = max(-(-extents[name] * end // extent), before + 1)
             need = needs[name] = (before, stop, before)
         start, stop, before = need
         if rolling:
@@ -61,6 +65,8 @@ def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[s
         for source, reach in zip(table.sources[i], reaches[i] or (), strict=True):
             low, high = reach.span(start, stop)
             known = reach.span(0, before)[1] if rolling and before else 0
+            if axis:
+                low, high = low // grain * grain, min(-(-high // grain) * grain, reach.extent)
             if (other := needs.get(source)) is not None:
                 low, high, known = min(low, other[0]), max(high, other[1]), max(known, other[2])
             needs[source] = (low, high, known)
