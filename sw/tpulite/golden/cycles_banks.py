@@ -13,6 +13,7 @@ from tpulite.golden.cycles_phases import FREE
 
 __all__ = ["Stream", "Traffic", "walk"]
 
+_LATE = 1 << 60
 _STARVED = 16  # refusals after which a port wins once, unless the better one must not lose
 
 
@@ -155,8 +156,12 @@ class Traffic:
 
     def meets(self, begin: int, stop: int) -> bool:
         """Whether anything is asked for from a cycle to another one."""
+        return begin < self.stop and self.next(begin) < stop
+
+    def next(self, begin: int) -> int:
+        """Return the first cycle of the stream that goes on after a cycle, a late one if none."""
         first = bisect_right(self._stops, begin)
-        return first < len(self._stops) and self._begins[first] < stop
+        return self._begins[first] if first < len(self._begins) else _LATE
 
     def _stroll(self, phases: bytes, phase: int, rows: int, pace: int, *, buffered: bool) -> int:
         """Return the cycle after the one in which the last row is accepted, at a slow pace."""

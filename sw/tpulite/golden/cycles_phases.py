@@ -15,7 +15,7 @@ __all__ = ["FREE", "Activations", "Outputs", "Rows"]
 FREE = 255
 """Phase of a cycle without a request."""
 
-_CACHED = 1 << 12
+_CACHED, _KINDS = 1 << 12, 1 << 8
 _STREAM = ("rows", "columns", "stride_y", "stride_x", "kernel_rows", "kernel_columns")
 _MODES = ("byte_step", "depthwise", "inner")
 _IMAGE = ("height", "width", "pad_top", "pad_left", "dilation_y", "dilation_x")
@@ -38,13 +38,15 @@ class Activations:
         K-tiles, and cycles from one to the next.
     """
 
-    __slots__ = ("_banks", "_begin", "_fields", "_pace", "_size", "_tiles")
+    __slots__ = ("_banks", "_begin", "_fields", "_made", "_pace", "_place", "_size", "_tiles")
 
     def __init__(
         self, fields: dict[str, int], size: int, banks: int, begin: int, tiles: int, pace: int
     ) -> None:
         self._fields, self._size, self._banks = fields, size, banks
         self._begin, self._tiles, self._pace = begin, tiles, pace
+        self._made: _Tiles | None = None  # only if somebody asks
+        self._place = 0, 0, 1  # first row, rows from a block to the next, k-tiles of a block
 
     def phases(self, first: int, stop: int) -> bytes:
         """Return the phases from one cycle to another, counted from the first slot."""
@@ -58,14 +60,18 @@ class Activations:
 
     def tile(self, tile: int, begin: int) -> bytes:
         """Return the phases of a k-tile whose first slot is in a cycle."""
-        fields, banks = self._fields, self._banks
-        width = fields["kernel_columns"]
-        channels, tap = 0, 0
-        if tile:
-            channels, tap = divmod(tile, fields["kernel_rows"] * width)
-        base = fields["act_row"] + channels * fields["act_block_pitch"] - begin
-        pitch = fields["act_pitch"] % banks
-        return _read(_get_read(fields), pitch, self._size, banks, tap, base % banks)
+        made = self._made or self._prepare()
+        row, pitch, taps = self._place
+        block, tap = divmod(tile, taps)
+        return made.phases(tap, (row + block * pitch - begin) % self._banks)
+
+    def _prepare(self) -> "_Tiles":
+        fields = self._fields
+        taps = fields["kernel_rows"] * fields["kernel_columns"]
+        self._place = fields["act_row"], fields["act_block_pitch"], taps
+        pitch = fields["act_pitch"] % self._banks
+        self._made = made = _tiles(_get_read(fields), pitch, self._size, self._banks)
+        return made
 
 
 class Outputs:
@@ -131,7 +137,26 @@ def _shifted(phases: np.ndarray, there: np.ndarray, base: int, banks: int) -> by
     return np.where(there, (phases + base) % banks, FREE).astype(np.uint8).tobytes()
 
 
-@lru_cache(_CACHED)
+class _Tiles:
+    """The phases of all k-tiles of a kind of CONV, made when they are needed."""
+
+    __slots__ = ("_kind", "_made")
+
+    def __init__(self, key: tuple[int, ...], pitch: int, size: int, banks: int) -> None:
+        self._kind = key, pitch, size, banks
+        self._made: dict[tuple[int, int], bytes] = {}
+
+    def phases(self, tap: int, base: int) -> bytes:
+        """Return those of a tap, if the vector (0, 0) of its block has the phase ``base``."""
+        made = self._made.get((tap, base))
+        if made is None:
+            made = self._made[tap, base] = _read(*self._kind, tap, base)
+        return made
+
+
+_tiles = lru_cache(_KINDS)(_Tiles)
+
+
 def _read(key: tuple[int, ...], pitch: int, size: int, banks: int, tap: int, base: int) -> bytes:
     """Return the phases of a k-tile; the vector (0, 0) of its block has the phase ``base``."""
     f = dict(zip(_READ, key, strict=True))

@@ -16,34 +16,10 @@ _DRAIN = 11  # beyond 2 N: from the slot of a vector to its row in the buffer
 _SLACK = 2  # rows that wait before beats do, beyond the one on its way
 
 
-class _Burst:
-    """A burst that was asked for and has not been followed to its end.
-
-    Attributes
-    ----------
-    address : int
-        Cycle in which its address is on AR.
-    beats, cycles : int
-        Its beats, and the cycles in which they come if nothing holds them up.
-    row : int
-        First row of the buffer.
-    load : _Load, optional
-        What it belongs to; None is command fetch.
-    last : bool
-        Whether it ends its command.
-    """
-
-    __slots__ = ("address", "beats", "cycles", "last", "load", "row")
-
-    def __init__(
-        self, address: int, beats: int, cycles: int, load: "_Load | None", row: int, last: bool
-    ) -> None:
-        self.address = address
-        self.beats = beats
-        self.cycles = cycles
-        self.load = load
-        self.row = row
-        self.last = last
+_Burst = tuple[int, int, int, "_Load | None", int, bool]
+"""A burst that was asked for and has not been followed to its end: the cycle in which its address
+is on AR; its beats, and the cycles in which they come if nothing holds them up; the LOAD that it
+belongs to, None for command fetch; its first row of the buffer; whether it ends its command."""
 
 
 class _Load:
@@ -113,9 +89,9 @@ class Loads(Head):
         """Put the address of a burst of commands on AR."""
         self._follow(time)
         behind = []
-        while self.flying and self.flying[-1].address >= time:
+        while self.flying and self.flying[-1][0] >= time:
             behind.append(self.flying.pop())
-        self.flying.append(_Burst(time, beats, beats, None, 0, last=True))
+        self.flying.append((time, beats, beats, None, 0, True))
         while behind:
             self.flying.append(behind.pop())
         self.streak = 0
@@ -129,11 +105,11 @@ class Loads(Head):
     def _expect(self, time: int) -> None:
         """Come back when a command can be finished, or all of its bursts issued."""
         due, channel = NEVER, self.channel
-        for burst in self.flying:
-            begin = max(burst.address + _LATENCY, channel)
-            channel = begin + burst.cycles
-            if burst.last:
-                due = (begin if burst.load is None else channel) - self.known
+        for address, _, cycles, load, _, last in self.flying:
+            begin = max(address + _LATENCY, channel)
+            channel = begin + cycles
+            if last:
+                due = (begin if load is None else channel) - self.known
                 break
         if (load := self.current) is not None:
             # Its last burst goes out, at the earliest, when so many have ended.
@@ -144,36 +120,44 @@ class Loads(Head):
     def _follow(self, time: int) -> None:
         """Issue the bursts that may go out, and follow those about which all is known."""
         limit = time + self.known
+        flying, most = self.flying, len(self.ends)
         while True:
-            while self.current is not None and self.open < len(self.ends):
+            while self.current is not None and self.open < most:
                 self._issue(self.current)
-            if not self.flying:
+            if not flying:
                 return
-            burst = self.flying[0]
-            begin = max(burst.address + _LATENCY, self.channel)
-            if begin + (0 if burst.load is None else burst.cycles) > limit:
+            burst = flying[0]
+            begin, load = burst[0] + _LATENCY, burst[3]
+            if begin < self.channel:
+                begin = self.channel
+            if begin + (0 if load is None else burst[2]) > limit:
                 return
-            if self.current is not None and self.streak > 2 * len(self.ends):
+            if self.current is not None and self.streak > 2 * most:
                 self._skip(self.current, limit)
                 self.streak = 0
                 continue
-            self.flying.popleft()
-            if burst.load is None:
-                self.channel = begin + burst.beats
-                self.machine.arrive(begin, burst.beats)
+            flying.popleft()
+            if load is None:
+                self.channel = begin + burst[1]
+                self.machine.arrive(begin, burst[1])
             else:
-                self._receive(burst, burst.load, begin)
+                self._receive(burst, load, begin)
 
     def _issue(self, load: _Load) -> None:
         """Issue the next burst of the command under way."""
-        self.issued = max(self.issued + 1, self.ends[self.open])
+        issued, end = self.issued + 1, self.ends[self.open]
+        self.issued = issued = end if end > issued else issued
         page = _PAGE_BEATS - load.address % _PAGE_BEATS
-        beats = min(load.line_left, self.longest, page)
+        beats = load.line_left
+        if beats > self.longest:
+            beats = self.longest
+        if beats > page:
+            beats = page
         load.beats_left -= beats
         load.bursts -= 1
         load.line_left -= beats
         load.address += beats
-        cycles = beats * self.rows_per_beat
+        cycles, last = beats * self.rows_per_beat, False
         row = load.row
         load.row += cycles
         if not load.line_left:
@@ -184,41 +168,44 @@ class Loads(Head):
             load.address = load.line_address
             load.line_row += load.pitch
             load.row = load.line_row
-        last = not load.lines_left
-        self.flying.append(_Burst(self.issued + 1, beats, cycles, load, row, last))
+            last = not load.lines_left
+        self.flying.append((issued + 1, beats, cycles, load, row, last))
         self.open += 1
         if last:
             self.current = None
-            self.free = self.issued + 1
+            self.free = issued + 1
             self.schedule()
 
     def _receive(self, burst: _Burst, load: _Load, begin: int) -> None:
         """Follow the beats of a burst that begins to come in a cycle."""
-        gap, cycles = begin - self.channel, burst.cycles
-        pace = self.beats_per_row
+        _, beats, cycles, _, row, last = burst
+        gap, pace = begin - self.channel, self.beats_per_row
         rows = cycles // pace
-        offered = max(begin + self.offered, self.written + 1)
+        offered = begin + self.offered
+        if offered <= self.written:
+            offered = self.written + 1
         self.written = offered + (rows - 1) * pace
-        if self.machine.writes.stop > offered:
-            late = self._refused(burst.row, offered, rows, begin)
+        late, writes = 0, self.machine.writes
+        lags = offered > begin + self.offered + _SLACK
+        if writes.stop > offered and (lags or writes.next(offered) < offered + cycles):
+            late = self._refused(row, offered, rows, begin)
             begin += late
             load.record.buffer += late
         if pace > 1:
             first = begin + self.offered
-            stream = Rows.paced(burst.row, first, rows, pace, self.config.ub_banks)
+            stream = Rows.paced(row, first, rows, pace, self.config.ub_banks)
             self.machine.loads.add(first, first + cycles, stream)
-        whole = burst.beats == self.longest and not gap
-        self.streak = self.streak + 1 if whole and not burst.last else 0
+        alike = beats == self.longest and not gap and not late and not last
+        self.streak = self.streak + 1 if alike else 0
         self.channel = begin + cycles
-        tail = load.tail if burst.last else self.rows_per_beat
-        self.ends.append(self.channel - tail)
+        self.ends.append(self.channel - (load.tail if last else self.rows_per_beat))
         self.open -= 1
-        record = load.record
         if gap > 2:
             # Issuing bursts is work, too.
+            record = load.record
             busy = record.start + 1 + min(load.bursts + self.open + 1, len(self.ends))
             record.axi += max(0, min(gap - 2, begin - busy))
-        if burst.last:
+        if last:
             self._complete(load)
 
     def _refused(self, row: int, offered: int, rows: int, begin: int) -> int:
@@ -236,18 +223,21 @@ class Loads(Head):
         count = min(load.line_left // self.longest - 1, (limit - self.channel) // whole - 1)
         same = load.beats_per_line - load.line_left >= 2 * len(self.ends) * self.longest
         alike = same and not load.address % self.longest and self.open == len(self.flying)
-        alone = self.beats_per_row == 1 and self.machine.writes.stop <= self.channel
-        if count < 2 or not alike or not alone:
+        if count < 2 or not alike or self.beats_per_row > 1:
+            return
+        # Nobody else may write meanwhile.
+        count = min(count, (self.machine.writes.next(self.written + 1) - self.written - 1) // whole)
+        if count < 2:
             return
         beats, cycles = count * self.longest, count * whole
         load.beats_left -= beats
         load.line_left -= beats
         load.address += beats
         load.bursts -= count
-        load.row += cycles // self.beats_per_row
-        for burst in self.flying:
-            burst.address += cycles
-            burst.row += cycles // self.beats_per_row
+        load.row += cycles
+        for _ in range(len(self.flying)):
+            address, size, length, owner, row, last = self.flying.popleft()
+            self.flying.append((address + cycles, size, length, owner, row + cycles, last))
         self.ends = deque((end + cycles for end in self.ends), self.ends.maxlen)
         self.issued += cycles
         self.channel += cycles
