@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulite.compiler.allocate import Allocator
+from tpulite.compiler.online import Allocator
 from tpulite.compiler.ops import Buffer
 
 

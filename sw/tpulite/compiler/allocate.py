@@ -1,100 +1,108 @@
-"""Places in the unified buffer, given out and taken back in program order."""
+"""Allocation: a place in the unified buffer for every buffer of a schedule."""
 
-from bisect import insort
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from tpulite.compiler.ops import Buffer, Side
+from tpulite.arch.config import Config
+from tpulite.compiler.cpsat import place_cpsat
+from tpulite.compiler.longest import place_longest, rows_used
+from tpulite.compiler.online import DoesNotFitError
+from tpulite.compiler.ops import Buffer
+from tpulite.compiler.options import ALLOCATORS
+from tpulite.compiler.scheduled import Lifetime, Schedule
 
-__all__ = ["Allocator", "DoesNotFitError"]
-
-
-class DoesNotFitError(Exception):
-    """Buffers that must be there at the same time do not fit; ``name`` is that of the last one."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        super().__init__(f"No place for {buffer.rows} rows: {buffer.name}")
-        self.name = buffer.name
+__all__ = ["Allocation", "DoesNotFitError", "place_buffers"]
 
 
-class Allocator:
-    """Each buffer has a side of the unified buffer from which its place is searched.
-
-    What lives long lies at the bottom, what comes and goes at the top, so that gaps stay large.
-    Next-fit takes what was freed last at last, so that engines seldom wait.
+@dataclass(frozen=True)
+class Allocation:
+    """Where buffers lie.
 
     Parameters
     ----------
-    start, stop : int
-        Rows to give out.
-    banks : int
-        Banks of the unified buffer.
+    rows : mapping of Buffer to int
+        First row of every buffer that is not resident.
+    peak : int
+        Rows that any of them takes at any time.
+    bound : int
+        Rows that every placement of this schedule takes at least.
     """
 
-    def __init__(self, start: int, stop: int, banks: int) -> None:
-        self._start, self._stop, self._banks = start, stop, banks
-        self._next = {Side.NEXT: start, Side.TOP: stop}
-        self._used: list[tuple[int, int]] = []
-        self._places: dict[Buffer, tuple[int, int]] = {}
+    rows: Mapping[Buffer, int]
+    peak: int
+    bound: int
 
-    def allocate(self, buffer: Buffer) -> bool:
-        """Find a place for a buffer; return whether there is one."""
-        bounds = [(self._start, self._start), *self._used, (self._stop, self._stop)]
-        gaps = [(a[1], b[0]) for a, b in pairwise(bounds) if b[0] - a[1] >= buffer.rows]
-        start = {Side.BOTTOM: self._lowest, Side.NEXT: self._after, Side.TOP: self._below}[
-            buffer.side
-        ](buffer, gaps)
-        if start is None:
-            return False
-        self._places[buffer] = (start, start + buffer.rows)
-        insort(self._used, self._places[buffer])
-        return True
 
-    def _lowest(self, buffer: Buffer, gaps: list[tuple[int, int]], least: int = 0) -> int | None:
-        for low, high in gaps:
-            start = self._align(buffer, max(low, least))
-            if start + buffer.rows <= high:
-                return start
-        return None
+def place_buffers(schedule: Schedule, config: Config, allocator: str = "online") -> Allocation:
+    """Give every buffer of a schedule a place.
 
-    def _after(self, buffer: Buffer, gaps: list[tuple[int, int]]) -> int | None:
-        """Return the first place behind the last one given out, else the lowest."""
-        start = self._lowest(buffer, gaps, self._next[Side.NEXT])
-        if start is None:
-            start = self._lowest(buffer, gaps)
-        if start is not None:
-            self._next[Side.NEXT] = start + buffer.rows
-        return start
+    Parameters
+    ----------
+    schedule : Schedule
+        Commands in their final order.
+    config : Config
+        The machine.
+    allocator : str
+        ``online`` takes the places found while scheduling, which leave what was freed last alone
+        as long as possible, so that engines seldom wait; ``longest`` packs buffers from the
+        first row on, those that live long first; ``cpsat`` has OR-tools pack them better still.
+        Both take few rows, and more cycles.
 
-    def _below(self, buffer: Buffer, gaps: list[tuple[int, int]]) -> int | None:
-        """Return the first place below the last one given out, else the highest."""
-        start = self._highest(buffer, gaps, self._next[Side.TOP])
-        # Down there lies what lives long: rather begin again than make holes between it.
-        if start is None or start < (self._start + self._stop) // 2:
-            again = self._highest(buffer, gaps, self._stop)
-            start = again if again is not None else start
-        if start is not None:
-            self._next[Side.TOP] = start
-        return start
+    Returns
+    -------
+    Allocation
+        Rows, and how many are used.
 
-    def _highest(self, buffer: Buffer, gaps: list[tuple[int, int]], most: int) -> int | None:
-        for low, high in reversed(gaps):
-            start = min(high, most) - buffer.rows
-            if buffer.bank is not None:
-                start -= (start - buffer.bank) % self._banks
-            if start >= low:
-                return start
-        return None
+    Raises
+    ------
+    DoesNotFitError
+        If the allocator finds no place for a buffer.
+    ValueError
+        If there is no such allocator, or OR-tools are not installed.
+    """
+    if allocator not in ALLOCATORS:
+        raise ValueError(f"allocator must be one of {', '.join(ALLOCATORS)}, not {allocator!r}")
+    if allocator == "online":
+        found: Mapping[Buffer, int] = schedule.rows
+    elif allocator == "longest":
+        found = _place(schedule, config, allocator, place_longest)
+    else:
+        found = _place(schedule, config, allocator, place_cpsat)
+    return Allocation(found, rows_used(found), schedule.bound)
 
-    def _align(self, buffer: Buffer, start: int) -> int:
-        return start if buffer.bank is None else start + (buffer.bank - start) % self._banks
 
-    def free(self, buffer: Buffer) -> None:
-        """Take a place back."""
-        self._used.remove(self._places.pop(buffer))
+Placer = Callable[[tuple[Lifetime, ...], range, int], tuple[dict[Buffer, int], Lifetime | None]]
+"""From places, rows and banks to first rows, and the first place that was not found."""
 
-    def row(self, buffer: Buffer) -> int:
-        """Return the first row of a buffer."""
-        return self._places[buffer][0]
 
-    def __contains__(self, buffer: Buffer) -> bool:
-        return buffer in self._places
+def _place(
+    schedule: Schedule, config: Config, allocator: str, placer: Placer
+) -> Mapping[Buffer, int]:
+    """Return the row of every buffer."""
+    places, rows = schedule.places, range(schedule.first_row, config.ub_rows)
+    found, missing = placer(places, rows, config.ub_banks)
+    if missing is not None:
+        beside = [
+            range(found[each.buffer], found[each.buffer] + each.buffer.rows)
+            for each in places
+            if each.buffer in found and each.first <= missing.last and each.last >= missing.first
+        ]
+        gaps = _gaps(beside, rows)
+        raise DoesNotFitError(
+            missing.buffer,
+            free=sum(gaps),
+            largest=max(gaps),
+            row_bytes=config.row_bytes,
+            allocator=allocator,
+        )
+    joined = schedule.joined
+    return {each.buffer: found[joined.get(each.buffer, each.buffer)] for each in schedule.lifetimes}
+
+
+def _gaps(taken: Iterable[range], rows: range) -> list[int]:
+    """Return the sizes of the gaps between ranges of rows, before and behind them."""
+    gaps, low = [], rows.start
+    for piece in sorted(taken, key=lambda piece: piece.start):
+        gaps.append(max(piece.start - low, 0))
+        low = max(low, piece.stop)
+    return [*gaps, rows.stop - low]

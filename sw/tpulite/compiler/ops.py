@@ -34,6 +34,10 @@ class Buffer:
         both can be read in the same cycles.
     side : Side
         Where its place is searched first.
+    over : Buffer, optional
+        Another buffer of as many rows, in whose place this one may be made: each command that
+        writes rows of this one writes only what it, or an earlier one, has read last in the same
+        rows of the other. A hint: allocation decides (:mod:`tpulite.compiler.in_place`).
     """
 
     name: str
@@ -41,6 +45,7 @@ class Buffer:
     row: int | None = None
     bank: int | None = None
     side: Side = Side.NEXT
+    over: "Buffer | None" = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Op:
     reserve : tuple of Buffer
         Buffers that must be there before this command, though later ones are the first to use them.
     barrier : bool
-        Whether the command must stay behind all earlier ones: it loads what they store.
+        Whether it loads what earlier commands store: it stays behind all that store to its bytes.
     """
 
     opcode: Opcode

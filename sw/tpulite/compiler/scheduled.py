@@ -1,0 +1,102 @@
+"""From when to when buffers live: what scheduling hands to allocation."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tpulite.compiler.ops import Buffer, Op
+
+__all__ = ["Lifetime", "Schedule", "find_lifetimes", "lower_bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """When a buffer is needed.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        Whose rows and bank are to be placed.
+    first, last : int
+        Positions of the first and the last command that touch it, in the final order. Buffers
+        that one command touches live at the same time.
+    """
+
+    buffer: Buffer
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The commands in their final order, and how long each buffer lives.
+
+    Parameters
+    ----------
+    ops : tuple of Op
+        The commands, without END; a legal serial execution.
+    lifetimes : tuple of Lifetime
+        Of every buffer that is not resident, in the order of first use.
+    joined : mapping of Buffer to Buffer
+        Buffers that are made in place, each with the buffer that had the place first.
+    rows : mapping of Buffer to int
+        First rows of all buffers of ``lifetimes``, as found while scheduling.
+    first_row : int
+        First row of the unified buffer that may be given out.
+    lead : int
+        Loads that went ahead of a command: fewer than were asked for, if the space was too short.
+    """
+
+    ops: tuple[Op, ...]
+    lifetimes: tuple[Lifetime, ...]
+    joined: Mapping[Buffer, Buffer]
+    rows: Mapping[Buffer, int]
+    first_row: int
+    lead: int
+
+    @property
+    def places(self) -> tuple[Lifetime, ...]:
+        """Lifetimes of places: of all buffers that are made in one place, together."""
+        if not self.joined:
+            return self.lifetimes
+        spans: dict[Buffer, tuple[int, int]] = {}
+        for each in self.lifetimes:
+            root = self.joined.get(each.buffer, each.buffer)
+            first, last = spans.get(root, (each.first, each.last))
+            spans[root] = min(first, each.first), max(last, each.last)
+        return tuple(Lifetime(buffer, *span) for buffer, span in spans.items())
+
+    @property
+    def bound(self) -> int:
+        """Rows that every placement takes at least: the most that live at one time."""
+        return lower_bound(self.places)
+
+
+def find_lifetimes(ops: Iterable[Op]) -> tuple[Lifetime, ...]:
+    """Return the lifetimes of all buffers that are not resident, in the order of first use."""
+    spans: dict[Buffer, list[int]] = {}
+    for position, op in enumerate(ops):
+        for region in op.rows.values():
+            buffer = region.buffer
+            if buffer in spans:
+                spans[buffer][1] = position
+            elif buffer.row is None:
+                spans[buffer] = [position, position]
+    return tuple(Lifetime(buffer, first, last) for buffer, (first, last) in spans.items())
+
+
+def lower_bound(places: Iterable[Lifetime]) -> int:
+    """Return the largest sum of the rows that are needed at one time.
+
+    Examples
+    --------
+    >>> a, b, c = (Buffer(name, 10) for name in "abc")
+    >>> lower_bound([Lifetime(a, 0, 2), Lifetime(b, 2, 3), Lifetime(c, 3, 4)])
+    20
+    """
+    changes: dict[int, int] = {}
+    for each in places:
+        rows = each.buffer.rows
+        changes[each.first] = changes.get(each.first, 0) + rows
+        changes[each.last + 1] = changes.get(each.last + 1, 0) - rows
+    return max(accumulate(changes[position] for position in sorted(changes)), default=0)
