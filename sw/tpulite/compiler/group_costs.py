@@ -14,8 +14,8 @@ _PARTS = 4
 """A strip is computed, and stored, in about four parts."""
 
 _STALLS = 0.75
-"""Part of the vector path's work on layers for which the matrix unit waits: a slice is too small
-for much to be computed before its sums are complete, or after. Measured on networks."""
+"""Part of the vector path's work for which the matrix unit waits, if later layers of the group need
+it: a slice is too small for much to be computed meanwhile. Measured on networks."""
 
 _SPARE = 1
 """Strips, of the largest ones, that there must be room for besides: free rows lie apart."""
@@ -59,8 +59,8 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     """Return what a group costs that is sliced.
 
     Its steps are a pipeline of three stages, load | compute | store, as fast as the slowest. Rows
-    that are kept are copied while the matrix unit works; for what the vector path computes it
-    waits, more or less.
+    that are kept are copied while the matrix unit works; for what the vector path computes in the
+    middle of a group it waits, more or less.
     """
     config, members, batch = table.config, group.layers, table.options.batch
     steps, spans = middle_step(table, group, 0)
@@ -70,7 +70,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         steps *= columns
     made = {table.outputs[i]: i for i in members}
     strips = _Strips(table, group)
-    read = written = mxu = vpu = copies = commands = 0
+    read = written = mxu = vpu = waits = copies = commands = 0
     for name, span in spans.items():
         strip, total = span.view * table.row[name], span.total * table.row[name]
         if (x := across.get(name)) is not None:
@@ -97,6 +97,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
             share, columns = share * x.total / x.view, x.view
         engines = table.compute(i, fresh, columns)
         mxu, vpu = mxu + int(engines.mxu * share), vpu + int(engines.vpu * share)
+        waits += int(_STALLS * engines.vpu * share) if strips.read(name) else 0
         commands += engines.commands
     resident_constants = sum(table.constants[i] for i in members if i not in group.reloaded)
     constants = resident_constants
@@ -106,7 +107,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     read, written, steps = read * batch, written * batch, steps * batch
     load, store = transfer_cycles(read, config), transfer_cycles(written, config)
     slowest = max(
-        (mxu + int(_STALLS * vpu)) * batch + STEP_CYCLES * steps * len(members),
+        (mxu + waits) * batch + STEP_CYCLES * steps * len(members),
         (vpu + copies) * batch,
         load + transfer_cycles(constants, config),
         store,
@@ -125,6 +126,10 @@ class _Strips:
         self._last = {name: i for i in group.layers for name in table.sources[i]}
         self._always = self._largest = 0
         self._while = [0] * len(group.layers)
+
+    def read(self, name: str) -> bool:
+        """Return whether a layer of the group reads an image."""
+        return name in self._last
 
     def add(self, name: str, rows: int, *, private: bool, kept: bool) -> None:
         """Add the strip of an image; ``kept``: rows of it are copied to the next one."""
