@@ -9,12 +9,17 @@ import click
 
 from tpulite.atomic import write_whole
 from tpulite.cli.paths import FOLDER
-from tpulite.compiler.dump import STAGES, stage_text
+from tpulite.compiler.dump import STAGES, Compilation, stage_text
+from tpulite.compiler.scheduled import Schedule
+from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.model import Model
 
 __all__ = ["Dumps", "dump_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NEEDED = ("layers", "schedule")
+"""Stages that others refer to: layers have numbers in the order that the compiler gives them."""
 
 
 def dump_options(command: Command) -> Command:
@@ -64,7 +69,7 @@ class Dumps:
 
     def __call__(self, part: int, stage: str, value: object) -> None:
         """Keep a result; a later one of the same stage takes its place."""
-        if stage in self.stages:
+        if stage in self.stages or stage in _NEEDED:
             self._values[part, stage] = value
 
     def texts(self, model: Model) -> dict[str, str]:
@@ -76,12 +81,15 @@ class Dumps:
             If the compiler has gone through no stage of a name.
         """
         texts = {}
-        for part, layers in enumerate(model.layers):
+        for part, layers in enumerate(model.layers if self.stages else ()):
+            ordered, schedule = (self._values.get((part, stage)) for stage in _NEEDED)
+            assert isinstance(ordered, LayerGraph)
+            assert schedule is None or isinstance(schedule, Schedule)
+            about = Compilation(ordered, model.config, model.options, schedule)
             for stage in (stage for stage in STAGES if stage in self.stages):
                 if (part, stage) not in self._values:
                     raise ValueError(f"Compiling {layers.name} has no stage {stage!r}")
-                value = self._values[part, stage]
-                texts[f"{part}.{stage}"] = stage_text(value, layers, model.config)
+                texts[f"{part}.{stage}"] = stage_text(self._values[part, stage], about)
         return texts
 
     def write(self, texts: dict[str, str]) -> None:

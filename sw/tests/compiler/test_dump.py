@@ -1,0 +1,151 @@
+import re
+
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode, disassemble
+from tpulite.compiler.allocate import place_buffers
+from tpulite.compiler.dump import STAGES, Compilation, stage_text
+from tpulite.compiler.dump_places import picture
+from tpulite.compiler.group import Group
+from tpulite.compiler.ops import Buffer, Op, Region, Tiling
+from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.schedule import schedule
+from tpulite.models import CNN_DIGITS
+from tpulite.runtime.model import Model
+
+
+@pytest.fixture(scope="module")
+def layers():
+    (layers,) = Model.load(CNN_DIGITS).layers
+    return layers
+
+
+@pytest.fixture(scope="module")
+def stages(layers):
+    """Compile, and keep what the stages have made."""
+    values = {}
+    compile_layers(layers, Config(), dump=values.__setitem__)
+    return values
+
+
+def about(layers, schedule=None):
+    return Compilation(layers, Config(), Options(), schedule)
+
+
+def test_every_stage_is_shown_and_has_a_text(layers, stages):
+    assert tuple(stages) == STAGES
+    for stage, value in stages.items():
+        text = stage_text(value, about(layers, stages["schedule"]))
+        assert text.endswith("\n") and len(text.splitlines()) >= 7, stage
+        assert all(line == line.rstrip() for line in text.splitlines()), stage
+        assert "0x7f" not in text and "object at" not in text, stage
+
+
+def test_equal_compilations_give_equal_text(layers, stages):
+    again = {}
+    (other,) = Model.load(CNN_DIGITS).layers
+    compile_layers(other, Config(), dump=again.__setitem__)
+    for stage, value in stages.items():
+        text = stage_text(value, about(layers, stages["schedule"]))
+        assert stage_text(again[stage], about(other, again["schedule"])) == text, stage
+
+
+def test_layers_have_their_shapes_and_macs(layers):
+    lines = stage_text(layers, about(layers)).splitlines()
+    assert lines[0] == "network cnn_digits/0: 7 layers, 397,952 MACs"
+    assert lines[1].split() == ["#", "kind", "layer", "reads", "computes", "MACs"]
+    words = ["0", "conv", "conv_2d_0", "image", "16x16x1", "stem", "8x8x32", "18,432", "3x3,"]
+    assert lines[2].split()[:9] == words
+    assert lines[5].split()[4:] == ["8x8x32,", "pointwise", "8x8x32", "add", "8x8x32", "add"]
+
+
+def test_groups_have_the_rows_of_their_images(layers):
+    groups = (Group(range(5), slices=4, rolling=True), Group(range(5, 6)), Group(range(6, 7)))
+    text = stage_text(groups, about(layers))
+    first, second, third = text.split("\n\n")
+    assert first.startswith("group 0: layers 0 to 4 (conv_2d_0, depthwise_conv_2d_1, conv_2d_2, ")
+    assert "4 slices of height, rows that slices share are kept\n" in first
+    rows = {line.split()[0]: line.split()[1:] for line in first.splitlines()[3:]}
+    assert rows["conv"] == ["4", "4", "16", "0:1", "1:2", "2:3", "3:4"]
+    # Eight rows of 8 x 2 vectors, of which at most four are there at a time.
+    assert rows["stem"][:3] == ["8", "8", "64"]
+    assert second.startswith("group 1: layer 5 (average_pool_2d_5), which cuts itself\n  estimate")
+    assert re.search(r"estimate: [\d,]+ cycles, [\d,]+ bytes read, 16 written", third)
+
+    halos = stage_text((Group(range(5), slices=4), *groups[1:]), about(layers))
+    assert "halos are made again" in halos
+    (line,) = [line for line in halos.splitlines() if line.startswith("  stem ")]
+    assert int(line.split()[2]) > 8
+
+
+def test_placement_says_where_images_are(layers, stages):
+    lines = stage_text(stages["place"], about(layers)).splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines[1:9]}
+    assert rows["stem"] == ["8x8x32", "yes", "128", "2,048"]
+    assert rows["dense"][-2:] == ["OUTPUT", "0x0"]
+    assert rows["image"][4:6] == ["INPUT", "0x0,"]
+    assert lines[-1] == "scratch in DRAM: 0 bytes"
+
+
+def test_commands_are_disassembled(layers, stages):
+    lines = stage_text(stages["encode"], about(layers)).splitlines()
+    assert [line[8:] for line in lines] == [disassemble(x) for x in stages["encode"]]
+
+
+def test_tilings_name_buffers_by_number(layers, stages):
+    commands, buffers = stage_text(stages["tile"], about(layers)).split("\n\n")
+    named = set(re.findall(r"#\d+", commands)) - {"#"}
+    listed = {line.split()[0] for line in buffers.splitlines()[1:]}
+    assert named == listed
+    assert len(commands.splitlines()) == len(stages["tile"].ops) + 1
+
+
+def vector(*buffers):
+    """Return a command that touches up to two buffers."""
+    rows = dict(zip(("a_row", "out_row"), map(Region, buffers), strict=False))
+    return Op(Opcode.VECTOR, 0, {"rows": 1, "columns": 1}, rows)
+
+
+def small_schedule():
+    """Return four commands, of which the first two need a, the first three b, the last two c."""
+    a, b, c = (Buffer(name, rows) for name, rows in (("a", 40), ("b", 20), ("c", 40)))
+    ops = (vector(a, b), vector(a), vector(b, c), vector(c))
+    return schedule(Tiling(ops, (), (), 0), Config()), (a, b, c)
+
+
+def test_pictures_show_rows_over_time():
+    made, (a, b, c) = small_schedule()
+    *lines, axis = picture({a: 1000, b: 8, c: 1000}, made).split("\n\n")[0].splitlines()
+    # 60 rows are used, 20 of them by b, which is the smallest: 11 lines of 32.
+    assert len(lines) == 32 and axis == "       0command 3"
+    assert [line[7:] for line in lines] == ["AABB"] * 21 + ["CCC."] * 11
+    assert lines[0].split()[0] == "1039" and lines[-1].split()[0] == "8"
+
+
+def test_allocations_stand_beside_the_bound(layers):
+    made, _ = small_schedule()
+    placed = place_buffers(made, Config(), "longest")
+    text = stage_text(placed, about(layers, made))
+    assert text.startswith("60 of 16,384 rows used, at least 60 are needed (1.00 times)\n\n")
+    table = [line.split() for line in text.splitlines()[-4:]]
+    assert table[0] == ["rows", "from", "to", "what"]
+    places = {name: range(*map(int, rows.split(":"))) for rows, _, _, name in table[1:]}
+    assert {name: len(rows) for name, rows in places.items()} == {"a": 40, "b": 20, "c": 40}
+    assert not set(places["b"]) & (set(places["a"]) | set(places["c"]))
+    without = stage_text(placed, about(layers))
+    assert without.splitlines()[0] == text.splitlines()[0]
+    assert len(without) < len(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("text", "^No stage of the compiler makes a str$"),
+        (("text", 1), "^No stage of the compiler makes a tuple of int, str$"),
+    ],
+)
+def test_other_things_are_refused(layers, value, message):
+    with pytest.raises(TypeError, match=message):
+        stage_text(value, about(layers))
