@@ -71,7 +71,7 @@ def test_traffic_is_whole_beats_of_each_window():
 def test_rows_live_from_their_write_to_their_last_read():
     moves = (load(0, 8), load(100, 4), clamp(0, 200, 8), store(200, 8), clamp(100, 300, 4))
     # 8, 12, 12 + 8, 4 + 8, 4 + 4
-    assert buffer_use(program(*moves, store(300, 4))) == BufferUse(touched=28, live=20, at=2)
+    assert buffer_use(program(*moves, store(300, 4))) == BufferUse(touched=24, live=20, at=2)
 
 
 def test_what_is_overwritten_or_never_read_takes_its_rows_once():
