@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, RAW_ROWS, Command, Drain, Opcode, RecordForm, VectorOp
+from tpulite.compiler.ranges import Ranges, line_ranges, merge_ranges, shift_ranges
 
 __all__ = ["Accesses", "accesses", "conv_shape", "vector_param_rows"]
-
-Ranges = tuple[range, ...]
 
 
 class Accesses(NamedTuple):
@@ -17,13 +16,13 @@ class Accesses(NamedTuple):
 
     Parameters
     ----------
-    reads, writes : tuple of range
+    reads, writes : sequence of range
         Rows of the unified buffer.
-    early : tuple of range
+    early : sequence of range
         Rows that CONV may read before its wait if it has ``prefetch``; not in ``reads``.
     window : int
         DRAM window of a transfer.
-    dram_reads, dram_writes : tuple of range
+    dram_reads, dram_writes : sequence of range
         Beats of that window.
     """
 
@@ -66,16 +65,9 @@ def _transfer(command: Command, config: Config) -> tuple[Ranges, Ranges]:
     row, pitch, rows, lines, offset, stride = _get_transfer(command.fields)
     beats = -(-rows * config.row_bytes // BEAT_BYTES)
     return (
-        _lines(row, rows, pitch, lines),
-        _lines(offset // BEAT_BYTES, beats, stride // BEAT_BYTES, lines),
+        line_ranges(row, rows, pitch, lines),
+        line_ranges(offset // BEAT_BYTES, beats, stride // BEAT_BYTES, lines),
     )
-
-
-def _lines(start: int, size: int, pitch: int, lines: int) -> Ranges:
-    """Return lines of a size whose starts are ``pitch`` apart; those that touch are one range."""
-    if lines == 1 or pitch <= size:
-        return (range(start, start + (lines - 1) * pitch + size),)
-    return tuple(range(first, first + size) for first in range(start, start + lines * pitch, pitch))
 
 
 def conv_shape(command: Command) -> tuple[int, int]:
@@ -106,9 +98,8 @@ def _conv(command: Command, config: Config) -> Accesses:
     if drain != _KEEP:
         writes = _image(command, "out", RAW_ROWS if drain == _RAW else 1)
     # Of each image row, the span between the ends of what is read.
-    pieces = _relative_activations(_get_geometry(command.fields), config.array_size)
-    reads = tuple(range(row + first, row + stop) for first, stop in pieces)
-    return Accesses(reads, writes, tuple(early))
+    relative = _relative_activations(_get_geometry(command.fields), config.array_size)
+    return Accesses(shift_ranges(relative, row), writes, tuple(early))
 
 
 _KEEP, _RAW, _REQUANTIZE = map(int, (Drain.KEEP, Drain.RAW, Drain.REQUANTIZE))
@@ -124,8 +115,8 @@ _get_geometry = itemgetter(*_GEOMETRY)
 
 
 @lru_cache(maxsize=4096)
-def _relative_activations(geometry: tuple[int, ...], size: int) -> tuple[tuple[int, int], ...]:
-    """Return the rows read as pairs of first and end; the commands of a layer share them."""
+def _relative_activations(geometry: tuple[int, ...], size: int) -> Ranges:
+    """Return the rows read, counted from the first one; the commands of a layer share them."""
     command = dict(zip(_GEOMETRY, geometry, strict=True))
 
     def taps(axis: str, outputs: int, kernel: int) -> tuple[int, int, int]:
@@ -153,8 +144,7 @@ def _relative_activations(geometry: tuple[int, ...], size: int) -> tuple[tuple[i
         for line in lines
         if 0 <= line - command["pad_top"] < command["height"]
     )
-    merged = _merge([range(start, start + last + 1) for start in starts if last >= 0])
-    return tuple((piece.start, piece.stop) for piece in merged)
+    return merge_ranges([range(start, start + last + 1) for start in starts if last >= 0])
 
 
 def _vector(command: Command, config: Config) -> Accesses:
@@ -168,7 +158,7 @@ def _vector(command: Command, config: Config) -> Accesses:
         reads += _image(command, "b", 1)
     if rows := vector_param_rows(operation, config):
         reads.append(range(command["param_row"], command["param_row"] + rows))
-    return Accesses(_merge(reads), _image(command, "out", 1))
+    return Accesses(merge_ranges(reads), _image(command, "out", 1))
 
 
 def vector_param_rows(operation: VectorOp, config: Config) -> int:
@@ -197,18 +187,6 @@ def _image(command: Command, name: str, size: int, offset: int = 0) -> Ranges:
     row, pitch, step, rows, columns = _get_image[name](command.fields)
     row += offset
     if step <= size or columns == 1:
-        return _lines(row, (columns - 1) * step + size, pitch, rows)
+        return line_ranges(row, (columns - 1) * step + size, pitch, rows)
     starts = (row + y * pitch + x * step for y in range(rows) for x in range(columns))
-    return _merge([range(start, start + size) for start in starts])
-
-
-def _merge(ranges: list[range]) -> Ranges:
-    """Sort ranges and join those that touch."""
-    ordered = sorted(ranges, key=lambda piece: piece.start)
-    merged = ordered[:1]
-    for piece in ordered[1:]:
-        if piece.start <= merged[-1].stop:
-            merged[-1] = range(merged[-1].start, max(merged[-1].stop, piece.stop))
-        else:
-            merged.append(piece)
-    return tuple(merged)
+    return merge_ranges([range(start, start + size) for start in starts])

@@ -3,19 +3,18 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
-from tpulite.compiler.accesses import Accesses, Ranges, accesses
+from tpulite.compiler.accesses import Accesses, accesses
+from tpulite.compiler.ranges import Lines, Ranges
 
 __all__ = ["insert_tokens"]
 
 _NEVER = -1
 _ENGINES = len(Engine)
-_FEW = 4  # ranges that are quicker looked at one by one
 _Knowledge = tuple[int, ...]  # for each engine, its latest command that is known to be complete
 
 
@@ -46,36 +45,23 @@ class _History:
             rows[engine] = index
 
     def _pieces(self, ranges: Ranges) -> Iterator[np.ndarray]:
-        """Cut ranges out; many of them at once, if they are the lines of an image."""
+        """Cut ranges out; those of an image at once."""
         latest = self._latest
-        if len(ranges) > _FEW and (grid := _grid(ranges)) is not None:
-            shape, pitches = grid
-            strides = [latest.itemsize * pitch for pitch in (latest.shape[1], *pitches, 1)]
-            offset = latest.itemsize * ranges[0].start
-            yield np.ndarray((len(latest), *shape), latest.dtype, latest, offset, strides)
+        if isinstance(ranges, Lines):
+            pitches = (latest.shape[1], *ranges.pitches, 1)
+            yield np.ndarray(
+                (len(latest), *ranges.counts, ranges.size),
+                latest.dtype,
+                latest,
+                latest.itemsize * ranges.start,
+                [latest.itemsize * pitch for pitch in pitches],
+            )
             return
         for rows in ranges:
             yield latest[:, rows.start : rows.stop]
 
 
 _AXES = {2: 1, 4: (1, 2, 3)}
-
-
-def _grid(ranges: Ranges) -> tuple[tuple[int, int, int], tuple[int, int]] | None:
-    """Return blocks, lines and size of ranges, and the pitches of blocks and lines, if they fit."""
-    starts, size = [rows.start for rows in ranges], len(ranges[0])
-    pitch = starts[1] - starts[0]
-    gaps = (i for i, (a, b) in enumerate(pairwise(starts), 1) if b - a != pitch)
-    lines = next(gaps, len(starts))
-    blocks, rest = divmod(len(starts), lines)
-    block_pitch = starts[lines] - starts[0] if blocks > 1 else 0
-    if rest or any(len(rows) != size for rows in ranges):
-        return None
-    for b, block in enumerate(range(0, len(starts), lines)):
-        first = starts[0] + b * block_pitch
-        if starts[block : block + lines] != list(range(first, first + lines * pitch, pitch)):
-            return None
-    return (blocks, lines, size), (block_pitch, pitch)
 
 
 def insert_tokens(commands: tuple[Command, ...], config: Config) -> tuple[Command, ...]:
