@@ -1,0 +1,130 @@
+"""What a command costs the compiler, measured in work that any Python does as fast as this one.
+
+The limits are about three times what was measured. They are there for a loop over rows where a
+slice was, or for a search through all commands in every one.
+"""
+
+import gc
+import time
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command, Opcode
+from tpulite.compiler.constants import channel_records
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.tokens import insert_tokens
+from tpulite.golden.check import check
+from tpulite.golden.cycles import predict_cycles
+from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization
+from tpulite.program import Program
+
+CONFIG = Config()
+END = Command.make(Opcode.END)
+TOKENS = {"wait": 0, "signal": 0}
+
+
+def seconds(work) -> float:
+    """Return the processor's time for some work, the least of several times."""
+    gc.disable()
+    try:
+        times = []
+        for _ in range(5):
+            before = time.process_time()
+            work()
+            times.append(time.process_time() - before)
+        return min(times)
+    finally:
+        gc.enable()
+
+
+def yardstick() -> float:
+    """Return the time of a copy of a command's fields and of a short reduction."""
+    rows, fields = np.zeros((8, 64), np.int32), dict.fromkeys(map(str, range(36)), 1)
+
+    def work():
+        for i in range(2000):
+            rows[:, 8:40].max(axis=1).tolist()
+            dict(fields, wait=i)
+
+    return seconds(work) / 2000
+
+
+def requantization(channels: int) -> Requantization:
+    return Requantization(
+        multiplier=np.arange(channels) + (1 << 30), shift=np.full(channels, -8, np.int64)
+    )
+
+
+@pytest.fixture(scope="module")
+def layers() -> LayerGraph:
+    """Three convolutions of images of many rows and columns."""
+    rng = np.random.default_rng(1)
+    shapes = [(28, 28, 64), (28, 28, 64), (14, 14, 128), (14, 14, 256)]
+    kernels, strides = [3, 3, 1], [1, 2, 1]
+    layers = []
+    for i, (kernel, stride) in enumerate(zip(kernels, strides, strict=True)):
+        weight = rng.integers(-128, 128, (kernel, kernel, shapes[i][2], shapes[i + 1][2]))
+        layers.append(
+            Conv(
+                name=f"conv{i}",
+                inputs=(f"x{i}",),
+                output=f"x{i + 1}",
+                weight=weight.astype(np.int8),
+                stride=(stride, stride),
+                padding=(kernel // 2,) * 4,
+                requantization=requantization(shapes[i + 1][2]),
+            )
+        )
+    images = {f"x{i}": Image(shape) for i, shape in enumerate(shapes)}
+    return LayerGraph("three", tuple(layers), images, ("x0",), ("x3",))
+
+
+@pytest.fixture(scope="module")
+def program(layers) -> Program:
+    return compile_layers(layers, CONFIG)
+
+
+def bare(program: Program, times: int) -> tuple[Command, ...]:
+    """Return the commands of a program, several times, without tokens."""
+    fields = [(command.opcode, command.fields | TOKENS) for command in program.commands[:-1]]
+    return (*(Command(*each) for _ in range(times) for each in fields), END)
+
+
+def repeated(program: Program, times: int) -> Program:
+    commands = insert_tokens(bare(program, times), CONFIG)
+    return Program(**vars(program) | {"commands": commands, "layers": ()})
+
+
+STAGES = {
+    "tokens": (lambda program: insert_tokens(program.commands, CONFIG), 25),
+    "check": (check, 55),
+    "predict": (lambda program: predict_cycles(program.commands, CONFIG), 45),
+    "encode": (Program.encode, 20),
+}
+"""Work on a program, and its limit for each command, in yardsticks."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_command_costs_little_even_in_long_programs(program, stage):
+    work, limit = STAGES[stage]
+    long = repeated(program, 8)
+    assert not check(long)
+    cost = seconds(lambda: work(long)) / len(long.commands) / yardstick()
+    print(f"{stage}: {cost:.1f} yardsticks a command, the limit is {limit}")
+    assert cost < limit
+
+
+def test_compiling_costs_little_for_each_command(layers, program):
+    """Everything, with the search for groups and the trials of schedules."""
+    cost = seconds(lambda: compile_layers(layers, CONFIG)) / len(program.commands) / yardstick()
+    print(f"compiling: {cost:.1f} yardsticks a command of {len(program.commands)}")
+    assert cost < 300
+
+
+def test_a_channel_record_costs_next_to_nothing():
+    channels = 4096
+    scale, bias = requantization(channels), np.zeros(channels, np.int64)
+    cost = seconds(lambda: channel_records(scale, bias, CONFIG)) / channels / yardstick()
+    assert cost < 1
