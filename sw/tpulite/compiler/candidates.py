@@ -131,7 +131,8 @@ class Candidates:
             constants = sum(self.table.constants[i] for i in members if i not in reloaded)
             for rolling in (False, True) if self._options.rolling and columns == 1 else (False,):
                 worse = 0
-                for slices in SLICES:
+                # Images of a batch, one after the other, need not be cut.
+                for slices in (1, *SLICES) if self._options.batch > 1 else SLICES:
                     if (slices > height and slices > SLICES[0]) or worse == _WORSE:
                         break
                     if constants + most // (slices * columns) > room:

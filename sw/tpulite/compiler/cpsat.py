@@ -39,7 +39,7 @@ def place_cpsat(
     hints, missing = place_longest(places, rows, banks)
     least = rows.start + lower_bound(places)
     ceiling = rows.stop if missing is not None else highest_row(hints)
-    if ceiling < least + banks or least > rows.stop:
+    if least > rows.stop or (missing is None and ceiling < least + banks):
         return hints, missing
 
     model = cp_model.CpModel()

@@ -67,6 +67,9 @@ class Store:
         Images; those that are resident lie one below the other, block by block.
     over : Store, optional
         A resident image of the same size that this one replaces, vector by vector.
+    skew : int
+        Rows of the buffer between image rows that are not used, so that vectors below each other
+        lie in different banks.
     """
 
     def __init__(
@@ -82,13 +85,15 @@ class Store:
         vector_rows: int = 1,
         batch: int = 1,
         over: "Store | None" = None,
+        skew: int = 0,
     ) -> None:
         self.name = name
         self.height, self.width, self.blocks = extents
         self.spec, self.resident, self.vector_rows, self.batch = spec, resident, vector_rows, batch
         self._specs = [each for each in (spec, copy) if each is not None]
         self._config, self._given = config, given
-        self._pitch = self.width * vector_rows
+        self._skew = skew
+        self._pitch = self.width * vector_rows + skew
         self._block_pitch = batch * self.height * self._pitch
         self._first = 0  # row of the buffer of the first pixel
         self.column, self._line = 0, self.width  # first column, and columns of a line in DRAM
@@ -100,7 +105,7 @@ class Store:
             old = over and over._buffer
             self._buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM, over=old)
         # Rows of the image in DRAM begin at beats only every few.
-        row_bytes = self._pitch * config.row_bytes
+        row_bytes = self.width * vector_rows * config.row_bytes
         self.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
 
     @property
@@ -195,7 +200,7 @@ class Store:
 
     def strip(self, rows: range, over: Iterable[View] = ()) -> View:
         """Return a place for rows of the image that are not resident."""
-        pitch = self.width * self.vector_rows
+        pitch = self.width * self.vector_rows + self._skew
         block_pitch = len(rows) * pitch
         size = self.blocks * block_pitch
         same = (rows, 0, pitch, block_pitch, size)
@@ -230,7 +235,7 @@ class Store:
             "offset": spec.offset + rows.start * row_bytes + self.column * vector_bytes,
         }
         shapes = []
-        if view.pitch == row_bytes // self._config.row_bytes:
+        if self.width == self._line and view.pitch == row_bytes // self._config.row_bytes:
             count = len(rows) * view.pitch
             complete = len(rows) == self.height and whole % BEAT_BYTES == 0
             if self.blocks == 1:

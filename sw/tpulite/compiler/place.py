@@ -79,6 +79,7 @@ def place_images(
     size, batch = config.array_size, options.batch
     live = _Live(layers, groups, config, batch)
     resident = live.resident(outside)
+    skewed = _skewed(layers)
     stores: dict[str, Store] = {}
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -137,6 +138,7 @@ def place_images(
             vector_rows=vector_rows,
             batch=1 if name in layers.constants else batch,
             over=stores.get(live.over.get(name, "")) if name in resident else None,
+            skew=int(name in skewed and extents[1] % config.ub_banks == 0),
         )
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
     return Placement(
@@ -276,6 +278,19 @@ class _Live:
                 vectors *= RAW_ROWS if image.dtype == "int32" else 1
                 total += vectors * (1 if name in self.inside else 2)
         return total
+
+
+def _skewed(layers: LayerGraph) -> set[str]:
+    """Return images of which columns are streamed: only depthwise convolutions read them.
+
+    Rows that are a multiple of the banks apart would all lie in one bank.
+    """
+    makers = {layer.output: layer for layer in layers.layers}
+    found, others = set(), {*layers.constants}
+    for layer in layers.layers:
+        (found if isinstance(layer, Depthwise) else others).update(layer.inputs)
+    makes = (Conv, Depthwise)
+    return {x for x in found - others if x not in makers or isinstance(makers[x], makes)}
 
 
 def _constant_rows(layer: Layer, config: Config) -> int:

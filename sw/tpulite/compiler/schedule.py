@@ -106,16 +106,15 @@ def _order(
     if lead < 0:
         raise ValueError(f"lead must be at least 0, not {lead}")
     images = _place_images(tiling, config, uses)
-    leads = (lead, lead // 4, 0)
     if uses.bound > config.ub_rows - tiling.first_row:
-        leads = (0,)  # it raises: the message says what finds no place
-    for each in dict.fromkeys(leads):
+        lead = 0  # it raises at once: the message says what finds no place
+    while True:
         try:
-            return *ListScheduler(tiling, config, uses, each, images).run(), each
+            return *ListScheduler(tiling, config, uses, lead, images).run(), lead
         except DoesNotFitError:
-            if each == 0:
+            if lead == 0:
                 raise
-    raise AssertionError("the last lead is 0")
+            lead //= 4
 
 
 def _place_images(tiling: Tiling, config: Config, uses: Uses) -> Mapping[Buffer, int]:

@@ -1,6 +1,6 @@
 """Images of which a group keeps only the rows that it still needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tpulite.compiler.context import Context
 from tpulite.compiler.group import Rows
@@ -52,14 +52,26 @@ class RollingStore(Store):
         if kept:
             old = self.view
             assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
-            extents = (self.blocks, len(kept) * old.pitch)
-            places = (old.at(kept.start), view.at(kept.start))
-            pitches = (old.block_pitch, 1), (view.block_pitch, 1)
-            ops += copy_ops(context, places, extents, *pitches)
+            ops += self._copies(old, view, kept, context)
         if self._loads:
             ops += self.load(view, range(start, rows.fresh.stop), context.index)
         self._next = view
         return ops
+
+    def _copies(self, old: View, new: View, rows: range, context: Context) -> Iterator[Op]:
+        """Yield COPYs of rows: all blocks at once if the rows follow each other without a gap."""
+        width = self.width * self.vector_rows
+        if old.pitch == width:
+            places = (old.at(rows.start), new.at(rows.start))
+            extents = (self.blocks, len(rows) * width)
+            yield from copy_ops(
+                context, places, extents, (old.block_pitch, 1), (new.block_pitch, 1)
+            )
+            return
+        for block in range(self.blocks):
+            places = (old.at(rows.start, 0, block), new.at(rows.start, 0, block))
+            extents = (len(rows), width)
+            yield from copy_ops(context, places, extents, (old.pitch, 1), (new.pitch, 1))
 
     def advance(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
         """Go to the next rows; return the commands that were not prepared."""
