@@ -89,13 +89,12 @@ def test_every_place_is_the_lowest():
 
 
 def test_large_goes_first_if_that_takes_fewer_rows():
-    small, first, second = Buffer("small", 1), Buffer("first", 20), Buffer("second", 30)
-    # What lives long goes to row 0, and the large ones above it, one after the other.
-    spans = (Lifetime(small, 0, 9), Lifetime(first, 0, 4), Lifetime(second, 5, 9))
-    assert rows_used(place_longest(spans, range(100), 8)[0]) == 31
-    odd = Buffer("odd", 1, bank=7)
-    assert place_longest((Lifetime(odd, 0, 9), *spans[1:]), range(38), 8)[0][odd] == 31
-    assert place_longest((Lifetime(odd, 0, 9), *spans[1:]), range(31), 8)[1] is not None
+    odd, first, second = Buffer("odd", 1, bank=7), Buffer("first", 20), Buffer("second", 30)
+    # What lives long would split the lowest rows.
+    spans = (Lifetime(odd, 0, 9), Lifetime(first, 0, 4), Lifetime(second, 5, 9))
+    assert place_longest(spans, range(38), 8)[0] == {odd: 31, first: 0, second: 0}
+    assert place_longest(spans, range(32), 8)[0] == {odd: 31, first: 0, second: 0}
+    assert place_longest(spans, range(31), 8)[1] is not None
 
 
 def test_rows_are_counted_once():

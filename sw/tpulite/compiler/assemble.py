@@ -20,6 +20,7 @@ def assemble(
     commands: tuple[Command, ...],
     owners: tuple[int, ...],
     config: Config,
+    batch: int,
 ) -> Program:
     """Join commands, constants and tensors.
 
@@ -37,6 +38,8 @@ def assemble(
         Layer of each command but END.
     config : Config
         The machine.
+    batch : int
+        Images of a run.
     """
     constants = pool.image()
     sizes = {
@@ -52,12 +55,12 @@ def assemble(
         window_bytes=tuple(sizes[window] for window in Window),
         inputs=placement.inputs,
         outputs=placement.outputs,
-        layers=_infos(layers, commands, owners),
+        layers=_infos(layers, commands, owners, batch),
     )
 
 
 def _infos(
-    layers: LayerGraph, commands: tuple[Command, ...], owners: tuple[int, ...]
+    layers: LayerGraph, commands: tuple[Command, ...], owners: tuple[int, ...], batch: int
 ) -> tuple[LayerInfo, ...]:
     numbers: dict[tuple[int, Opcode], list[int]] = defaultdict(list)
     for number, (command, owner) in enumerate(zip(commands, owners, strict=False)):
@@ -70,5 +73,5 @@ def _infos(
         mine = list(numbers[index, Opcode.CONV])
         if not depth:
             mine = sorted(mine + numbers[index, Opcode.VECTOR])
-        infos.append(LayerInfo(layer.name, height * width, depth, channels, tuple(mine)))
+        infos.append(LayerInfo(layer.name, batch * height * width, depth, channels, tuple(mine)))
     return tuple(infos)

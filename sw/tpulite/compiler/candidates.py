@@ -48,6 +48,11 @@ class Candidates:
         Costs of groups.
     refused : frozenset of Group
         Groups that are not to be used.
+
+    Attributes
+    ----------
+    slices : tuple of int
+        Numbers of slices that are tried.
     """
 
     def __init__(self, costs: GroupCosts, refused: frozenset[Group] = frozenset()) -> None:
@@ -57,6 +62,8 @@ class Candidates:
             key = replace(group, slices=0)
             self._refused[key] = max(group.slices, self._refused.get(key, -1))
         self._options = costs.table.options
+        # Images of a batch, one after the other, need not be cut.
+        self.slices = SLICES if self._options.batch == 1 else (1, *SLICES)
 
     def key(self, cost: Cost) -> Key:
         """Return cycles and DRAM traffic; traffic first if the user wants little of it.
@@ -131,9 +138,8 @@ class Candidates:
             constants = sum(self.table.constants[i] for i in members if i not in reloaded)
             for rolling in (False, True) if self._options.rolling and columns == 1 else (False,):
                 worse = 0
-                # Images of a batch, one after the other, need not be cut.
-                for slices in (1, *SLICES) if self._options.batch > 1 else SLICES:
-                    if (slices > height and slices > SLICES[0]) or worse == _WORSE:
+                for slices in self.slices:
+                    if (slices > height and slices > self.slices[0]) or worse == _WORSE:
                         break
                     if constants + most // (slices * columns) > room:
                         continue

@@ -19,8 +19,8 @@ def place_cpsat(
 
     The solver begins with what :func:`tpulite.compiler.longest.place_longest` finds, and is done
     when fewer rows than there are banks lie above the lower bound: so many are lost where buffers
-    must begin in a bank. One worker, a fixed seed and a limit that counts
-    operations: equal arguments give equal results.
+    must begin in a bank. One worker, a fixed seed and a limit that counts operations: equal
+    arguments give equal results.
 
     Parameters and results are those of :func:`tpulite.compiler.longest.place_longest`. If the
     solver finds nothing, its results are the results.

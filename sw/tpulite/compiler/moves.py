@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulite.compiler.candidates import SLICES, Candidates, Key
+from tpulite.compiler.candidates import Candidates, Key
 from tpulite.compiler.group import Group
 from tpulite.compiler.residency import resident_images
 
@@ -87,10 +87,11 @@ def _other(candidates: Candidates, group: Group, kind: str, rng: random.Random) 
         return None
     other = replace(group, rolling=not group.rolling)
     if kind == "slices":
-        number = SLICES.index(group.slices) + rng.choice((-1, 1))
-        if number not in range(len(SLICES)):
+        numbers = candidates.slices
+        number = numbers.index(group.slices) + rng.choice((-1, 1))
+        if number not in range(len(numbers)):
             return None
-        other = replace(group, slices=SLICES[number])
+        other = replace(group, slices=numbers[number])
     return other if candidates.allowed(other) else None
 
 

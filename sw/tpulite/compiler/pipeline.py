@@ -76,14 +76,10 @@ def compile_layers(
         groups = group_layers(layers, config, options, refused=limits.refused)
         show("group", groups)
         pool = ConstantPool()
-        placement = place_images(
-            layers, groups, config, options, pool=pool, outside=limits.outside
-        )
+        placement = place_images(layers, groups, config, options, pool=pool, outside=limits.outside)
         show("place", placement)
         tell("tile")
-        tiling = tile_groups(
-            layers, groups, placement, pool, config, options, shares=limits.shares
-        )
+        tiling = tile_groups(layers, groups, placement, pool, config, options, shares=limits.shares)
         show("tile", tiling)
         try:
             tell(f"schedule {len(tiling.ops)} commands")
@@ -101,7 +97,7 @@ def compile_layers(
     commands, owners = encode(ordered, allocation.rows)
     commands = insert_tokens(commands, config)
     show("encode", commands)
-    program = assemble(layers, placement, pool, commands, owners, config)
+    program = assemble(layers, placement, pool, commands, owners, config, options.batch)
     tell("check")
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
