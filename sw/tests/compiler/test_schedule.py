@@ -1,0 +1,314 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rectangles import NETWORKS, network_schedule
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import Opcode
+from tpulite.arch.memory import Window
+from tpulite.compiler.dram_order import stores_before
+from tpulite.compiler.encode import encode
+from tpulite.compiler.in_place import join_in_place
+from tpulite.compiler.online import DoesNotFitError
+from tpulite.compiler.ops import Buffer, Op, Region, Side, Tiling
+from tpulite.compiler.overlap import verify
+from tpulite.compiler.schedule import schedule, schedule_commands
+from tpulite.compiler.scheduled import Lifetime
+
+CONFIG = Config(ub_rows=64)
+
+
+def load(buffer, **fields):
+    fields = {"window": Window.CONSTANTS, "lines": 1, "rows": buffer.rows} | fields
+    barrier = fields["window"] == Window.SCRATCH
+    return Op(Opcode.LOAD, 0, fields, {"row": Region(buffer)}, barrier=barrier)
+
+
+def store(buffer, **fields):
+    fields = {"window": Window.SCRATCH, "lines": 1, "rows": buffer.rows} | fields
+    return Op(Opcode.STORE, 0, fields, {"row": Region(buffer)})
+
+
+def conv(out, *read, layer=0):
+    names = ("act_row", "weight_row", "record_row")
+    places = {name: Region(buffer) for name, buffer in zip(names, read, strict=False)}
+    return Op(Opcode.CONV, layer, {}, {**places, "out_row": Region(out)})
+
+
+def vector(out, a, *, layer):
+    return Op(Opcode.VECTOR, layer, {}, {"a_row": Region(a), "out_row": Region(out)})
+
+
+def tiling(*ops, first_row=0):
+    return Tiling(tuple(ops), (), (), 0, first_row)
+
+
+def layers_of_weights(count, rows=8):
+    """Return convolutions of one image, each with weights of its own."""
+    image = Buffer("image", 8, side=Side.BOTTOM)
+    ops = [load(image)]
+    for number in range(count):
+        weights, out = Buffer(f"w{number}", rows), Buffer(f"out{number}", 2)
+        ops += [load(weights), conv(out, image, weights)]
+    return ops
+
+
+def names(ops):
+    return [
+        f"{op.opcode.name} {next(region.buffer.name for region in op.rows.values())}" for op in ops
+    ]
+
+
+@pytest.mark.parametrize("lead", [0, 1, 2, 5])
+def test_loads_go_ahead_and_all_else_keeps_its_order(lead):
+    ops = layers_of_weights(5, rows=4)
+    result = schedule(tiling(*ops), CONFIG, lead=lead)
+    assert result.lead == lead
+    for kind in (True, False):
+        expected = [op for op in ops if (op.opcode is Opcode.LOAD) is kind]
+        assert [op for op in result.ops if (op.opcode is Opcode.LOAD) is kind] == expected
+    seen = needed = 0
+    for op in result.ops:
+        seen += op.opcode is Opcode.LOAD
+        if op.opcode is Opcode.CONV:
+            needed = ops[: ops.index(op)].count(ops[0]) + sum(
+                each.opcode is Opcode.LOAD for each in ops[1 : ops.index(op)]
+            )
+            assert seen == min(needed + lead, 6)
+    assert (result.ops == tuple(ops)) == (lead == 0)
+
+
+def test_lifetimes_are_positions_in_the_final_order():
+    image, w0, w1, out = (Buffer(name, 10) for name in ("image", "w0", "w1", "out"))
+    ops = [load(image), load(w0), conv(out, image, w0), load(w1), conv(out, out, w1)]
+    late = schedule(tiling(*ops), CONFIG, lead=0)
+    assert late.lifetimes == (
+        Lifetime(image, 0, 2),
+        Lifetime(w0, 1, 2),
+        Lifetime(out, 2, 4),
+        Lifetime(w1, 3, 4),
+    )
+    assert late.bound == 30
+    early = schedule(tiling(*ops), CONFIG, lead=1)
+    assert Lifetime(w1, 2, 4) in early.lifetimes and early.bound == 40
+
+
+def test_loads_stay_behind_stores_of_their_bytes_alone():
+    a, b, c, d = (Buffer(name, 4) for name in "abcd")
+    scratch = {"window": Window.SCRATCH}
+    ops = [
+        load(a),
+        conv(b, a),
+        store(b, offset=0),
+        conv(c, a),
+        store(c, offset=64),
+        conv(a, a),
+        load(d, offset=0, **scratch),
+        conv(a, d),
+    ]
+    result = schedule(tiling(*ops), CONFIG, lead=4)
+    assert names(result.ops).index("LOAD d") == 3  # at once behind the first STORE
+    ops[6] = load(d, offset=48, **scratch)
+    result = schedule(tiling(*ops), CONFIG, lead=4)
+    assert names(result.ops).index("LOAD d") == 5
+
+
+@given(st.lists(st.tuples(st.booleans(), *[st.integers(0, 12)] * 4), max_size=20))
+def test_the_last_store_to_any_byte_counts(transfers):
+    config = Config(array_size=4)
+    buffer = Buffer("x", 64)
+    ops = []
+    for loads, offset, lines, rows, stride in transfers:
+        make = load if loads else store
+        fields = {"offset": offset * BEAT_BYTES, "stride": stride * BEAT_BYTES}
+        ops.append(make(buffer, window=Window.SCRATCH, lines=lines + 1, rows=rows + 1, **fields))
+    expected, written = {}, {}
+    for i, op in enumerate(ops):
+        starts = [op.fields["offset"] + y * op.fields["stride"] for y in range(op.fields["lines"])]
+        beats = {
+            beat
+            for start in starts
+            for beat in range(start // 16, -(-(start + 4 * op.fields["rows"]) // 16))
+        }
+        if op.opcode is Opcode.STORE:
+            written |= dict.fromkeys(beats, i)
+        elif found := [written[beat] for beat in beats if beat in written]:
+            expected[i] = max(found)
+    assert stores_before(tuple(ops), config) == expected
+
+
+def test_loads_that_take_the_place_of_others_are_withdrawn():
+    image, out = Buffer("image", 8, side=Side.TOP), Buffer("out", 40, side=Side.TOP)
+    w0, w1 = Buffer("w0", 8), Buffer("w1", 20)
+    ops = [load(image), conv(image, image), load(w0), conv(out, image, w0), load(w1), conv(w1, w1)]
+    # All three loads fit before the first command, but then there is no place for its result.
+    result = schedule(tiling(*ops), CONFIG, lead=2)
+    assert names(result.ops)[-2:] == ["LOAD w1", "CONV w1"]
+    assert result.lead == 2 and verify(result, result.rows, CONFIG) == ()
+    assert schedule(tiling(*ops), Config(ub_rows=128), lead=2).ops[2] == ops[4]
+
+
+def test_images_have_a_place_before_what_comes_and_goes():
+    # From the top, w would be put where the image must go.
+    a, w = Buffer("a", 30, side=Side.TOP), Buffer("w", 4, side=Side.TOP)
+    image = Buffer("image", 60, side=Side.BOTTOM)
+    ops = [load(a), load(w), conv(a, a, w), conv(w, w), conv(image, w)]
+    result = schedule(tiling(*ops), CONFIG, lead=0)
+    assert result.rows[image] == 0 and result.rows[w] == 60
+    assert verify(result, result.rows, CONFIG) == ()
+
+
+def test_places_of_large_buffers_are_found_first_in_need():
+    a, b, c = (Buffer(name, rows, side=Side.TOP) for name, rows in (("a", 8), ("b", 28), ("c", 32)))
+    ops = [conv(b, a), conv(c, b)]
+    # One after the other, a and b are put at the end, and b splits what c needs.
+    result = schedule(tiling(*ops), CONFIG, lead=4)
+    assert result.lead == 0
+    assert (result.rows[b], result.rows[c]) == (0, 28)
+    with pytest.raises(DoesNotFitError):
+        schedule_commands(tiling(*ops), CONFIG, lead=4)
+
+
+def test_says_what_does_not_fit():
+    a, b = Buffer("a", 40), Buffer("b", 30)
+    message = (
+        r"^'b' needs 30 rows \(480 bytes\), but when it is needed 22 rows are free, "
+        r"at most 22 of them together \(allocator 'online'\)$"
+    )
+    with pytest.raises(DoesNotFitError, match=message) as caught:
+        schedule(tiling(load(a), conv(b, a), first_row=2), CONFIG, lead=4)
+    assert caught.value.buffer is b
+
+
+def test_rejects_negative_leads():
+    with pytest.raises(ValueError, match=r"^lead must be at least 0, not -1$"):
+        schedule(tiling(), CONFIG, lead=-1)
+
+
+def test_commands_are_those_of_the_schedule():
+    ops = layers_of_weights(4)
+    result = schedule(tiling(*ops, first_row=3), CONFIG, lead=2)
+    assert min(result.rows.values()) >= 3
+    commands, layers = encode(result, result.rows)
+    assert (commands, layers) == schedule_commands(tiling(*ops, first_row=3), CONFIG, lead=2)
+    assert commands[-1].opcode == Opcode.END and len(layers) == len(ops) == len(commands) - 1
+    for op, command in zip(result.ops, commands, strict=False):
+        assert command.opcode is op.opcode
+        for name, region in op.rows.items():
+            assert command[name] == result.rows[region.buffer] + region.row
+
+
+def test_resident_buffers_keep_their_rows():
+    weights, image = Buffer("weights", 4, row=7), Buffer("image", 4)
+    ops = [load(image), conv(image, image, weights)]
+    result = schedule(tiling(*ops, first_row=20), CONFIG, lead=4)
+    assert [each.buffer for each in result.lifetimes] == [image]
+    assert encode(result, result.rows)[0][1]["weight_row"] == 7
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_keep_their_places_apart(name):
+    result = network_schedule(name)
+    assert result.lead > 0
+    assert verify(result, result.rows, NETWORKS[name]) == ()
+
+
+class TestInPlace:
+    """Which results may be made in the place of what they are made from."""
+
+    def chain(self, **new):
+        a = Buffer("a", 8, bank=0)
+        b = Buffer("b", **{"rows": 8, "over": a, **new})
+        return a, b
+
+    def test_joins_what_ends_where_the_other_begins(self):
+        a, b = self.chain()
+        c = Buffer("c", 8, over=b)
+        ops = [conv(a, a, layer=0), vector(b, a, layer=1), vector(b, a, layer=1)]
+        ops += [vector(c, b, layer=2), store(c)]
+        assert join_in_place(tuple(ops)) == {b: a, c: a}
+        result = schedule(tiling(*ops), CONFIG, lead=4)
+        assert result.rows[a] == result.rows[b] == result.rows[c]
+        assert result.bound == 8
+        assert result.places == (Lifetime(a, 0, 4),)
+        assert schedule_commands(tiling(*ops), CONFIG, lead=4)[0][-2]["row"] == result.rows[c]
+
+    def test_fits_where_two_places_would_not(self):
+        a = Buffer("a", 40, side=Side.BOTTOM)
+        b = Buffer("b", 40, side=Side.BOTTOM, over=a)
+        ops = [conv(a, a), vector(b, a, layer=1), store(b)]
+        assert schedule(tiling(*ops), CONFIG, lead=4).bound == 40
+
+    @pytest.mark.parametrize("new", [{"rows": 7}, {"bank": 4}, {"row": 0}])
+    def test_needs_equal_rows_and_bank(self, new):
+        a, b = self.chain(**new)
+        assert join_in_place((conv(a, a), vector(b, a, layer=1))) == {}
+
+    def test_needs_what_is_over_to_be_movable(self):
+        a = Buffer("a", 8, row=0)
+        b = Buffer("b", 8, over=a)
+        assert join_in_place((vector(b, a, layer=1),)) == {}
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda a, b: conv(a, a, layer=1),
+            lambda a, b: vector(Buffer("c", 8), a, layer=2),
+            lambda a, b: vector(Buffer("c", 8), a, layer=1),
+            lambda a, b: store(a),
+            lambda a, b: load(a),
+        ],
+    )
+    def test_nobody_else_may_need_the_old_one_later(self, use):
+        a, b = self.chain()
+        first, last = conv(a, a), vector(b, a, layer=1)
+        assert join_in_place((first, last, use(a, b))) == {}
+        assert join_in_place((first, use(a, b), last)) == {b: a}
+
+    @pytest.mark.parametrize(
+        "use", [lambda a, b: conv(b, a, layer=1), lambda a, b: vector(b, a, layer=2)]
+    )
+    def test_only_the_vectors_of_one_layer_may_join(self, use):
+        a, b = self.chain()
+        assert join_in_place((conv(a, a), vector(b, a, layer=1), use(a, b))) == {}
+
+    def test_nobody_else_may_touch_the_new_one_before(self):
+        a, b = self.chain()
+        ops = (conv(a, a), vector(b, a, layer=1), store(b), vector(b, a, layer=1))
+        assert join_in_place(ops) == {}
+
+    def test_one_place_goes_to_one_buffer(self):
+        a, b = self.chain()
+        c = Buffer("c", 8, over=a)
+        both = Op(
+            Opcode.VECTOR, 1, {}, {"a_row": Region(a), "out_row": Region(b), "b_row": Region(c)}
+        )
+        assert join_in_place((conv(a, a), both)) == {b: a}
+
+
+def test_random_tilings_are_placed_or_refused():
+    rng = np.random.default_rng(1)
+    placed = 0
+    for _ in range(200):
+        buffers = [
+            Buffer(
+                f"b{number}",
+                int(rng.integers(1, 25)),
+                bank=[None, 0, 4][rng.integers(3)],
+                side=list(Side)[rng.integers(3)],
+            )
+            for number in range(12)
+        ]
+        ops = []
+        for number in range(12):
+            ops += [load(buffers[number])] if rng.random() < 0.6 else []
+            ops.append(conv(*(buffers[i] for i in rng.integers(max(number - 3, 0), number + 1, 3))))
+        try:
+            result = schedule(tiling(*ops), CONFIG, lead=int(rng.integers(0, 6)))
+        except DoesNotFitError:
+            continue
+        placed += 1
+        assert verify(result, result.rows, CONFIG) == ()
+        assert sorted(map(id, result.ops)) == sorted(map(id, ops))
+    assert 50 < placed < 200
