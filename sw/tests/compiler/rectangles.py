@@ -22,6 +22,11 @@ NETWORKS = {
 }
 """Networks, each with a machine that it nearly fills."""
 
+_LAYERS = {
+    "cnn": lambda: Model.load(CNN_DIGITS).layers[0],
+    "mobilenet_v2": lambda: mobilenet_v2(32),
+}
+
 
 @st.composite
 def lifetimes(draw, *, most: int = 24) -> tuple[Lifetime, ...]:
@@ -37,19 +42,11 @@ def lifetimes(draw, *, most: int = 24) -> tuple[Lifetime, ...]:
 
 def schedule_of(spans, rows=None, *, first_row: int = 0) -> Schedule:
     """Return commands that touch each buffer at the ends of its life, and do nothing else."""
-    ops = [
-        Op(
-            Opcode.VECTOR,
-            0,
-            {},
-            {
-                each.buffer.name: Region(each.buffer)
-                for each in spans
-                if time in (each.first, each.last)
-            },
-        )
-        for time in range(max(each.last for each in spans) + 1)
-    ]
+    touched = [{} for _ in range(max(each.last for each in spans) + 1)]
+    for each in spans:
+        for time in (each.first, each.last):
+            touched[time][each.buffer.name] = Region(each.buffer)
+    ops = [Op(Opcode.VECTOR, 0, {}, rows) for rows in touched]
     return Schedule(tuple(ops), find_lifetimes(ops), {}, rows or {}, first_row, 0)
 
 
@@ -68,10 +65,6 @@ def collide(spans, rows) -> bool:
 def network_schedule(name: str) -> Schedule:
     """Return the schedule of a network of :data:`NETWORKS`."""
     config = NETWORKS[name]
-    if name == "cnn":
-        layers = Model.load(CNN_DIGITS, config=config).layers[0]
-    else:
-        layers = mobilenet_v2(32)
     stages = {}
-    compile_layers(layers, config, dump=stages.__setitem__)
+    compile_layers(_LAYERS[name](), config, dump=stages.__setitem__)
     return stages["schedule"]

@@ -3,45 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rectangles import NETWORKS, network_schedule
+from tilings import CONFIG, conv, load, store, tiling
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.dram_order import stores_before
 from tpulite.compiler.encode import encode
-from tpulite.compiler.in_place import join_in_place
 from tpulite.compiler.online import DoesNotFitError
-from tpulite.compiler.ops import Buffer, Op, Region, Side, Tiling
+from tpulite.compiler.ops import Buffer, Side
 from tpulite.compiler.overlap import verify
 from tpulite.compiler.schedule import schedule, schedule_commands
 from tpulite.compiler.scheduled import Lifetime
-
-CONFIG = Config(ub_rows=64)
-
-
-def load(buffer, **fields):
-    fields = {"window": Window.CONSTANTS, "lines": 1, "rows": buffer.rows} | fields
-    barrier = fields["window"] == Window.SCRATCH
-    return Op(Opcode.LOAD, 0, fields, {"row": Region(buffer)}, barrier=barrier)
-
-
-def store(buffer, **fields):
-    fields = {"window": Window.SCRATCH, "lines": 1, "rows": buffer.rows} | fields
-    return Op(Opcode.STORE, 0, fields, {"row": Region(buffer)})
-
-
-def conv(out, *read, layer=0):
-    names = ("act_row", "weight_row", "record_row")
-    places = {name: Region(buffer) for name, buffer in zip(names, read, strict=False)}
-    return Op(Opcode.CONV, layer, {}, {**places, "out_row": Region(out)})
-
-
-def vector(out, a, *, layer):
-    return Op(Opcode.VECTOR, layer, {}, {"a_row": Region(a), "out_row": Region(out)})
-
-
-def tiling(*ops, first_row=0):
-    return Tiling(tuple(ops), (), (), 0, first_row)
 
 
 def layers_of_weights(count, rows=8):
@@ -212,79 +185,6 @@ def test_networks_keep_their_places_apart(name):
     result = network_schedule(name)
     assert result.lead > 0
     assert verify(result, result.rows, NETWORKS[name]) == ()
-
-
-class TestInPlace:
-    """Which results may be made in the place of what they are made from."""
-
-    def chain(self, **new):
-        a = Buffer("a", 8, bank=0)
-        b = Buffer("b", **{"rows": 8, "over": a, **new})
-        return a, b
-
-    def test_joins_what_ends_where_the_other_begins(self):
-        a, b = self.chain()
-        c = Buffer("c", 8, over=b)
-        ops = [conv(a, a, layer=0), vector(b, a, layer=1), vector(b, a, layer=1)]
-        ops += [vector(c, b, layer=2), store(c)]
-        assert join_in_place(tuple(ops)) == {b: a, c: a}
-        result = schedule(tiling(*ops), CONFIG, lead=4)
-        assert result.rows[a] == result.rows[b] == result.rows[c]
-        assert result.bound == 8
-        assert result.places == (Lifetime(a, 0, 4),)
-        assert schedule_commands(tiling(*ops), CONFIG, lead=4)[0][-2]["row"] == result.rows[c]
-
-    def test_fits_where_two_places_would_not(self):
-        a = Buffer("a", 40, side=Side.BOTTOM)
-        b = Buffer("b", 40, side=Side.BOTTOM, over=a)
-        ops = [conv(a, a), vector(b, a, layer=1), store(b)]
-        assert schedule(tiling(*ops), CONFIG, lead=4).bound == 40
-
-    @pytest.mark.parametrize("new", [{"rows": 7}, {"bank": 4}, {"row": 0}])
-    def test_needs_equal_rows_and_bank(self, new):
-        a, b = self.chain(**new)
-        assert join_in_place((conv(a, a), vector(b, a, layer=1))) == {}
-
-    def test_needs_what_is_over_to_be_movable(self):
-        a = Buffer("a", 8, row=0)
-        b = Buffer("b", 8, over=a)
-        assert join_in_place((vector(b, a, layer=1),)) == {}
-
-    @pytest.mark.parametrize(
-        "use",
-        [
-            lambda a, b: conv(a, a, layer=1),
-            lambda a, b: vector(Buffer("c", 8), a, layer=2),
-            lambda a, b: vector(Buffer("c", 8), a, layer=1),
-            lambda a, b: store(a),
-            lambda a, b: load(a),
-        ],
-    )
-    def test_nobody_else_may_need_the_old_one_later(self, use):
-        a, b = self.chain()
-        first, last = conv(a, a), vector(b, a, layer=1)
-        assert join_in_place((first, last, use(a, b))) == {}
-        assert join_in_place((first, use(a, b), last)) == {b: a}
-
-    @pytest.mark.parametrize(
-        "use", [lambda a, b: conv(b, a, layer=1), lambda a, b: vector(b, a, layer=2)]
-    )
-    def test_only_the_vectors_of_one_layer_may_join(self, use):
-        a, b = self.chain()
-        assert join_in_place((conv(a, a), vector(b, a, layer=1), use(a, b))) == {}
-
-    def test_nobody_else_may_touch_the_new_one_before(self):
-        a, b = self.chain()
-        ops = (conv(a, a), vector(b, a, layer=1), store(b), vector(b, a, layer=1))
-        assert join_in_place(ops) == {}
-
-    def test_one_place_goes_to_one_buffer(self):
-        a, b = self.chain()
-        c = Buffer("c", 8, over=a)
-        both = Op(
-            Opcode.VECTOR, 1, {}, {"a_row": Region(a), "out_row": Region(b), "b_row": Region(c)}
-        )
-        assert join_in_place((conv(a, a), both)) == {b: a}
 
 
 def test_random_tilings_are_placed_or_refused():

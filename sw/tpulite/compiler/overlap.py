@@ -64,6 +64,8 @@ def verify(schedule: Schedule, rows: Mapping[Buffer, int], config: Config) -> tu
             )
         places[buffer] = row
     for new, old in _overlaps(places, spans):
+        if _is_over(old, new):
+            new, old = old, new
         if places[new] != places[old] or new.rows != old.rows or not _is_over(new, old):
             at = f"command {spans[new][0]} ({ops[spans[new][0]].opcode.name})"
             violations.append(f"{new.name!r} overlaps {old.name!r} from {at} on")
@@ -157,17 +159,15 @@ def _first_clash(
 
 def _touched(op: Op, buffer: Buffer, config: Config) -> np.ndarray:
     """Return the rows of a buffer that a command reads or writes."""
-    # Other buffers are put far away, so that what lies in between is this one.
+    # All buffers are put far apart, so that what lies near this one belongs to it.
     far = 1 << 32
     fields = dict(op.fields)
     for number, (name, region) in enumerate(op.rows.items()):
-        base = 0 if region.buffer is buffer else far * (number + 1)
-        fields[name] = base + region.row
+        fields[name] = region.row + far * (1 if region.buffer is buffer else number + 2)
     access = accesses(Command.make(op.opcode, **fields), config)
     pieces = [
-        np.arange(piece.start, piece.stop)
+        np.arange(max(piece.start - far, 0), min(piece.stop - far, buffer.rows))
         for piece in (*access.reads, *access.writes, *access.early)
-        if piece.start < far // 2
     ]
     return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
 
@@ -185,14 +185,16 @@ def _in_turn(op: Op, new: Buffer, old: Buffer, config: Config) -> bool:
         out = op.rows["out_row"].row + y * get("out_pitch", 0) + x * get("out_step", 0)
         np.minimum.at(written, out, number)
     windowed = get("operation") in (VectorOp.MAX, VectorOp.SUM)
-    window = (get("window_rows", 1), get("window_columns", 1)) if windowed else (1, 1)
+    pitch = get("window_pitch", 0)
+    window = [
+        wy * pitch + wx
+        for wy in range(get("window_rows", 1) if windowed else 1)
+        for wx in range(get("window_columns", 1) if windowed else 1)
+    ]
     for name in ("a", "b"):
         region = op.rows.get(f"{name}_row")
-        if region is None or region.buffer is not old:
-            continue
-        read = region.row + y * get(f"{name}_pitch", 0) + x * get(f"{name}_step", 0)
-        for wy in range(window[0]):
-            for wx in range(window[1]):
-                if (written[read + wy * get("window_pitch", 0) + wx] < number).any():
-                    return False
+        if region is not None and region.buffer is old:
+            read = region.row + y * get(f"{name}_pitch", 0) + x * get(f"{name}_step", 0)
+            if any((written[read + offset] < number).any() for offset in window):
+                return False
     return True
