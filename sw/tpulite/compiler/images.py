@@ -209,7 +209,13 @@ class Store:
             for view in over
             if (view.rows, view.row, view.pitch, view.block_pitch, view.buffer.rows) == same
         )
-        buffer = Buffer(f"{self.name}, rows {rows.start} to {rows.stop - 1}", size, bank=0, side=Side.TOP, over=next(old, None))
+        buffer = Buffer(
+            f"{self.name}, rows {rows.start} to {rows.stop - 1}",
+            size,
+            bank=0,
+            side=Side.TOP,
+            over=next(old, None),
+        )
         return View(buffer, rows, 0, pitch, block_pitch)
 
     def _whole(self, buffer: Buffer) -> View:
