@@ -1,0 +1,66 @@
+"""Networks compiled for several images a run: the same bits, and no more cycles for an image."""
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import Window
+from tpulite.compiler.options import Options
+from tpulite.golden.cycles import predict_cycles
+from tpulite.models import CNN_DIGITS
+from tpulite.report.traffic import dram_traffic
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.zoo import cache_folder
+
+INPUTS = 5
+"""One more than a batch: the last run has room for three others."""
+
+
+def load(name, batch, config=None):
+    """Return a network for a batch; those of the zoo are tested where somebody has fetched them."""
+    path = CNN_DIGITS if name == "cnn" else cache_folder() / f"{name}.tflite"
+    if not path.exists():
+        pytest.skip(f"{name} is not in the cache (tpulite zoo fetch {name})")
+    return Model.load(path, config=config, options=Options(batch=batch))
+
+
+def cycles_of_an_image(model):
+    batch = model.options.batch
+    return sum(predict_cycles(p.commands, p.config) for p in model.programs) / batch
+
+
+def constant_bytes(model):
+    """Return the bytes of weights, records and tables that are loaded in a run."""
+    return sum(dram_traffic(program).loads[Window.CONSTANTS] for program in model.programs)
+
+
+@pytest.mark.parametrize("name", ["cnn", "kws", "resnet8"])
+def test_a_batch_gives_the_same_bits_in_fewer_cycles(name):
+    model = load(name, 4)
+    assert [program.batch for program in model.programs] == [4] * len(model.programs)
+    x = random_inputs(model.graph, INPUTS, seed=11)
+    results, reference = model.run(x), model.reference(x)
+    assert results.batch == 4 and len(results.segments) == 2
+    for output, values in results.outputs.items():
+        np.testing.assert_array_equal(values, reference[output])
+    assert cycles_of_an_image(model) <= cycles_of_an_image(load(name, 1))
+
+
+def test_weights_are_loaded_once():
+    assert constant_bytes(load("cnn", 4)) == constant_bytes(load("cnn", 1)) > 0
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+@pytest.mark.parametrize("size", [4, 16])
+def test_buffers_that_do_not_hold_the_batch(batch, size):
+    """Images of the batch go to DRAM, or the groups through their slices, one after the other."""
+    model = load("cnn", batch, Config(array_size=size, ub_rows=512 * 16 // size, acc_rows=64))
+    x = random_inputs(model.graph, 2 * batch - 1, seed=12)
+    np.testing.assert_array_equal(model.run(x).output, model.reference(x)["dense"])
+
+
+def test_reports_count_all_images():
+    one, four = load("cnn", 1).programs[0], load("cnn", 4).programs[0]
+    assert four.macs == 4 * one.macs
+    assert [layer.name for layer in four.layers] == [layer.name for layer in one.layers]
