@@ -1,10 +1,12 @@
 """The road from a graph of integer layers to a program, stage by stage."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.compiler.allocate import place_buffers
 from tpulite.compiler.assemble import assemble
+from tpulite.compiler.batch import compile_batch
 from tpulite.compiler.constants import ConstantPool
 from tpulite.compiler.encode import encode
 from tpulite.compiler.grouping import group_layers
@@ -67,9 +69,28 @@ def compile_layers(
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
     show = dump or (lambda stage, value: None)
-
     layers = order_layers(layers)
     show("layers", layers)
+
+    def compile_images(count: int) -> Program:
+        return _compile(layers, config, replace(options, batch=count), tell, show)
+
+    program = compile_batch(compile_images, options)
+    show("encode", program.commands)
+    tell("check")
+    if violations := check(program):
+        raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
+    return program
+
+
+def _compile(
+    layers: LayerGraph,
+    config: Config,
+    options: Options,
+    tell: Callable[[str], None],
+    show: Callable[[str, object], None],
+) -> Program:
+    """Compile a network for all images of a batch together."""
     limits = Limits()
     while True:  # until everything fits: what does not changes the next attempt
         tell("group layers")
@@ -96,9 +117,4 @@ def compile_layers(
     tell("encode and insert tokens")
     commands, owners = encode(ordered, allocation.rows)
     commands = insert_tokens(commands, config)
-    show("encode", commands)
-    program = assemble(layers, placement, pool, commands, owners, config, options.batch)
-    tell("check")
-    if violations := check(program):
-        raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
-    return program
+    return assemble(layers, placement, pool, commands, owners, config, options.batch)
