@@ -1,0 +1,231 @@
+"""Write docs/bench.md and docs/ablation.md from what `tpulite bench` has measured.
+
+tpulite bench --json build/bench.json
+tpulite bench --compile --json build/compile.json
+tpulite bench --ablation --quick --json build/ablation.json
+tpulite bench --ablation mobilenet_v2_1.0_224 resnet50_224 --device model --json build/large.json
+python scripts/bench_pages.py build/bench.json build/compile.json build/ablation.json \
+    build/large.json
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tpulite.bench import MECHANISMS, Ablation, Compilation, Record
+from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_INSTEAD = {
+    "layer groups": "no layers run together, slice by slice: images without room go through DRAM",
+    "rolling buffers": "rows that two slices of a group need are computed, or loaded, again",
+    "prefetch": "loads keep their place in the program; the queues of the engines still let them "
+    "run while earlier commands compute",
+    "block-level start": "layers are cut into as few commands as the accumulators allow, so the "
+    "next one starts late",
+    "interleaved depthwise": "a stream of a depthwise convolution is one line of outputs",
+    "dense mode": "images of few channels are padded to whole vectors in DRAM",
+}
+
+T = TypeVar("T", Record, Ablation, Compilation)
+
+
+def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -> str:
+    """Return docs/bench.md."""
+    standings = [(record, ours) for record in records if (ours := standing(record)) is not None]
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `scripts/bench_pages.py`, whose docstring has the commands. On the device",
+        "`rtl` figures are the chip's own counters; on `model` cycles are those of the",
+        "[cycle model](decisions/0004-the-cycle-model.md).",
+        "Cycles are counted from START to the interrupt, everything in DRAM at the start, with the",
+        "reference memory: 128-bit AXI, 50 cycles of read latency. All results are the exact ones,",
+        "bit for bit.",
+        "",
+        "## Targets and other machines",
+        "",
+        "The best of the other machines is the one with the fewest cycles of those below that have",
+        "256 multipliers, too, under its own conditions. Cycles are those of a batch of 16 where",
+        "there are several.",
+        "",
+        *_table(
+            "workload|device|MACs / 256|cycles|target|met|best other machine|its cycles",
+            (
+                (
+                    f"`{record.workload}`",
+                    record.device,
+                    f"{ours.limit:,}",
+                    f"{ours.cycles:,.0f}",
+                    f"{ours.goal:,}",
+                    "yes" if ours.met else "**no**",
+                    f"{ours.peer}: {ours.peer_conditions}",
+                    f"{ours.peer_cycles:,}",
+                )
+                for record, ours in standings
+            ),
+        ),
+        "## All workloads",
+        "",
+        "`limit` is the larger of MACs / 256 and the beats that DRAM must deliver or take at",
+        "least; `each` the cycles of a batch of 16, or of a vector; bytes include the commands.",
+        "",
+        *_table(
+            "workload|device|MACs|cycles|each|limit|utilization|bytes read|bytes written",
+            (
+                (
+                    f"`{record.workload}`",
+                    record.device,
+                    f"{record.macs:,}",
+                    _number(record.cycles),
+                    _each(record),
+                    f"{max(record.limit_cycles, record.dram_cycles):,}",
+                    "" if record.utilization is None else f"{record.utilization:.1%}",
+                    _number(record.dram_read_bytes),
+                    _number(record.dram_written_bytes),
+                )
+                for record in records
+            ),
+        ),
+        "## Compiling",
+        "",
+        "Seconds from integer layers to a checked program, nothing from a cache, and the most",
+        "memory of a process that does nothing else. Targets: the seconds below, and "
+        f"{COMPILE_BYTES / 1e9:g} GB.",
+        "",
+        *_table(
+            "network|layers|commands|seconds|target|memory",
+            (
+                (
+                    f"`{x.workload}`",
+                    f"{x.layers:,}",
+                    f"{x.commands:,}",
+                    f"{x.seconds:.2f}",
+                    f"{COMPILE_SECONDS[x.workload]:.2f}" if x.workload in COMPILE_SECONDS else "",
+                    "" if x.peak_bytes is None else f"{x.peak_bytes / 1e6:,.0f} MB",
+                )
+                for x in compilations
+            ),
+        ),
+        "## Figures of other machines",
+        "",
+        *_table(
+            "workload|machine|cycles|figure|conditions|source",
+            (
+                (
+                    f"`{record.workload}`",
+                    peer["peer"],
+                    f"{peer['cycles']:,}",
+                    peer["kind"],
+                    peer["conditions"],
+                    peer["source"],
+                )
+                for record in records
+                for peer in record.peers
+            ),
+        ),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def ablation_page(results: Sequence[Ablation]) -> str:
+    """Return docs/ablation.md."""
+    whole = {x.workload: x for x in results if x.off is None}
+    by_key = {(x.workload, x.off): x for x in results}
+    head = "workload|device|everything on|" + "|".join(MECHANISMS)
+    cycles, traffic = [], []
+    for name, base in whole.items():
+        others = [by_key[name, off] for off in MECHANISMS]
+        cycles.append(
+            (f"`{name}`", base.device, _number(base.cycles), *(_cycles(x, base) for x in others))
+        )
+        traffic.append(
+            (f"`{name}`", base.device, _moved(base), *("" if x.same else _moved(x) for x in others))
+        )
+    lines = [
+        "# What each mechanism is worth",
+        "",
+        "Each mechanism of the compiler off, one at a time, against everything on. Written by",
+        "`scripts/bench_pages.py`, whose docstring has the commands. On the device `rtl` figures",
+        "are the chip's own counters; on `model` results are those of the golden machine and",
+        "cycles those of the [cycle model](decisions/0004-the-cycle-model.md). Every program gave",
+        "the exact results, bit for bit. Where nothing is said, the program is the same: the",
+        "mechanism has no part in it.",
+        "",
+        *_table("off|what happens instead", _INSTEAD.items()),
+        "## Cycles",
+        "",
+        *_table(head, cycles),
+        "## Bytes of DRAM",
+        "",
+        "Read, commands included, and written.",
+        "",
+        *_table(head, traffic),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _cycles(result: Ablation, base: Ablation) -> str:
+    if result.same or not result.cycles or not base.cycles:
+        return ""
+    return f"{result.cycles:,} ({result.cycles / base.cycles - 1:+.1%})"
+
+
+def _moved(result: Ablation) -> str:
+    return f"{_number(result.dram_read_bytes)} + {_number(result.dram_written_bytes)}"
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _each(record: Record) -> str:
+    if record.cycles_per_batch is not None:
+        return f"{record.cycles_per_batch:,.1f}"
+    return "" if record.cycles_per_vector is None else f"{record.cycles_per_vector:.2f}"
+
+
+def _table(head: str, rows: Iterable[Sequence[str]]) -> list[str]:
+    columns = head.split("|")
+    lines = [columns, ["---"] * len(columns), *rows]
+    return [*("| " + " | ".join(row) + " |" for row in lines), ""]
+
+
+def _pick(entries: Iterable[dict[str, Any]], kind: type[T]) -> list[T]:
+    """Return the entries that are of a kind, told by their fields."""
+    names = {field.name for field in fields(kind)}
+    return [kind(**entry) for entry in entries if entry.keys() == names]
+
+
+def main() -> int:
+    """Write the pages for which there are figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", type=Path, help="what `tpulite bench --json` wrote")
+    parser.add_argument("--root", type=Path, default=ROOT, help="root of the tree to write to")
+    options = parser.parse_args()
+    entries = [entry for path in options.files for entry in json.loads(path.read_text())]
+    records, compilations = _pick(entries, Record), _pick(entries, Compilation)
+    results = _pick(entries, Ablation)
+    if len(records) + len(compilations) + len(results) < len(entries):
+        parser.error("there are figures that this version of `tpulite bench` has not written")
+    wrong = [x.workload for x in (*records, *results) if not x.bit_exact]
+    if wrong:
+        parser.error(f"results are not exact: {', '.join(dict.fromkeys(wrong))}")
+    pages = {"bench.md": bench_page(records, compilations)} if records else {}
+    if results:
+        pages["ablation.md"] = ablation_page(results)
+    for name, text in pages.items():
+        path: Path = options.root / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
