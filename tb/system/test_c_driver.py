@@ -9,7 +9,7 @@ import pytest
 
 from tpulite.arch.memory import Window
 from tpulite.arch.registers import Fault, Permission
-from tpulite.compiler.dense import compile_network
+from tpulite.compiler.dense.chain import compile_network
 from tpulite.configs import named_config
 from tpulite.models import mlp_digits
 from tpulite.runtime.device import Job

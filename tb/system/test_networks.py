@@ -10,7 +10,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.dense import compile_network, compile_pair
+from tpulite.compiler.dense.chain import compile_network, compile_pair
 from tpulite.configs import named_config
 from tpulite.graph.network import Dense, Network
 from tpulite.models import mlp_digits

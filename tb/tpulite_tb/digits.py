@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tpulite.compiler.dense import compile_network, compile_pair
+from tpulite.compiler.dense.chain import compile_network, compile_pair
 from tpulite.models import DigitsTest, mlp_digits
 from tpulite.program import Program
 from tpulite.runtime.device import Device

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from tpulite.compiler.dump import STAGES
+from tpulite.compiler.dump.stages import STAGES
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.cycles import predict_cycles

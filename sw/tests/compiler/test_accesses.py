@@ -8,7 +8,7 @@ from drawn_commands import CONFIGS, WINDOWS, draw_command
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.accesses import accesses
+from tpulite.compiler.encoding.accesses import accesses
 from tpulite.golden.footprint import footprint
 
 COMMANDS = 300

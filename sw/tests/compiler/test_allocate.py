@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from rectangles import NETWORKS, collide, lifetimes, network_schedule, schedule_of
 
 from tpulite.arch.config import Config
-from tpulite.compiler.allocate import place_buffers
-from tpulite.compiler.longest import place_in_turn, place_longest, rows_used
-from tpulite.compiler.online import Allocator, DoesNotFitError
 from tpulite.compiler.ops import Buffer, Side
 from tpulite.compiler.options import ALLOCATORS
-from tpulite.compiler.overlap import verify
-from tpulite.compiler.scheduled import Lifetime, lower_bound
+from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.longest import place_in_turn, place_longest, rows_used
+from tpulite.compiler.scheduling.online import Allocator, DoesNotFitError
+from tpulite.compiler.scheduling.overlap import verify
+from tpulite.compiler.scheduling.scheduled import Lifetime, lower_bound
 
 SIDES = st.sampled_from(Side)
 

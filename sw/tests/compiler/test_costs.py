@@ -4,8 +4,8 @@ from random_layers import GraphBuilder
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
 from tpulite.arch.registers import EngineState
-from tpulite.compiler.costs import compute_cycles, transfer_cycles
-from tpulite.compiler.extents import constant_rows, image_rows, string_vectors
+from tpulite.compiler.grouping.costs import compute_cycles, transfer_cycles
+from tpulite.compiler.grouping.extents import constant_rows, image_rows, string_vectors
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.cycles import predict

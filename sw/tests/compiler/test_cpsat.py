@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from rectangles import NETWORKS, collide, lifetimes, network_schedule, schedule_of
 
 from tpulite.arch.config import Config
-from tpulite.compiler.allocate import place_buffers
-from tpulite.compiler.cpsat import place_cpsat
-from tpulite.compiler.longest import highest_row, place_longest, rows_used
 from tpulite.compiler.ops import Buffer
-from tpulite.compiler.scheduled import Lifetime, lower_bound
+from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.cpsat import place_cpsat
+from tpulite.compiler.scheduling.longest import highest_row, place_longest, rows_used
+from tpulite.compiler.scheduling.scheduled import Lifetime, lower_bound
 
 
 def puzzle() -> tuple[Lifetime, ...]:

@@ -4,14 +4,14 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, disassemble
-from tpulite.compiler.allocate import place_buffers
-from tpulite.compiler.dump import STAGES, Compilation, stage_text
-from tpulite.compiler.dump_places import picture
-from tpulite.compiler.group import Group
+from tpulite.compiler.dump.places import picture
+from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
+from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.schedule import schedule
+from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.schedule import schedule
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.model import Model
 

@@ -8,7 +8,7 @@ from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.pool import average_requantization
+from tpulite.compiler.tiling.pool import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.ops import requantize
 from tpulite.graph.layers import (

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from random_layers import GraphBuilder, layer_graphs
 
 from tpulite.arch.config import Config
-from tpulite.compiler.candidates import Candidates
-from tpulite.compiler.graph_table import GraphTable
-from tpulite.compiler.group import Group
-from tpulite.compiler.group_costs import GroupCosts
-from tpulite.compiler.grouping import best_cuts, group_layers
-from tpulite.compiler.lifetimes import lifetimes, peak
-from tpulite.compiler.moves import improve, total_key
+from tpulite.compiler.grouping.candidates import Candidates
+from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.group_costs import GroupCosts
+from tpulite.compiler.grouping.lifetimes import lifetimes, peak
+from tpulite.compiler.grouping.moves import improve, total_key
+from tpulite.compiler.grouping.predictions import predict_groups, working_rows
+from tpulite.compiler.grouping.residency import resident_images
+from tpulite.compiler.grouping.search import best_cuts, group_layers
+from tpulite.compiler.grouping.slices import plan_steps, repeated
+from tpulite.compiler.grouping.spans import middle_step
 from tpulite.compiler.options import Options
-from tpulite.compiler.predictions import predict_groups, working_rows
-from tpulite.compiler.residency import resident_images
-from tpulite.compiler.slices import plan_steps, repeated
-from tpulite.compiler.spans import middle_step
 
 SAME = {"padding": (1, 1, 1, 1)}
 SMALL = Config(ub_rows=2048)

@@ -2,10 +2,10 @@ import pytest
 from tilings import CONFIG, conv, load, store, tiling, vector
 
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.in_place import join_in_place
 from tpulite.compiler.ops import Buffer, Op, Region, Side
-from tpulite.compiler.schedule import schedule, schedule_commands
-from tpulite.compiler.scheduled import Lifetime
+from tpulite.compiler.scheduling.in_place import join_in_place
+from tpulite.compiler.scheduling.schedule import schedule, schedule_commands
+from tpulite.compiler.scheduling.scheduled import Lifetime
 
 
 def chain(**new):

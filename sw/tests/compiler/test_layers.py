@@ -12,9 +12,9 @@ from plain_layers import (
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.filters import plan_filter
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.pool import average_requantization
+from tpulite.compiler.tiling.filters import plan_filter
+from tpulite.compiler.tiling.pool import average_requantization
 from tpulite.graph.layers import (
     Affine,
     Concat,

@@ -1,8 +1,8 @@
 from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
-from tpulite.compiler.group import Group
-from tpulite.compiler.lifetimes import (
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.lifetimes import (
     Lifetime,
     Use,
     lifetimes,

@@ -8,8 +8,8 @@ from rectangles import NETWORKS, collide, lifetimes, network_schedule, schedule_
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op, Region
-from tpulite.compiler.overlap import verify
-from tpulite.compiler.scheduled import Lifetime, Schedule, find_lifetimes
+from tpulite.compiler.scheduling.overlap import verify
+from tpulite.compiler.scheduling.scheduled import Lifetime, Schedule, find_lifetimes
 
 CONFIG = Config(ub_rows=256)
 

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulite.compiler.plan import CHUNK_STYLES, MAX_K_TILES, chunks, split
+from tpulite.compiler.dense.plan import CHUNK_STYLES, MAX_K_TILES, chunks
+from tpulite.compiler.tiling.cut import split
 
 
 @given(st.integers(1, 5000), st.integers(1, 300), st.sampled_from([1, 2, 4]))

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulite.compiler.ranges import Lines, line_ranges, merge_ranges, shift_ranges
+from tpulite.compiler.encoding.ranges import Lines, line_ranges, merge_ranges, shift_ranges
 
 STARTS = st.integers(0, 300)
 SIZES = st.integers(1, 9)

@@ -8,13 +8,13 @@ from tilings import CONFIG, conv, load, store, tiling
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.dram_order import stores_before
-from tpulite.compiler.encode import encode
-from tpulite.compiler.online import DoesNotFitError
+from tpulite.compiler.encoding.encode import encode
 from tpulite.compiler.ops import Buffer, Side
-from tpulite.compiler.overlap import verify
-from tpulite.compiler.schedule import schedule, schedule_commands
-from tpulite.compiler.scheduled import Lifetime
+from tpulite.compiler.scheduling.dram_order import stores_before
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.scheduling.overlap import verify
+from tpulite.compiler.scheduling.schedule import schedule, schedule_commands
+from tpulite.compiler.scheduling.scheduled import Lifetime
 
 
 def layers_of_weights(count, rows=8):

@@ -3,16 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_layers import GraphBuilder, layer_graphs
 
-from tpulite.compiler.backward import (
+from tpulite.compiler.grouping.backward import (
     Reach,
     backward,
     backward_columns,
     backward_extent,
     sliceable,
 )
-from tpulite.compiler.group import Group, Rows
-from tpulite.compiler.slices import plan_columns, plan_steps, repeated
-from tpulite.compiler.window import Axis1D, needed_rows
+from tpulite.compiler.grouping.group import Group, Rows
+from tpulite.compiler.grouping.slices import plan_columns, plan_steps, repeated
+from tpulite.compiler.tiling.window import Axis1D, needed_rows
 from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
 
 SAME = {"padding": (1, 1, 1, 1)}

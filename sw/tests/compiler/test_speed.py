@@ -12,9 +12,9 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
-from tpulite.compiler.constants import channel_records
+from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.tokens import insert_tokens
+from tpulite.compiler.tiling.constants import channel_records
 from tpulite.golden.check import check
 from tpulite.golden.cycles import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization

@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode, dense
 from tpulite.arch.memory import Window
 from tpulite.compiler import compile_network
-from tpulite.compiler.tokens import insert_tokens
+from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.golden.check import check
 from tpulite.golden.footprint import footprint
 from tpulite.golden.violations import Kind

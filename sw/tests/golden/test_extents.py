@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Command, Opcode
-from tpulite.compiler.tokens import insert_tokens
+from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.golden.extents import ExtentFinder
 from tpulite.golden.footprint import footprint
 from tpulite.golden.grids import Grid, cover, meet, view

@@ -6,7 +6,7 @@ from rich.console import Console
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.arch.memory import Window
-from tpulite.compiler.accesses import accesses
+from tpulite.compiler.encoding.accesses import accesses
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.cycles import predict_cycles
 from tpulite.models import CNN_DIGITS

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.group import Group
-from tpulite.compiler.online import DoesNotFitError
+from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.ops import Tiling
-from tpulite.compiler.place import Placement
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.tiling.place import Placement
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["Limits"]

@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.allocate import place_buffers
-from tpulite.compiler.assemble import assemble
-from tpulite.compiler.batch import compile_batch
-from tpulite.compiler.constants import ConstantPool
-from tpulite.compiler.encode import encode
-from tpulite.compiler.grouping import group_layers
+from tpulite.compiler.encoding.assemble import assemble
+from tpulite.compiler.encoding.batch import compile_batch
+from tpulite.compiler.encoding.encode import encode
+from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.limits import Limits
-from tpulite.compiler.online import DoesNotFitError
 from tpulite.compiler.options import Options
 from tpulite.compiler.order import order_layers
-from tpulite.compiler.overlap import verify
-from tpulite.compiler.place import place_images
-from tpulite.compiler.schedule import LEAD, schedule
-from tpulite.compiler.tile_groups import tile_groups
-from tpulite.compiler.tokens import insert_tokens
+from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.scheduling.overlap import verify
+from tpulite.compiler.scheduling.schedule import LEAD, schedule
+from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.place import place_images
+from tpulite.compiler.tiling.tile_groups import tile_groups
 from tpulite.golden.check import check
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program

@@ -8,8 +8,8 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, RecordForm
-from tpulite.compiler.constants import channel_records
-from tpulite.compiler.conv import folded_bias
+from tpulite.compiler.tiling.constants import channel_records
+from tpulite.compiler.tiling.conv import folded_bias
 from tpulite.dynamic.closed_forms import ceil_div, cuts
 from tpulite.graph.layers import Conv
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.compiler.accesses import accesses
+from tpulite.compiler.encoding.accesses import accesses
 from tpulite.program import Program
 
 __all__ = ["BufferUse", "buffer_use"]

@@ -1,0 +1,1 @@
+"""Chains of dense layers: the plan of a chain is searched."""

@@ -1,0 +1,1 @@
+"""Commands as the machine reads them, with tokens."""

@@ -1,0 +1,46 @@
+"""Batches: how many images go through the network together."""
+
+from collections.abc import Callable
+
+from tpulite.arch.isa import Opcode
+from tpulite.compiler.encoding.repeat import repeat_program
+from tpulite.compiler.options import Options
+from tpulite.golden.cycles import predict_cycles
+from tpulite.program import Program
+
+__all__ = ["compile_batch"]
+
+
+def compile_batch(compile_images: Callable[[int], Program], options: Options) -> Program:
+    """Return the program of a batch: the best one for a part of it, repeated.
+
+    Images that go together share weights, until there are so many that less of them stays on chip:
+    larger parts are tried as long as each image gets cheaper.
+
+    Parameters
+    ----------
+    compile_images : callable
+        Returns the program for a number of images.
+    options : Options
+        Choices of the compilation.
+    """
+    best, least = compile_images(1), None
+    for count in range(2, options.batch + 1):
+        if options.batch % count:
+            continue
+        least = least or _cost(best, options)
+        program = compile_images(count)
+        cost = _cost(program, options)
+        if cost >= least:
+            break
+        best, least = program, cost
+    return repeat_program(best, options.batch // best.batch)
+
+
+def _cost(program: Program, options: Options) -> float:
+    """Return cycles, or bytes of DRAM traffic, of each image."""
+    if options.optimize == "memory":
+        moves = (c for c in program.commands if c.opcode in (Opcode.LOAD, Opcode.STORE))
+        rows = sum(command["lines"] * command["rows"] for command in moves)
+        return rows / program.batch
+    return predict_cycles(program.commands, program.config) / program.batch

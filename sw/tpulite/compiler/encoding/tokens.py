@@ -1,0 +1,182 @@
+"""Tokens: the fewest waits that order every conflict."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
+from tpulite.compiler.encoding.accesses import Accesses, accesses
+from tpulite.compiler.encoding.ranges import Lines, Ranges
+
+__all__ = ["insert_tokens"]
+
+_NEVER = -1
+_ENGINES = len(Engine)
+_Knowledge = tuple[int, ...]  # for each engine, its latest command that is known to be complete
+
+
+class _History:
+    """Latest reader and writer of every row, or of every beat, by engine."""
+
+    def __init__(self, size: int) -> None:
+        # The writers of all engines, then the readers.
+        self._latest = np.full((2 * _ENGINES, size), _NEVER, np.int32)
+
+    def read(self, index: int, engine: int, ranges: Ranges, needs: list[int]) -> None:
+        """Note a read; raise ``needs``, for each engine the command that must be complete."""
+        for rows in self._pieces(ranges):
+            writers = np.maximum.reduce(rows[:_ENGINES], axis=_AXES[rows.ndim]).tolist()
+            for e, writer in enumerate(writers):
+                if writer > needs[e]:
+                    needs[e] = writer
+            rows[_ENGINES + engine] = index
+
+    def write(self, index: int, engine: int, ranges: Ranges, needs: list[int]) -> None:
+        """Note a write; raise ``needs``, for each engine the command that must be complete."""
+        for rows in self._pieces(ranges):
+            users = np.maximum.reduce(rows, axis=_AXES[rows.ndim]).tolist()
+            for e, user in enumerate(users):
+                # An engine's writes follow its own earlier reads and writes.
+                if user > needs[e % _ENGINES] and e % _ENGINES != engine:
+                    needs[e % _ENGINES] = user
+            rows[engine] = index
+
+    def _pieces(self, ranges: Ranges) -> Iterator[np.ndarray]:
+        """Cut ranges out; those of an image at once."""
+        latest = self._latest
+        if isinstance(ranges, Lines):
+            pitches = (latest.shape[1], *ranges.pitches, 1)
+            yield np.ndarray(
+                (len(latest), *ranges.counts, ranges.size),
+                latest.dtype,
+                latest,
+                latest.itemsize * ranges.start,
+                [latest.itemsize * pitch for pitch in pitches],
+            )
+            return
+        for rows in ranges:
+            yield latest[:, rows.start : rows.stop]
+
+
+_AXES = {2: 1, 4: (1, 2, 3)}
+
+
+def insert_tokens(commands: tuple[Command, ...], config: Config) -> tuple[Command, ...]:
+    """Fill in ``wait``, ``signal`` and ``prefetch`` of a program in its serial order.
+
+    A command must wait for the latest conflicting command of each engine, unless it is known to
+    be complete: by an earlier wait of the same engine, or because another command waited for is
+    known to have started after it. Tokens of a pair of engines are taken in the order in which
+    they are given, because what an engine knows only grows.
+
+    Parameters
+    ----------
+    commands : tuple of Command
+        Program without tokens, END last.
+    config : Config
+        The machine.
+
+    Returns
+    -------
+    tuple of Command
+        The same commands with tokens, none of which is implied by the others.
+    """
+    return _Inserter(commands, config).run()
+
+
+class _Inserter:
+    def __init__(self, commands: tuple[Command, ...], config: Config) -> None:
+        self._commands = commands
+        self._accesses = [accesses(command, config) for command in commands]
+        self._rows = _History(config.ub_rows)
+        self._beats = _dram_histories(self._accesses)
+        self._waits = [0] * len(commands)
+        self._signals = [0] * len(commands)
+        # At the start of each command, and at the start of the latest one of each engine.
+        self._known: list[_Knowledge] = []
+        self._engine_known: list[_Knowledge] = [(_NEVER,) * _ENGINES] * _ENGINES
+        self._positions: list[list[int]] = [[] for _ in Engine]
+        # The commands that take the tokens of each pair, in order.
+        self._takers: dict[tuple[int, int], list[int]] = defaultdict(list)
+
+    def run(self) -> tuple[Command, ...]:
+        fields: list[dict[str, int]] = []
+        for index, command in enumerate(self._commands):
+            if (engine := command.engine) is None:
+                self._known.append((_NEVER,) * _ENGINES)
+                continue
+            prefetch = self._visit(index, int(engine))
+            again = {"prefetch": int(prefetch)} if command.opcode == Opcode.CONV else {}
+            fields.append(command.fields | again)
+        # Signals are known only when the last command has been visited.
+        result = []
+        for index, values in enumerate(fields):
+            values["wait"], values["signal"] = self._waits[index], self._signals[index]
+            result.append(Command(self._commands[index].opcode, values))
+        return (*result, *self._commands[len(result) :])
+
+    def _visit(self, index: int, engine: int) -> bool:
+        """Order one command after its conflicts; return whether it may prefetch."""
+        access = self._accesses[index]
+        before = self._engine_known[engine]
+        needs = [_NEVER] * _ENGINES
+        prefetch = False
+        if access.early:
+            self._rows.read(index, engine, access.early, needs)
+            prefetch = bool(self._positions[engine]) and all(map(int.__le__, needs, before))
+        self._rows.read(index, engine, access.reads, needs)
+        self._rows.write(index, engine, access.writes, needs)
+        if (history := self._beats.get(access.window)) is not None:
+            history.read(index, engine, access.dram_reads, needs)
+            history.write(index, engine, access.dram_writes, needs)
+
+        # What a producer knew at its start, whoever waits for its completion knows too.
+        missing = {e: need for e, need in enumerate(needs) if need > before[e]}
+        known = before
+        for e, need in missing.items():
+            implied = any(self._known[other][e] >= need for o, other in missing.items() if o != e)
+            if not implied:
+                giver = self._giver(e, engine, need)
+                self._waits[index] |= 1 << e
+                self._signals[giver] |= 1 << engine
+                self._takers[e, engine].append(index)
+                heard = list(map(max, known, self._known[giver]))
+                heard[e] = max(heard[e], giver)
+                known = tuple(heard)
+        self._known.append(known)
+        self._engine_known[engine] = known
+        self._positions[engine].append(index)
+        return prefetch
+
+    def _giver(self, source: int, taker: int, need: int) -> int:
+        """Return the command that gives the token: ``need``, or later if the counter is full."""
+        takers = self._takers[source, taker]
+        # The last place of a counter is kept for the case that nothing later has room: what is
+        # given after all that was dispatched covers every need until then.
+        room = TOKEN_MAX - 1
+        if len(takers) < room or takers[-room] < need:
+            return need
+        positions = self._positions[source]
+        later = bisect_right(positions, max(need, takers[-room]))
+        return positions[min(later, len(positions) - 1)]
+
+
+def _dram_histories(all_accesses: list[Accesses]) -> dict[int, _History]:
+    """Return a history for each window that is both read and written."""
+    read = {a.window for a in all_accesses if a.dram_reads}
+    written = {a.window for a in all_accesses if a.dram_writes}
+    return {
+        window: _History(
+            max(
+                ranges[-1].stop
+                for a in all_accesses
+                if a.window == window
+                for ranges in (a.dram_reads, a.dram_writes)
+                if ranges
+            )
+        )
+        for window in read & written
+    }

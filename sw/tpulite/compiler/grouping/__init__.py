@@ -1,0 +1,1 @@
+"""Which layers run together, slice by slice."""

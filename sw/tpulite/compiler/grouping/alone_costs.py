@@ -1,0 +1,98 @@
+"""What a layer costs that runs by itself."""
+
+from dataclasses import dataclass
+
+from tpulite.compiler.grouping.costs import STEP_CYCLES, Cost, transfer_cycles
+from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.graph.layers import Conv, Depthwise, Pool
+
+__all__ = ["alone_cost"]
+
+_STRIPS = 6
+"""A strip takes a sixth of the buffer."""
+
+_KEPT = 3
+"""Weights are kept if they take at most a third of the buffer."""
+
+_PARTS = 4
+"""A strip is computed, and stored, in about four parts."""
+
+
+@dataclass
+class _Rows:
+    """Rows of the unified buffer: of all images in DRAM, and for each output row of a strip."""
+
+    read: int = 0
+    written: int = 0
+    per_row: int = 0
+    halo: int = 0
+
+
+def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: int) -> Cost:
+    """Return what a layer costs that cuts itself: into strips, if its images are not on chip.
+
+    Layers whose images are all on chip run into each other, so what the vector path computes
+    hides behind the matrix unit's work on the layers beside it.
+
+    Parameters
+    ----------
+    table : GraphTable
+        The network.
+    index : int
+        Index of the layer.
+    resident : frozenset of str
+        Images that stay on chip.
+    limit : int
+        Rows of the unified buffer that may be used.
+    """
+    config, batch = table.config, table.options.batch
+    output, constants = table.outputs[index], table.constants[index]
+    height, width = (extents[output] for extents in table.extents)
+    keep = not isinstance(table.layers.layers[index], Conv)
+    keep = keep or constants <= config.ub_rows // _KEPT
+    at_once = constants if keep else table.at_once(index)
+    moved = _moved(table, index, resident)
+    strips = 1
+    if moved.per_row:
+        budget = max(1, limit // _STRIPS)
+        if not keep:  # each strip loads all weights again: as few strips as possible
+            budget = max(budget, limit // 2)
+        budget -= min(budget // 2, moved.halo)
+        strips = -(-height // max(1, budget // moved.per_row))
+    read = (moved.read + (strips - 1) * moved.halo) * batch
+    strips *= batch
+    loaded = constants if keep else constants * strips
+    engines = table.compute(index, height, width)
+    load, store = transfer_cycles(read, config), transfer_cycles(moved.written * batch, config)
+    weights = transfer_cycles(loaded, config)
+    rows = min(at_once, limit // 4)
+    cycles = engines.mxu * batch + STEP_CYCLES * strips
+    if moved.per_row:
+        rows += max(config.ub_rows // 4, moved.per_row + moved.halo + max(0, at_once - limit // 4))
+        cycles = max(cycles, engines.vpu * batch, load + weights, store)
+        cycles += load // strips + store // (strips * _PARTS)
+    else:
+        cycles = max(cycles + engines.vpu * batch // _PARTS, load + weights, store)
+    commands = table.compute(index, -(-height * batch // strips), width).commands * strips
+    return Cost(cycles, read + loaded, moved.written * batch, rows, commands)
+
+
+def _moved(table: GraphTable, index: int, resident: frozenset[str]) -> _Rows:
+    layer, output = table.layers.layers[index], table.outputs[index]
+    step = layer.stride[0] if isinstance(layer, Conv | Depthwise | Pool) else 1
+    reaches = table.reaches[0][index] or (None,) * len(table.sources[index])
+    moved = _Rows()
+    for name, reach in dict(zip(table.sources[index], reaches, strict=True)).items():
+        whole = table.row[name] * table.extents[0][name]
+        if name not in resident:
+            moved.read += whole
+            moved.per_row += table.row[name] * step
+            if reach is not None and reach.stride:
+                moved.halo += table.row[name] * max(0, reach.size - reach.stride)
+        elif table.enters(name, range(index, index + 1)):
+            moved.read += whole
+    if output not in resident:
+        moved.per_row += table.row[output]
+    if output not in resident or output in table.layers.outputs:
+        moved.written = table.row[output] * table.extents[0][output]
+    return moved

@@ -1,0 +1,91 @@
+"""Rows of the unified buffer that images and constants take, from shapes alone."""
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import RAW_ROWS
+from tpulite.compiler.tiling.window import LARGEST_KERNEL
+from tpulite.graph.layers import (
+    Affine,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Image,
+    Layer,
+    LayerGraph,
+    Lut,
+    Pool,
+)
+
+__all__ = ["constant_rows", "image_rows", "k_tiles", "string_vectors", "vectors_of_row"]
+
+_PHASE_TILES = 2
+"""Weight tiles of a depthwise layer, pass and block: the last group of rows has another one."""
+
+
+def vectors_of_row(image: Image, config: Config) -> int:
+    """Return the rows of the buffer that one row of an image takes, all channel blocks."""
+    _, width, channels = image.shape
+    vector = RAW_ROWS if image.dtype == "int32" else 1
+    return width * -(-channels // config.array_size) * vector
+
+
+def image_rows(image: Image, config: Config) -> int:
+    """Return the rows of the buffer that a whole image takes."""
+    return image.shape[0] * vectors_of_row(image, config)
+
+
+def k_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
+    """Return the weight tiles of an n-block; ``strings``: of dense mode."""
+    kh, kw, channels, _ = layer.weight.shape
+    if strings:
+        return kh * -(-kw * channels // config.array_size)
+    return kh * kw * -(-channels // config.array_size)
+
+
+def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int:
+    """Return the rows of weights, records and parameters of a layer."""
+    size = config.array_size
+    match layer:
+        case Conv():
+            records = 0
+            if layer.requantization is not None:
+                short = layer.requantization.channels == 1
+                records = config.short_record_rows if short else config.record_rows
+            tiles = k_tiles(layer, config, strings=strings)
+            return -(-layer.weight.shape[-1] // size) * (tiles * size + records)
+        case Depthwise():
+            short = layer.requantization.channels == 1
+            records = config.short_record_rows if short else config.record_rows
+            return -(-layer.weight.shape[-1] // size) * (_PHASE_TILES * size + records)
+        case Affine():
+            return -(-len(layer.gain) // size) * config.record_rows
+        case Lut():
+            return -(-len(layer.table) // config.row_bytes)
+        case Elementwise():
+            return 2 * -(-BEAT_BYTES // config.row_bytes)
+        case Pool() if layer.op != "max":
+            return -(-BEAT_BYTES // config.row_bytes)
+    return 0
+
+
+def string_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
+    """Return the vectors in a row of an input that is kept as strings of bytes for dense mode.
+
+    0 if that saves no tiles: only inputs of the network with few channels, which one convolution
+    reads, are laid out so. Strings along columns are left out: nothing can be cut then.
+    """
+    if not isinstance(layer, Conv) or layer.inputs[0] not in layers.inputs:
+        return 0
+    (name,), size = layer.inputs, config.array_size
+    users = sum(name in other.inputs for other in layers.layers)
+    width, channels = layers.images[layer.output].shape[1], layers.images[name].shape[2]
+    kh, kw = layer.weight.shape[:2]
+    step, chunks = layer.stride[1] * channels, -(-kw * channels // size)
+    if users > 1 or name in layers.outputs or max(layer.dilation) > 1 or step > size:
+        return 0
+    if max(kh, chunks) > LARGEST_KERNEL or width > config.acc_rows:
+        return 0
+    if k_tiles(layer, config, strings=True) >= k_tiles(layer, config):
+        return 0
+    grain = max(1, BEAT_BYTES // size)
+    vectors = -(-((width - 1) * step + kw * channels) // size)
+    return -(-vectors // grain) * grain

@@ -1,0 +1,1 @@
+"""The order of commands, and a place in the unified buffer for everything."""

@@ -1,0 +1,175 @@
+"""Concatenation of images."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tpulite.arch.isa import Drain, Opcode, dense
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.tiling.constants import Constant, channel_records
+from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.cut import cut_strips
+from tpulite.compiler.tiling.images import Store, View
+from tpulite.compiler.tiling.lowering import Lowering
+from tpulite.compiler.tiling.rearrange import must_stay
+from tpulite.compiler.tiling.vector import lines_of, parts_of, strips_of
+from tpulite.compiler.tiling.vector_commands import copy_ops
+from tpulite.graph.layers import Concat, Requantization
+
+__all__ = ["ConcatLowering"]
+
+_IDENTITY = Requantization(
+    multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY
+)
+
+
+class ConcatLowering(Lowering[Concat]):
+    """Several images become one.
+
+    Along channels that are no multiples of N it is a convolution with an identity matrix.
+    """
+
+    def __init__(self, layer: Concat, context: Context) -> None:
+        super().__init__(layer, context)
+        channels = [context.channels[name] for name in layer.inputs]
+        self._join = None
+        if layer.axis == 2 and any(count % self._config.array_size for count in channels[:-1]):
+            self._join = _ChannelJoin(channels, context)
+
+    def strips(self) -> tuple[range, ...]:  # noqa: D102
+        if self._layer.axis != 0:
+            return strips_of(tuple(self._sources), self._target, self._context)
+        pieces = []
+        for first, source in self._stacked():
+            strips = (range(source.height),)
+            if not (source.resident and self._target.resident):
+                per_row = source.blocks * source.width * 2
+                grain = max(source.grain, self._target.grain)
+                strips = cut_strips(source.height, per_row, self._context.strip_rows, grain)
+            pieces += [range(first + rows.start, first + rows.stop) for rows in strips]
+        return tuple(pieces)
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        if self._layer.axis == 0:
+            yield from self._stack(rows)
+            return
+        for part in parts_of(rows, tuple(self._sources), self._target, self._context):
+            yield from self._part(part)
+
+    def _part(self, rows: range) -> Iterator[Op]:
+        index, target = self._context.index, self._target
+        out = target.open(rows)
+        views = []
+        for source in self._sources:
+            view, loads = source.read(rows, index)
+            yield from loads
+            views.append(view)
+        if self._join is not None:
+            yield from self._join.ops(rows, target, views, out)
+        else:
+            yield from _side_by_side(
+                self._layer.axis, rows, self._sources, views, out, self._context
+            )
+        start = rows.start // target.grain * target.grain
+        yield from target.store(out, range(start, rows.stop), index)
+
+    def _stacked(self) -> Iterator[tuple[int, Store]]:
+        """Yield the images that are joined along the height, and the row where each begins."""
+        row = 0
+        for source in self._sources:
+            if not self._target.resident and row % self._target.grain:
+                must_stay(self._config, self._target)  # its rows do not begin at beats
+            yield row, source
+            row += source.height
+
+    def _stack(self, rows: range) -> Iterator[Op]:
+        """Copy rows of one image to where they belong."""
+        target, context = self._target, self._context
+        first, source = [x for x in self._stacked() if x[0] <= rows.start][-1]
+        inside = range(rows.start - first, rows.stop - first)
+        view, loads = source.read(inside, context.index)
+        yield from loads
+        out = target.open(rows)
+        for block in range(source.blocks):
+            places = (view.at(inside.start, 0, block), out.at(rows.start, 0, block))
+            extents = (len(rows), source.width)
+            yield from copy_ops(context, places, extents, (view.pitch, 1), (out.pitch, 1))
+        complete = [row // target.grain * target.grain for row in (rows.start, rows.stop)]
+        if rows.stop == target.height:
+            complete[1] = target.height
+        if complete[0] < complete[1]:
+            yield from target.store(out, range(*complete), context.index)
+
+
+def _side_by_side(
+    axis: int, strip: range, sources: list[Store], views: list[View], out: View, context: Context
+) -> Iterator[Op]:
+    """Join rows of images along the width, or block after block."""
+    position = 0
+    for source, view in zip(sources, views, strict=True):
+        for block in range(source.blocks):
+            column, target_block = (position, block) if axis == 1 else (0, position + block)
+            places = (
+                view.at(strip.start, 0, block),
+                out.at(strip.start, column, target_block),
+            )
+            extents = (len(strip), source.width)
+            yield from copy_ops(context, places, extents, (view.pitch, 1), (out.pitch, 1))
+        position += source.width if axis == 1 else source.blocks
+
+
+class _ChannelJoin:
+    """Sums of shifted blocks: each block multiplies the part of the identity that it goes to."""
+
+    def __init__(self, counts: list[int], context: Context) -> None:
+        self._context, self._counts = context, counts
+        config = context.config
+        self._form, records = channel_records(_IDENTITY, np.zeros(sum(counts), np.int64), config)
+        self._records = [context.constant("records", rows) for rows in records]
+        self._tiles: dict[bytes, Constant] = {}
+
+    def ops(self, strip: range, target: Store, views: list[View], out: View) -> Iterator[Op]:
+        """Return the commands that join rows of images."""
+        most = self._context.config.acc_rows
+        for n in range(target.blocks):
+            for pixels in lines_of(strip, target.width, [*views, out], most):
+                y, x = divmod(pixels.start, target.width)
+                parts = list(self._parts(n, y, x, views))
+                for number, (place, tile) in enumerate(parts):
+                    weights, loads = tile.use()
+                    yield from loads
+                    last = number == len(parts) - 1
+                    fields = dense(
+                        m=len(pixels),
+                        k_tiles=1,
+                        accumulate=int(number > 0),
+                        drain=Drain.REQUANTIZE if last else Drain.KEEP,
+                        record_form=self._form,
+                    )
+                    del fields["act_row"]
+                    rows = {"act_row": place, "weight_row": weights}
+                    if last:
+                        rows["record_row"], loads = self._records[n].use()
+                        yield from loads
+                        rows["out_row"] = out.at(y, x, n)
+                    yield Op(Opcode.CONV, self._context.index, fields, rows)
+
+    def _parts(
+        self, n: int, y: int, x: int, views: list[View]
+    ) -> Iterator[tuple[Region, Constant]]:
+        """Yield blocks that have channels in block n of the result, and what they multiply."""
+        size, first = self._context.config.array_size, 0
+        for view, channels in zip(views, self._counts, strict=True):
+            for block in range(-(-channels // size)):
+                tile = np.zeros((size, size), np.int8)
+                for k in range(min(size, channels - block * size)):
+                    column = first + block * size + k - n * size
+                    if 0 <= column < size:
+                        tile[k, column] = 1
+                if tile.any():
+                    key = tile.tobytes()
+                    if key not in self._tiles:
+                        self._tiles[key] = self._context.constant("identity", tile)
+                    yield view.at(y, x, block), self._tiles[key]
+            first += channels

@@ -1,0 +1,66 @@
+"""What the lowering of a layer needs to know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.compiler.ops import Side
+from tpulite.compiler.options import Options
+from tpulite.compiler.tiling.constants import Constant, ConstantPool
+from tpulite.compiler.tiling.images import Store
+
+__all__ = ["Context"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """Surroundings of one layer.
+
+    Parameters
+    ----------
+    index : int
+        Index of the layer.
+    name : str
+        Its name.
+    config : Config
+        The machine.
+    pool : ConstantPool
+        Where constants are kept.
+    stores : mapping of str to Store
+        Images that the layer reads and writes, by name.
+    channels : mapping of str to int
+        Their channels, padding not counted.
+    strip_rows : int
+        Rows of the unified buffer that a strip of an image may take.
+    free_rows : int
+        Rows that no resident image takes while the layer runs.
+    options : Options
+        Choices of the compilation.
+    keep : bool, optional
+        Whether constants stay from slice to slice; without a group, the layer decides.
+    constants : dict
+        Constants of the group by what they are: images of a batch, and columns of an image,
+        share them.
+    """
+
+    index: int
+    name: str
+    config: Config
+    pool: ConstantPool
+    stores: Mapping[str, Store]
+    channels: Mapping[str, int]
+    strip_rows: int
+    free_rows: int
+    options: Options
+    keep: bool | None = None
+    constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
+
+    def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
+        """Keep rows of constants of the layer."""
+        rows = np.ascontiguousarray(data).view(np.uint8).reshape(-1, self.config.row_bytes)
+        # What stays for many slices lies with what lives long.
+        side = Side.BOTTOM if self.keep else Side.TOP
+        made = Constant(f"{what} of {self.name}", rows, self.pool, self.index, bank, side)
+        return self.constants.setdefault((self.index, bank, made.rows, made.offset), made)

@@ -1,0 +1,75 @@
+"""A number for each channel, added to raw sums: nothing else can add to them."""
+
+import numpy as np
+
+from tpulite.arch.isa import Drain, Opcode
+from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.tiling.constants import Constant
+from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.images import View
+
+__all__ = ["Offset"]
+
+_UNIT = 127
+"""What padding multiplies the coarse digits by, and the largest weight."""
+
+
+class Offset:
+    """Offsets of an n-block as sums of products of padding and weights.
+
+    A CONV whose image lies between the positions that it reads sees nothing but padding: stride 2
+    from a padding of one row skips the only row. One such command adds the offsets' multiples of
+    127, another one what remains.
+
+    Parameters
+    ----------
+    values : ndarray of int64, [up to N]
+        Offsets.
+    context : Context
+        The layer.
+    """
+
+    def __init__(self, values: np.ndarray, context: Context) -> None:
+        self._context = context
+        coarse, fine = np.divmod(np.abs(values), _UNIT) * np.sign(values)
+        self._steps = [(_UNIT, self._weights(coarse)), (1, self._weights(fine))]
+
+    def _weights(self, digits: np.ndarray) -> Constant:
+        """Return weights, as many rows as necessary, whose columns sum to the digits."""
+        size = self._context.config.array_size
+        rows = -(-int(np.abs(digits).max(initial=1)) // (_UNIT * size)) * size
+        weights = np.zeros((max(rows, size), size), np.int8)
+        for column, digit in enumerate(digits):
+            count, rest = divmod(abs(int(digit)), _UNIT)
+            weights[:count, column] = _UNIT
+            if rest:
+                weights[count, column] = rest
+            if digit < 0:
+                weights[:, column] *= -1
+        return self._context.constant("offsets", weights)
+
+    def ops(self, source: View, rows: int, columns: int, *, again: bool) -> list[Op]:
+        """Return the commands that begin the sums of a region with the offsets."""
+        ops: list[Op] = []
+        for number, (pad, constant) in enumerate(self._steps):
+            place, loads = constant.use(again=again)
+            fields = {
+                "rows": rows,
+                "columns": columns,
+                "stride_y": 2,
+                "stride_x": 1,
+                "height": 1,
+                "width": 1,
+                "pad_top": 1,
+                "pad": pad,
+                "blocks": constant.rows // self._context.config.array_size,
+                "kernel_rows": 1,
+                "kernel_columns": 1,
+                "dilation_y": 1,
+                "dilation_x": 1,
+                "accumulate": int(number > 0),
+                "drain": Drain.KEEP,
+            }
+            places = {"act_row": Region(source.buffer, source.row), "weight_row": place}
+            ops += [*loads, Op(Opcode.CONV, self._context.index, fields, places)]
+        return ops

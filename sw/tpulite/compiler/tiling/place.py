@@ -1,0 +1,336 @@
+"""Where the images of a network are kept: in the unified buffer as long as they fit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import RAW_ROWS
+from tpulite.arch.memory import Window
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.slices import plan_columns, plan_steps
+from tpulite.compiler.options import Options
+from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.images import Store
+from tpulite.compiler.tiling.vector import IN_PLACE
+from tpulite.compiler.tiling.window import LARGEST_KERNEL
+from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Reshape
+from tpulite.layout import pack_activations
+from tpulite.program import Strings, TensorSpec
+
+__all__ = ["Placement", "place_images"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Stores of all images, and what lies in DRAM.
+
+    Parameters
+    ----------
+    stores : mapping of str to Store
+        By name of the image.
+    inputs, outputs : tuple of TensorSpec
+        What the host writes and reads.
+    scratch_bytes : int
+        Bytes of images that do not stay on chip.
+    live : tuple of frozenset of str
+        For each layer, images that are resident while it runs.
+    free_rows : tuple of int
+        For each layer, rows of the unified buffer that they leave.
+    pinned : frozenset of str
+        Images that must not leave the buffer.
+    """
+
+    stores: Mapping[str, Store]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    scratch_bytes: int
+    live: tuple[frozenset[str], ...]
+    free_rows: tuple[int, ...]
+    pinned: frozenset[str]
+
+
+def place_images(
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    config: Config,
+    options: Options,
+    *,
+    pool: ConstantPool,
+    outside: frozenset[str] = frozenset(),
+) -> Placement:
+    """Decide for each image whether it stays on chip while it is needed.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Which layers run slice by slice: images between them need no place.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    pool : ConstantPool
+        Where images that are known are kept.
+    outside : frozenset of str
+        Images that must not stay on chip.
+    """
+    size, batch = config.array_size, options.batch
+    live = _Live(layers, groups, config, batch)
+    resident = live.resident(outside)
+    skewed = _skewed(layers)
+    stores: dict[str, Store] = {}
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    offsets = dict.fromkeys(Window, 0)
+    read = {name for layer in layers.layers for name in layer.inputs}
+
+    def spec(name: str, window: Window, dtype: str, strings: Strings | None = None) -> TensorSpec:
+        height, width, channels = layers.images[name].shape
+        lines = height * width
+        if strings is not None:
+            lines = width if strings.transposed else height
+        made = TensorSpec(
+            name, window, offsets[window], lines, channels, dtype, (height, width), strings, batch
+        )
+        offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
+        return made
+
+    for name in (*layers.inputs, *layers.constants, *(layer.output for layer in layers.layers)):
+        image = layers.images[name]
+        height, width, channels = image.shape
+        extents = (height, width, -(-channels // size))
+        vector_rows = RAW_ROWS if image.dtype == "int32" else 1
+        dtype = "uint8" if name in layers.unsigned else image.dtype
+        where, copy, strings = None, None, None
+        if name in layers.constants:
+            plain = TensorSpec(name, Window.CONSTANTS, 0, height * width, channels, dtype)
+            values = layers.constants[name].reshape(height * width, channels)
+            offset = pool.add(pack_activations(values, plain, config).tobytes())
+            where = replace(plain, offset=offset)
+        elif name in layers.inputs:
+            strings = _strings(layers, name, config, resident - live.cut)
+            if not options.dense_mode or name in live.narrow:
+                strings = None
+            where = spec(name, Window.INPUT, dtype, strings)
+            inputs.append(where)
+            if strings is not None:
+                extents = (width if strings.transposed else height, strings.vectors, 1)
+        elif name in layers.outputs:
+            where = spec(name, Window.OUTPUT, dtype)
+            outputs.append(where)
+            if name not in resident and name in read:
+                copy, where = where, spec(name, Window.SCRATCH, dtype)
+        elif name not in resident and name not in live.inside:
+            if (same := stores.get(live.renamed.get(name, ""))) and same.spec is not None:
+                where = replace(same.spec, name=name, image=(height, width))
+            else:
+                where = spec(name, Window.SCRATCH, dtype)
+        stores[name] = Store(
+            name,
+            extents,
+            config,
+            spec=where,
+            copy=copy,
+            resident=name in resident,
+            given=name in layers.inputs or name in layers.constants,
+            vector_rows=vector_rows,
+            batch=1 if name in layers.constants else batch,
+            over=stores.get(live.over.get(name, "")) if name in resident else None,
+            skew=int(name in skewed and extents[1] % config.ub_banks == 0),
+        )
+    order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
+    return Placement(
+        stores,
+        tuple(sorted(inputs, key=lambda each: order[each.name])),
+        tuple(sorted(outputs, key=lambda each: order[each.name])),
+        offsets[Window.SCRATCH],
+        tuple(frozenset(each & resident) for each in live.images),
+        tuple(config.ub_rows - live.rows(i, each & resident) for i, each in enumerate(live.images)),
+        frozenset(live.pinned),
+    )
+
+
+def _rows(image: Image, config: Config) -> int:
+    height, width, channels = image.shape
+    vector = RAW_ROWS if image.dtype == "int32" else 1
+    return height * width * -(-channels // config.array_size) * vector
+
+
+class _Live:
+    """Which images are needed while a layer runs, and which of them can stay on chip.
+
+    Attributes
+    ----------
+    images : list of set of str
+        For each layer, images that are needed while it runs, or later; those between the layers
+        of a group that runs slice by slice are left out.
+    inside : set of str
+        Those that are left out.
+    over : dict of str to str
+        Images that may be made in the place of another one, which nobody needs any longer.
+    renamed : dict of str to str
+        Images that are others with other extents.
+    pinned : set of str
+        Images that must not leave the buffer: their pixels are not moved row by row.
+    cut, narrow : set of str
+        Images that are read or computed slice by slice, and column by column.
+    """
+
+    def __init__(
+        self, layers: LayerGraph, groups: tuple[Group, ...], config: Config, batch: int
+    ) -> None:
+        self._layers, self._config, self._batch = layers, config, batch
+        self._groups = {i: group for group in groups if group.slices for i in group.layers}
+        first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
+        for i, layer in enumerate(layers.layers):
+            group = self._groups.get(i, Group(range(i, i + 1))).layers
+            first.setdefault(layer.output, group.start)
+            last.setdefault(layer.output, group.stop - 1)
+            last |= dict.fromkeys(layer.inputs, group.stop - 1)
+        self.inside, self.cut, self.narrow = set(), set(), set()
+        for group in {*self._groups.values()}:
+            members = [layers.layers[i] for i in group.layers]
+            involved = {name for x in members for name in (*x.inputs, x.output)}
+            self.cut |= involved
+            self.narrow |= involved if group.columns > 1 else set()
+            later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
+            self.inside |= {x.output for x in members} - later - set(layers.outputs)
+        self.over = {
+            layer.output: name
+            for i, layer in enumerate(layers.layers)
+            if isinstance(layer, IN_PLACE) and i not in self._groups
+            for name in layer.inputs
+            if last[name] == i and layers.images[name] == layers.images[layer.output]
+            if name not in layers.outputs and name not in layers.constants
+        }
+        self.renamed, self.pinned = {}, set()
+        for layer in layers.layers:
+            shapes = [layers.images[name].shape for name in (*layer.inputs, layer.output)]
+            if isinstance(layer, Reshape) and shapes[0][2] == shapes[1][2]:
+                self.renamed[layer.output] = layer.inputs[0]
+            elif isinstance(layer, Reshape):
+                self.pinned |= {*layer.inputs, layer.output}
+        self.images: list[set[str]] = [set() for _ in layers.layers]
+        for name, start in first.items():
+            if name not in self.inside:
+                for i in range(start, last[name] + 1):
+                    self.images[i].add(name)
+
+    def rows(self, index: int, names: set[str]) -> int:
+        """Return the rows that whole images take while a layer runs."""
+        layer = self._layers.layers[index]
+        replaced = {self.over.get(layer.output), layer.output} <= names
+        return sum(self._rows(name) for name in names if not (replaced and name == layer.output))
+
+    def _rows(self, name: str) -> int:
+        batch = 1 if name in self._layers.constants else self._batch
+        return batch * _rows(self._layers.images[name], self._config)
+
+    def resident(self, outside: frozenset[str]) -> set[str]:
+        """Return the images that stay: the largest of those that are too many must go."""
+        resident = set(self._layers.images) - outside - self.inside
+        for i, live in enumerate(self.images):
+            while (
+                resident & live
+                and self.rows(i, live & resident) + self._needs(i, resident) > self._config.ub_rows
+            ):
+                resident.remove(max(live & resident, key=self.ease))
+        for target, source in self.renamed.items():  # both here, or both in DRAM
+            if target not in self._layers.outputs and len({target, source} & resident) == 1:
+                return self.resident(outside | {target, source})
+        return resident
+
+    def ease(self, name: str) -> tuple[bool, int, str]:
+        """Return how easily an image can leave the buffer, for comparisons."""
+        return name not in self.pinned, self._rows(name), name
+
+    def _needs(self, index: int, resident: set[str]) -> int:
+        """Return the rows that a layer needs beside images that stay."""
+        if (group := self._groups.get(index)) is not None:
+            return self._strips(group, frozenset(resident & self.cut))
+        layer = self._layers.layers[index]
+        strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
+        return min(_constant_rows(layer, self._config), self._config.ub_rows // 4) + strips
+
+    @cache  # noqa: B019 - as long-lived as the placement of one network
+    def _strips(self, group: Group, resident: frozenset[str]) -> int:
+        """Return the rows of strips and constants of a group; what DMA moves is there twice."""
+        layers, size = self._layers, self._config.array_size
+        widths = plan_columns(layers, group) if group.columns > 1 else ({},)
+        total = 0
+        for i in group.layers:
+            layer = layers.layers[i]
+            rows = _constant_rows(layer, self._config)
+            if i in group.reloaded:  # two blocks of outputs at a time
+                rows = -(-2 * rows // -(-layers.images[layer.output].shape[2] // size))
+            total += rows
+        views: dict[str, int] = {}
+        for step in plan_steps(layers, group):
+            for name, rows in step.items():
+                views[name] = max(views.get(name, 0), len(rows.view))
+        for name, height in views.items():
+            if name not in resident:
+                image = layers.images[name]
+                width = max(len(each.get(name, range(image.shape[1]))) for each in widths)
+                vectors = height * width * -(-image.shape[2] // size)
+                vectors *= RAW_ROWS if image.dtype == "int32" else 1
+                total += vectors * (1 if name in self.inside else 2)
+        return total
+
+
+def _skewed(layers: LayerGraph) -> set[str]:
+    """Return images of which columns are streamed: only depthwise convolutions read them.
+
+    Rows that are a multiple of the banks apart would all lie in one bank.
+    """
+    makers = {layer.output: layer for layer in layers.layers}
+    found, others = set(), {*layers.constants}
+    for layer in layers.layers:
+        (found if isinstance(layer, Depthwise) else others).update(layer.inputs)
+    makes = (Conv, Depthwise)
+    return {x for x in found - others if x not in makers or isinstance(makers[x], makes)}
+
+
+def _constant_rows(layer: Layer, config: Config) -> int:
+    """Return the rows of the weights and records of a layer."""
+    if not isinstance(layer, Conv | Depthwise):
+        return config.record_rows
+    size = config.array_size
+    blocks = -(-layer.weight.shape[-1] // size)
+    taps = layer.weight.shape[0] * layer.weight.shape[1]
+    tiles = taps * -(-layer.weight.shape[2] // size) if isinstance(layer, Conv) else 2
+    return blocks * (tiles * size + config.record_rows)
+
+
+def _strings(layers: LayerGraph, name: str, config: Config, resident: set[str]) -> Strings | None:
+    """Return how an input is laid out for dense mode, if that saves tiles."""
+    users = [layer for layer in layers.layers if name in layer.inputs]
+    if len(users) != 1 or not isinstance(users[0], Conv) or name in layers.outputs:
+        return None
+    layer, size = users[0], config.array_size
+    image, target = layers.images[name].shape, layers.images[layer.output].shape
+    if max(layer.dilation) > 1:
+        return None
+    best, tiles = None, layer.weight.shape[0] * layer.weight.shape[1] * -(-image[2] // size)
+    for transposed in (False, True):
+        along, across = (0, 1) if transposed else (1, 0)
+        step = layer.stride[along] * image[2]
+        length = layer.weight.shape[along] * image[2]
+        chunks = -(-length // size)
+        needed = layer.weight.shape[across] * chunks
+        columns = target[along]
+        fits = step <= size and max(layer.weight.shape[across], chunks) <= LARGEST_KERNEL
+        if transposed:  # columns are complete before rows: nothing could be stored meanwhile
+            fits = fits and layer.output in resident and layer.output not in layers.outputs
+        if not fits or columns > config.acc_rows or needed >= tiles:
+            continue
+        tiles = needed
+        vectors = -(-((columns - 1) * step + length) // size)
+        grain = max(1, BEAT_BYTES // size)
+        vectors = -(-vectors // grain) * grain
+        fill = layer.input_zero_point + (128 if name in layers.unsigned else 0)
+        pad = layer.padding[1 - across]
+        best = Strings(vectors, pad, fill, transposed)
+    return best

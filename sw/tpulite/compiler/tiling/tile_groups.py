@@ -1,0 +1,195 @@
+"""Tiling: groups of layers become commands without addresses."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from tpulite.arch.config import Config
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.slices import plan_columns
+from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.options import Options
+from tpulite.compiler.tiling.constants import Constant, ConstantPool
+from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.images import Store
+from tpulite.compiler.tiling.lowering import Lowering
+from tpulite.compiler.tiling.lowerings import lower
+from tpulite.compiler.tiling.place import Placement
+from tpulite.compiler.tiling.rearrange import same_pixels
+from tpulite.compiler.tiling.slicing import SlicedGroup
+from tpulite.graph.layers import Affine, Conv, LayerGraph, Lut, Reshape
+
+__all__ = ["tile_groups"]
+
+
+def tile_groups(
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    placement: Placement,
+    pool: ConstantPool,
+    config: Config,
+    options: Options,
+    *,
+    shares: Mapping[int, float] = MappingProxyType({}),
+) -> Tiling:
+    """Return the commands of a network in an order in which they could run one after the other.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Which of its layers run together; all of them, in order.
+    placement : Placement
+        Where images are.
+    pool : ConstantPool
+        Takes weights and records.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    shares : mapping of int to float
+        By layer, part of their usual size that the strips of a layer alone may have.
+
+    Raises
+    ------
+    ValueError
+        If a layer does not suit the machine.
+    """
+    tiler = _Tiler(layers, placement, pool, config, options, shares)
+    ops = [op for group in groups for op in tiler.group(group)]
+    return Tiling(tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes)
+
+
+@dataclass
+class _Tiler:
+    layers: LayerGraph
+    placement: Placement
+    pool: ConstantPool
+    config: Config
+    options: Options
+    shares: Mapping[int, float]
+    stores: dict[str, Store] = field(init=False)
+    channels: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stores = dict(self.placement.stores)
+        self.channels = {name: image.shape[2] for name, image in self.layers.images.items()}
+
+    def group(self, group: Group) -> Iterator[Op]:
+        """Yield the commands of a group: image by image, column by column, slice by slice."""
+        if (alias := self._alias(group)) is not None:
+            yield from alias
+            return
+        if self._merges(group):
+            yield from self._merged(group)
+            return
+        constants: dict[tuple[object, ...], Constant] = {}
+        again = False
+        windows = plan_columns(self.layers, group) if group.columns > 1 else ({},)
+        for image in range(self.options.batch):
+            for window in windows:
+                stores = {
+                    name: self.stores[name].part(image, window.get(name))
+                    for i in group.layers
+                    for name in (*self.layers.layers[i].inputs, self.layers.layers[i].output)
+                }
+                if group.slices:
+                    yield from self._slices(group, stores, constants, again=again)
+                else:
+                    yield from self._alone(group, stores, constants, again=again)
+                again = True
+
+    def _alias(self, group: Group) -> Iterator[Op] | None:
+        """Give the pixels of a resident image another name, if that is all that there is to do."""
+        index, *others = group.layers
+        layer = self.layers.layers[index]
+        if others or not isinstance(layer, Reshape):
+            return None
+        source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
+        if not same_pixels(source, target):
+            return None
+        if source.spec is not None and target.spec is not None and not target.resident:
+            same = replace(source.spec, name=target.name, image=target.spec.image)
+            if not source.resident and same == target.spec:
+                return iter(())
+        if not source.resident or target.spec is not None:
+            return None
+        self.stores[layer.output] = source.alias(layer.output, target.height, target.width)
+        parts = (source.part(image) for image in range(self.options.batch))
+        return (op for part in parts for op in part.read(range(part.height), index)[1])
+
+    def _merges(self, group: Group) -> bool:
+        """Whether a layer sees vectors only, so that a batch of resident images is a tall one."""
+        layer = self.layers.layers[group.layers.start]
+        vectors = isinstance(layer, Affine | Lut)
+        if isinstance(layer, Conv):
+            geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
+            vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
+        stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
+        plain = all(store.resident and store.batch > 1 and not store.strings for store in stores)
+        return not group.slices and vectors and plain
+
+    def _merged(self, group: Group) -> Iterator[Op]:
+        (index,) = group.layers
+        layer = self.layers.layers[index]
+        source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
+        for image in range(self.options.batch):
+            yield from source.part(image).read(range(source.height), index)[1]
+        stores = {source.name: source.tall(), target.name: target.tall()}
+        yield from self._alone(group, stores, {}, again=False)
+        for image in range(self.options.batch):
+            part, rows = target.part(image), range(target.height)
+            yield from part.store(part.open(rows), rows, index)
+
+    def _alone(
+        self,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        (index,) = group.layers
+        _, lowering = self._lower(index, group, stores, constants)
+        for number, rows in enumerate(lowering.strips()):
+            yield from lowering.ops(rows, again=again or number > 0)
+
+    def _slices(
+        self,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        sliced = SlicedGroup(self.layers, group, stores)
+        lowerings = {i: self._lower(i, group, sliced.stores, constants) for i in group.layers}
+        return sliced.ops(lowerings, again=again)
+
+    def _lower(
+        self,
+        index: int,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+    ) -> tuple[Context, Lowering]:
+        layer = self.layers.layers[index]
+        share = self.shares.get(index, 1.0)
+        context = Context(
+            index,
+            layer.name,
+            self.config,
+            self.pool,
+            stores,
+            self.channels,
+            int(share * (self.config.ub_rows // 6)),
+            int(share * self.placement.free_rows[index]),
+            self.options,
+            keep=index not in group.reloaded if group.slices else None,
+            constants=constants,
+        )
+        try:
+            return context, lower(layer, context)
+        except ValueError as error:
+            raise ValueError(f"Layer {layer.name!r}: {error}") from error

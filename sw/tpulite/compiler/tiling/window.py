@@ -1,0 +1,113 @@
+"""Where a convolution reads: part of an image, as the fields of a CONV."""
+
+from dataclasses import dataclass
+
+from tpulite.arch.isa import CONV
+from tpulite.compiler.ops import Region
+from tpulite.compiler.tiling.images import View
+
+__all__ = ["LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
+
+LARGEST_KERNEL = CONV.limit("kernel_rows")
+"""Largest kernel of one command, along each axis."""
+
+
+@dataclass(frozen=True)
+class Axis1D:
+    """Geometry of a convolution along one axis.
+
+    Parameters
+    ----------
+    extent : int
+        Input positions.
+    stride, dilation, kernel : int
+        As usual; of a part of the kernel, if ``start`` says where that begins.
+    pad : int
+        Padding before the first position.
+    start : int
+        First tap.
+    """
+
+    extent: int
+    stride: int
+    dilation: int
+    kernel: int
+    pad: int
+    start: int = 0
+
+    def origin(self, output: int) -> int:
+        """Return the position that the first tap of an output reads; it may be in the padding."""
+        return output * self.stride + self.start * self.dilation - self.pad
+
+    def span(self, outputs: range) -> range:
+        """Return the positions that outputs read, clipped to the image."""
+        first = self.origin(outputs.start)
+        last = self.origin(outputs.stop - 1) + (self.kernel - 1) * self.dilation
+        return range(max(first, 0), min(last + 1, self.extent))
+
+
+def needed_rows(y: Axis1D, outputs: range) -> range:
+    """Return the image rows that some output rows read; at least one, so that there is an image."""
+    rows = y.span(outputs)
+    if rows:
+        return rows
+    row = min(max(rows.start, 0), y.extent - 1)
+    return range(row, row + 1)
+
+
+def read_window(
+    view: View, y: Axis1D, x: Axis1D, outputs: tuple[range, range], block: int
+) -> tuple[dict[str, int], Region]:
+    """Return the fields that say where a region reads, and the place of the first real vector.
+
+    Parameters
+    ----------
+    view : View
+        Rows of the image, among them all that are needed.
+    y, x : Axis1D
+        Geometry.
+    outputs : tuple of range
+        Output rows and columns.
+    block : int
+        First channel block.
+
+    Raises
+    ------
+    ValueError
+        If the machine cannot express the geometry.
+    """
+    top, height, row = _clip(y, outputs[0], view.rows)
+    left, width, column = _clip(x, outputs[1], range(x.extent))
+    for what, value, limit in (
+        ("Padding", max(top, left), CONV.limit("pad_top")),
+        ("Stride", max(y.stride, x.stride), CONV.limit("stride_y")),
+        ("Dilation", max(y.dilation, x.dilation), CONV.limit("dilation_y")),
+        ("Extent of an image", max(height, width), CONV.limit("height")),
+    ):
+        if value > limit:
+            raise ValueError(f"{what} must be at most {limit}, not {value}")
+    fields = {
+        "stride_y": y.stride,
+        "stride_x": x.stride,
+        "dilation_y": y.dilation,
+        "dilation_x": x.dilation,
+        "kernel_rows": y.kernel,
+        "kernel_columns": x.kernel,
+        "pad_top": top,
+        "pad_left": left,
+        "height": height,
+        "width": width,
+        "act_pitch": view.pitch,
+        "act_block_pitch": view.block_pitch,
+    }
+    return fields, view.at(row, column, block)
+
+
+def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
+    """Return padding before, positions that count, and the first one of them."""
+    origin, span = axis.origin(outputs.start), axis.span(outputs)
+    if not span:  # nothing but padding: any image, behind all that is read
+        reach = (len(outputs) - 1) * axis.stride + (axis.kernel - 1) * axis.dilation
+        return reach + 1, 1, present.start
+    first = max(origin, present.start)
+    return first - origin, min(present.stop, span.stop) - first, first
