@@ -12,10 +12,8 @@ from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.options import Options
 from tpulite.compiler.order import order_layers
-from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.scheduling.overlap import verify
-from tpulite.compiler.scheduling.schedule import LEAD, schedule
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.tile_groups import tile_groups
@@ -103,18 +101,14 @@ def _compile(
         tiling = tile_groups(layers, groups, placement, pool, config, options, shares=limits.shares)
         show("tile", tiling)
         try:
-            tell(f"schedule {len(tiling.ops)} commands")
-            ordered = schedule(tiling, config, lead=LEAD if options.prefetch else 0)
-            show("schedule", ordered)
-            allocation = place_buffers(ordered, config, options.allocator)
-            show("allocate", allocation)
+            tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
+            ordered, allocation = fit(tiling, config, options)
             break
         except DoesNotFitError as error:
             limits = limits.after(error, layers, groups, placement, tiling, config)
-    if violations := verify(ordered, allocation.rows, config):
-        raise AssertionError(f"Buffers overlap: {violations[0]}")
-
+    show("schedule", ordered)
+    show("allocate", allocation)
     tell("encode and insert tokens")
     commands, owners = encode(ordered, allocation.rows)
-    commands = insert_tokens(commands, config)
+    commands = insert_tokens(commands, config, prefetch=options.prefetch)
     return assemble(layers, placement, pool, commands, owners, config, options.batch)

@@ -34,7 +34,7 @@ def compile_batch(compile_images: Callable[[int], Program], options: Options) ->
         if cost >= least:
             break
         best, least = program, cost
-    return repeat_program(best, options.batch // best.batch)
+    return repeat_program(best, options.batch // best.batch, prefetch=options.prefetch)
 
 
 def _cost(program: Program, options: Options) -> float:

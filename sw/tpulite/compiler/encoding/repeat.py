@@ -15,7 +15,7 @@ __all__ = ["repeat_program"]
 _TOKENS = {"wait": 0, "signal": 0}
 
 
-def repeat_program(program: Program, count: int) -> Program:
+def repeat_program(program: Program, count: int, *, prefetch: bool = True) -> Program:
     """Return a program that does the same for ``count`` times as many images.
 
     Images in the middle take the same places in the buffer and in DRAM each time; weights are
@@ -27,6 +27,8 @@ def repeat_program(program: Program, count: int) -> Program:
         A program with tokens, END last.
     count : int
         How many times.
+    prefetch : bool
+        See :func:`tpulite.compiler.encoding.tokens.insert_tokens`.
     """
     if count == 1:
         return program
@@ -45,7 +47,7 @@ def repeat_program(program: Program, count: int) -> Program:
         sizes[window] = sum(spec.nbytes(config) for spec in specs)
     return replace(
         program,
-        commands=insert_tokens((*commands, program.commands[-1]), config),
+        commands=insert_tokens((*commands, program.commands[-1]), config, prefetch=prefetch),
         window_bytes=tuple(sizes),
         inputs=tensors[Window.INPUT][1],
         outputs=tensors[Window.OUTPUT][1],

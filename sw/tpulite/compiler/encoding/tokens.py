@@ -64,7 +64,9 @@ class _History:
 _AXES = {2: 1, 4: (1, 2, 3)}
 
 
-def insert_tokens(commands: tuple[Command, ...], config: Config) -> tuple[Command, ...]:
+def insert_tokens(
+    commands: tuple[Command, ...], config: Config, *, prefetch: bool = True
+) -> tuple[Command, ...]:
     """Fill in ``wait``, ``signal`` and ``prefetch`` of a program in its serial order.
 
     A command must wait for the latest conflicting command of each engine, unless it is known to
@@ -78,18 +80,21 @@ def insert_tokens(commands: tuple[Command, ...], config: Config) -> tuple[Comman
         Program without tokens, END last.
     config : Config
         The machine.
+    prefetch : bool
+        Whether loads, and weights of the array, may go ahead of what is computed. If not, they wait
+        for all that comes before them.
 
     Returns
     -------
     tuple of Command
         The same commands with tokens, none of which is implied by the others.
     """
-    return _Inserter(commands, config).run()
+    return _Inserter(commands, config, prefetch).run()
 
 
 class _Inserter:
-    def __init__(self, commands: tuple[Command, ...], config: Config) -> None:
-        self._commands = commands
+    def __init__(self, commands: tuple[Command, ...], config: Config, prefetch: bool) -> None:
+        self._commands, self._prefetch = commands, prefetch
         self._accesses = [accesses(command, config) for command in commands]
         self._rows = _History(config.ub_rows)
         self._beats = _dram_histories(self._accesses)
@@ -132,6 +137,11 @@ class _Inserter:
         if (history := self._beats.get(access.window)) is not None:
             history.read(index, engine, access.dram_reads, needs)
             history.write(index, engine, access.dram_writes, needs)
+        if not self._prefetch:
+            prefetch = False
+            if engine == Engine.LOAD:
+                for e in (Engine.MXU, Engine.VPU):
+                    needs[e] = max([needs[e], *self._positions[e][-1:]])
 
         # What a producer knew at its start, whoever waits for its completion knows too.
         missing = {e: need for e, need in enumerate(needs) if need > before[e]}

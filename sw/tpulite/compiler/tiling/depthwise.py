@@ -114,7 +114,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
                 yield from loads
             for block in range(self._target.blocks):
                 yield from self._block(source, out, plan, region, phase, block)
-            complete = strip.stop if group.stop == counts[i] else strip.start
+            complete = strip.stop if group.stop == counts[i] else stored
             if i == 0 and complete != strip.stop:
                 complete = max(stored, inner.stop // self._target.grain * self._target.grain)
             if max(self._period) == 1 and complete > stored:
