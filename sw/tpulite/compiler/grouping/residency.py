@@ -1,4 +1,8 @@
-"""Which of the images between groups stay on chip."""
+"""Which of the images between groups stay on chip, as far as the costs of groups assume.
+
+What is done in the end is decided when the groups are known: see
+:class:`tpulite.compiler.tiling.live.LiveImages`.
+"""
 
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group

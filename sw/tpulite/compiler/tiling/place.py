@@ -2,19 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
 from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.slices import plan_columns, plan_steps
 from tpulite.compiler.options import Options
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.images import Store
-from tpulite.compiler.tiling.vector import IN_PLACE
+from tpulite.compiler.tiling.live import LiveImages
 from tpulite.compiler.tiling.window import LARGEST_KERNEL
-from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Reshape
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
 
@@ -77,7 +75,7 @@ def place_images(
         Images that must not stay on chip.
     """
     size, batch = config.array_size, options.batch
-    live = _Live(layers, groups, config, batch)
+    live = LiveImages(layers, groups, config, batch)
     resident = live.resident(outside)
     skewed = _skewed(layers)
     stores: dict[str, Store] = {}
@@ -152,134 +150,6 @@ def place_images(
     )
 
 
-def _rows(image: Image, config: Config) -> int:
-    height, width, channels = image.shape
-    vector = RAW_ROWS if image.dtype == "int32" else 1
-    return height * width * -(-channels // config.array_size) * vector
-
-
-class _Live:
-    """Which images are needed while a layer runs, and which of them can stay on chip.
-
-    Attributes
-    ----------
-    images : list of set of str
-        For each layer, images that are needed while it runs, or later; those between the layers
-        of a group that runs slice by slice are left out.
-    inside : set of str
-        Those that are left out.
-    over : dict of str to str
-        Images that may be made in the place of another one, which nobody needs any longer.
-    renamed : dict of str to str
-        Images that are others with other extents.
-    pinned : set of str
-        Images that must not leave the buffer: their pixels are not moved row by row.
-    cut, narrow : set of str
-        Images that are read or computed slice by slice, and column by column.
-    """
-
-    def __init__(
-        self, layers: LayerGraph, groups: tuple[Group, ...], config: Config, batch: int
-    ) -> None:
-        self._layers, self._config, self._batch = layers, config, batch
-        self._groups = {i: group for group in groups if group.slices for i in group.layers}
-        first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
-        for i, layer in enumerate(layers.layers):
-            group = self._groups.get(i, Group(range(i, i + 1))).layers
-            first.setdefault(layer.output, group.start)
-            last.setdefault(layer.output, group.stop - 1)
-            last |= dict.fromkeys(layer.inputs, group.stop - 1)
-        self.inside, self.cut, self.narrow = set(), set(), set()
-        for group in {*self._groups.values()}:
-            members = [layers.layers[i] for i in group.layers]
-            involved = {name for x in members for name in (*x.inputs, x.output)}
-            self.cut |= involved
-            self.narrow |= involved if group.columns > 1 else set()
-            later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
-            self.inside |= {x.output for x in members} - later - set(layers.outputs)
-        self.over = {
-            layer.output: name
-            for i, layer in enumerate(layers.layers)
-            if isinstance(layer, IN_PLACE) and i not in self._groups
-            for name in layer.inputs
-            if last[name] == i and layers.images[name] == layers.images[layer.output]
-            if name not in layers.outputs and name not in layers.constants
-        }
-        self.renamed, self.pinned = {}, set()
-        for layer in layers.layers:
-            shapes = [layers.images[name].shape for name in (*layer.inputs, layer.output)]
-            if isinstance(layer, Reshape) and shapes[0][2] == shapes[1][2]:
-                self.renamed[layer.output] = layer.inputs[0]
-            elif isinstance(layer, Reshape):
-                self.pinned |= {*layer.inputs, layer.output}
-        self.images: list[set[str]] = [set() for _ in layers.layers]
-        for name, start in first.items():
-            if name not in self.inside:
-                for i in range(start, last[name] + 1):
-                    self.images[i].add(name)
-
-    def rows(self, index: int, names: set[str]) -> int:
-        """Return the rows that whole images take while a layer runs."""
-        layer = self._layers.layers[index]
-        replaced = {self.over.get(layer.output), layer.output} <= names
-        return sum(self._rows(name) for name in names if not (replaced and name == layer.output))
-
-    def _rows(self, name: str) -> int:
-        batch = 1 if name in self._layers.constants else self._batch
-        return batch * _rows(self._layers.images[name], self._config)
-
-    def resident(self, outside: frozenset[str]) -> set[str]:
-        """Return the images that stay: the largest of those that are too many must go."""
-        resident = set(self._layers.images) - outside - self.inside
-        for i, live in enumerate(self.images):
-            while (
-                resident & live
-                and self.rows(i, live & resident) + self._needs(i, resident) > self._config.ub_rows
-            ):
-                resident.remove(max(live & resident, key=self.ease))
-        for target, source in self.renamed.items():  # both here, or both in DRAM
-            if target not in self._layers.outputs and len({target, source} & resident) == 1:
-                return self.resident(outside | {target, source})
-        return resident
-
-    def ease(self, name: str) -> tuple[bool, int, str]:
-        """Return how easily an image can leave the buffer, for comparisons."""
-        return name not in self.pinned, self._rows(name), name
-
-    def _needs(self, index: int, resident: set[str]) -> int:
-        """Return the rows that a layer needs beside images that stay."""
-        if (group := self._groups.get(index)) is not None:
-            return self._strips(group, frozenset(resident & self.cut))
-        layer = self._layers.layers[index]
-        strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
-        return min(_constant_rows(layer, self._config), self._config.ub_rows // 4) + strips
-
-    @cache  # noqa: B019 - as long-lived as the placement of one network
-    def _strips(self, group: Group, resident: frozenset[str]) -> int:
-        """Return the rows of strips and constants of a group; what DMA moves is there twice."""
-        layers, size = self._layers, self._config.array_size
-        widths = plan_columns(layers, group) if group.columns > 1 else ({},)
-        total = 0
-        for i in group.layers:
-            layer = layers.layers[i]
-            rows = _constant_rows(layer, self._config)
-            if i in group.reloaded:  # two blocks of outputs at a time
-                rows = -(-2 * rows // -(-layers.images[layer.output].shape[2] // size))
-            total += rows
-        views: dict[str, int] = {}
-        for step in plan_steps(layers, group):
-            for name, rows in step.items():
-                views[name] = max(views.get(name, 0), len(rows.view))
-        for name, height in views.items():
-            if name not in resident:
-                image = layers.images[name]
-                width = max(len(each.get(name, range(image.shape[1]))) for each in widths)
-                vectors = height * width * -(-image.shape[2] // size)
-                vectors *= RAW_ROWS if image.dtype == "int32" else 1
-                total += vectors * (1 if name in self.inside else 2)
-        return total
-
-
 def _skewed(layers: LayerGraph) -> set[str]:
     """Return images of which columns are streamed: only depthwise convolutions read them.
 
@@ -291,17 +161,6 @@ def _skewed(layers: LayerGraph) -> set[str]:
         (found if isinstance(layer, Depthwise) else others).update(layer.inputs)
     makes = (Conv, Depthwise)
     return {x for x in found - others if x not in makers or isinstance(makers[x], makes)}
-
-
-def _constant_rows(layer: Layer, config: Config) -> int:
-    """Return the rows of the weights and records of a layer."""
-    if not isinstance(layer, Conv | Depthwise):
-        return config.record_rows
-    size = config.array_size
-    blocks = -(-layer.weight.shape[-1] // size)
-    taps = layer.weight.shape[0] * layer.weight.shape[1]
-    tiles = taps * -(-layer.weight.shape[2] // size) if isinstance(layer, Conv) else 2
-    return blocks * (tiles * size + config.record_rows)
 
 
 def _strings(layers: LayerGraph, name: str, config: Config, resident: set[str]) -> Strings | None:
