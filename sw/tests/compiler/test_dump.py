@@ -6,7 +6,10 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, disassemble
 from tpulite.compiler.dump.places import picture
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
+from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.lifetimes import lifetimes, peak
+from tpulite.compiler.grouping.predictions import predict_groups
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
@@ -63,20 +66,37 @@ def test_layers_have_their_shapes_and_macs(layers):
 
 def test_groups_have_the_rows_of_their_images(layers):
     groups = (Group(range(5), slices=4, rolling=True), Group(range(5, 6)), Group(range(6, 7)))
+    alone = tuple(Group(range(i, i + 1)) for i in range(7))
+    table = GraphTable(layers, Config(), Options())
     text = stage_text(groups, about(layers))
-    first, second, third = text.split("\n\n")
+    first, second, third, sums = text.split("\n\n")
     assert first.startswith("group 0: layers 0 to 4 (conv_2d_0, depthwise_conv_2d_1, conv_2d_2, ")
     assert "4 slices of height, rows that slices share are kept\n" in first
-    rows = {line.split()[0]: line.split()[1:] for line in first.splitlines()[3:]}
+    images, lives = first.split("  live ")
+    rows = {line.split()[0]: line.split()[1:] for line in images.splitlines()[3:]}
     assert rows["conv"] == ["4", "4", "16", "0:1", "1:2", "2:3", "3:4"]
     # Eight rows of 8 x 2 vectors, of which at most four are there at a time.
     assert rows["stem"][:3] == ["8", "8", "64"]
     assert second.startswith("group 1: layer 5 (average_pool_2d_5), which cuts itself\n  estimate")
     assert re.search(r"estimate: [\d,]+ cycles, [\d,]+ bytes read, 16 written", third)
 
+    *ranges, bound = (line.split() for line in lives.splitlines()[1:])
+    assert ["stem", "activation", "64", "0", "4"] in ranges
+    assert ["stem", "of", "the", "slice", "before", "buffer", "64", "0", "0"] in ranges
+    assert [line[-2:] for line in ranges if "weight" in line] == [["all", "slices"]] * 5
+    assert bound[:3] == ["at", "least", f"{peak(lifetimes(table, groups[0])):,}"]
+
+    lines = [line.rsplit(maxsplit=3) for line in sums.splitlines()]
+    names, numbers = [line[0] for line in lines[1:]], [line[1:] for line in lines[1:]]
+    assert names == ["in these groups", "each layer alone"]
+    for group, found in zip((groups, alone), numbers, strict=True):
+        cost = predict_groups(layers, group, Config())
+        expected = (cost.cycles, cost.read_bytes, cost.written_bytes)
+        assert found == [f"{number:,}" for number in expected]
+
     halos = stage_text((Group(range(5), slices=4), *groups[1:]), about(layers))
     assert "halos are made again" in halos
-    (line,) = [line for line in halos.splitlines() if line.startswith("  stem ")]
+    line = next(line for line in halos.splitlines() if line.startswith("  stem "))
     assert int(line.split()[2]) > 8
 
 

@@ -14,7 +14,7 @@ from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.group_costs import GroupCosts
 from tpulite.compiler.grouping.lifetimes import lifetimes, peak
 from tpulite.compiler.grouping.moves import improve, total_key
-from tpulite.compiler.grouping.predictions import predict_groups, working_rows
+from tpulite.compiler.grouping.predictions import predict_groups
 from tpulite.compiler.grouping.residency import resident_images
 from tpulite.compiler.grouping.search import best_cuts, group_layers
 from tpulite.compiler.grouping.slices import plan_steps, repeated
@@ -44,6 +44,11 @@ def covers(groups, layers):
 def candidates_of(layers, config, options=Options(), refused=frozenset()):  # noqa: B008
     costs = GroupCosts(GraphTable(layers, config, options), config.ub_rows)
     return Candidates(costs, refused)
+
+
+def working_rows(layers, group, config=Config()):  # noqa: B008
+    """Return the rows that a group takes, if no image is on chip as a whole."""
+    return candidates_of(layers, config).costs.cost(group, frozenset()).rows
 
 
 def test_wide_images_between_narrow_ones_stay_inside_groups():
@@ -147,7 +152,7 @@ def test_less_room_makes_other_groups_that_fit_it():
         groups = group_layers(layers, Config(), Options(), budget=budget)
         for group in groups:
             if group.slices:
-                assert working_rows(layers, group, Config()) <= budget * Config().ub_rows
+                assert working_rows(layers, group) <= budget * Config().ub_rows
 
 
 def test_rows_too_long_for_the_buffer_are_cut_into_columns():
@@ -269,10 +274,11 @@ def test_middle_steps_of_a_chain_are_exact():
 
 def test_a_group_takes_at_least_the_rows_of_its_live_ranges():
     layers = bottlenecks(blocks=1)
+    table = GraphTable(layers, Config(), Options())
     for rolling in (False, True):
         for slices in (4, 8, 14):
             group = Group(range(4), slices=slices, rolling=rolling)
-            assert working_rows(layers, group, Config()) >= peak(lifetimes(layers, group, Config()))
+            assert working_rows(layers, group) >= peak(lifetimes(table, group))
 
 
 def test_large_images_of_known_shape_are_grouped_as_expected():

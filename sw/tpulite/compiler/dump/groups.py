@@ -1,4 +1,7 @@
-"""Readable text of layer groups: which rows of which image are there at a time, at what cost."""
+"""Readable text of layer groups: what is in the buffer at which time, at what cost."""
+
+from collections.abc import Iterable
+from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, short
@@ -6,7 +9,10 @@ from tpulite.compiler.grouping.costs import Cost
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.group_costs import GroupCosts
+from tpulite.compiler.grouping.lifetimes import Lifetime, lifetimes, peak
+from tpulite.compiler.grouping.predictions import predict_groups
 from tpulite.compiler.grouping.residency import resident_images
+from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.grouping.slices import plan_columns, plan_steps
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
@@ -20,14 +26,19 @@ _SHOWN = 6
 def groups_text(
     groups: tuple[Group, ...], layers: LayerGraph, config: Config, options: Options
 ) -> str:
-    """Return the groups, each with its estimate and the rows of its images."""
-    costs = GroupCosts(GraphTable(layers, config, options), config.ub_rows)
+    """Return the groups, each with its estimate, its images and its live ranges; then all of them.
+
+    Time steps of live ranges are the numbers of the layers.
+    """
+    table = GraphTable(layers, config, options)
+    costs = GroupCosts(table, config.ub_rows)
     resident = resident_images(costs, groups)
-    return "\n".join(
+    texts = [
         f"group {i}: {_header(group, layers)}{_cost(costs.cost(group, resident), config)}"
-        + (_images(group, layers, config) if group.slices else "")
+        + (_cut(group, table) if group.slices else "")
         for i, group in enumerate(groups)
-    )
+    ]
+    return "\n".join((*texts, _sums(groups, layers, config, options)))
 
 
 def _header(group: Group, layers: LayerGraph) -> str:
@@ -52,16 +63,52 @@ def _cost(cost: Cost, config: Config) -> str:
     )
 
 
-def _images(group: Group, layers: LayerGraph, config: Config) -> str:
+def _sums(groups: tuple[Group, ...], layers: LayerGraph, config: Config, options: Options) -> str:
+    """Return what the network is expected to cost with these groups, and without any."""
+    plain = replace(options, grouping=False, halo_guard=False)
+    alone = group_layers(layers, config, plain)
+    rows = []
+    for what, each in (("in these groups", groups), ("each layer alone", alone)):
+        cost = predict_groups(layers, each, config, options)
+        numbers = (cost.cycles, cost.read_bytes, cost.written_bytes)
+        rows.append((what, *(f"{number:,}" for number in numbers)))
+    heads = ("estimate", "cycles", "bytes read", "bytes written")
+    return columns(heads, rows, right=(1, 2, 3))
+
+
+def _cut(group: Group, table: GraphTable) -> str:
+    lives = lifetimes(table, group)
+    return f"{_images(group, table.layers, lives)}{_live_ranges(lives)}"
+
+
+def _live_ranges(lives: Iterable[Lifetime]) -> str:
+    rows = [
+        (
+            f"  {short(each.name)}",
+            each.kind,
+            f"{each.rows:,}",
+            str(each.first),
+            "all slices" if each.last is None else str(each.last),
+        )
+        for each in lives
+    ]
+    heads = ("  live", "kind", "buffer rows", "from", "to")
+    text = columns(heads, rows, right=(2, 3, 4))
+    return f"{text}  at least {peak(lives):,} rows live at one time\n"
+
+
+def _images(group: Group, layers: LayerGraph, lives: Iterable[Lifetime]) -> str:
     steps = plan_steps(layers, group)
+    sizes = {each.name: each.rows for each in lives}
     rows = []
     for name in sorted({name for step in steps for name in step}):
-        height, width, channels = layers.images[name].shape
+        height = layers.images[name].shape[0]
         views = [step[name].view for step in steps if name in step]
         made = sum(len(step[name].fresh) for step in steps if name in step)
-        size = max(map(len, views)) * width * -(-channels // config.array_size)
         shown = [f"{view.start}:{view.stop}" for view in views[:_SHOWN]]
         shown += ["..."] * (len(views) > _SHOWN)
-        rows.append((f"  {short(name)}", str(height), str(made), f"{size:,}", " ".join(shown)))
+        rows.append(
+            (f"  {short(name)}", str(height), str(made), f"{sizes[name]:,}", " ".join(shown))
+        )
     heads = ("  image", "height", "rows made", "buffer rows", "image rows at a time")
     return columns(heads, rows, right=(1, 2, 3))

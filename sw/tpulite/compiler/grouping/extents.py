@@ -15,7 +15,14 @@ from tpulite.graph.layers import (
     Pool,
 )
 
-__all__ = ["constant_rows", "image_rows", "k_tiles", "string_vectors", "vectors_of_row"]
+__all__ = [
+    "constant_rows",
+    "image_rows",
+    "k_tiles",
+    "rows_at_once",
+    "string_vectors",
+    "vectors_of_row",
+]
 
 _PHASE_TILES = 2
 """Weight tiles of a depthwise layer, pass and block: the last group of rows has another one."""
@@ -65,6 +72,18 @@ def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int
         case Pool() if layer.op != "max":
             return -(-BEAT_BYTES // config.row_bytes)
     return 0
+
+
+def rows_at_once(constants: int, channels: int, config: Config) -> int:
+    """Return the rows of constants of which two blocks of outputs have theirs at a time.
+
+    Examples
+    --------
+    >>> rows_at_once(400, 64, Config(array_size=16)), rows_at_once(100, 16, Config(array_size=16))
+    (200, 100)
+    """
+    blocks = -(-channels // config.array_size)
+    return -(-constants * min(2, blocks) // blocks)
 
 
 def string_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:

@@ -5,7 +5,12 @@ from functools import cached_property
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.grouping.backward import Reach, reach_of, sliceable
 from tpulite.compiler.grouping.costs import Engines, compute_cycles
-from tpulite.compiler.grouping.extents import constant_rows, string_vectors, vectors_of_row
+from tpulite.compiler.grouping.extents import (
+    constant_rows,
+    rows_at_once,
+    string_vectors,
+    vectors_of_row,
+)
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 
@@ -117,8 +122,7 @@ class GraphTable:
     def at_once(self, index: int) -> int:
         """Return the rows of constants while two blocks of outputs have theirs."""
         channels = self.layers.images[self.outputs[index]].shape[2]
-        blocks = -(-channels // self.config.array_size)
-        return -(-self.constants[index] * min(2, blocks) // blocks)
+        return rows_at_once(self.constants[index], channels, self.config)
 
     def inside(self, name: str, members: range) -> bool:
         """Return whether nobody needs an image but these layers."""

@@ -1,17 +1,14 @@
 """From when to when a layer group needs each buffer: time steps and live ranges."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tpulite.arch.config import Config
-from tpulite.compiler.grouping.extents import constant_rows, vectors_of_row
+from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.slices import plan_steps
-from tpulite.graph.layers import LayerGraph
+from tpulite.compiler.grouping.slices import plan_columns, plan_steps
 
-__all__ = ["Lifetime", "Use", "lifetimes", "live_ranges", "longest_first", "peak"]
+__all__ = ["Lifetime", "Use", "lifetimes", "live_ranges", "peak"]
 
 
 @dataclass(frozen=True)
@@ -65,13 +62,12 @@ class Lifetime:
 
 
 def live_ranges(
-    uses: Sequence[Use], rows: Mapping[str, int], *, sliced: bool
+    uses: Sequence[Use], rows: Mapping[str, int], *, stay: Collection[str] = ()
 ) -> tuple[Lifetime, ...]:
     """Return the live ranges of all that layers touch, in order of the first step.
 
     An activation lives from where it is computed, or first read, to where it is last read. Weights
-    come while the layer before runs, unless there is none; of layers that run slice by slice they
-    stay to the end.
+    come while the layer before runs, unless there is none.
 
     Parameters
     ----------
@@ -79,8 +75,8 @@ def live_ranges(
         Layers in the order in which they run.
     rows : mapping of str to int
         Size of each buffer.
-    sliced : bool
-        Whether the layers run several times.
+    stay : collection of str
+        Weights that stay to the end, because their layers run several times.
     """
     kinds: dict[str, str] = {}
     first: dict[str, int] = {}
@@ -95,46 +91,52 @@ def live_ranges(
             for name in names:
                 kinds.setdefault(name, kind)
                 first.setdefault(name, start)
-                last[name] = None if kind == "weight" and sliced else use.time
+                last[name] = None if name in stay else use.time
         early = use.time
     found = [Lifetime(name, kinds[name], rows[name], first[name], last[name]) for name in kinds]
     return tuple(sorted(found, key=lambda each: each.first))
 
 
-def lifetimes(layers: LayerGraph, group: Group, config: Config) -> tuple[Lifetime, ...]:
+def lifetimes(table: GraphTable, group: Group) -> tuple[Lifetime, ...]:
     """Return what a group needs while it runs; time steps are the indices of its layers.
 
-    Activations have the size of their largest view, so all of them if the group is not sliced.
+    Activations have the size of their largest view, so all of them if the group is not sliced. A
+    layer that loads its weights in every slice has those of two blocks of outputs at a time.
     Where rows are kept from slice to slice, a strip lives to the end of its slice, and as a buffer
     of the next one up to the layer that copies from it.
 
     Parameters
     ----------
-    layers : LayerGraph
+    table : GraphTable
         The network.
     group : Group
-        Layers that can be sliced, if ``group.slices`` is more than 1.
-    config : Config
-        The machine.
+        Layers that can be sliced, if it has slices.
     """
+    layers = table.layers
     members = [layers.layers[i] for i in group.layers]
-    sliced = group.slices > 1
+    columns = plan_columns(layers, group) if group.columns > 1 else ()
     rows: dict[str, int] = {}
     kept: dict[str, int] = {}
-    steps = plan_steps(layers, group) if sliced else ()
+    steps = plan_steps(layers, group) if group.slices else ()
     for name in dict.fromkeys(name for x in members for name in (*x.inputs, x.output)):
-        image = layers.images[name]
+        whole = table.layers.images[name].shape
         views = [step[name] for step in steps]
-        height = max((len(each.view) for each in views), default=image.shape[0])
-        rows[name] = height * vectors_of_row(image, config)
+        height = max((len(each.view) for each in views), default=whole[0])
+        width = max((len(part[name]) for part in columns), default=whole[1])
+        rows[name] = height * table.row[name] * width // whole[1]
         before = (
             len(a.view) for a, b in pairwise(views) if b.fresh and b.view.start < b.fresh.start
         )
-        kept[name] = max(before, default=0) * vectors_of_row(image, config)
+        kept[name] = max(before, default=0) * table.row[name]
     uses: list[Use] = []
+    stay: set[str] = set()
     waiting = [name for name in rows if kept[name]]
     for time, layer in zip(group.layers, members, strict=True):
-        weights, constants = f"constants of {layer.name}", constant_rows(layer, config)
+        weights, constants = f"constants of {layer.name}", table.constants[time]
+        if time in group.reloaded:
+            constants = table.at_once(time)
+        elif group.slices * group.columns > 1:
+            stay.add(weights)
         buffers = {f"{name} of the slice before": kept[name] for name in waiting}
         waiting = [name for name in waiting if name not in (*layer.inputs, layer.output)]
         reads = layer.inputs
@@ -142,7 +144,7 @@ def lifetimes(layers: LayerGraph, group: Group, config: Config) -> tuple[Lifetim
             reads += tuple(name for name in kept if kept[name] and name not in reads)
         rows |= buffers | {weights: constants}
         uses.append(Use(time, reads, layer.output, (weights,) * (constants > 0), tuple(buffers)))
-    return live_ranges(uses, rows, sliced=sliced)
+    return live_ranges(uses, rows, stay=stay)
 
 
 def peak(buffers: Iterable[Lifetime]) -> int:
@@ -160,14 +162,5 @@ def peak(buffers: Iterable[Lifetime]) -> int:
     )
 
 
-def longest_first(buffers: Iterable[Lifetime]) -> tuple[Lifetime, ...]:
-    """Return buffers in the order in which they are to be placed: long-lived, then large ones."""
-    return tuple(sorted(buffers, key=lambda each: (each.first - _end(each), -each.rows, each.name)))
-
-
 def _lives(lifetime: Lifetime, time: int) -> bool:
     return lifetime.last is None or lifetime.first <= time <= lifetime.last
-
-
-def _end(lifetime: Lifetime) -> float:
-    return math.inf if lifetime.last is None else lifetime.last

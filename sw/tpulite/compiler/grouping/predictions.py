@@ -1,4 +1,4 @@
-"""What groups are expected to cost: for reports and for who places images."""
+"""What a network is expected to cost that runs in some groups."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from tpulite.compiler.grouping.residency import resident_images
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Prediction", "predict_groups", "working_rows"]
+__all__ = ["Prediction", "predict_groups"]
 
 _DEFAULTS = Options()
 
@@ -38,7 +38,7 @@ def predict_groups(
         The network.
     groups : tuple of Group
         Groups that cover it. Images between them stay on chip as
-        :func:`tpulite.compiler.residency.resident_images` says.
+        :func:`tpulite.compiler.grouping.residency.resident_images` says.
     config : Config
         The machine.
     options : Options
@@ -52,32 +52,3 @@ def predict_groups(
         sum(cost.read for cost in found) * config.row_bytes,
         sum(cost.written for cost in found) * config.row_bytes,
     )
-
-
-def working_rows(
-    layers: LayerGraph,
-    group: Group,
-    config: Config,
-    *,
-    resident: frozenset[str] = frozenset(),
-    options: Options = _DEFAULTS,
-) -> int:
-    """Return the rows that a group takes beside images that are resident.
-
-    Strips live as long as a slice needs them, twice if DMA moves them; weights stay.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    group : Group
-        Layers that can be sliced, if it has slices.
-    config : Config
-        The machine.
-    resident : frozenset of str
-        Images that are on chip as a whole.
-    options : Options
-        Choices of the compilation.
-    """
-    costs = GroupCosts(GraphTable(layers, config, options), config.ub_rows)
-    return costs.cost(group, resident).rows

@@ -30,9 +30,9 @@ class Span(NamedTuple):
 def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[str, Span]]:
     """Return the number of steps along an axis, and what one of them takes of every image.
 
-    :func:`tpulite.compiler.slices.plan_steps` says it for each step; this is for the search, which
-    asks for thousands of groups. The step is a largest one, with a halo on both sides if there are
-    more than two.
+    :func:`tpulite.compiler.grouping.slices.plan_steps` says it for each step; this is for the
+    search, which asks for thousands of groups. The step is a largest one, with a halo on both sides
+    if there are more than two.
 
     Parameters
     ----------

@@ -17,13 +17,14 @@ def place_cpsat(
 ) -> tuple[dict[Buffer, int], Lifetime | None]:
     """Place rectangles so that the highest row is as low as possible.
 
-    The solver begins with what :func:`tpulite.compiler.longest.place_longest` finds, and is done
-    when fewer rows than there are banks lie above the lower bound: so many are lost where buffers
-    must begin in a bank. One worker, a fixed seed and a limit that counts operations: equal
+    The solver begins with what :func:`tpulite.compiler.scheduling.longest.place_longest` finds. It
+    is done when fewer rows than there are banks lie above the lower bound: so many are lost where
+    buffers must begin in a bank. One worker, a fixed seed and a limit that counts operations: equal
     arguments give equal results.
 
-    Parameters and results are those of :func:`tpulite.compiler.longest.place_longest`. If the
-    solver finds nothing, its results are the results.
+    Parameters and results are those of
+    :func:`tpulite.compiler.scheduling.longest.place_longest`; if the solver finds nothing, so are
+    the places.
 
     Raises
     ------

@@ -83,8 +83,9 @@ def schedule_commands(
 ) -> tuple[tuple[Command, ...], tuple[int, ...]]:
     """Order the commands of a network and give them the rows found while scheduling.
 
-    For searches that try many tilings: :func:`schedule` and :func:`tpulite.compiler.encode.encode`
-    in one, without lifetimes. Parameters and errors are those of :func:`schedule`.
+    For searches that try many tilings: :func:`schedule` and
+    :func:`tpulite.compiler.encoding.encode.encode` in one, without lifetimes. Parameters and errors
+    are those of :func:`schedule`.
 
     Returns
     -------

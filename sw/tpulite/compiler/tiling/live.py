@@ -1,7 +1,12 @@
 """Which images of a network can stay in the unified buffer while they are needed."""
 
 from tpulite.arch.config import Config
-from tpulite.compiler.grouping.extents import constant_rows, image_rows, vectors_of_row
+from tpulite.compiler.grouping.extents import (
+    constant_rows,
+    image_rows,
+    rows_at_once,
+    vectors_of_row,
+)
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.slices import plan_columns, plan_steps
 from tpulite.compiler.tiling.vector import IN_PLACE
@@ -129,14 +134,14 @@ class LiveImages:
 
     def _strips(self, group: Group, resident: frozenset[str]) -> int:
         """Return the rows of strips and constants of a group; what DMA moves is there twice."""
-        layers, size = self._layers, self._config.array_size
+        layers = self._layers
         widths = plan_columns(layers, group) if group.columns > 1 else ({},)
         total = 0
         for i in group.layers:
             layer = layers.layers[i]
             rows = constant_rows(layer, self._config)
-            if i in group.reloaded:  # two blocks of outputs at a time
-                rows = -(-2 * rows // -(-layers.images[layer.output].shape[2] // size))
+            if i in group.reloaded:
+                rows = rows_at_once(rows, layers.images[layer.output].shape[2], self._config)
             total += rows
         views: dict[str, int] = {}
         for step in plan_steps(layers, group):
