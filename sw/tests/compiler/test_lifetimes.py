@@ -89,6 +89,14 @@ def test_buffers_of_a_group_are_strips_and_all_constants():
     assert not [each for each in alone if each.last is None or each.kind == "buffer"]
 
 
+def test_images_that_are_resident_need_no_strips():
+    builder = GraphBuilder((40, 8, 16))
+    builder.conv("x", 16, name="a", padding=(1, 1, 1, 1))
+    group, table = Group(range(1), slices=2, rolling=True), table_of(builder.graph())
+    names = {each.name for each in lifetimes(table, group, frozenset({"x"}))}
+    assert names == {"a", "constants of a"}
+
+
 def test_columns_are_as_wide_as_the_widest():
     builder = GraphBuilder((8, 40, 16))
     builder.conv("x", 32, name="a", padding=(1, 1, 1, 1))

@@ -35,7 +35,7 @@ def groups_text(
     resident = resident_images(costs, groups)
     texts = [
         f"group {i}: {_header(group, layers)}{_cost(costs.cost(group, resident), config)}"
-        + (_cut(group, table) if group.slices else "")
+        + (_cut(group, table, resident) if group.slices else "")
         for i, group in enumerate(groups)
     ]
     return "\n".join((*texts, _sums(groups, layers, config, options)))
@@ -76,8 +76,8 @@ def _sums(groups: tuple[Group, ...], layers: LayerGraph, config: Config, options
     return columns(heads, rows, right=(1, 2, 3))
 
 
-def _cut(group: Group, table: GraphTable) -> str:
-    lives = lifetimes(table, group)
+def _cut(group: Group, table: GraphTable, resident: frozenset[str]) -> str:
+    lives = lifetimes(table, group, resident)
     return f"{_images(group, table.layers, lives)}{_live_ranges(lives)}"
 
 
@@ -108,7 +108,13 @@ def _images(group: Group, layers: LayerGraph, lives: Iterable[Lifetime]) -> str:
         shown = [f"{view.start}:{view.stop}" for view in views[:_SHOWN]]
         shown += ["..."] * (len(views) > _SHOWN)
         rows.append(
-            (f"  {short(name)}", str(height), str(made), f"{sizes[name]:,}", " ".join(shown))
+            (
+                f"  {short(name)}",
+                str(height),
+                str(made),
+                f"{sizes[name]:,}" if name in sizes else "resident",
+                " ".join(shown),
+            )
         )
     heads = ("  image", "height", "rows made", "buffer rows", "image rows at a time")
     return columns(heads, rows, right=(1, 2, 3))

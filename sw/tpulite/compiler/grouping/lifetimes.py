@@ -74,7 +74,7 @@ def live_ranges(
     uses : sequence of Use
         Layers in the order in which they run.
     rows : mapping of str to int
-        Size of each buffer.
+        Size of each buffer; what has none does not count.
     stay : collection of str
         Weights that stay to the end, because their layers run several times.
     """
@@ -88,7 +88,7 @@ def live_ranges(
             ("weight", use.weights, early),
             ("buffer", use.buffers, use.time),
         ):
-            for name in names:
+            for name in (name for name in names if name in rows):
                 kinds.setdefault(name, kind)
                 first.setdefault(name, start)
                 last[name] = None if name in stay else use.time
@@ -97,7 +97,9 @@ def live_ranges(
     return tuple(sorted(found, key=lambda each: each.first))
 
 
-def lifetimes(table: GraphTable, group: Group) -> tuple[Lifetime, ...]:
+def lifetimes(
+    table: GraphTable, group: Group, resident: frozenset[str] = frozenset()
+) -> tuple[Lifetime, ...]:
     """Return what a group needs while it runs; time steps are the indices of its layers.
 
     Activations have the size of their largest view, so all of them if the group is not sliced. A
@@ -111,6 +113,8 @@ def lifetimes(table: GraphTable, group: Group) -> tuple[Lifetime, ...]:
         The network.
     group : Group
         Layers that can be sliced, if it has slices.
+    resident : frozenset of str
+        Images that are on chip as a whole, and need no strips.
     """
     layers = table.layers
     members = [layers.layers[i] for i in group.layers]
@@ -118,7 +122,8 @@ def lifetimes(table: GraphTable, group: Group) -> tuple[Lifetime, ...]:
     rows: dict[str, int] = {}
     kept: dict[str, int] = {}
     steps = plan_steps(layers, group) if group.slices else ()
-    for name in dict.fromkeys(name for x in members for name in (*x.inputs, x.output)):
+    images = dict.fromkeys(name for x in members for name in (*x.inputs, x.output))
+    for name in (name for name in images if name not in resident):
         whole = table.layers.images[name].shape
         views = [step[name] for step in steps]
         height = max((len(each.view) for each in views), default=whole[0])
