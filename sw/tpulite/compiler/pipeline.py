@@ -47,8 +47,8 @@ def compile_layers(
     progress : callable, optional
         Called with a line of text at every step.
     dump : callable, optional
-        Called with the name of a stage and its result when the stage is done; if it is done several
-        times, the last result counts.
+        Called with the name of each stage and its result, when all are done: of those numbers of
+        images that go together, the best one, and of several attempts to fit, the last one.
 
     Returns
     -------
@@ -66,15 +66,19 @@ def compile_layers(
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
-    show = dump or (lambda stage, value: None)
     layers = order_layers(layers)
-    show("layers", layers)
+    made: dict[int, dict[str, object]] = {}  # by the images that go together, results of stages
 
     def compile_images(count: int) -> Program:
+        made[count] = {}
+        show = (lambda stage, value: None) if dump is None else made[count].__setitem__
         return _compile(layers, config, replace(options, batch=count), tell, show)
 
-    program = compile_batch(compile_images, options)
-    show("encode", program.commands)
+    program, together = compile_batch(compile_images, options)
+    if dump is not None:
+        results = {"layers": layers, **made[together], "encode": program.commands}
+        for stage, value in results.items():
+            dump(stage, value)
     tell("check")
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")

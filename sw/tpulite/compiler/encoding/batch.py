@@ -11,8 +11,10 @@ from tpulite.program import Program
 __all__ = ["compile_batch"]
 
 
-def compile_batch(compile_images: Callable[[int], Program], options: Options) -> Program:
-    """Return the program of a batch: the best one for a part of it, repeated.
+def compile_batch(
+    compile_images: Callable[[int], Program], options: Options
+) -> tuple[Program, int]:
+    """Return the program of a batch: the best one for a part of it, repeated; and that part.
 
     Images that go together share weights, until there are so many that less of them stays on chip:
     larger parts are tried as long as each image gets cheaper.
@@ -23,6 +25,13 @@ def compile_batch(compile_images: Callable[[int], Program], options: Options) ->
         Returns the program for a number of images.
     options : Options
         Choices of the compilation.
+
+    Returns
+    -------
+    program : Program
+        For all images of the batch.
+    count : int
+        How many of them go through the network together.
     """
     best, least = compile_images(1), None
     for count in range(2, options.batch + 1):
@@ -34,7 +43,8 @@ def compile_batch(compile_images: Callable[[int], Program], options: Options) ->
         if cost >= least:
             break
         best, least = program, cost
-    return repeat_program(best, options.batch // best.batch, prefetch=options.prefetch)
+    times = options.batch // best.batch
+    return repeat_program(best, times, prefetch=options.prefetch), best.batch
 
 
 def _cost(program: Program, options: Options) -> float:

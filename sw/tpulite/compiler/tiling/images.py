@@ -147,11 +147,10 @@ class Store:
         return tall
 
     def flat(self) -> "Store":
-        """Return the same image as one column of all its pixels."""
+        """Return the same image as one column of all its pixels; it must be there if resident."""
         flat = copy.copy(self)
         flat.height, flat.width, flat.column, flat._line = self.height * self.width, 1, 0, 1
         flat._pitch = self.vector_rows
-        flat._loaded = [rows * self.width for rows in self._loaded]
         vector_bytes = self.vector_rows * self._config.row_bytes
         flat.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, vector_bytes)
         return flat

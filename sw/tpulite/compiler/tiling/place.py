@@ -102,6 +102,7 @@ def place_images(
         vector_rows = RAW_ROWS if image.dtype == "int32" else 1
         dtype = "uint8" if name in layers.unsigned else image.dtype
         where, copy, strings = None, None, None
+        images = 1 if name in layers.constants else batch
         if name in layers.constants:
             plain = TensorSpec(name, Window.CONSTANTS, 0, height * width, channels, dtype)
             values = layers.constants[name].reshape(height * width, channels)
@@ -123,6 +124,7 @@ def place_images(
         elif name not in resident and name not in live.inside:
             if (same := stores.get(live.renamed.get(name, ""))) and same.spec is not None:
                 where = replace(same.spec, name=name, image=(height, width))
+                images = same.batch  # constants are there once
             else:
                 where = spec(name, Window.SCRATCH, dtype)
         stores[name] = Store(
@@ -134,7 +136,7 @@ def place_images(
             resident=name in resident,
             given=name in layers.inputs or name in layers.constants,
             vector_rows=vector_rows,
-            batch=1 if name in layers.constants else batch,
+            batch=images,
             over=stores.get(live.over.get(name, "")) if name in resident else None,
             skew=int(name in skewed and extents[1] % config.ub_banks == 0),
         )

@@ -74,6 +74,7 @@ class ReshapeLowering(Lowering[Reshape]):
         super().__init__(layer, context)
         self._channels = [context.channels[name] for name in (layer.inputs[0], layer.output)]
         self._flat = len({*self._channels}) == 1
+        self._original = self._source
         if self._flat:  # pixel after pixel, whatever the extents are called
             self._source, self._target = self._source.flat(), self._target.flat()
 
@@ -94,7 +95,11 @@ class ReshapeLowering(Lowering[Reshape]):
         source, target, index = self._source, self._target, self._context.index
         if not self._flat:
             must_stay(self._config, source, target)
-        view, loads = source.read(rows if self._flat else range(source.height), index)
+        if self._flat and source.resident:
+            _, loads = self._original.read(range(self._original.height), index)
+            view = source.open(rows)
+        else:
+            view, loads = source.read(rows if self._flat else range(source.height), index)
         yield from loads
         out = target.open(rows)
         yield from self._pixels(view, out, rows) if self._flat else self._vectors(view, out)
