@@ -70,7 +70,9 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     if moved.per_row:
         rows += max(config.ub_rows // 4, moved.per_row + moved.halo + max(0, at_once - limit // 4))
         cycles = max(cycles, engines.vpu * batch, load + weights, store)
-        cycles += load // strips + store // (strips * _PARTS)
+        # No room for a second strip: each one is loaded while nothing is computed.
+        alternate = 2 * (moved.per_row + moved.halo) + at_once > limit
+        cycles += load if alternate else load // strips + store // (strips * _PARTS)
     else:
         cycles = max(cycles + engines.vpu * batch // _PARTS, load + weights, store)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips

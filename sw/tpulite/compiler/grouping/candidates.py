@@ -75,9 +75,12 @@ class Candidates:
             return traffic, cost.cycles
         return cost.cycles + traffic // _CONFLICTS + cost.commands * _FETCH, traffic
 
-    def fits(self, group: Group, resident: frozenset[str]) -> bool:
-        """Return whether there is room for a group beside images that stay on chip."""
-        rows = self.costs.cost(group, resident).rows
+    def fits(self, group: Group, resident: frozenset[str], *, strips: int = 1) -> bool:
+        """Return whether there is room for so many of what a group needs at a time.
+
+        That is beside images that stay on chip.
+        """
+        rows = strips * self.costs.cost(group, resident).rows
         return rows + crossing_rows(self.table, group.layers, resident) <= self.costs.limit
 
     def before(self, stop: int, resident: frozenset[str]) -> Iterator[Choice]:
@@ -113,14 +116,17 @@ class Candidates:
         return min(choices, key=lambda choice: self.key(choice[1]))
 
     def alone(self, index: int, resident: frozenset[str]) -> Choice:
-        """Return how a layer runs by itself: in columns if its rows are too long for the buffer."""
+        """Return how a layer runs by itself: perhaps in columns, if its rows are too long."""
         group = Group(range(index, index + 1))
-        outside = self.table.touched(group.layers) - resident
-        if outside and not self.fits(group, resident):
-            for columns in _COLUMNS if self.table.columns_can_be_cut(index) else ():
-                if (found := self.sliced(group.layers, resident, columns=columns)) is not None:
-                    return found
-        return group, self.costs.cost(group, resident)
+        whole = (group, self.costs.cost(group, resident))
+        if self.table.touched(group.layers) <= resident or self.fits(group, resident, strips=2):
+            return whole
+        numbers = _COLUMNS if self.table.columns_can_be_cut(index) else ()
+        cut = (self.sliced(group.layers, resident, columns=columns) for columns in numbers)
+        choices = [choice for choice in cut if choice is not None]
+        if not choices or self.fits(group, resident):
+            choices.append(whole)
+        return min(choices, key=lambda choice: self.key(choice[1]))
 
     def sliced(
         self, members: range, resident: frozenset[str], *, columns: int = 1
@@ -133,13 +139,14 @@ class Candidates:
         room = self.costs.limit - crossing
         most = self._strips(members, resident)
         height = self.table.height(members)
+        numbers = self.slices if columns == 1 else (1, *SLICES)
         best: Choice | None = None
         for reloaded in self._reloaded(members, room):
             constants = sum(self.table.constants[i] for i in members if i not in reloaded)
             for rolling in (False, True) if self._options.rolling and columns == 1 else (False,):
                 worse = 0
-                for slices in self.slices:
-                    if (slices > height and slices > self.slices[0]) or worse == _WORSE:
+                for slices in numbers:
+                    if (slices > height and slices > numbers[0]) or worse == _WORSE:
                         break
                     if constants + most // (slices * columns) > room:
                         continue
