@@ -1,0 +1,58 @@
+import pytest
+from tilings import CONFIG, conv, load, store, tiling
+
+from tpulite.compiler.ops import Buffer
+from tpulite.compiler.options import Options
+from tpulite.compiler.scheduling import fit as module
+from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.fit import fit
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.scheduling.schedule import LEAD
+
+
+def products(rows=4):
+    """Return ten products, each with weights of its own."""
+    ops = []
+    for number in range(10):
+        weights, out = Buffer(f"w{number}", rows), Buffer(f"out{number}", 2)
+        ops += [load(weights), conv(out, weights, weights), store(out)]
+    return tiling(*ops)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_loads_go_ahead_only_if_they_may(prefetch):
+    ordered, allocation = fit(products(), CONFIG, Options(prefetch=prefetch))
+    assert ordered.lead == (LEAD if prefetch else 0)
+    kinds = [op.opcode for op in ordered.ops]
+    assert (kinds == [op.opcode for op in products().ops]) is not prefetch
+    assert allocation.peak >= allocation.bound == ordered.bound
+
+
+def test_what_packs_only_without_loads_ahead_is_tried_again(monkeypatch):
+    leads = []
+
+    def place(ordered, config, allocator):
+        leads.append((ordered.lead, allocator))
+        if ordered.lead:
+            buffer = ordered.lifetimes[0].buffer
+            raise DoesNotFitError(buffer, free=0, largest=0, row_bytes=16, allocator=allocator)
+        return place_buffers(ordered, config, allocator)
+
+    monkeypatch.setattr(module, "place_buffers", place)
+    ordered, _ = fit(products(), CONFIG, Options(allocator="longest"))
+    assert leads == [(LEAD, "longest"), (0, "longest")] and ordered.lead == 0
+
+
+def test_what_never_fits_is_said():
+    with pytest.raises(DoesNotFitError, match=r"^'w0' needs 70 rows \(1120 bytes\)"):
+        fit(products(rows=70), CONFIG, Options())
+
+
+def test_places_are_not_trusted(monkeypatch):
+    def place(ordered, config, allocator):
+        found = place_buffers(ordered, config, allocator)
+        return module.Allocation(dict.fromkeys(found.rows, 0), found.peak, found.bound)
+
+    monkeypatch.setattr(module, "place_buffers", place)
+    with pytest.raises(AssertionError, match=r"^Buffers overlap: "):
+        fit(products(), CONFIG, Options())

@@ -1,0 +1,66 @@
+import pytest
+from random_layers import GraphBuilder
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.limits import Limits
+from tpulite.compiler.ops import Buffer, Op, Region, Tiling
+from tpulite.compiler.options import Options
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.place import place_images
+
+CONFIG = Config(ub_rows=1024)
+ALONE = (Group(range(1)), Group(range(1, 2)))
+SLICED = (Group(range(2), slices=2),)
+
+
+def layers():
+    """Return x -> a, wider than x, -> b."""
+    builder = GraphBuilder((8, 8, 16))
+    builder.conv(builder.conv("x", 32, 1, name="a"), 16, 1, name="b")
+    return builder.graph()
+
+
+def after(limits, name, *, layer=0, groups=ALONE):
+    """Return what follows from a buffer of a layer that finds no place."""
+    buffer = Buffer(name, 64)
+    error = DoesNotFitError(buffer, free=9, largest=9, row_bytes=16, allocator="online")
+    network = layers()
+    placement = place_images(
+        network, groups, CONFIG, Options(), pool=ConstantPool(), outside=limits.outside
+    )
+    ops = (Op(Opcode.VECTOR, layer, {}, {"out_row": Region(buffer)}),)
+    return limits.after(error, network, groups, placement, Tiling(ops, (), (), 0), CONFIG)
+
+
+def test_an_image_that_finds_no_place_leaves_the_buffer():
+    assert after(Limits(), "a") == Limits(outside=frozenset("a"))
+    assert after(Limits(outside=frozenset("a")), "x").outside == {"a", "x"}
+
+
+def test_a_group_that_finds_no_place_is_refused():
+    assert after(Limits(), "a, rows 0 to 3", groups=SLICED) == Limits(refused=frozenset(SLICED))
+
+
+def test_strips_of_a_layer_become_smaller_then_the_largest_image_leaves_the_buffer():
+    limits, seen = Limits(), []
+    while not limits.outside:
+        limits = after(limits, "x, rows 0 to 3", layer=1)
+        seen.append(limits.shares.get(1))
+    assert seen == pytest.approx([0.6, 0.36, 0.216, 0.1296, None])
+    assert limits.outside == {"a"}  # of 128 rows; b has 64
+    other = after(Limits(shares={0: 0.5, 1: 0.1}), "x, rows 0 to 3", layer=1)
+    assert other == Limits(outside=frozenset("a"), shares={0: 0.5})
+
+
+def test_the_end_names_the_layer_and_what_is_missing():
+    limits = Limits(outside=frozenset("xab"), shares={0: 0.1})
+    message = (
+        r"^Network 'random' does not fit the unified buffer of 1024 rows \(16384 bytes\), even cut "
+        r"into slices: layer 'a': 'weights of a' needs 64 rows \(1024 bytes\), but when it is "
+        r"needed 9 rows are free, at most 9 of them together \(allocator 'online'\)$"
+    )
+    with pytest.raises(ValueError, match=message):
+        after(limits, "weights of a")

@@ -1,0 +1,21 @@
+import pytest
+
+from tpulite.compiler.options import Options
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"optimize": "size"}, "^optimize must be one of latency, memory, not 'size'$"),
+        ({"allocator": ""}, "^allocator must be one of online, longest, cpsat, not ''$"),
+        ({"batch": 0}, "^batch must be at least 1, not 0$"),
+        ({"moves": -1}, "^moves must be at least 0, not -1$"),
+        (
+            {"halo_guard": True, "grouping": False},
+            "^halo_guard has no meaning without grouping$",
+        ),
+    ],
+)
+def test_choices_that_do_not_exist_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Options(**fields)

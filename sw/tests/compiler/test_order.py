@@ -1,0 +1,51 @@
+from hypothesis import given, settings
+from random_layers import GraphBuilder, layer_graphs
+
+from tpulite.compiler.order import order_layers
+
+
+def names(layers):
+    return [layer.name for layer in layers.layers]
+
+
+def branches(*outputs):
+    """Return x -> a -> b, the wide one, and x -> c beside them; the sum of both is wide, too."""
+    builder = GraphBuilder((8, 8, 64))
+    builder.conv("x", 16, 1, name="a")
+    builder.conv("a", 32, 1, name="b")
+    builder.conv("x", 32, 1, name="c")
+    builder.add("b", "c", name="sum")
+    return builder.graph(*outputs)
+
+
+def test_the_last_reader_of_a_large_image_comes_first():
+    assert names(order_layers(branches())) == ["a", "c", "b", "sum"]
+
+
+def test_images_that_stay_anyway_change_nothing():
+    builder = GraphBuilder((8, 8, 16))
+    builder.conv("x", 64, 1, name="large")
+    builder.conv("large", 16, 1, name="a")
+    builder.conv("a", 32, 1, name="b")
+    builder.conv("large", 32, 1, name="c")
+    assert names(order_layers(builder.graph("b", "c"))) == ["large", "a", "c", "b"]
+    plain = builder.graph("b", "c", "large")
+    assert order_layers(plain) == plain or names(order_layers(plain)) == names(plain)
+
+
+def test_an_image_that_is_read_twice_by_a_layer_goes_with_it():
+    builder = GraphBuilder((8, 8, 32))
+    builder.conv("x", 16, 1, name="a")
+    builder.conv("a", 64, 1, name="b")
+    builder.add("a", "a", name="c")  # frees nothing yet: b reads a, too
+    builder.add("x", "x", name="d")  # frees x for as much
+    layers = builder.graph("b", "c", "d")
+    assert names(order_layers(layers)) == names(layers)
+
+
+@settings(deadline=None)
+@given(layer_graphs())
+def test_any_order_has_the_same_layers_in_a_legal_order(layers):
+    ordered = order_layers(layers)  # the graph checks that nothing is read before it is computed
+    assert sorted(names(ordered)) == sorted(names(layers))
+    assert {layer.name: layer for layer in ordered.layers} == {x.name: x for x in layers.layers}
