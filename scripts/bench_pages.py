@@ -23,8 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _INSTEAD = {
     "layer groups": "no layers run together, slice by slice: images without room go through DRAM",
     "rolling buffers": "rows that two slices of a group need are computed, or loaded, again",
-    "prefetch": "loads keep their place in the program; the queues of the engines still let them "
-    "run while earlier commands compute",
+    "prefetch": "loads, and weights of the array, wait for all that is computed before them",
     "block-level start": "layers are cut into as few commands as the accumulators allow, so the "
     "next one starts late",
     "interleaved depthwise": "a stream of a depthwise convolution is one line of outputs",

@@ -32,10 +32,16 @@ class Builder:
         Who decides.
     largest : int
         Elements of an image, at most.
+
+    Attributes
+    ----------
+    chain : bool
+        Whether layers mostly follow one another, as those of long groups do.
     """
 
     def __init__(self, choices: Choices, largest: int) -> None:
         self.choices, self.largest = choices, largest
+        self.chain = choices.chance(40)
         self.rng = np.random.default_rng(choices.integer(0, 1 << 31))
         self.layers: list[Layer] = []
         self.values: dict[str, np.ndarray] = {}
@@ -49,12 +55,14 @@ class Builder:
     def extents(self) -> tuple[int, int, int]:
         """Return the shape of an input: small, of some size, or long in one direction."""
         choices = self.choices
+        kinds = ("plain", "plain", "large", "large", "wide", "tall")
         height, width = {
             "small": lambda: (choices.integer(1, 7), choices.integer(1, 7)),
             "plain": lambda: (choices.integer(6, 30), choices.integer(6, 30)),
+            "large": lambda: (choices.integer(20, 48), choices.integer(12, 40)),
             "tall": lambda: (choices.integer(20, 200), choices.integer(1, 5)),
-            "wide": lambda: (choices.integer(1, 5), choices.integer(20, 200)),
-        }[choices.pick(("small", "plain", "plain", "plain", "plain", "plain", "tall", "wide"))]()
+            "wide": lambda: (choices.integer(1, 9), choices.integer(20, 200)),
+        }[choices.pick(kinds if self.chain else ("small", "plain", *kinds))]()
         channels = choices.pick(CHANNELS)
         return height, width, max(1, min(channels, self.largest // (height * width)))
 
@@ -65,7 +73,7 @@ class Builder:
     def source(self) -> str:
         """Return an image: mostly a recent one."""
         names = self.readable()
-        reach = self.choices.pick((1, 1, 1, 1, 3, len(names)))
+        reach = self.choices.pick((*[1] * (14 if self.chain else 4), 3, len(names)))
         return names[-1 - self.choices.integer(0, min(reach, len(names)) - 1)]
 
     def zero_point(self) -> int:

@@ -113,10 +113,10 @@ def random_compilation(
     graph = random_layer_graph(choices, most=most, largest=largest)
     if config is None:
         size = choices.pick((4, 8, 16))
-        least = least_rows(graph, size)
+        least, times = least_rows(graph, size), choices.pick((4, 3, 2, 2, 1, 1, 1, 0, -1))
         config = Config(
             array_size=size,
-            ub_rows=min(1 << 14, max(64, 1 << (least - 1).bit_length() + choices.integer(-1, 4))),
+            ub_rows=min(1 << 14, max(64, 1 << (least - 1).bit_length() + times)),
             ub_banks=choices.pick((8, 4, 16)),
             acc_rows=choices.pick((1024, 256, 64, 16)),
             requant_lanes=choices.pick((size, size, size, 2)),

@@ -16,6 +16,11 @@ _STEPS = (
     *("residual", "residual", "inverted", "branches", "squeeze"),
 )
 
+_CHAIN = (
+    *("lut", "affine", "pad", "max", "average", "add", "conv", "conv", "pointwise", "depthwise"),
+    *("depthwise", "residual", "inverted", "branches"),
+)
+
 
 def random_layer_graph(choices: Choices, *, most: int = 12, largest: int = 12_000) -> LayerGraph:
     """Make a graph of up to about ``most`` layers on images of up to ``largest`` elements.
@@ -34,7 +39,8 @@ class _Graphs(Steps):
             self.inputs.append(f"x{number}")
             self.values[f"x{number}"] = self.int8(self.extents())
         while len(self.layers) < most and (not self.layers or choices.chance(92)):
-            getattr(self, f"{choices.pick(_STEPS)}_step")(self.source())
+            step = choices.pick(_CHAIN if self.chain else _STEPS)
+            getattr(self, f"{step}_step")(self.source())
         if choices.chance(8):
             self.conv_step(self.source(), raw=True)
         read = {name for layer in self.layers for name in layer.inputs}

@@ -193,8 +193,8 @@ class Steps(Builder):
                 padding=(top, left, bottom, right),
                 requantization=random_requantization(self.rng, 1, reach) if op == "sum" else None,
                 offset=offset,
-                low=-128 if op == "sum" else low,
-                high=127 if op == "sum" else high,
+                low=low,
+                high=high,
             )
 
         return self.add(make, x)

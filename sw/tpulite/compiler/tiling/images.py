@@ -139,6 +139,15 @@ class Store:
         part.column, part.width = self.column + columns.start, len(columns)
         return part
 
+    def some_blocks(self, blocks: range) -> "Store":
+        """Return some channel blocks of an image that is not resident, nor one of a batch."""
+        part = copy.copy(self)
+        part.blocks = len(blocks)
+        row_bytes = self._line * self.vector_rows * self._config.row_bytes
+        skipped = blocks.start * -(-self.height * row_bytes // BEAT_BYTES) * BEAT_BYTES
+        part._specs = [replace(spec, offset=spec.offset + skipped) for spec in self._specs]
+        return part
+
     def tall(self) -> "Store":
         """Return all images of a batch that are resident as one, which is not in DRAM."""
         tall = copy.copy(self)

@@ -10,7 +10,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.ops import Op
 from tpulite.compiler.tiling.constants import Constant, common_record
 from tpulite.compiler.tiling.context import Context
-from tpulite.compiler.tiling.cut import cut_parts, cut_strips
+from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.images import View
 from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.vector_commands import MOST_VECTORS, vector_op
@@ -105,13 +105,26 @@ class PoolLowering(Lowering[Pool]):
         )
         for part in parts:
             out = target.open(part)
-            view, loads = self._source.read(needed_rows(self._y, part), index)
-            yield from loads
-            for y in self._runs(self._y, part):
-                for x in self._runs(self._x, range(target.width)):
-                    yield from self._region(view, out, y, x)
+            needed = needed_rows(self._y, part)
+            for blocks in self._cut_blocks(needed):
+                source = self._source
+                if len(blocks) < source.blocks:
+                    source = source.some_blocks(blocks)
+                view, loads = source.read(needed, index)
+                yield from loads
+                for y in self._runs(self._y, part):
+                    for x in self._runs(self._x, range(target.width)):
+                        yield from self._region(view, out, y, x, blocks)
             start = part.start // target.grain * target.grain
             yield from target.store(out, range(start, part.stop), index)
+
+    def _cut_blocks(self, rows: range) -> tuple[range, ...]:
+        """Return channel blocks in parts whose windows fit: one may be as large as the image."""
+        source, most = self._source, self._context.free_rows // 2
+        block = len(rows) * source.width
+        if source.resident or source.blocks * block <= most:
+            return (range(source.blocks),)
+        return split(source.blocks, -(-source.blocks // max(1, most // block)), 1)
 
     def _runs(self, axis: Axis1D, outputs: range) -> list[_Run]:
         runs: list[_Run] = []
@@ -133,8 +146,8 @@ class PoolLowering(Lowering[Pool]):
         start = run.first + len(run.outputs) * axis.stride
         return span == range(start, start + run.size)
 
-    def _region(self, view: View, out: View, y: _Run, x: _Run) -> list[Op]:
-        """Compute a region whose windows are all of one size, all blocks."""
+    def _region(self, view: View, out: View, y: _Run, x: _Run, blocks: range) -> list[Op]:
+        """Compute a region whose windows are all of one size; ``view`` has just these blocks."""
         operation, ops = VectorOp.MAX, []
         fields = {
             "window_rows": y.size,
@@ -147,7 +160,7 @@ class PoolLowering(Lowering[Pool]):
         if self._layer.op != "max":
             operation = VectorOp.SUM
             places["param_row"], ops = self._record(y.size * x.size).use()
-        blocks = range(self._target.blocks)
+        heads = blocks
         if len(y.outputs) == len(x.outputs) == 1:  # the rows of the command are blocks
             fields |= {
                 "rows": len(blocks),
@@ -155,7 +168,7 @@ class PoolLowering(Lowering[Pool]):
                 "a_pitch": view.block_pitch,
                 "out_pitch": out.block_pitch,
             }
-            blocks = range(1)
+            heads = blocks[:1]
         else:
             fields |= {
                 "rows": len(y.outputs),
@@ -165,9 +178,9 @@ class PoolLowering(Lowering[Pool]):
                 "out_pitch": out.pitch,
                 "out_step": 1,
             }
-        for block in blocks:
+        for block in heads:
             places = places | {
-                "a_row": view.at(y.first, x.first, block),
+                "a_row": view.at(y.first, x.first, block - blocks.start),
                 "out_row": out.at(y.outputs.start, x.outputs.start, block),
             }
             ops = [*ops, vector_op(self._context, operation, fields, places)]
