@@ -28,7 +28,9 @@ class PadLowering(Lowering[Pad]):
     def _part(self, rows: range) -> Iterator[Op]:
         source, target, context = self._source, self._target, self._context
         top, left = self._layer.padding[0], self._pad_left(self._layer.padding[1])
-        right = left + source.width
+        # Columns of the image that are seen, if only some are computed.
+        seen = range(max(left, 0), min(left + source.width, target.width))
+        seen = seen or range(target.width, target.width)
         inside = range(max(rows.start - top, 0), min(rows.stop - top, source.height))
         if not inside:  # any row of the image will do
             row = min(max(rows.start - top, 0), source.height - 1)
@@ -40,8 +42,8 @@ class PadLowering(Lowering[Pad]):
             frame = [
                 (rows.start, 0, first - rows.start, target.width),
                 (last, 0, rows.stop - last, target.width),
-                (first, 0, len(inside), left),
-                (first, right, len(inside), target.width - right),
+                (first, 0, len(inside), seen.start),
+                (first, seen.stop, len(inside), target.width - seen.stop),
             ]
         yield from loads
         out = target.open(rows)
@@ -53,9 +55,12 @@ class PadLowering(Lowering[Pad]):
                     copies = copy_ops(context, place, (height, width), (0, 0), (out.pitch, 1))
                     clamp = {"low": self._layer.value, "high": self._layer.value}
                     yield from (replace(op, fields=op.fields | clamp) for op in copies)
-            if inside:
-                place = (view.at(inside.start, 0, block), out.at(top + inside.start, left, block))
-                extents = (len(inside), source.width)
+            if inside and seen:
+                place = (
+                    view.at(inside.start, seen.start - left, block),
+                    out.at(top + inside.start, seen.start, block),
+                )
+                extents = (len(inside), len(seen))
                 yield from copy_ops(context, place, extents, (view.pitch, 1), (out.pitch, 1))
         start = rows.start // target.grain * target.grain
         yield from target.store(out, range(start, rows.stop), context.index)
