@@ -1,0 +1,60 @@
+"""Compilations whose groups are given, or random: the search would seldom choose such ones."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tpulite.compiler import pipeline
+from tpulite.compiler.grouping.backward import sliceable
+from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.compiler.grouping.group import Group
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["forced_groups", "random_groups"]
+
+
+@contextmanager
+def forced_groups(choose) -> Iterator[None]:
+    """Let ``choose(layers, config, options, refused)`` choose the groups of compilations."""
+
+    def group_layers(layers, config, options, *, refused=frozenset()):
+        return choose(layers, config, options, refused)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "group_layers", group_layers)
+        yield
+
+
+def random_groups(seed: int):
+    """Return a function that cuts networks anywhere; refused groups become layers alone."""
+
+    def choose(layers, config, options, refused) -> tuple[Group, ...]:
+        rng, table = random.Random(seed), GraphTable(layers, config, options)
+        groups: list[Group] = []
+        count = len(layers.layers)
+        while (start := groups[-1].layers.stop if groups else 0) < count:
+            group = _group(rng, layers, range(start, min(start + rng.randint(1, 6), count)))
+            if group is None and table.columns_can_be_cut(start) and rng.random() < 0.5:
+                columns, slices = rng.choice((2, 3)), rng.choice((1, 2))
+                group = Group(range(start, start + 1), slices, columns)
+            if group is None or group in refused:
+                group = Group(range(start, start + 1))
+            groups.append(group)
+        return tuple(groups)
+
+    return choose
+
+
+def _group(rng: random.Random, layers: LayerGraph, members: range) -> Group | None:
+    """Return a group of the first members that can be sliced; None for none of them."""
+    stop = members.start
+    while stop < members.stop and sliceable(layers.layers[stop]):
+        stop += 1
+    members = range(members.start, stop)
+    if not members or rng.random() < 0.2:
+        return None
+    slices, rolling = rng.choice((1, 2, 3, 4, 6, 8)), rng.random() < 0.7
+    reloaded = frozenset(i for i in members if rng.random() < 0.2)
+    return Group(members, slices, rolling=rolling, reloaded=reloaded)
