@@ -1,8 +1,8 @@
 """The cycle model against the counters and traces of the Verilated chip.
 
-Random layers are drawn afresh in each run; a failure names the layer and its seed, and
-``TPULITE_LAYER_SEED`` repeats the run. ``TPULITE_RANDOM_LAYERS`` is their number (more in
-``make regress``).
+Random layers and groups of layers are drawn afresh in each run; a failure names the layer and its
+seed, and ``TPULITE_LAYER_SEED`` repeats the run. ``TPULITE_RANDOM_LAYERS`` is the number of layers
+(more in ``make regress``).
 """
 
 import os
@@ -10,6 +10,7 @@ import random
 
 import numpy as np
 import pytest
+from compiler.random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine, Scaling
@@ -17,6 +18,9 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import EngineState
 from tpulite.bench.models import NETWORKS
 from tpulite.bench.workloads import WORKLOADS, parse_workload
+from tpulite.compiler.grouping.search import group_layers
+from tpulite.compiler.options import GOALS, Options
+from tpulite.compiler.order import order_layers
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.golden.cycles import Timeline, predict
@@ -108,6 +112,61 @@ def test_random_layers_on_other_machines(name: str, slack: int) -> None:
     """Short tiles, and rows of two beats, meet in ways that the model follows less closely."""
     device = RtlDevice(named_config(name), trace=True)
     compare_random_layers(device, LAYERS // 8, slack=slack)
+
+
+def test_random_groups(device: RtlDevice) -> None:
+    """Networks whose images do not fit: slices, kept rows, sums in place, images of a batch."""
+    print(f"TPULITE_LAYER_SEED={SEED}")
+    for seed in range(SEED, SEED + max(3, LAYERS // 13)):
+        rng = np.random.default_rng(seed)
+        graph, options = random_group(rng, device.config)
+        program = compile_layers(graph, device.config, options)
+        inputs = {spec.name: random_bytes(rng, *spec.shape) for spec in program.inputs}
+        results = Session(program, device).run(inputs)
+        what = f"{[layer.name for layer in graph.layers]} (TPULITE_LAYER_SEED={seed}, {options})"
+        check(program, results, what)
+
+
+def random_group(rng: np.random.Generator, config: Config) -> tuple[LayerGraph, Options]:
+    """Return a network of which some layers run slice by slice, and how to compile it."""
+    while True:
+        channels = int(rng.choice([16, 32, 48, 64]))
+        builder = GraphBuilder((int(rng.integers(40, 80)), int(rng.integers(40, 80)), channels))
+        x = "x"
+        for _ in range(int(rng.integers(1, 3))):
+            kind, kernel = str(rng.choice(["inverted", "residual", "down"])), rng.choice([1, 3])
+            kernel, pad = int(kernel), (int(kernel) // 2,) * 4
+            if kind == "inverted":
+                y = builder.conv(x, int(rng.choice([2, 3, 4])) * channels, 1)
+                y = builder.depthwise(y, 3, padding=(1, 1, 1, 1))
+                x = builder.add(builder.conv(y, channels, 1), x)
+            elif kind == "residual":
+                y = builder.conv(x, channels, kernel, padding=pad)
+                x = builder.add(x, builder.conv(y, channels, 1))
+            else:
+                x = builder.depthwise(x, 3, stride=(2, 2), padding=(0, 0, 1, 1))
+                x = builder.conv(x, channels, kernel, padding=pad)
+        graph = order_layers(builder.graph())
+        options = Options(
+            optimize=str(rng.choice(GOALS)),
+            batch=int(rng.choice([1, 1, 1, 2])),
+            rolling=bool(rng.random() < 0.8),
+        )
+        groups = group_layers(graph, config, options)
+        cycles = options.batch * network_work(graph, config)
+        if cycles <= 2 * MOST_CYCLES and any(group.slices > 1 for group in groups):
+            return graph, options
+
+
+def network_work(graph: LayerGraph, config: Config) -> int:
+    """Return about how many cycles the convolutions of a network take."""
+    cycles = 0
+    for layer in graph.layers:
+        if isinstance(layer, Conv | Depthwise):
+            kind = "conv" if isinstance(layer, Conv) else "depthwise"
+            source, out = graph.images[layer.inputs[0]].shape, graph.images[layer.output].shape
+            cycles += work(kind, config, layer.weight.shape[:2], out[:2], source[2], out[2])
+    return cycles
 
 
 def compare_random_layers(device: RtlDevice, count: int, *, slack: int = 1) -> None:
