@@ -69,3 +69,19 @@ def test_rows_that_leave_no_room_for_a_second_strip_are_cut() -> None:
     program = compile_layers(graph, SMALL)
     check_bits(graph, program)
     assert predict_cycles(program.commands, SMALL) < 1.2 * 24 * 126 * 9
+
+
+def test_weights_of_deep_kernels_are_not_loaded_for_every_few_pixels() -> None:
+    """147,456 rows of weights in 16,384: an image of 64 x 64 is cut into few strips."""
+    rng = np.random.default_rng(3)
+    layer = Conv(
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (3, 3, 512, 512)).astype(np.int8),
+        requantization=random_requantization(rng, 512, 60_000),
+        padding=(1, 1, 1, 1),
+    )
+    graph = alone(layer, (64, 64, 512))
+    program = compile_layers(graph, Config())
+    assert predict_cycles(program.commands, Config()) < 1.03 * 64 * 64 * 9 * 32 * 32

@@ -77,13 +77,16 @@ def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int
 def rows_at_once(constants: int, channels: int, config: Config) -> int:
     """Return the rows of constants of which two blocks of outputs have theirs at a time.
 
+    Those of deep kernels come in parts.
+
     Examples
     --------
     >>> rows_at_once(400, 64, Config(array_size=16)), rows_at_once(100, 16, Config(array_size=16))
     (200, 100)
     """
     blocks = -(-channels // config.array_size)
-    return -(-constants * min(2, blocks) // blocks)
+    most = 2 * (config.ub_rows // 8 + config.record_rows)  # a command has an eighth of the buffer
+    return min(-(-constants * min(2, blocks) // blocks), most)
 
 
 def string_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
