@@ -84,6 +84,17 @@ def test_weights_that_may_still_arrive_are_not_prefetched():
     assert [c["prefetch"] for c in commands if c.opcode == Opcode.CONV] == [0, 0]
 
 
+def test_without_prefetch_loads_wait_for_all_that_is_computed_before():
+    commands = (load(0), load(16), matmul(0, 16), load(64), matmul(0, 16), load(80), END)
+    freely = insert_tokens(commands, Config())
+    assert [c["wait"] for c in freely[:-1]] == [0, 0, LOAD, 0, 0, 0]
+    assert [c["prefetch"] for c in freely if c.opcode == Opcode.CONV] == [0, 1]
+    one_by_one = insert_tokens(commands, Config(), prefetch=False)
+    assert [c["wait"] for c in one_by_one[:-1]] == [0, 0, LOAD, MXU, 0, MXU]
+    assert [c["signal"] for c in one_by_one[:-1]] == [0, MXU, LOAD, 0, LOAD, 0]
+    assert [c["prefetch"] for c in one_by_one if c.opcode == Opcode.CONV] == [0, 0]
+
+
 def test_only_reads_after_writes_need_tokens_within_an_engine():
     drained = matmul(0, 16, drain=2, out_row=64)
     again = matmul(32, 16, drain=2, out_row=0)

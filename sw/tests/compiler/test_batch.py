@@ -1,0 +1,108 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from random_layers import GraphBuilder
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.memory import Window
+from tpulite.compiler.encoding import batch as module
+from tpulite.compiler.encoding.batch import compile_batch
+from tpulite.compiler.encoding.repeat import repeat_program
+from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.golden.check import check
+from tpulite.golden.layers import run_layers
+from tpulite.runtime.session import Session
+
+COSTS = {1: 100, 2: 80, 3: 70, 4: 75, 6: 60, 12: 50}
+"""Cycles of an image, by the images that go together: more than 3 seem to be worse."""
+
+
+@pytest.mark.parametrize(
+    ("batch", "tried", "best"),
+    [(1, [1], 1), (7, [1, 7], 7), (8, [1, 2, 4, 8], 8), (12, [1, 2, 3, 4], 3)],
+)
+def test_more_images_go_together_as_long_as_each_gets_cheaper(monkeypatch, batch, tried, best):
+    costs, seen = COSTS | {7: 99, 8: 74}, []
+
+    def compile_images(count):
+        seen.append(count)
+        return SimpleNamespace(batch=count, config=Config(), commands=[costs[count] * count])
+
+    def repeat(program, count, *, prefetch):
+        return program, count, prefetch
+
+    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: commands[0])
+    monkeypatch.setattr(module, "repeat_program", repeat)
+    (program, count, prefetch), together = compile_batch(
+        compile_images, Options(batch=batch, prefetch=False)
+    )
+    assert seen == tried
+    assert (program.batch, count, together, prefetch) == (best, batch // best, best, False)
+
+
+def test_little_memory_traffic_counts_rows_that_are_moved(monkeypatch):
+    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: 0)
+    monkeypatch.setattr(module, "repeat_program", lambda program, count, *, prefetch: program)
+    rows = {1: 10, 2: 9, 4: 40}
+
+    def compile_images(count):
+        moves = [
+            Command.make(opcode, lines=count, rows=rows[count])
+            for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.CONV)
+            if opcode is not Opcode.CONV
+        ]
+        return SimpleNamespace(batch=count, config=Config(), commands=moves)
+
+    assert compile_batch(compile_images, Options(batch=4, optimize="memory"))[1] == 2
+
+
+def network():
+    """Return a network of which an image goes to DRAM, and another output is read later."""
+    builder = GraphBuilder((8, 8, 16))
+    builder.conv("x", 32, 3, name="a", padding=(1, 1, 1, 1))
+    builder.conv("a", 16, 1, name="b")
+    return builder.graph("b", "a")
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_a_repeated_program_computes_every_image(prefetch):
+    layers, rng = network(), np.random.default_rng(0)
+    once = compile_layers(layers, Config(ub_rows=128), Options(batch=2, prefetch=prefetch))
+    program = repeat_program(once, 3, prefetch=prefetch)
+    assert check(program) == []
+    assert program.batch == 6
+    assert program.window_bytes[Window.SCRATCH] == once.window_bytes[Window.SCRATCH] > 0
+    assert program.window_bytes[Window.INPUT] == 3 * once.window_bytes[Window.INPUT]
+    images = rng.integers(-128, 128, (6, 8, 8, 16)).astype(np.int8)
+    outputs = Session(program).run({"x": images.reshape(program.inputs[0].shape)}).outputs
+    for n, image in enumerate(images):
+        for name, values in run_layers(layers, {"x": image}).items():
+            if name in layers.outputs:
+                got = outputs[name].reshape(6, *values.shape)[n]
+                np.testing.assert_array_equal(got, values, err_msg=f"image {n} of {name}")
+
+
+def test_layers_of_a_repeated_program_have_the_commands_of_all_images():
+    once = compile_layers(network(), Config())
+    program = repeat_program(once, 3)
+    count = len(once.commands) - 1
+    assert len(program.commands) == 3 * count + 1
+    for layer, whole in zip(once.layers, program.layers, strict=True):
+        assert whole.m == 3 * layer.m
+        starts = (0, count, 2 * count)
+        assert whole.commands == tuple(start + i for start in starts for i in layer.commands)
+    assert repeat_program(once, 1) is once
+
+
+def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):
+    """Four images together are tried, and dearer; what two have made is what counts."""
+    stages = {}
+    costs = iter((3.0, 2.0, 9.0))
+    monkeypatch.setattr(module, "_cost", lambda program, options: next(costs))
+    program = compile_layers(network(), Config(), Options(batch=4), dump=stages.__setitem__)
+    assert stages["place"].inputs[0].batch == 2
+    assert program.batch == 4 and stages["encode"] == program.commands
+    assert len(stages["schedule"].ops) * 2 == len(program.commands) - 1
