@@ -206,6 +206,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("compare", CNN_DIGITS, "--oracle", "abacus"), "'abacus' is not one of"),
         (("compare", CNN_DIGITS, "--oracle", "ort"), "Oracle ort runs onnx files"),
         (("zoo", "fetch", "alexnet"), "must be one of resnet8"),
+        (("zoo",), "Missing command"),
         (("zoo", "fetch"), "Missing argument 'NAMES...'"),
         (("zoo", "page", "-o", "out", "--inputs", "0"), "at least 1 input, not 0"),
     ],

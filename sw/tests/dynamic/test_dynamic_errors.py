@@ -19,19 +19,20 @@ LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"height": 41, "width": 9}, "Height must be in 3..40, for which .* not 41"),
-        ({"height": 2, "width": 9}, "Height must be in 3..40, for which .* not 2"),
-        ({"height": 0, "width": 9}, "Height must be in 3..40, for which .* not 0"),
-        ({"height": 9, "width": 51}, "Width must be in 3..50, for which .* not 51"),
-        ({"height": 9, "width": 9, "batch": 5}, "Batch must be in 1..4, for which .* not 5"),
-        ({"height": 9, "width": 9, "batch": 0}, "Batch must be in 1..4, for which .* not 0"),
-        ({"height": 9, "width": 9, "channels": 0}, "Channels must be in 16..16, .* not 0"),
-        ({"height": 9, "width": 9, "channels": 17}, "Channels must be in 16..16, .* not 17"),
+        ({"height": 41, "width": 9}, "height must be in 3..40, for which .* not 41"),
+        ({"height": 2, "width": 9}, "height must be in 3..40, for which .* not 2"),
+        ({"height": 0, "width": 9}, "height must be in 3..40, for which .* not 0"),
+        ({"height": 9, "width": 51}, "width must be in 3..50, for which .* not 51"),
+        ({"height": 9, "width": 9, "batch": 5}, "batch must be in 1..4, for which .* not 5"),
+        ({"height": 9, "width": 9, "batch": 0}, "batch must be in 1..4, for which .* not 0"),
+        ({"height": 9, "width": 9, "channels": 0}, "channels must be in 16..16, .* not 0"),
+        ({"height": 9, "width": 9, "channels": 17}, "channels must be in 16..16, .* not 17"),
+        ({"height": 9.5, "width": 9}, "height must be in 3..40, for which .* not 9.5"),
     ],
 )
 def test_shapes_outside_the_range(values, message):
     dynamic = compile_dynamic(affine(16), LIMITS, Config())
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=f"^Layer 'bn', input 'x': {message}$"):
         dynamic.bind(**values)
 
 
@@ -39,6 +40,12 @@ def test_shapes_outside_the_range(values, message):
 def test_ranges_that_are_empty(pair):
     message = f"^Range of width must be two numbers in order from 1 on, not \\({pair[0]}, {pair[1]}"
     with pytest.raises(ValueError, match=message):
+        ShapeRange((1, 1), (1, 1), pair, (1, 1))
+
+
+@pytest.mark.parametrize("pair", [(1,), (1, 2, 3), (1.0, 3), ("1", "3"), 3])
+def test_ranges_that_are_no_pairs_of_whole_numbers(pair):
+    with pytest.raises(ValueError, match=r"^Range of width must be two whole numbers, not "):
         ShapeRange((1, 1), (1, 1), pair, (1, 1))
 
 

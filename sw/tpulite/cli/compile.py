@@ -27,7 +27,7 @@ _COMPILED_SUFFIX = ".tpulite"
 
 @click.command("compile")
 @click.argument("network", type=NETWORK)
-@click.option("-o", "--output", type=OUTPUT, help="By default MODEL.tpulite, in this folder.")
+@click.option("-o", "--output", type=OUTPUT, help="By default NETWORK.tpulite, in this folder.")
 @config_option
 @plan_options
 @compiler_options
@@ -55,11 +55,13 @@ def compile_file(
     """
     config = named_config(config_name)
     dumps = Dumps(dump, dump_dir)
-    if output is not None and output.resolve() == network.resolve():
+    if output is None and network.suffix != _DENSE_SUFFIX:
+        output = Path(network.name).with_suffix(_COMPILED_SUFFIX)
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
+    if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
     if network.suffix == _DENSE_SUFFIX:
-        if output is None:
-            raise click.UsageError("Missing option '-o' / '--output'.")
         if exact or host_fallback or calibration:
             raise click.UsageError("A .npz network is quantized, and no part of it is the host's.")
         choices.refuse("a .npz network is compiled in another way", but=("batch",))
@@ -76,7 +78,6 @@ def compile_file(
         return
     if order is not None:
         raise click.UsageError("--order is for .npz networks.")
-    output = output or Path(network.name).with_suffix(_COMPILED_SUFFIX)
     plan = load_model(network, exact, host_fallback, calibration, config, choices)
     if plan.compiled and dumps.stages:
         raise click.UsageError(f"--dump cannot be used: {network} is compiled.")

@@ -72,7 +72,7 @@ def _contents(path: Path) -> str:
 def summary(program: Program) -> str:
     """Return the size of a program."""
     return (
-        f"{len(program.commands)} commands, {len(program.constants)} bytes of constants, "
+        f"{len(program.commands):,} commands, {len(program.constants):,} bytes of constants, "
         f"{program.macs:,} MACs"
     )
 

@@ -55,7 +55,11 @@ _OPTIONS = (
         help="Random changes of the groups to try.",
     ),
     click.option(
-        "--moves-seed", type=int, default=_DEFAULTS.seed, show_default=True, help="Their seed."
+        "--moves-seed",
+        type=click.IntRange(min=0),
+        default=_DEFAULTS.seed,
+        show_default=True,
+        help="Their seed.",
     ),
     click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
 )

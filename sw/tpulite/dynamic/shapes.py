@@ -1,6 +1,7 @@
 """Shapes of tensors, and the ranges of them for which a program is compiled."""
 
 from dataclasses import dataclass, fields
+from numbers import Integral
 
 __all__ = ["Shape", "ShapeRange"]
 
@@ -33,7 +34,7 @@ class ShapeRange:
     Raises
     ------
     ValueError
-        If a range is empty or begins below 1.
+        If a range is not two whole numbers, is empty or begins below 1.
     """
 
     batch: tuple[int, int]
@@ -43,15 +44,26 @@ class ShapeRange:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            low, high = getattr(self, field.name)
+            limits = getattr(self, field.name)
+            pair = isinstance(limits, tuple | list) and len(limits) == 2
+            if not pair or not all(_is_whole(limit) for limit in limits):
+                raise ValueError(f"Range of {field.name} must be two whole numbers, not {limits!r}")
+            low, high = limits
             if not 1 <= low <= high:
                 raise ValueError(
                     f"Range of {field.name} must be two numbers in order from 1 on, "
                     f"not {(low, high)}"
                 )
 
-    def check(self, shape: Shape) -> None:
+    def check(self, shape: Shape, title: str) -> None:
         """Check that a shape is in the range.
+
+        Parameters
+        ----------
+        shape : Shape
+            The shape.
+        title : str
+            Whose shape it is, for the error.
 
         Raises
         ------
@@ -60,8 +72,12 @@ class ShapeRange:
         """
         for name in ("batch", "height", "width", "channels"):
             value, (low, high) = getattr(shape, name), getattr(self, name)
-            if not low <= value <= high:
+            if not _is_whole(value) or not low <= value <= high:
                 raise ValueError(
-                    f"{name.capitalize()} must be in {low}..{high}, for which the program is "
-                    f"compiled, not {value}"
+                    f"{title}: {name} must be in {low}..{high}, for which the program is "
+                    f"compiled, not {value!r}"
                 )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
