@@ -29,7 +29,10 @@ def test_more_images_go_together_as_long_as_each_gets_cheaper(monkeypatch, batch
 
     def compile_images(count):
         seen.append(count)
-        return SimpleNamespace(batch=count, config=Config(), commands=[costs[count] * count])
+        commands = [costs[count] * count]
+        return SimpleNamespace(
+            batch=count, config=Config(), commands=commands, inputs=(), outputs=()
+        )
 
     def repeat(program, count, *, prefetch):
         return program, count, prefetch
@@ -54,7 +57,7 @@ def test_little_memory_traffic_counts_rows_that_are_moved(monkeypatch):
             for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.CONV)
             if opcode is not Opcode.CONV
         ]
-        return SimpleNamespace(batch=count, config=Config(), commands=moves)
+        return SimpleNamespace(batch=count, config=Config(), commands=moves, inputs=(), outputs=())
 
     assert compile_batch(compile_images, Options(batch=4, optimize="memory"))[1] == 2
 
@@ -106,3 +109,10 @@ def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):
     assert stages["place"].inputs[0].batch == 2
     assert program.batch == 4 and stages["encode"] == program.commands
     assert len(stages["schedule"].ops) * 2 == len(program.commands) - 1
+
+
+def test_a_batch_that_no_address_reaches_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^A batch of \d+ images needs \d+ bytes of commands, but"
+    ):
+        compile_layers(network(), Config(), Options(batch=1 << 30))

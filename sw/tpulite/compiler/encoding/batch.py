@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.encoding.repeat import repeat_program
 from tpulite.compiler.options import Options
@@ -9,6 +10,9 @@ from tpulite.golden.cycles import predict_cycles
 from tpulite.program import Program
 
 __all__ = ["compile_batch"]
+
+_ADDRESSED = 1 << 32
+"""Bytes that addresses reach."""
 
 
 def compile_batch(
@@ -32,8 +36,14 @@ def compile_batch(
         For all images of the batch.
     count : int
         How many of them go through the network together.
+
+    Raises
+    ------
+    ValueError
+        If the tensors or the commands of a batch are more than the machine can address.
     """
     best, least = compile_images(1), None
+    _check_sizes(best, options.batch)
     for count in range(2, options.batch + 1):
         if options.batch % count:
             continue
@@ -45,6 +55,21 @@ def compile_batch(
         best, least = program, cost
     times = options.batch // best.batch
     return repeat_program(best, times, prefetch=options.prefetch), best.batch
+
+
+def _check_sizes(program: Program, batch: int) -> None:
+    """Refuse what is larger than a window of DRAM, going by the program of one image."""
+    sizes = {
+        "inputs": sum(spec.nbytes(program.config) for spec in program.inputs),
+        "outputs": sum(spec.nbytes(program.config) for spec in program.outputs),
+        "commands": len(program.commands) * COMMAND_BYTES,
+    }
+    what, size = max(sizes.items(), key=lambda item: item[1])
+    if batch > 1 and batch * size >= _ADDRESSED:
+        raise ValueError(
+            f"A batch of {batch} images needs {batch * size} bytes of {what}, "
+            f"but DRAM windows have less than {_ADDRESSED}"
+        )
 
 
 def _cost(program: Program, options: Options) -> float:
