@@ -20,6 +20,13 @@ def test_python_of_the_readme_runs(capsys):
     assert re.fullmatch(r"\[[\d\s]+\] None\n", capsys.readouterr().out)
 
 
+def test_python_of_the_page_of_networks_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/networks.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "networks.md", "exec"), {})
+
+
 def test_files_that_the_readme_names_exist():
     text = (ROOT / "README.md").read_text()
     names = re.findall(r"\]\(([a-z][\w./-]+)\)", text)

@@ -1,5 +1,6 @@
 """Random machines and options, and what every compilation of a graph must hold to."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,12 @@ from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
 
 __all__ = ["Compilation", "least_rows", "random_compilation", "random_options"]
+
+_AMPLE = 8
+"""A machine must do with so many times the rows that a single layer needs for one row."""
+
+_REFUSALS = re.compile(r"does not fit|must stay in the unified buffer")
+"""What a refusal for lack of room says; any other ValueError is a bug."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +62,16 @@ class Compilation:
         assert check(program) == []
         assert program.batch == self.options.batch
         return program
+
+    def compile_if_it_fits(self) -> Program | None:
+        """Return the program, or None if it was refused for a buffer that is really too small."""
+        try:
+            return self.compile()
+        except ValueError as error:
+            rows = least_rows(self.graph, self.config.array_size)
+            assert _REFUSALS.search(str(error)), error
+            assert self.config.ub_rows < _AMPLE * rows, f"{error} Some layer needs {rows} a row."
+            return None
 
     def run(self, program: Program, device: Device | str, seed: int = 0) -> None:
         """Run random inputs; every output must be what the layers compute, image by image."""

@@ -113,6 +113,6 @@ def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):
 
 def test_a_batch_that_no_address_reaches_is_refused():
     with pytest.raises(
-        ValueError, match=r"^A batch of \d+ images needs \d+ bytes of commands, but"
+        ValueError, match=r"^A batch of \d+ images needs \d+ bytes of \w+, but"
     ):
         compile_layers(network(), Config(), Options(batch=1 << 30))

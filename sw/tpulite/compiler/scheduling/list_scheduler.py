@@ -1,7 +1,7 @@
 """One pass over the commands of a tiling: order and places, found together."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
@@ -10,6 +10,11 @@ from tpulite.compiler.scheduling.online import Allocator, DoesNotFitError
 from tpulite.compiler.scheduling.uses import Uses
 
 __all__ = ["ListScheduler"]
+
+_SHARE = 16
+"""What goes ahead, beyond the first LOAD, fills at most this part of the unified buffer. Weights of
+a few hundred rows go far ahead; strips do not, or results would be written to rows just freed, and
+the matrix unit would wait for them."""
 
 
 class ListScheduler:
@@ -26,18 +31,30 @@ class ListScheduler:
         The machine.
     uses : Uses
         What their buffers are needed for.
-    lead : int
-        Loads that may go ahead of a command.
+    leads : sequence of int
+        For each command, loads that may go ahead of it; fewer if they are large.
     fixed : mapping of Buffer to int
         Rows of buffers whose places are known, and which do not live earlier than in the tiling's
         order. All else goes around them.
+
+    Attributes
+    ----------
+    now : int
+        The command that is taken; if the run has failed, the one that found no place.
     """
 
     def __init__(
-        self, tiling: Tiling, config: Config, uses: Uses, lead: int, fixed: Mapping[Buffer, int]
+        self,
+        tiling: Tiling,
+        config: Config,
+        uses: Uses,
+        leads: Sequence[int],
+        fixed: Mapping[Buffer, int],
     ) -> None:
-        self._ops, self._uses, self._lead, self._fixed = tiling.ops, uses, lead, fixed
+        self._ops, self._uses, self._leads, self._fixed = tiling.ops, uses, leads, fixed
+        self.now = 0
         self._row_bytes = config.row_bytes
+        self._most_ahead = config.ub_rows // _SHARE
         self._allocator = Allocator(tiling.first_row, config.ub_rows, config.ub_banks)
         coming = sorted((uses.spans[each][0], row, row + each.rows) for each, row in fixed.items())
         self._coming_times = [first for first, _, _ in coming]
@@ -57,6 +74,7 @@ class ListScheduler:
         """
         order, positions, ending = self._order, self._load_positions, self._uses.ending
         for index, op in enumerate(self._ops):
+            self.now = index
             if op.opcode is Opcode.LOAD:
                 self._needed += 1
                 if len(positions) < self._needed:
@@ -73,11 +91,21 @@ class ListScheduler:
 
     def _prefetch(self, now: int) -> None:
         """Put loads before the command ``now``."""
-        uses = self._uses
-        for index in uses.loads[len(self._load_positions) : self._needed + self._lead]:
+        uses, done = self._uses, len(self._load_positions)
+        ahead = sum(self._moved(index) for index in uses.loads[self._needed : done])
+        for index in uses.loads[done : self._needed + self._leads[now]]:
+            rows = self._moved(index)
+            if ahead and ahead + rows > self._most_ahead:
+                return
+            ahead += rows
             if uses.after.get(index, -1) >= now or not self._fit(index, now):
                 return
             self._emit_load(index)
+
+    def _moved(self, index: int) -> int:
+        """Return the rows that a LOAD writes."""
+        fields = self._ops[index].fields
+        return fields["lines"] * fields["rows"]
 
     def _emit_load(self, index: int) -> None:
         self._load_positions.append(len(self._order))

@@ -15,10 +15,19 @@ from tpulite.compiler.scheduling.uses import Uses
 __all__ = ["LEAD", "schedule", "schedule_commands"]
 
 LEAD = 4
-"""How many LOADs go ahead of a command, beyond those that it needs. More of them wait for rows that
-are still in use, take the space of others, and fill the queue before the products behind them. In
-ResNet-50 4 saves 4 to 6 % of the cycles; in all networks tried no other number saves 0.6 % more,
-nor do estimates of when a load is needed."""
+"""How many LOADs go ahead of a command, beyond those that it needs, if they are small. More of them
+wait for rows that are still in use, take the space of others, and fill the queue before the
+products behind them. In ResNet-50 4 saves 4 to 6 % of the cycles; in all networks tried no other
+number saves 0.6 % more, nor do estimates of when a load is needed."""
+
+_REGION = 256
+"""Where a command finds no place, nothing goes ahead of so many commands before it."""
+
+_WIDER = 4
+"""If that does not help, of so many times as many."""
+
+_RETRIES = 8
+"""After so many commands without a place nothing goes ahead any more."""
 
 _LARGE = 8
 """A buffer of this part of the unified buffer is large: others must not split the space for it."""
@@ -34,8 +43,8 @@ def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule:
     the first products should come early in the program.
 
     Places of images that commands make are found first. If something finds no place, loads that
-    went ahead are withdrawn; then fewer go ahead; then none, and places of everything large are
-    found first.
+    went ahead are withdrawn; then none go ahead in the commands before it; then none at all, and
+    places of everything large are found first.
 
     Parameters
     ----------
@@ -67,7 +76,7 @@ def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule:
         if missing is not None or uses.bound > len(rows):
             raise
         try:
-            order, places = ListScheduler(tiling, config, uses, 0, fixed).run()
+            order, places = ListScheduler(tiling, config, uses, [0] * len(tiling.ops), fixed).run()
         except DoesNotFitError:
             raise error from None
         lead = 0
@@ -110,13 +119,21 @@ def _order(
     images = _place_images(tiling, config, uses)
     if uses.bound > config.ub_rows - tiling.first_row:
         lead = 0  # it raises at once: the message says what finds no place
-    while True:
+    leads, region, last = [lead] * len(tiling.ops), _REGION, -1
+    for retries in range(_RETRIES, -1, -1):
+        scheduler = ListScheduler(tiling, config, uses, leads, images)
         try:
-            return *ListScheduler(tiling, config, uses, lead, images).run(), lead
+            return *scheduler.run(), max(leads, default=0)
         except DoesNotFitError:
-            if lead == 0:
+            stop = scheduler.now + 1
+            region = region * _WIDER if stop <= last else _REGION
+            start, last = max(0, stop - region), stop
+            if not any(leads[:stop]):  # nothing has gone ahead
                 raise
-            lead //= 4
+            if retries == 1:
+                start, stop = 0, len(leads)
+            leads[start:stop] = [0] * (stop - start)
+    raise AssertionError("The last attempt returns or raises")
 
 
 def _place_images(tiling: Tiling, config: Config, uses: Uses) -> Mapping[Buffer, int]:
