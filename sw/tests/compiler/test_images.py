@@ -124,6 +124,7 @@ def test_flat_images_are_one_column():
     view, (load,) = flat.read(range(15, 40), 0)
     assert (view.pitch, view.block_pitch) == (1, 25)
     assert moved(load) == ("LOAD", 15 * 16, 2, 25, BLOCK, 25, 0)
+    assert store(resident=True).flat().open(range(15, 40)).at(15, block=1).row == 80 + 15
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

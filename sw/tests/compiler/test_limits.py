@@ -10,6 +10,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
+from tpulite.graph.layers import Image, LayerGraph, Reshape
 
 CONFIG = Config(ub_rows=1024)
 ALONE = (Group(range(1)), Group(range(1, 2)))
@@ -23,11 +24,11 @@ def layers():
     return builder.graph()
 
 
-def after(limits, name, *, layer=0, groups=ALONE):
+def after(limits, name, *, layer=0, groups=ALONE, network=None):
     """Return what follows from a buffer of a layer that finds no place."""
     buffer = Buffer(name, 64)
     error = DoesNotFitError(buffer, free=9, largest=9, row_bytes=16, allocator="online")
-    network = layers()
+    network = network or layers()
     placement = place_images(
         network, groups, CONFIG, Options(), pool=ConstantPool(), outside=limits.outside
     )
@@ -64,3 +65,12 @@ def test_the_end_names_the_layer_and_what_is_missing():
     )
     with pytest.raises(ValueError, match=message):
         after(limits, "weights of a")
+
+
+def test_images_whose_vectors_part_never_leave_the_buffer():
+    images = {"x": Image((8, 8, 32)), "r": Image((4, 8, 64))}
+    layer = Reshape(name="r", inputs=("x",), output="r")
+    network = LayerGraph("net", (layer,), images, ("x",), ("r",))
+    limits = Limits(shares={0: 0.1})
+    with pytest.raises(ValueError, match=r"^Network 'net' does not fit .*: layer 'r': 'p' needs "):
+        after(limits, "p", groups=ALONE[:1], network=network)
