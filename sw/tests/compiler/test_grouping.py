@@ -139,20 +139,16 @@ def test_refused_groups_are_not_used_again():
     assert len(refused) >= 4
 
 
-def test_images_that_must_not_be_cut_are_left_to_layers_alone():
-    layers = bottlenecks()
-    groups = group_layers(layers, Config(), Options(), whole=frozenset({"y1"}))
-    assert Group(range(1, 2)) in groups
-    assert Group(range(2, 3)) in groups
-
-
 def test_less_room_makes_other_groups_that_fit_it():
     layers = bottlenecks()
-    for budget in (1.0, 0.6, 0.4):
-        groups = group_layers(layers, Config(), Options(), budget=budget)
+    found = set()
+    for rows in (16384, 8192, 4096):
+        groups = group_layers(layers, Config(ub_rows=rows), Options())
+        found.add(groups)
         for group in groups:
             if group.slices:
-                assert working_rows(layers, group) <= budget * Config().ub_rows
+                assert working_rows(layers, group) <= rows
+    assert len(found) == 3
 
 
 def test_rows_too_long_for_the_buffer_are_cut_into_columns():

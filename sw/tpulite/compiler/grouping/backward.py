@@ -102,21 +102,17 @@ def backward_columns(
     return range(*reach.span(columns.start, columns.stop))
 
 
-def sliceable(layer: Layer, whole: frozenset[str] = frozenset(), *, axis: int = 0) -> bool:
+def sliceable(layer: Layer, *, axis: int = 0) -> bool:
     """Return whether a layer can run slice by slice.
 
     Parameters
     ----------
     layer : Layer
         Any layer.
-    whole : frozenset of str
-        Images that must not be cut.
     axis : int
         0 for slices of the height, 1 of the width.
     """
-    if isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == axis):
-        return False
-    return whole.isdisjoint((*layer.inputs, layer.output))
+    return not (isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == axis))
 
 
 def reach_of(layer: Layer, index: int, images: Mapping[str, Image], *, axis: int = 0) -> Reach:

@@ -28,8 +28,6 @@ class GraphTable:
         The machine.
     options : Options
         Choices of the compilation.
-    whole : frozenset of str
-        Images that must not be cut.
 
     Attributes
     ----------
@@ -49,14 +47,8 @@ class GraphTable:
         Images that are in DRAM from the start.
     """
 
-    def __init__(
-        self,
-        layers: LayerGraph,
-        config: Config,
-        options: Options,
-        whole: frozenset[str] = frozenset(),
-    ) -> None:
-        self.layers, self.config, self.options, self._whole = layers, config, options, whole
+    def __init__(self, layers: LayerGraph, config: Config, options: Options) -> None:
+        self.layers, self.config, self.options = layers, config, options
         self.sources = [layer.inputs for layer in layers.layers]
         self.outputs = [layer.output for layer in layers.layers]
         self.extents = [{n: x.shape[axis] for n, x in layers.images.items()} for axis in (0, 1)]
@@ -85,7 +77,7 @@ class GraphTable:
         return [
             [
                 tuple(reach_of(x, n, images, axis=axis) for n in range(len(x.inputs)))
-                if sliceable(x, self._whole, axis=axis)
+                if sliceable(x, axis=axis)
                 else None
                 for x in self.layers.layers
             ]

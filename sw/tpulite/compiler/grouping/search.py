@@ -21,8 +21,6 @@ def group_layers(
     config: Config,
     options: Options,
     *,
-    budget: float = 1.0,
-    whole: frozenset[str] = frozenset(),
     refused: frozenset[Group] = frozenset(),
 ) -> tuple[Group, ...]:
     """Choose groups by their cost: cycles, or DRAM traffic first if the user wants that.
@@ -37,10 +35,6 @@ def group_layers(
         The machine.
     options : Options
         Choices of the compilation.
-    budget : float
-        Part of the unified buffer that may be used.
-    whole : frozenset of str
-        Images that must not be cut.
     refused : frozenset of Group
         Groups that are not to be used, because they found no place.
 
@@ -49,8 +43,8 @@ def group_layers(
     tuple of Group
         Groups that cover all layers in order; equal arguments give equal groups.
     """
-    table = GraphTable(layers, config, options, whole)
-    costs = GroupCosts(table, int(budget * config.ub_rows))
+    table = GraphTable(layers, config, options)
+    costs = GroupCosts(table, config.ub_rows)
     candidates = Candidates(costs, refused)
     alone = tuple(Group(range(i, i + 1)) for i in range(len(layers.layers)))
     tried = {
