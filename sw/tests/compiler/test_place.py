@@ -176,3 +176,13 @@ def test_constants_are_in_dram_once_and_given():
     assert placement.stores["k"].spec.window is Window.CONSTANTS
     assert [placement.stores[name].batch for name in "xky"] == [3, 1, 3]
     assert placement.inputs[0].batch == placement.outputs[0].batch == 3
+
+
+def test_placements_do_not_change_while_they_are_tiled():
+    graph = chain().graph()
+    placement, groups = place(graph)
+    counts = [
+        len(tile_groups(graph, groups, placement, ConstantPool(), Config(), Options()).ops)
+        for _ in range(2)
+    ]
+    assert counts[0] == counts[1]

@@ -123,6 +123,12 @@ class Store:
         """Whether what is computed goes to DRAM."""
         return bool(self._specs) and not self._given
 
+    def unread(self) -> "Store":
+        """Return the same image, of which nothing is loaded yet."""
+        unread = copy.copy(self)
+        unread._loaded = [0] * self.batch
+        return unread
+
     def part(self, image: int = 0, columns: range | None = None) -> "Store":
         """Return one image of the batch, and of that some columns."""
         part = copy.copy(self)

@@ -73,7 +73,8 @@ class _Tiler:
     channels: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stores = dict(self.placement.stores)
+        # What is loaded changes while commands are made.
+        self.stores = {name: store.unread() for name, store in self.placement.stores.items()}
         self.channels = {name: image.shape[2] for name, image in self.layers.images.items()}
 
     def group(self, group: Group) -> Iterator[Op]:
