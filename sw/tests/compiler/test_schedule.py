@@ -35,7 +35,7 @@ def names(ops):
 
 @pytest.mark.parametrize("lead", [0, 1, 2, 5])
 def test_loads_go_ahead_and_all_else_keeps_its_order(lead):
-    ops = layers_of_weights(5, rows=4)
+    ops = layers_of_weights(5, rows=1)
     result = schedule(tiling(*ops), CONFIG, lead=lead)
     assert result.lead == lead
     for kind in (True, False):
@@ -113,13 +113,36 @@ def test_the_last_store_to_any_byte_counts(transfers):
 
 def test_loads_that_take_the_place_of_others_are_withdrawn():
     image, out = Buffer("image", 8, side=Side.TOP), Buffer("out", 40, side=Side.TOP)
-    w0, w1 = Buffer("w0", 8), Buffer("w1", 20)
-    ops = [load(image), conv(image, image), load(w0), conv(out, image, w0), load(w1), conv(w1, w1)]
-    # All three loads fit before the first command, but then there is no place for its result.
+    weights = Buffer("weights", 20)
+    ops = [load(image), conv(image, image), conv(out, image), load(weights), conv(weights, weights)]
+    # Both loads fit before the first command, but then there is no place for the second's result.
     result = schedule(tiling(*ops), CONFIG, lead=2)
-    assert names(result.ops)[-2:] == ["LOAD w1", "CONV w1"]
+    assert names(result.ops)[-2:] == ["LOAD weights", "CONV weights"]
     assert result.lead == 2 and verify(result, result.rows, CONFIG) == ()
-    assert schedule(tiling(*ops), Config(ub_rows=128), lead=2).ops[2] == ops[4]
+    assert schedule(tiling(*ops), Config(ub_rows=128), lead=2).ops[1] == ops[3]
+
+
+def test_of_large_loads_one_goes_ahead():
+    ahead = []
+    for rows in (1, 2, 3, 8):
+        result = schedule(tiling(*layers_of_weights(5, rows=rows)), CONFIG, lead=3)
+        first = next(i for i, op in enumerate(result.ops) if op.opcode is Opcode.CONV)
+        ahead.append(first - 2)  # the image and the first weights are needed
+    assert ahead == [3, 2, 1, 1]  # a sixteenth of 64 rows, or one
+
+
+@pytest.mark.parametrize(("region", "early"), [(3, True), (100, False)])
+def test_where_something_finds_no_place_nothing_goes_ahead(monkeypatch, region, early):
+    monkeypatch.setattr("tpulite.compiler.scheduling.schedule._REGION", region)
+    a, b = (Buffer(name, 2, side=Side.TOP) for name in "ab")
+    large, weights = (Buffer(*each, side=Side.BOTTOM) for each in [("large", 24), ("weights", 8)])
+    ops = [load(a), conv(a, a), load(b), conv(b, b), load(large), conv(large, large)]
+    # Loaded beside the large buffer, the weights would lie in the middle of what it leaves.
+    ops += [load(weights), conv(Buffer("out", 40), weights)]
+    result = schedule(tiling(*ops), CONFIG, lead=1)
+    assert (result.ops[1] == ops[2]) == early
+    assert result.ops[-2:] == tuple(ops[-2:])
+    assert result.lead == int(early) and verify(result, result.rows, CONFIG) == ()
 
 
 def test_images_have_a_place_before_what_comes_and_goes():

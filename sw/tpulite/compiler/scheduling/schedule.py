@@ -26,7 +26,7 @@ _REGION = 256
 _WIDER = 4
 """If that does not help, of so many times as many."""
 
-_RETRIES = 8
+_RETRIES = 24
 """After so many commands without a place nothing goes ahead any more."""
 
 _LARGE = 8
