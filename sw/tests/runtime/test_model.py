@@ -155,6 +155,6 @@ def test_a_runner_takes_a_device_that_is_there(digits):
 
 def test_python_of_the_guide_runs(capsys):
     guide = Path(__file__).resolve().parents[3] / "docs/networks.md"
-    (block,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
     exec(compile(block, "networks.md", "exec"), {})
     assert re.fullmatch(r"(\[[\d ]+\] ){2}None\n", capsys.readouterr().out)
