@@ -40,7 +40,7 @@ __all__ = ["bench"]
 
 _DRAM_BYTES = 1 << 27
 
-_WIDTH = 110
+_WIDTH = 134
 """Columns of the tables where they do not go to a terminal."""
 
 
