@@ -1,4 +1,5 @@
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,9 +40,8 @@ def test_more_images_go_together_as_long_as_each_gets_cheaper(monkeypatch, batch
 
     monkeypatch.setattr(module, "predict_cycles", lambda commands, config: commands[0])
     monkeypatch.setattr(module, "repeat_program", repeat)
-    (program, count, prefetch), together = compile_batch(
-        compile_images, Options(batch=batch, prefetch=False)
-    )
+    result: Any = compile_batch(compile_images, Options(batch=batch, prefetch=False))
+    (program, count, prefetch), together = result
     assert seen == tried
     assert (program.batch, count, together, prefetch) == (best, batch // best, best, False)
 
@@ -77,6 +77,8 @@ def test_a_repeated_program_computes_every_image(prefetch):
     program = repeat_program(once, 3, prefetch=prefetch)
     assert check(program) == []
     assert program.batch == 6
+    early = [c["prefetch"] for c in program.commands if c.opcode == Opcode.CONV]
+    assert any(early) is prefetch
     assert program.window_bytes[Window.SCRATCH] == once.window_bytes[Window.SCRATCH] > 0
     assert program.window_bytes[Window.INPUT] == 3 * once.window_bytes[Window.INPUT]
     images = rng.integers(-128, 128, (6, 8, 8, 16)).astype(np.int8)
@@ -112,7 +114,5 @@ def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):
 
 
 def test_a_batch_that_no_address_reaches_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^A batch of \d+ images needs \d+ bytes of \w+, but"
-    ):
+    with pytest.raises(ValueError, match=r"^A batch of \d+ images needs \d+ bytes of \w+, but"):
         compile_layers(network(), Config(), Options(batch=1 << 30))

@@ -4,7 +4,7 @@ from tilings import CONFIG, conv, load, store, tiling
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import Options
 from tpulite.compiler.scheduling import fit as module
-from tpulite.compiler.scheduling.allocate import place_buffers
+from tpulite.compiler.scheduling.allocate import Allocation, place_buffers
 from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.schedule import LEAD
@@ -51,7 +51,7 @@ def test_what_never_fits_is_said():
 def test_places_are_not_trusted(monkeypatch):
     def place(ordered, config, allocator):
         found = place_buffers(ordered, config, allocator)
-        return module.Allocation(dict.fromkeys(found.rows, 0), found.peak, found.bound)
+        return Allocation(dict.fromkeys(found.rows, 0), found.peak, found.bound)
 
     monkeypatch.setattr(module, "place_buffers", place)
     with pytest.raises(AssertionError, match=r"^Buffers overlap: "):

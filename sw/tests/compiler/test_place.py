@@ -33,6 +33,13 @@ def chain(shape=(8, 16, 16)):
     return builder
 
 
+def dram(placement, name):
+    """Return where an image is in DRAM."""
+    spec = placement.stores[name].spec
+    assert spec is not None
+    return spec
+
+
 def over(placement, name):
     """Return the image whose place an image may take."""
     buffers = {
@@ -105,7 +112,7 @@ def test_the_largest_image_goes_where_there_are_too_many():
     assert stay == {"x", "a", "b"}
     placement, _ = place(builder.graph(), config=Config(ub_rows=256))
     assert {n for n, s in placement.stores.items() if s.resident} == {"x", "b"}
-    assert placement.stores["a"].spec.window is Window.SCRATCH
+    assert dram(placement, "a").window is Window.SCRATCH
     assert placement.scratch_bytes == 3 * 64 * 16
 
 
@@ -115,7 +122,7 @@ def test_images_between_layers_of_a_group_are_nowhere():
     placement, _ = place(builder.graph(), groups=(Group(range(2), slices=2),))
     assert not placement.stores["a"].resident and placement.stores["a"].spec is None
     placement, _ = place(builder.graph("b", "a"), groups=(Group(range(2), slices=2),))
-    assert placement.stores["a"].spec.window is Window.OUTPUT
+    assert dram(placement, "a").window is Window.OUTPUT
 
 
 def reshaped(shape, other):
@@ -136,9 +143,10 @@ def test_another_shape_of_an_image_is_both_here_or_in_dram():
     layers = (*builder.layers, layer, *last.layers)
     graph = LayerGraph("net", layers, images, ("x",), ("b",))
     for outside in ("", "a", "r"):
-        stores = place(graph, outside=outside)[0].stores
-        assert stores["a"].resident is stores["r"].resident is (not outside)
-    spec, same = stores["a"].spec, stores["r"].spec
+        placement, _ = place(graph, outside=outside)
+        stay = [placement.stores[name].resident for name in "ar"]
+        assert stay == [not outside] * 2
+    spec, same = (dram(placement, name) for name in "ar")
     assert (spec.offset, spec.window) == (same.offset, same.window)
 
 
@@ -173,7 +181,7 @@ def test_constants_are_in_dram_once_and_given():
     builder.add("x", "k", name="y")
     graph = LayerGraph("net", tuple(builder.layers), builder.images, ("x",), ("y",), {"k": values})
     placement, _ = place(graph, options=Options(batch=3))
-    assert placement.stores["k"].spec.window is Window.CONSTANTS
+    assert dram(placement, "k").window is Window.CONSTANTS
     assert [placement.stores[name].batch for name in "xky"] == [3, 1, 3]
     assert placement.inputs[0].batch == placement.outputs[0].batch == 3
 

@@ -112,9 +112,9 @@ def test_rows_that_are_gone_or_not_there_are_not_read(rows):
         image.read(rows, 3)
 
 
-def tiled(layers, group, config=Config(ub_rows=2048)):  # noqa: B008
+def tiled(layers, group, *, batch=1):
     """Return the commands of a network that is one group."""
-    pool, options = ConstantPool(), Options()
+    pool, options, config = ConstantPool(), Options(batch=batch), Config(ub_rows=2048)
     outside = frozenset(layers.images)
     placement = place_images(layers, (group,), config, options, pool=pool, outside=outside)
     return tile_groups(layers, (group,), placement, pool, config, options).ops
@@ -146,11 +146,12 @@ def test_every_row_is_loaded_and_stored_once_if_rolling_and_halos_again_if_not()
         assert bool(copies(ops)) is roll
 
 
+@pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("reloaded", [frozenset(), frozenset({1})])
-def test_weights_stay_for_all_slices_but_those_that_are_reloaded(reloaded):
+def test_weights_stay_for_all_slices_but_those_that_are_reloaded(reloaded, batch):
     builder = GraphBuilder((16, 8, 16))
     builder.conv(builder.conv("x", 16, 1, name="a"), 16, 1, name="b")
-    ops = tiled(builder.graph(), Group(range(2), slices=4, reloaded=reloaded))
+    ops = tiled(builder.graph(), Group(range(2), slices=4, reloaded=reloaded), batch=batch)
     loads = [op.layer for op in ops if op.fields.get("window") == Window.CONSTANTS]
     assert loads.count(0) == 2  # weights and records
-    assert loads.count(1) == (8 if reloaded else 2)
+    assert loads.count(1) == (8 * batch if reloaded else 2)
