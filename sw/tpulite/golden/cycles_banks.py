@@ -111,6 +111,10 @@ class Traffic:
         self._streams.append(stream)
         self.stop = stop
 
+    def end(self, stop: int) -> None:
+        """Say when the last stream ends, which was not known when it was added."""
+        self._stops[-1] = self.stop = stop
+
     def delay(
         self,
         row: int,

@@ -165,6 +165,10 @@ class Machine:
         What activations and results of the matrix unit ask of the buffer.
     operands : tuple of Traffic
         What the first weights, and the records, of its commands ask of it.
+    vectors : tuple of Traffic
+        What the vector path reads at its ports A and B, as far as it reads a row a cycle.
+    contend : callable
+        Follows STORE up to a cycle, so that it wins where it has starved.
     loads : Traffic
         What LOAD writes, if its pace is slow, so that faster ports run into it.
     tokens : list of list of deque of int
@@ -182,8 +186,10 @@ class Machine:
         self.handlers: list[Callable[[int], None]] = [self._request] * (_ENGINES + 1)
         self.fetch: Callable[[int, int], None] = self.arrive
         self.follow: Callable[[int], None] = self._request
+        self.contend: Callable[[int], None] = self._request
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.operands = Traffic(config.ub_banks), Traffic(config.ub_banks)
+        self.vectors = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.loads = Traffic(config.ub_banks)
         self.tokens: list[list[deque[int]]] = [[deque() for _ in Engine] for _ in Engine]
         self.held: list[deque[tuple[int, int]]] = [deque() for _ in Engine]
