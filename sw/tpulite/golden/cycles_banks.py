@@ -11,10 +11,10 @@ from typing import Protocol
 
 from tpulite.golden.cycles_phases import FREE
 
-__all__ = ["Stream", "Traffic", "walk"]
+__all__ = ["STARVED", "Stream", "Traffic", "walk"]
 
 _LATE = 1 << 60
-_STARVED = 16  # refusals after which a port wins once, unless the better one must not lose
+STARVED = 16  # refusals after which a port wins once, unless the better one must not lose
 
 
 def walk(
@@ -70,7 +70,7 @@ def walk(
         rows -= met - begin
         begin = met + 1
         last = met
-        if refusals > _STARVED and not starve:
+        if refusals > STARVED and not starve:
             refusals = 0
             rows -= 1
         else:
@@ -145,7 +145,7 @@ class Traffic:
         """
         if not self.meets(begin, begin + rows * pace):
             return begin + (rows - 1) * pace
-        length = rows * (6 if beside else pace + 1) + _STARVED
+        length = rows * (6 if beside else pace + 1) + STARVED
         while True:
             phases = self.phases(begin, begin + length)
             if pace > 1:

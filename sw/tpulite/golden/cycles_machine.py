@@ -169,6 +169,8 @@ class Machine:
         What the vector path reads at its ports A and B, as far as it reads a row a cycle.
     contend : callable
         Follows STORE up to a cycle, so that it wins where it has starved.
+    lose : callable
+        Tells the vector path that a port has won in a cycle, over requests in a phase.
     loads : Traffic
         What LOAD writes, if its pace is slow, so that faster ports run into it.
     tokens : list of list of deque of int
@@ -187,6 +189,7 @@ class Machine:
         self.fetch: Callable[[int, int], None] = self.arrive
         self.follow: Callable[[int], None] = self._request
         self.contend: Callable[[int], None] = self._request
+        self.lose: Callable[[int, int], None] = self.arrive
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.operands = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.vectors = Traffic(config.ub_banks), Traffic(config.ub_banks)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain
 
-__all__ = ["FREE", "Activations", "Outputs", "Rows"]
+__all__ = ["FREE", "Activations", "Outputs", "Rows", "Walk"]
 
 FREE = 255
 """Phase of a cycle without a request."""
@@ -131,6 +131,25 @@ class Rows:
     def phases(self, first: int, stop: int) -> bytes:
         """Return the phases from one cycle to another, counted from the first request."""
         return self._made[first:stop]
+
+
+class Walk:
+    """Consecutive rows, one a cycle.
+
+    Parameters
+    ----------
+    phase, begin, stop : int
+        Their phase, the first cycle, and the one after the last; more can follow.
+    """
+
+    __slots__ = ("begin", "phase", "stop")
+
+    def __init__(self, phase: int, begin: int, stop: int) -> None:
+        self.phase, self.begin, self.stop = phase, begin, stop
+
+    def phases(self, first: int, stop: int) -> bytes:
+        """Return the phases from one cycle to another, counted from the first request."""
+        return bytes([self.phase]) * (min(stop, self.stop - self.begin) - first)
 
 
 def _shifted(phases: np.ndarray, there: np.ndarray, base: int, banks: int) -> bytes:

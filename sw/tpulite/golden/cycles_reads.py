@@ -6,7 +6,7 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
-from tpulite.golden.cycles_phases import Rows
+from tpulite.golden.cycles_phases import Rows, Walk
 
 __all__ = ["Loads"]
 
@@ -60,6 +60,7 @@ class Loads(Head):
         config = self.config = machine.config
         machine.fetch, machine.follow = self.fetch, self.run
         self.event = machine.event(self.run)
+        self.banks = config.ub_banks
         self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
         self.beats_per_row = max(config.row_bytes // BEAT_BYTES, 1)
@@ -74,6 +75,7 @@ class Loads(Head):
         self.channel = 0  # first cycle without a beat
         self.issued = -1  # when the last burst was issued, a cycle before its address
         self.current: _Load | None = None
+        self.walk = Walk(0, 0, 0)  # the last rows, one a cycle
         self.written = self.stopped = 0  # last row in the buffer, and end of the last command
 
     def start(self, time: int) -> None:
@@ -100,6 +102,7 @@ class Loads(Head):
     def run(self, time: int) -> None:
         """Do what can be done in a cycle, and find out when there is more."""
         self._follow(time)
+        self._end_walk()
         self._expect(time + 1)
 
     def _expect(self, time: int) -> None:
@@ -193,8 +196,17 @@ class Loads(Head):
             load.record.buffer += late
         if pace > 1:
             first = begin + self.offered
-            stream = Rows.paced(row, first, rows, pace, self.config.ub_banks)
+            stream = Rows.paced(row, first, rows, pace, self.banks)
             self.machine.loads.add(first, first + cycles, stream)
+        else:
+            walk, stop = self.walk, self.written + 1
+            phase = (row + rows - stop) % self.banks
+            if phase == walk.phase and offered == walk.stop:
+                walk.stop = stop
+            else:
+                self._end_walk()
+                self.walk = Walk(phase, offered, stop)
+                self.machine.loads.add(offered, stop, self.walk)
         alike = beats == self.longest and not gap and not late and not last
         self.streak = self.streak + 1 if alike else 0
         self.channel = begin + cycles
@@ -207,6 +219,12 @@ class Loads(Head):
             record.axi += max(0, min(gap - 2, begin - busy))
         if last:
             self._complete(load)
+
+    def _end_walk(self) -> None:
+        """Let others meet all rows that are written so far, one a cycle."""
+        loads = self.machine.loads
+        if self.beats_per_row == 1 and self.walk.stop > loads.stop:
+            loads.end(self.walk.stop)
 
     def _refused(self, row: int, offered: int, rows: int, begin: int) -> int:
         """Return for how long beats must wait because the buffer does not take their rows."""
@@ -242,6 +260,7 @@ class Loads(Head):
         self.issued += cycles
         self.channel += cycles
         self.written += cycles
+        self.walk.stop += cycles
 
     def _complete(self, load: _Load) -> None:
         """Take note that the last row of a command is in the buffer, and give its tokens."""

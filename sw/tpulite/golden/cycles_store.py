@@ -1,15 +1,18 @@
 """The cycle model's STORE."""
 
 from collections import deque
+from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY
+from tpulite.golden.cycles_banks import STARVED
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 
 __all__ = ["Stores"]
 
 _REQUEST = 2  # from the start of a STORE to its first row
+_WINDOW = 32  # cycles that others are looked at beyond
 _BEAT = 3  # from the request of a row to its beat
 _ANSWER = _BEAT + REFERENCE_MEMORY.write_response  # and to the response
 
@@ -28,6 +31,9 @@ class Stores(Head):
         self.begin = 0  # first row of the first one
         self.read = 0  # cycle after the last row of the one before
         self.stopped = 0
+        self.banks = config.ub_banks
+        self.contest: _Place | None = None  # how far the first one was followed
+        machine.contend = self.contend
 
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
@@ -61,11 +67,12 @@ class Stores(Head):
     def finish(self, time: int) -> None:
         """Answer a command whose last row was read in the cycle before, unless banks were busy."""
         fields, record, cycles = self.started[0]
-        if self.machine.reads.stop > self.begin and (late := self._delayed(fields)) > time:
+        if self._meets() and (late := self._delayed(fields, time)) > time:
             record.buffer = late - self.begin - cycles
             self.machine.due[self.event] = late
             return
         self.started.popleft()
+        self.contest = None
         self.read = time
         answered = time - 1 + _ANSWER
         idle = self.started[0][1].start if self.started else answered
@@ -79,16 +86,91 @@ class Stores(Head):
         self.machine.finish = max(self.machine.finish, stop)
         self._expect()
 
-    def _delayed(self, fields: dict[str, int]) -> int:
-        """Return when all rows are read, as far as the matrix unit's reads are known."""
+    def _meets(self) -> bool:
+        """Whether another port asks for anything after the first row."""
+        machine = self.machine
+        return any(port.stop > self.begin for port in (machine.reads, *machine.vectors))
+
+    def _delayed(self, fields: dict[str, int], time: int) -> int:
+        """Return when all rows are read, as far as what others read is known."""
         machine, rows, pitch = self.machine, fields["rows"], fields["pitch"]
+        pace = self.beats_per_row
+        if pace == 1 and any(port.meets(self.begin, time) for port in machine.vectors):
+            return self._contest(fields, NEVER, time).cycle
         lines = fields["lines"]
         if pitch == rows:
             lines, rows = 1, lines * rows
-        cycle, row, pace = self.begin, fields["row"], self.beats_per_row
+        cycle, row = self.begin, fields["row"]
         for _ in range(lines):
             cycle = pace + machine.reads.delay(
                 row, cycle, rows, starve=True, pace=pace, beside=machine.operands
             )
             row += pitch
         return cycle
+
+    def contend(self, time: int) -> None:
+        """Follow the first command up to a cycle, so that its wins are known."""
+        if self.started and self.begin < time and self.beats_per_row == 1:
+            self.contest = self._contest(self.started[0][0], time, time)
+
+    def _contest(self, fields: dict[str, int], limit: int, known: int) -> "_Place":
+        """Follow a command up to a cycle, past the vector path and those that are better.
+
+        Parameters
+        ----------
+        fields : dict of str to int
+            Fields of the command.
+        limit : int
+            Where to stop.
+        known : int
+            Cycle up to which all that others ask for is known: only before it do wins count.
+        """
+        machine, rows, lines = self.machine, fields["rows"], fields["lines"]
+        if fields["pitch"] == rows:
+            lines, rows = 1, lines * rows
+        place = self.contest or _Place(self.begin)
+        cycle, line, left = place.cycle, place.line, rows - place.read
+        refusals, last = place.refusals, place.last
+        ports = (machine.reads, *machine.operands, *machine.vectors)
+        start = length = 0
+        phases: list[bytes] = []
+        while line < lines and cycle < limit:
+            row = fields["row"] + line * fields["pitch"] + rows - left
+            phase, stop = (row - cycle) % self.banks, cycle + left
+            if not length or stop > start + length:
+                start, length = cycle, 2 * (stop - cycle) + _WINDOW
+                phases = [port.phases(start, start + length) for port in ports]
+            met, which = stop, -1
+            for index, better in enumerate(phases):
+                found = better.find(phase, cycle - start, met - start)
+                if found >= 0:
+                    met, which = found + start, index
+            if met >= limit:
+                left -= limit - cycle
+                cycle = limit
+                if not left:
+                    line, left = line + 1, rows
+                break
+            left -= met - cycle
+            cycle = met
+            if which >= 0:
+                refusals = refusals + 1 if met == last + 1 else 1
+                last, cycle = met, met + 1
+                if refusals > STARVED and which >= len(ports) - len(machine.vectors):
+                    refusals, left = 0, left - 1
+                    if met < known:
+                        machine.lose(met, phase)
+                        length = 0
+            if not left:
+                line, left = line + 1, rows
+        return _Place(cycle, line, rows - left, refusals, last)
+
+
+class _Place(NamedTuple):
+    """How far a STORE has come: the next cycle, lines and rows read, and what refused it last."""
+
+    cycle: int
+    line: int = 0
+    read: int = 0
+    refusals: int = 0
+    last: int = -1

@@ -2,8 +2,8 @@
 
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, Engine, VectorOp
-from tpulite.golden.cycles_banks import Traffic
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
+from tpulite.golden.cycles_vector_reads import VectorReads
 
 __all__ = ["Vectors"]
 
@@ -21,11 +21,13 @@ class Vectors(Head):
         self.banks = machine.config.ub_banks
         self.lanes = machine.config.vector_cycles
         self.event = machine.event(self.finish)
+        machine.lose = self.lose
         self.parameters = _parameter_rows(machine.config)
         self.running: tuple[Record, dict[str, int]] | None = None
         self.begin = 0  # first row of an operand
         self.latency = 0  # from the last row of a vector to its result
         self.each = 0  # cycles of an output vector
+        self.reading: list[VectorReads] = []  # its operands, if they are known row by row
         self.stopped = 0
 
     def start(self, time: int) -> None:
@@ -45,6 +47,7 @@ class Vectors(Head):
             cycles += 1  # B follows A
         self.each = max(window, lanes)
         self.begin = time + _REQUEST + self.parameters[operation]
+        self._read(fields, window)
         self.running = record, fields
         self.free = NEVER
         self.machine.due[self.event] = self.begin + cycles - 1 + self.latency
@@ -54,10 +57,15 @@ class Vectors(Head):
         """Write the last row of the command in this cycle, unless the banks have been busy."""
         assert self.running is not None
         record, fields = self.running
-        if self.each == 1 and (late := self._delayed(fields, time)) > time:
+        if self.reading and _holds_banks(fields, self.banks):
+            self.machine.contend(time)
+        if (self.each == 1 or self.reading) and (late := self._delayed(fields, time)) > time:
             record.buffer += late - time
             self.machine.due[self.event] = late
             return
+        for port in self.machine.vectors:
+            if port.stop > time:
+                port.end(time)
         record.count(self.stopped, time + 2)
         self.stopped = self.free = time + 2
         self.machine.due[self.event] = NEVER
@@ -66,32 +74,45 @@ class Vectors(Head):
             self.machine.give(Engine.VPU, signal, time + 2)
         self.schedule()
 
+    def _read(self, fields: dict[str, int], window: int) -> None:
+        """Let others meet the rows that a command reads, if it reads one a cycle."""
+        self.reading = []
+        if self.lanes > window:
+            return
+        machine, begin, operation = self.machine, self.begin, fields["operation"]
+        a, b = machine.vectors
+        better = (machine.reads, *machine.operands)
+        parameters = self.parameters[operation]
+        self.reading = [VectorReads(fields, "a", begin - parameters, parameters, better)]
+        a.add(begin - parameters, NEVER, self.reading[0])
+        if operation in _PAIRED:
+            self.reading.append(VectorReads(fields, "b", begin, 0, (*better, a)))
+            b.add(begin, NEVER, self.reading[1])
+
+    def lose(self, cycle: int, phase: int) -> None:
+        """Take note that a starving port has won in a cycle, over what is asked for in a phase."""
+        for reading in self.reading:
+            if reading.asks(cycle) == phase:
+                reading.lose(cycle)
+
     def _delayed(self, fields: dict[str, int], time: int) -> int:
         """Return when the last row is written, as far as accesses are known."""
         machine = self.machine
         machine.follow(time)
-        read = self._pass(fields, "a", machine.reads, self.begin)
-        if fields["operation"] in _PAIRED:
-            read = max(read, self._pass(fields, "b", machine.reads, self.begin))
+        read = max((reading.end() for reading in self.reading), default=0) + self.latency - 1
         begin = self.begin + self.latency
-        return max(
-            read + self.latency,
-            self._pass(fields, "out", machine.writes, begin),
-            self._pass(fields, "out", machine.loads, begin),
-        )
+        better = machine.writes, machine.loads
+        if self.each > 1 or not any(port.meets(begin, time + 1) for port in better):
+            return read
+        gaps = max(self.reading, key=VectorReads.end).delays
+        written = VectorReads(fields, "out", begin, 0, better, gaps)
+        return max(read, written.end() - 1)
 
-    def _pass(self, fields: dict[str, int], name: str, traffic: Traffic, begin: int) -> int:
-        """Return when the last row of an operand, or of the results, gets its bank."""
-        if traffic.stop <= begin or fields[f"{name}_step"] != 1:
-            return 0
-        rows, columns, pitch = fields["rows"], fields["columns"], fields[f"{name}_pitch"]
-        if pitch == columns:
-            rows, columns = 1, rows * columns
-        row, cycle = fields[f"{name}_row"], begin
-        for _ in range(rows):
-            cycle = traffic.delay(row, cycle, columns, starve=False) + 1
-            row += pitch
-        return cycle - 1
+
+def _holds_banks(fields: dict[str, int], banks: int) -> bool:
+    """Whether vectors come out of the same bank, one after the other, so that others starve."""
+    names = "ab" if fields["operation"] in _PAIRED else "a"
+    return any(fields[f"{name}_step"] % banks == 0 for name in names)
 
 
 def _parameter_rows(config: Config) -> list[int]:

@@ -1,0 +1,190 @@
+"""The cycle model's vector path on its way to the rows that it reads, a row a cycle."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tpulite.golden.cycles_banks import STARVED, Traffic
+
+__all__ = ["VectorReads"]
+
+_KINDS = 1 << 10
+_AHEAD = 16  # cycles that others are looked at beyond
+_IDLE = 254  # a cycle in which nothing can be asked for
+
+
+class VectorReads:
+    """What a VECTOR command asks for at one of its ports, past those that are better.
+
+    Nothing is computed before somebody asks.
+
+    Parameters
+    ----------
+    fields : dict of str to int
+        Fields of the command; the window is 1x1 if the operation has none.
+    operand : str
+        ``a``, ``b`` or ``out``.
+    begin : int
+        Cycle in which the first row is wanted: of the parameters at port A, or of B.
+    parameters : int
+        Rows of the parameters; 0 at port B.
+    better : tuple of Traffic
+        Ports that are better.
+    gaps : sequence of tuple of int
+        From which row on it cannot come earlier than so many cycles late.
+
+    Attributes
+    ----------
+    delays : list of tuple of int
+        From which row on it is so many cycles late, once :meth:`end` was asked for.
+    """
+
+    __slots__ = (
+        *(
+            "_begin",
+            "_better",
+            "_fields",
+            "_gaps",
+            "_known",
+            "_lost",
+            "_made",
+            "_operand",
+            "_parameters",
+        ),
+        "delays",
+    )
+
+    def __init__(
+        self,
+        fields: dict[str, int],
+        operand: str,
+        begin: int,
+        parameters: int,
+        better: tuple[Traffic, ...],
+        gaps: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self._fields, self._operand = fields, operand
+        self._begin, self._parameters, self._better = begin, parameters, better
+        self._gaps = gaps
+        self.delays: list[tuple[int, int]] = []
+        self._made = b""
+        self._known: list[int] = []  # how much of the better ports it was made with
+        self._lost: list[int] = []
+
+    def phases(self, first: int, stop: int) -> bytes:
+        """Return the phases from one cycle to another, counted from the first request."""
+        return self.made()[first:stop]
+
+    def asks(self, cycle: int) -> int:
+        """Return the phase of the request in a cycle, -1 if there is none."""
+        index = cycle - self._begin
+        made = self.made()
+        return made[index] if 0 <= index < len(made) else -1
+
+    def lose(self, cycle: int) -> None:
+        """Take note that a starving port has won in a cycle: all that follows is a cycle late."""
+        if cycle not in self._lost:
+            self._lost.append(cycle)
+            self._made = b""
+
+    def end(self) -> int:
+        """Return the cycle after the last request."""
+        return self._begin + len(self.made())
+
+    def made(self) -> bytes:
+        """Return the phases of all requests, from the first one to the last."""
+        if not self._made or self._known != [port.stop for port in self._better]:
+            self._known = [port.stop for port in self._better]
+            self._made = self._pass(self._ideal())
+        return self._made
+
+    def _ideal(self) -> bytes:
+        """Return the phases if no bank is ever busy."""
+        fields, operand, banks = self._fields, self._operand, self._better[0].banks
+        window = (fields["window_rows"], fields["window_columns"]) if operand == "a" else (1, 1)
+        pitches = (fields[f"{operand}_pitch"], fields[f"{operand}_step"], fields["window_pitch"])
+        grid = (fields["rows"], fields["columns"], *window)
+        shift = fields[f"{operand}_row"] - self._begin - self._parameters
+        ideal = _walked(grid, tuple(pitch % banks for pitch in pitches), banks)
+        rows = ideal.translate(_shifts(banks)[shift % banks])
+        if self._parameters:
+            phase = (fields["param_row"] - self._begin) % banks
+            return bytes([phase]) * self._parameters + rows
+        return rows
+
+    def _pass(self, made: bytes) -> bytes:
+        """Let requests wait for those of better ports."""
+        begin, at, late, refusals, last = self._begin, 0, 0, 0, -2
+        self.delays = []
+        ports = [port for port in self._better if port.meets(begin, begin + 2 * len(made))]
+        known, theirs = 0, []
+        lost = sorted(cycle - begin for cycle in self._lost)
+        gaps = [(max(row, 0), delay) for row, delay in self._gaps]
+        while ports or lost or gaps:
+            while gaps and gaps[0][0] + late <= at:
+                late, made = self._wait(made, at, late, gaps.pop(0)[1])
+            met = stop = min(
+                len(made),
+                lost[0] if lost else len(made),
+                gaps[0][0] + late if gaps else len(made),
+            )
+            if len(made) > known:
+                known = len(made) + _AHEAD
+                theirs = [
+                    np.frombuffer(port.phases(begin, begin + known), np.uint8) for port in ports
+                ]
+            mine = np.frombuffer(made, np.uint8)
+            for others in theirs:
+                segment = others[at:met]
+                alike = mine[at : at + len(segment)] == segment
+                if len(alike) and alike[first := int(alike.argmax())]:
+                    met = at + first
+            if met == len(made):
+                break
+            if met == stop and not (lost and lost[0] == met):
+                at = met
+                continue
+            if lost and lost[0] == met:
+                lost.pop(0)
+            refusals = refusals + 1 if met == last + 1 else 1
+            if refusals > STARVED:
+                refusals = 0
+            else:
+                made = self._later(made, met)
+                late += 1
+                self.delays.append((met + 1 - late - self._parameters, late))
+            last, at = met, met + 1
+        return made
+
+    def _wait(self, made: bytes, at: int, late: int, delay: int) -> tuple[int, bytes]:
+        """Let a row, and those behind it, be at least so late; return how late, and the phases."""
+        if delay <= late:
+            return late, made
+        banks, more = self._better[0].banks, delay - late
+        rest = made[at:].translate(_shifts(banks)[-more % banks])
+        return delay, made[:at] + bytes([_IDLE]) * more + rest
+
+    def _later(self, made: bytes, index: int) -> bytes:
+        """Repeat the request of a cycle in the next one."""
+        banks = self._better[0].banks
+        return made[: index + 1] + made[index:].translate(_shifts(banks)[banks - 1])
+
+
+@lru_cache
+def _shifts(banks: int) -> list[bytes]:
+    """Return tables that add a number to phases."""
+    return [
+        bytes((phase + shift) % banks if phase < banks else phase for phase in range(256))
+        for shift in range(banks)
+    ]
+
+
+@lru_cache(_KINDS)
+def _walked(grid: tuple[int, ...], pitches: tuple[int, ...], banks: int) -> bytes:
+    """Return the phases of the vectors of all windows; that of the first one is 0."""
+    rows, columns, window_rows, window_columns = map(np.arange, grid)
+    pitch, step, window_pitch = pitches
+    row = np.add.outer(rows * pitch, columns * step)
+    row = np.add.outer(np.add.outer(row, window_rows * window_pitch), window_columns).ravel()
+    return ((row - np.arange(len(row))) % banks).astype(np.uint8).tobytes()
