@@ -127,6 +127,53 @@ def test_random_groups(device: RtlDevice) -> None:
         check(program, results, what)
 
 
+def test_random_networks(device: RtlDevice) -> None:
+    """Networks of the vector path, whose results are stored while the next ones are computed."""
+    print(f"TPULITE_LAYER_SEED={SEED}")
+    for seed in range(SEED, SEED + LAYERS // 2):
+        rng = np.random.default_rng(seed)
+        graph = random_network(rng)
+        program = compile_layers(graph, device.config)
+        inputs = {spec.name: random_bytes(rng, *spec.shape) for spec in program.inputs}
+        results = Session(program, device).run(inputs)
+        what = f"{[layer.name for layer in graph.layers]} (TPULITE_LAYER_SEED={seed})"
+        check(program, results, what)
+
+
+def random_network(rng: np.random.Generator) -> LayerGraph:
+    """Return a network of pools, frames, tables and sums, and of few convolutions."""
+    channels = int(rng.choice([16, 32, 48]))
+    builder = GraphBuilder((int(rng.integers(8, 50)), int(rng.integers(8, 50)), channels))
+    names, outputs = ["x"], set()
+    for _ in range(int(rng.integers(1, 6))):
+        if rng.random() < 0.15:
+            names.append(builder.conv(names[-1], channels, 1))
+        else:
+            names.append(draw_vectors(rng, builder, names))
+        if rng.random() < 0.5:
+            outputs.add(names[-1])
+    return order_layers(builder.graph(*sorted(outputs | {names[-1]})))
+
+
+def draw_vectors(rng: np.random.Generator, builder: GraphBuilder, names: list[str]) -> str:
+    """Add a random layer of the vector path behind one of the last two images."""
+    source = str(rng.choice(names[-2:]))
+    kind = str(rng.choice(["add", "pad", "lut", "pool"]))
+    if kind == "add":
+        image = builder.images[source]
+        alike = [name for name in names if builder.images[name] == image]
+        return builder.add(source, str(rng.choice(alike)))
+    if kind == "pad":
+        top, left, bottom, right = (int(v) for v in rng.integers(0, 4, 4))
+        return builder.pad(source, (top, left, bottom, right))
+    if kind == "lut":
+        return builder.lut(source)
+    height, width, _ = builder.images[source].shape
+    window = int(rng.integers(1, min(height, 6) + 1)), int(rng.integers(1, min(width, 4) + 1))
+    stride = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    return builder.pool(source, window, stride=stride)
+
+
 def random_group(rng: np.random.Generator, config: Config) -> tuple[LayerGraph, Options]:
     """Return a network of which some layers run slice by slice, and how to compile it."""
     while True:
@@ -134,7 +181,8 @@ def random_group(rng: np.random.Generator, config: Config) -> tuple[LayerGraph, 
         builder = GraphBuilder((int(rng.integers(40, 80)), int(rng.integers(40, 80)), channels))
         x = "x"
         for _ in range(int(rng.integers(1, 3))):
-            kind, kernel = str(rng.choice(["inverted", "residual", "down"])), rng.choice([1, 3])
+            kinds = ["inverted", "residual", "down", "vectors"]
+            kind, kernel = str(rng.choice(kinds)), rng.choice([1, 3])
             kernel, pad = int(kernel), (int(kernel) // 2,) * 4
             if kind == "inverted":
                 y = builder.conv(x, int(rng.choice([2, 3, 4])) * channels, 1)
@@ -143,6 +191,9 @@ def random_group(rng: np.random.Generator, config: Config) -> tuple[LayerGraph, 
             elif kind == "residual":
                 y = builder.conv(x, channels, kernel, padding=pad)
                 x = builder.add(x, builder.conv(y, channels, 1))
+            elif kind == "vectors":
+                for _ in range(2):
+                    x = draw_vectors(rng, builder, [x])
             else:
                 x = builder.depthwise(x, 3, stride=(2, 2), padding=(0, 0, 1, 1))
                 x = builder.conv(x, channels, kernel, padding=pad)

@@ -15,6 +15,7 @@ __all__ = ["FREE", "Activations", "Outputs", "Rows", "Walk"]
 FREE = 255
 """Phase of a cycle without a request."""
 
+_NONE = bytes([FREE])
 _CACHED, _KINDS = 1 << 12, 1 << 8
 _STREAM = ("rows", "columns", "stride_y", "stride_x", "kernel_rows", "kernel_columns")
 _MODES = ("byte_step", "depthwise", "inner")
@@ -50,11 +51,14 @@ class Activations:
 
     def phases(self, first: int, stop: int) -> bytes:
         """Return the phases from one cycle to another, counted from the first slot."""
-        pace = self._pace
+        pace, banks, begin = self._pace, self._banks, self._begin
         start, end = first // pace, min(self._tiles, -(-stop // pace))
+        made = self._made or self._prepare()
+        row, pitch, taps = self._place
+        row -= begin
         parts = [
-            self.tile(tile, self._begin + tile * pace).ljust(pace, bytes([FREE]))
-            for tile in range(start, end)
+            made.phases(i % taps, (row + i // taps * pitch - i * pace) % banks).ljust(pace, _NONE)
+            for i in range(start, end)
         ]
         return b"".join(parts)[first - start * pace : stop - start * pace]
 
@@ -138,18 +142,23 @@ class Walk:
 
     Parameters
     ----------
-    phase, begin, stop : int
-        Their phase, the first cycle, and the one after the last; more can follow.
+    ahead : int
+        Row less cycle.
+    banks : int
+        Banks of the buffer.
+    begin, stop : int
+        The first cycle, and the one after the last; more can follow.
     """
 
-    __slots__ = ("begin", "phase", "stop")
+    __slots__ = ("_begin", "_phase", "ahead", "stop")
 
-    def __init__(self, phase: int, begin: int, stop: int) -> None:
-        self.phase, self.begin, self.stop = phase, begin, stop
+    def __init__(self, ahead: int, banks: int, begin: int, stop: int) -> None:
+        self._phase, self._begin = bytes([ahead % banks]), begin
+        self.ahead, self.stop = ahead, stop
 
     def phases(self, first: int, stop: int) -> bytes:
         """Return the phases from one cycle to another, counted from the first request."""
-        return bytes([self.phase]) * (min(stop, self.stop - self.begin) - first)
+        return self._phase * (min(stop, self.stop - self._begin) - first)
 
 
 def _shifted(phases: np.ndarray, there: np.ndarray, base: int, banks: int) -> bytes:

@@ -75,7 +75,7 @@ class Loads(Head):
         self.channel = 0  # first cycle without a beat
         self.issued = -1  # when the last burst was issued, a cycle before its address
         self.current: _Load | None = None
-        self.walk = Walk(0, 0, 0)  # the last rows, one a cycle
+        self.walk = Walk(0, self.banks, 0, 0)  # the last rows, one a cycle
         self.written = self.stopped = 0  # last row in the buffer, and end of the last command
 
     def start(self, time: int) -> None:
@@ -200,12 +200,12 @@ class Loads(Head):
             self.machine.loads.add(first, first + cycles, stream)
         else:
             walk, stop = self.walk, self.written + 1
-            phase = (row + rows - stop) % self.banks
-            if phase == walk.phase and offered == walk.stop:
+            ahead = row + rows - stop
+            if offered == walk.stop and ahead == walk.ahead:
                 walk.stop = stop
             else:
                 self._end_walk()
-                self.walk = Walk(phase, offered, stop)
+                self.walk = Walk(ahead, self.banks, offered, stop)
                 self.machine.loads.add(offered, stop, self.walk)
         alike = beats == self.longest and not gap and not late and not last
         self.streak = self.streak + 1 if alike else 0

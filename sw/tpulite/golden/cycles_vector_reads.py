@@ -6,11 +6,13 @@ from functools import lru_cache
 import numpy as np
 
 from tpulite.golden.cycles_banks import STARVED, Traffic
+from tpulite.golden.cycles_phases import FREE
 
 __all__ = ["VectorReads"]
 
 _KINDS = 1 << 10
 _AHEAD = 16  # cycles that others are looked at beyond
+_NONE = bytes([FREE])
 _IDLE = 254  # a cycle in which nothing can be asked for
 
 
@@ -131,9 +133,8 @@ class VectorReads:
             )
             if len(made) > known:
                 known = len(made) + _AHEAD
-                theirs = [
-                    np.frombuffer(port.phases(begin, begin + known), np.uint8) for port in ports
-                ]
+                asked = [port.phases(begin, begin + known) for port in ports]
+                theirs = [np.frombuffer(one, np.uint8) for one in asked if one.strip(_NONE)]
             mine = np.frombuffer(made, np.uint8)
             for others in theirs:
                 segment = others[at:met]
