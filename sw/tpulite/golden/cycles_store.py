@@ -28,6 +28,7 @@ class Stores(Head):
         self.beats_per_row = max(config.row_bytes // BEAT_BYTES, 1)
         # Commands that have started, with the cycles that their rows take if all is well.
         self.started: deque[tuple[dict[str, int], Record, int]] = deque()
+        self.bursts: deque[int] = deque()  # theirs
         self.begin = 0  # first row of the first one
         self.read = 0  # cycle after the last row of the one before
         self.stopped = 0
@@ -46,14 +47,27 @@ class Stores(Head):
         if bursts > most:
             # So many are outstanding, each from its issue to its response: short ones wait.
             cycles = max(cycles, int((cycles + bursts * _ANSWER) / most))
-        begin = max(time + _REQUEST, self.read)
-        last_issue = begin + cycles - most * cycles // bursts + _ANSWER
-        self.free = max(time + bursts, last_issue if bursts > most else 0) + 1
         self.started.append((fields, record, cycles))
+        self.bursts.append(bursts)
+        self.free = max(time + bursts, self._room()) + 1
         self.machine.popped(Engine.STORE, time)
         self.schedule()
         if len(self.started) == 1:
             self._expect()
+
+    def _room(self) -> int:
+        """Return when so many bursts are answered that the last one of all commands may go out."""
+        over = sum(self.bursts) - self.config.dma_bursts
+        if over <= 0:
+            return 0
+        begin = self.read
+        for (_, record, cycles), bursts in zip(self.started, self.bursts, strict=True):
+            begin = max(begin, record.start + _REQUEST)
+            if over <= bursts:
+                return begin + -(-cycles * over // bursts) + _ANSWER
+            over -= bursts
+            begin += cycles
+        raise AssertionError("at least one burst may always go out")
 
     def _expect(self) -> None:
         """Come back in the cycle after the last row of the first command."""
@@ -72,6 +86,7 @@ class Stores(Head):
             self.machine.due[self.event] = late
             return
         self.started.popleft()
+        self.bursts.popleft()
         self.contest = None
         self.read = time
         answered = time - 1 + _ANSWER
