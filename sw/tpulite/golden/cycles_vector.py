@@ -59,7 +59,7 @@ class Vectors(Head):
         record, fields = self.running
         if self.reading and _holds_banks(fields, self.banks):
             self.machine.contend(time)
-        if (self.each == 1 or self.reading) and (late := self._delayed(fields, time)) > time:
+        if self.reading and (late := self._delayed(fields, time)) > time:
             record.buffer += late - time
             self.machine.due[self.event] = late
             return
@@ -77,7 +77,7 @@ class Vectors(Head):
     def _read(self, fields: dict[str, int], window: int) -> None:
         """Let others meet the rows that a command reads, if it reads one a cycle."""
         self.reading = []
-        if self.lanes > window:
+        if self.each > window:
             return
         machine, begin, operation = self.machine, self.begin, fields["operation"]
         a, b = machine.vectors
@@ -99,7 +99,7 @@ class Vectors(Head):
         """Return when the last row is written, as far as accesses are known."""
         machine = self.machine
         machine.follow(time)
-        read = max((reading.end() for reading in self.reading), default=0) + self.latency - 1
+        read = max(reading.end() for reading in self.reading) + self.latency - 1
         begin = self.begin + self.latency
         better = machine.writes, machine.loads
         if self.each > 1 or not any(port.meets(begin, time + 1) for port in better):
