@@ -10,6 +10,8 @@ from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.reference import reference
 
+pytest_plugins = ("command_line",)
+
 MLP = MODELS / "mlp_digits.npz"
 
 

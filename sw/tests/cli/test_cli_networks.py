@@ -12,6 +12,8 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo import ENTRIES
 
+pytest_plugins = ("command_line",)
+
 COUNT = 20
 
 RUN = ("run", CNN_DIGITS, "--input", "images.npy")
