@@ -54,7 +54,8 @@ def compile_layers(
     -------
     Program
         A program that has passed the static check; equal arguments give equal bytes. Inputs and
-        outputs have the names of their images and the shape [height, width, channels].
+        outputs have the names of their images and the shape [height, width, channels]; a batch of
+        more than one is an axis in front.
 
     Raises
     ------
