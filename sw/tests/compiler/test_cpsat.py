@@ -27,7 +27,7 @@ def test_finds_places_where_turns_do_not():
     assert missing is None and not collide(spans, found) and highest_row(found) == 90
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(lifetimes(most=12))
 def test_never_takes_more_rows_than_longest(spans):
     pytest.importorskip("ortools")

@@ -32,7 +32,7 @@ def run_and_compare(network: Network, config: Config, batch: int, **options) -> 
     return program
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     size=st.sampled_from(SIZES),
     ub_rows=st.sampled_from([256, 1024, 16384]),
@@ -126,7 +126,7 @@ def test_equal_arguments_give_equal_bytes(tmp_path):
 
 @example(batch=1, k=1, n=1)
 @given(batch=st.integers(1, 300), k=st.integers(1, 300), n=st.integers(1, 300))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_layers_tell_their_work(batch, k, n):
     program = compile_network(
         random_network(1, [k, n]), Config(acc_rows=64), batch=batch, effort=500

@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_layers import GraphBuilder, layer_graphs
 
@@ -199,7 +199,6 @@ def partitions(count):
         yield [range(a, b) for a, b in pairwise(cuts)]
 
 
-@settings(deadline=None)
 @given(layer_graphs(most_layers=5), st.sampled_from([64, 128, 512]), st.sampled_from([0.25, 1.0]))
 def test_no_other_cuts_are_cheaper(layers, ub_rows, part):
     candidates = candidates_of(layers, Config(ub_rows=ub_rows))
@@ -222,7 +221,6 @@ def test_no_other_cuts_are_cheaper(layers, ub_rows, part):
     assert tuple(sum(values) for values in zip(*found, strict=True)) == cheapest
 
 
-@settings(deadline=None)
 @given(layer_graphs(), st.sampled_from([64, 256, 1024]), st.sampled_from(["latency", "memory"]))
 def test_random_networks_are_covered_and_moves_never_cost(layers, ub_rows, optimize):
     config = Config(ub_rows=ub_rows)
@@ -234,7 +232,6 @@ def test_random_networks_are_covered_and_moves_never_cost(layers, ub_rows, optim
     assert total_key(candidates, groups) <= total_key(candidates, before)
 
 
-@settings(deadline=None)
 @given(st.data(), layer_graphs(), st.booleans())
 def test_the_step_in_the_middle_is_like_the_exact_ones(data, layers, rolling):
     slices = data.draw(st.integers(2, 8))

@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from random_layers import GraphBuilder, layer_graphs
 
 from tpulite.compiler.order import order_layers
@@ -43,7 +43,6 @@ def test_only_the_last_reader_lets_an_image_go():
     assert names(order_layers(layers)) == ["a", "b", "c", "d"]
 
 
-@settings(deadline=None)
 @given(layer_graphs())
 def test_any_order_has_the_same_layers_in_a_legal_order(layers):
     ordered = order_layers(layers)  # the graph checks that nothing is read before it is computed

@@ -9,7 +9,7 @@ from collections import Counter
 
 from compiler.random_choices import Drawn, Seeded
 from compiler.random_compilations import Compilation, random_compilation
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60"))
@@ -29,12 +29,7 @@ def fits(case: Compilation) -> bool:
     return program is not None
 
 
-@settings(
-    max_examples=GRAPHS,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=GRAPHS)
 @given(compilations())
 def test_programs_compute_what_their_layers_do(case):
     event("runs" if fits(case) else "refused: the buffer is too small")

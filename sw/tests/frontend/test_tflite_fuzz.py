@@ -62,7 +62,7 @@ def test_every_byte_replaced():
         survives(WHOLE[:i] + bytes([value]) + WHOLE[i + 1 :])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=2))
 def test_several_bytes_replaced(changes):
     data = bytearray(WHOLE)
@@ -71,7 +71,6 @@ def test_several_bytes_replaced(changes):
     survives(bytes(data))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_behind_the_identifier(noise):
     survives(WHOLE[:8] + noise)

@@ -28,7 +28,7 @@ PASSES = [
 
 
 @pytest.mark.parametrize("step", PASSES, ids=lambda step: step.__name__)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32))
 def test_integers_keep_every_bit(step, seed):
     graph = random_graph(seed, real=False)
@@ -44,7 +44,7 @@ def test_integers_keep_every_bit(step, seed):
 
 
 @pytest.mark.parametrize("step", PASSES, ids=lambda step: step.__name__)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32))
 def test_floats_keep_their_value(step, seed):
     graph = random_graph(seed, real=True)

@@ -47,7 +47,6 @@ def compare(case: Case, exactness: Exactness) -> int:
 def test_operator_equals_litert(op, exactness):
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -34,7 +34,6 @@ def test_operator_equals_onnx_runtime(op):
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

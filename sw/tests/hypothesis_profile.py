@@ -1,0 +1,17 @@
+"""Properties draw the same examples in each run: what fails then is what changed.
+
+``make regress`` draws others each time. No example has a deadline: others may use the processor.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "tpulite",
+    deadline=None,
+    derandomize=not os.environ.get("TPULITE_REGRESS"),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("tpulite")
