@@ -98,6 +98,7 @@ def _compile(
     while True:  # until everything fits: what does not changes the next attempt
         tell("group layers")
         groups = group_layers(layers, config, options, refused=limits.refused)
+        groups = limits.cut(groups)
         show("group", groups)
         pool = ConstantPool()
         placement = place_images(layers, groups, config, options, pool=pool, outside=limits.outside)
@@ -107,10 +108,10 @@ def _compile(
         show("tile", tiling)
         try:
             tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
-            ordered, allocation = fit(tiling, config, options)
+            ordered, allocation = fit(tiling, config, options, apart=limits.apart)
             break
         except DoesNotFitError as error:
-            limits = limits.after(error, layers, groups, placement, tiling, config)
+            limits = limits.after(error, layers, groups, placement, tiling, config, options)
     show("schedule", ordered)
     show("allocate", allocation)
     tell("encode and insert tokens")

@@ -22,7 +22,10 @@ class Group:
     rolling : bool
         Whether rows that two slices need are kept instead of computed, or loaded, again.
     reloaded : frozenset of int
-        Layers whose weights do not stay for all slices: each slice loads them again.
+        Layers whose weights do not stay for all slices: each slice loads them again. A single layer
+        that cuts itself loads them for each command.
+    channels : int
+        Parts that the channel blocks of a single layer's output are cut into, one after the other.
     """
 
     layers: range
@@ -30,6 +33,7 @@ class Group:
     columns: int = 1
     rolling: bool = False
     reloaded: frozenset[int] = frozenset()
+    channels: int = 1
 
 
 @dataclass(frozen=True)

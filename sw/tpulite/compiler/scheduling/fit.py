@@ -4,6 +4,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.scheduling.allocate import Allocation, place_buffers
+from tpulite.compiler.scheduling.apart import schedule_apart
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.overlap import verify
 from tpulite.compiler.scheduling.schedule import LEAD, schedule
@@ -12,7 +13,9 @@ from tpulite.compiler.scheduling.scheduled import Schedule
 __all__ = ["fit"]
 
 
-def fit(tiling: Tiling, config: Config, options: Options) -> tuple[Schedule, Allocation]:
+def fit(
+    tiling: Tiling, config: Config, options: Options, *, apart: bool = False
+) -> tuple[Schedule, Allocation]:
     """Schedule commands and place their buffers; loads go less far ahead if that does not fit.
 
     Parameters
@@ -23,20 +26,26 @@ def fit(tiling: Tiling, config: Config, options: Options) -> tuple[Schedule, All
         The machine.
     options : Options
         Choices of the compilation.
+    apart : bool
+        Whether rows are so few that parts of the program are packed one by one.
 
     Raises
     ------
     DoesNotFitError
         If the unified buffer is too small for this tiling.
     """
-    ordered = schedule(tiling, config, lead=LEAD if options.prefetch else 0)
+    lead = LEAD if options.prefetch else 0
+    ordered = (schedule_apart if apart else schedule)(tiling, config, lead=lead)
     try:
         allocation = place_buffers(ordered, config, options.allocator)
     except DoesNotFitError:
-        if not ordered.lead:
+        if apart:  # the places found while scheduling
+            allocation = place_buffers(ordered, config)
+        elif not ordered.lead:
             raise
-        ordered = schedule(tiling, config, lead=0)
-        allocation = place_buffers(ordered, config, options.allocator)
+        else:
+            ordered = schedule(tiling, config, lead=0)
+            allocation = place_buffers(ordered, config, options.allocator)
     if violations := verify(ordered, allocation.rows, config):
         raise AssertionError(f"Buffers overlap: {violations[0]}")
     return ordered, allocation

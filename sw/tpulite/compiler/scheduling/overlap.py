@@ -23,15 +23,15 @@ _Span = tuple[int, int]
 def verify(schedule: Schedule, rows: Mapping[Buffer, int], config: Config) -> tuple[str, ...]:
     """Return what is wrong with the places of the buffers of a schedule.
 
-    A place must lie in the rows that are given out and begin in its bank, and no other buffer may
-    take any of its rows while it is needed. Only a buffer that is ``over`` another one may take
-    just its rows, and only if no command touches a row of the old buffer after the new one is
-    written there; within a command that is read before it is written.
+    A place must lie in the rows that are given out and begin in its bank, if it may not begin
+    anywhere, and no other buffer may take any of its rows while it is needed. Only a buffer that is
+    ``over`` another one may take just its rows, and only if no command touches a row of the old
+    buffer after the new one is written there; within a command that is read before it is written.
 
     Parameters
     ----------
     schedule : Schedule
-        Commands in their final order; its lifetimes and rows are not looked at.
+        Commands in their final order, and what may begin in any bank; no more is looked at.
     rows : mapping of Buffer to int
         First row of every buffer that is not resident.
     config : Config
@@ -58,7 +58,8 @@ def verify(schedule: Schedule, rows: Mapping[Buffer, int], config: Config) -> tu
                 f"{buffer.name!r} takes rows {row} to {stop - 1}, "
                 f"but there are {first_row} to {config.ub_rows - 1}"
             )
-        if buffer.row is None and buffer.bank is not None and row % config.ub_banks != buffer.bank:
+        movable = buffer.row is None and buffer not in schedule.anywhere
+        if movable and buffer.bank is not None and row % config.ub_banks != buffer.bank:
             violations.append(
                 f"{buffer.name!r} begins in bank {row % config.ub_banks}, not in {buffer.bank}"
             )

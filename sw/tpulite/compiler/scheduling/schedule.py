@@ -12,7 +12,7 @@ from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.scheduled import Schedule, find_lifetimes
 from tpulite.compiler.scheduling.uses import Uses
 
-__all__ = ["LEAD", "schedule", "schedule_commands"]
+__all__ = ["LEAD", "order_commands", "schedule", "schedule_commands"]
 
 LEAD = 4
 """How many LOADs go ahead of a command, beyond those that it needs, if they are small. More of them
@@ -68,7 +68,7 @@ def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule:
     """
     uses = Uses(tiling, config)
     try:
-        order, places, lead = _order(tiling, config, uses, lead)
+        order, places, lead = order_commands(tiling, config, uses, lead)
     except DoesNotFitError as error:
         large = [each for each in uses.lifetimes if each.buffer.rows >= config.ub_rows // _LARGE]
         rows = range(tiling.first_row, config.ub_rows)
@@ -104,16 +104,22 @@ def schedule_commands(
         Layer of each command but END.
     """
     uses = Uses(tiling, config)
-    order, rows, _ = _order(tiling, config, uses, lead)
+    order, rows, _ = order_commands(tiling, config, uses, lead)
     for buffer, root in uses.joined.items():
         rows[buffer] = rows[root]
     return encode_ops([tiling.ops[i] for i in order], rows)
 
 
-def _order(
+def order_commands(
     tiling: Tiling, config: Config, uses: Uses, lead: int
 ) -> tuple[list[int], dict[Buffer, int], int]:
-    """Return indices of commands in their final order, rows of all places, and the lead reached."""
+    """Return indices of commands in their final order, rows of all places, and the lead reached.
+
+    Raises
+    ------
+    DoesNotFitError
+        If a buffer finds no place, even if nothing goes ahead.
+    """
     if lead < 0:
         raise ValueError(f"lead must be at least 0, not {lead}")
     images = _place_images(tiling, config, uses)

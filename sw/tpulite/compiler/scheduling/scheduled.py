@@ -45,6 +45,8 @@ class Schedule:
         First row of the unified buffer that may be given out.
     lead : int
         Loads that went ahead of a command: fewer than were asked for, if the space was too short.
+    anywhere : frozenset of Buffer
+        Buffers that may begin in any bank, because there was no other place.
     """
 
     ops: tuple[Op, ...]
@@ -53,6 +55,7 @@ class Schedule:
     rows: Mapping[Buffer, int]
     first_row: int
     lead: int
+    anywhere: frozenset[Buffer] = frozenset()
 
     @property
     def places(self) -> tuple[Lifetime, ...]:

@@ -69,6 +69,10 @@ class Uses:
         """The spans as lifetimes."""
         return tuple(Lifetime(buffer, *span) for buffer, span in self.spans.items())
 
+    def at(self, time: int) -> list[Buffer]:
+        """Return what is needed at a time, in the order of first use."""
+        return [buffer for buffer, (first, last) in self.spans.items() if first <= time <= last]
+
     @property
     def bound(self) -> int:
         """Rows that are needed at one time, even if nothing goes ahead."""

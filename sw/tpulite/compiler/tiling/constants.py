@@ -52,6 +52,8 @@ class Constant:
         Bank of the first row.
     side : Side
         Where its place is searched.
+    stays : bool
+        Whether it is loaded once, and not for each use.
     """
 
     def __init__(
@@ -62,15 +64,18 @@ class Constant:
         layer: int,
         bank: int | None = None,
         side: Side = Side.TOP,
+        *,
+        stays: bool = True,
     ) -> None:
         self.rows = data.shape[0]
         self._name, self._layer, self._bank, self._side = name, layer, bank, side
+        self._stays = stays
         self.offset = pool.add(data.tobytes())
         self._buffer: Buffer | None = None
 
     def use(self, *, again: bool = False) -> tuple[Region, list[Op]]:
         """Return where the constant is, and the LOAD before it; ``again`` for another copy."""
-        if self._buffer is not None and not again:
+        if self._buffer is not None and self._stays and not again:
             return Region(self._buffer), []
         self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=self._side)
         fields = {"window": Window.CONSTANTS, "offset": self.offset, "lines": 1, "rows": self.rows}

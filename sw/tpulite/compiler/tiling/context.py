@@ -40,6 +40,8 @@ class Context:
         Choices of the compilation.
     keep : bool, optional
         Whether constants stay from slice to slice; without a group, the layer decides.
+    fleeting : bool
+        Whether constants do not stay at all: each command loads its own.
     constants : dict
         Constants of the group by what they are: images of a batch, and columns of an image,
         share them.
@@ -55,6 +57,7 @@ class Context:
     free_rows: int
     options: Options
     keep: bool | None = None
+    fleeting: bool = False
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
@@ -62,5 +65,6 @@ class Context:
         rows = np.ascontiguousarray(data).view(np.uint8).reshape(-1, self.config.row_bytes)
         # What stays for many slices lies with what lives long.
         side = Side.BOTTOM if self.keep else Side.TOP
-        made = Constant(f"{what} of {self.name}", rows, self.pool, self.index, bank, side)
+        name, stays = f"{what} of {self.name}", not self.fleeting
+        made = Constant(name, rows, self.pool, self.index, bank, side, stays=stays)
         return self.constants.setdefault((self.index, bank, made.rows, made.offset), made)

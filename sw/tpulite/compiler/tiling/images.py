@@ -146,9 +146,10 @@ class Store:
         return part
 
     def some_blocks(self, blocks: range) -> "Store":
-        """Return some channel blocks of an image that is not resident, nor one of a batch."""
+        """Return some channel blocks of one image; it must be there if it is resident."""
         part = copy.copy(self)
         part.blocks = len(blocks)
+        part._first += blocks.start * self._block_pitch
         row_bytes = self._line * self.vector_rows * self._config.row_bytes
         skipped = blocks.start * -(-self.height * row_bytes // BEAT_BYTES) * BEAT_BYTES
         part._specs = [replace(spec, offset=spec.offset + skipped) for spec in self._specs]

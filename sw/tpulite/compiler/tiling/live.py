@@ -55,6 +55,7 @@ class LiveImages:
     ) -> None:
         self._layers, self._config, self._batch = layers, config, batch
         self._groups = {i: group for group in groups if group.slices for i in group.layers}
+        cut = [group for group in groups if group.slices or group.columns > 1]
         first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
         for i, layer in enumerate(layers.layers):
             group = self._groups.get(i, Group(range(i, i + 1))).layers
@@ -65,11 +66,13 @@ class LiveImages:
         self.cut: set[str] = set()
         self.narrow: set[str] = set()
         self._taken: dict[tuple[Group, frozenset[str]], int] = {}
-        for group in dict.fromkeys(self._groups.values()):
+        for group in cut:
             members = [layers.layers[i] for i in group.layers]
             involved = {name for x in members for name in (*x.inputs, x.output)}
             self.cut |= involved
             self.narrow |= involved if group.columns > 1 else set()
+            if not group.slices:
+                continue
             later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
             self.inside |= {x.output for x in members} - later - set(layers.outputs)
         self.over = {

@@ -9,6 +9,7 @@ from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.slices import plan_columns
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
+from tpulite.compiler.tiling.channels import cut_channels
 from tpulite.compiler.tiling.constants import Constant, ConstantPool
 from tpulite.compiler.tiling.context import Context
 from tpulite.compiler.tiling.images import Store
@@ -17,9 +18,9 @@ from tpulite.compiler.tiling.lowerings import lower
 from tpulite.compiler.tiling.place import Placement
 from tpulite.compiler.tiling.rearrange import same_pixels
 from tpulite.compiler.tiling.slicing import SlicedGroup
-from tpulite.graph.layers import Affine, Conv, LayerGraph, Lut, Reshape
+from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Reshape
 
-__all__ = ["tile_groups"]
+__all__ = ["tile_group", "tile_groups"]
 
 
 def tile_groups(
@@ -61,6 +62,20 @@ def tile_groups(
     return Tiling(tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes)
 
 
+def tile_group(
+    layers: LayerGraph,
+    group: Group,
+    placement: Placement,
+    pool: ConstantPool,
+    config: Config,
+    options: Options,
+    *,
+    shares: Mapping[int, float] = MappingProxyType({}),
+) -> Iterator[Op]:
+    """Yield the commands of one group; parameters and errors are those of :func:`tile_groups`."""
+    return _Tiler(layers, placement, pool, config, options, shares).group(group)
+
+
 @dataclass
 class _Tiler:
     layers: LayerGraph
@@ -97,6 +112,8 @@ class _Tiler:
                 }
                 if group.slices:
                     yield from self._slices(group, stores, constants, again=again)
+                elif group.columns > 1 or group.channels > 1:
+                    yield from self._parts(group, stores)
                 else:
                     yield from self._alone(group, stores, constants, again=again)
                 again = True
@@ -129,7 +146,7 @@ class _Tiler:
             vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
         stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
         plain = all(store.resident and store.batch > 1 and not store.strings for store in stores)
-        return not group.slices and vectors and plain
+        return not group.slices and group.columns == group.channels == 1 and vectors and plain
 
     def _merged(self, group: Group) -> Iterator[Op]:
         (index,) = group.layers
@@ -146,15 +163,27 @@ class _Tiler:
     def _alone(
         self,
         group: Group,
-        stores: dict[str, Store],
+        stores: Mapping[str, Store],
         constants: dict[tuple[object, ...], Constant],
         *,
         again: bool,
+        layer: Layer | None = None,
     ) -> Iterator[Op]:
         (index,) = group.layers
-        _, lowering = self._lower(index, group, stores, constants)
+        layer = layer or self.layers.layers[index]
+        _, lowering = self._lower(layer, index, group, stores, constants)
         for number, rows in enumerate(lowering.strips()):
             yield from lowering.ops(rows, again=again or number > 0)
+
+    def _parts(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
+        """Yield the commands of a layer part by part, each with constants of its own."""
+        (index,) = group.layers
+        layer = self.layers.layers[index]
+        for name in dict.fromkeys(layer.inputs):
+            if stores[name].resident:
+                yield from stores[name].read(range(stores[name].height), index)[1]
+        for part, some in cut_channels(layer, stores, group.channels, self.config.array_size):
+            yield from self._alone(group, some, {}, again=False, layer=part)
 
     def _slices(
         self,
@@ -165,17 +194,20 @@ class _Tiler:
         again: bool,
     ) -> Iterator[Op]:
         sliced = SlicedGroup(self.layers, group, stores)
-        lowerings = {i: self._lower(i, group, sliced.stores, constants) for i in group.layers}
+        lowerings = {
+            i: self._lower(self.layers.layers[i], i, group, sliced.stores, constants)
+            for i in group.layers
+        }
         return sliced.ops(lowerings, again=again)
 
     def _lower(
         self,
+        layer: Layer,
         index: int,
         group: Group,
-        stores: dict[str, Store],
+        stores: Mapping[str, Store],
         constants: dict[tuple[object, ...], Constant],
     ) -> tuple[Context, Lowering]:
-        layer = self.layers.layers[index]
         share = self.shares.get(index, 1.0)
         context = Context(
             index,
@@ -188,6 +220,7 @@ class _Tiler:
             int(share * self.placement.free_rows[index]),
             self.options,
             keep=index not in group.reloaded if group.slices else None,
+            fleeting=index in group.reloaded and not group.slices,
             constants=constants,
         )
         try:

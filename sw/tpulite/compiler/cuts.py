@@ -1,0 +1,208 @@
+"""How a layer is cut that does not fit as it cuts itself: strips, columns, channel blocks."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, product
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite.compiler.grouping.extents import image_rows
+from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.slices import COLUMN_GRAIN
+from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.options import Options
+from tpulite.compiler.scheduling.apart import schedule_apart
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.scheduling.uses import Uses
+from tpulite.compiler.tiling.channels import channels_can_be_cut
+from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.place import Placement, place_images
+from tpulite.compiler.tiling.tile_groups import tile_group
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["Cut", "find_cut"]
+
+_SHARES = (1.0, 0.5, 0.25, 0.1, 0.04, 0.01)
+"""Parts of their usual size that strips may have; the smallest makes strips of one row."""
+
+_COLUMNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
+"""Numbers of columns that are tried."""
+
+_FINER = 4
+"""Cuts into so many times the parts of the first one that fits are tried, too."""
+
+_FIRST = 500
+"""Commands of a layer that are looked at, to see whether all of them will find a place."""
+
+_COMMAND = 16
+"""Rows that could be moved while a command is fetched."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a layer is cut.
+
+    Parameters
+    ----------
+    group : Group
+        The layer, its columns and channels, and whether its constants are loaded for each command.
+    share : float
+        Part of their usual size that its strips may have.
+    """
+
+    group: Group
+    share: float
+
+
+def find_cut(
+    layers: LayerGraph,
+    index: int,
+    config: Config,
+    options: Options,
+    *,
+    outside: frozenset[str] = frozenset(),
+    share: float = 1.0,
+) -> Cut | None:
+    """Return the best cut of a layer that fits, among those into few parts.
+
+    Each cut is tried on the commands of this layer alone, packed as well as can be. None means that
+    the layer fits as it cuts itself.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    index : int
+        Index of the layer.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    outside : frozenset of str
+        Images that must not stay on chip.
+    share : float
+        Part of their usual size that the strips of the layer have, if it cuts itself.
+
+    Raises
+    ------
+    ValueError
+        If not even the finest cut fits; it says what is needed at one time.
+    """
+    trial = _Trial(layers, index, config, options, outside)
+    if trial.fits(Cut(Group(range(index, index + 1)), share)):
+        return None
+    best: tuple[int, Cut] | None = None
+    parts = 0
+    groups = trial.groups()
+    for group in groups:
+        if best is not None and group.columns * group.channels > parts * _FINER:
+            break
+        if not trial.fits(Cut(group, _SHARES[-1])):
+            continue
+        cut = next(cut for share in _SHARES if trial.fits(cut := Cut(group, share)))
+        parts, cost = parts or group.columns * group.channels, trial.cost(cut)
+        if best is None or cost < best[0]:
+            best = cost, cut
+    if best is None:
+        raise ValueError(trial.needs(Cut(groups[-1], _SHARES[-1])))
+    return best[1]
+
+
+class _Trial:
+    """One layer on its own, beside images that stay on chip."""
+
+    def __init__(
+        self,
+        layers: LayerGraph,
+        index: int,
+        config: Config,
+        options: Options,
+        outside: frozenset[str],
+    ) -> None:
+        self._layers, self._index, self._config, self._options = layers, index, config, options
+        self._outside = outside
+        self._placements: dict[bool, Placement] = {}
+        layer = layers.layers[index]
+        live = self._placement(narrow=False).live[index] - {*layer.inputs, layer.output}
+        self._beside = sum(options.batch * image_rows(layers.images[n], config) for n in live)
+
+    def groups(self) -> list[Group]:
+        """Return ways to cut the layer, those into few parts first."""
+        layer, config = self._layers.layers[self._index], self._config
+        _, width, channels = self._layers.images[layer.output].shape
+        columns, blocks = 1, 1
+        if GraphTable(self._layers, config, self._options).columns_can_be_cut(self._index):
+            columns = -(-width // COLUMN_GRAIN)
+        if channels_can_be_cut(layer):
+            blocks = -(-channels // config.array_size)
+        powers = {min(1 << i, blocks) for i in range(blocks.bit_length() + 1)}
+        pairs = product(sorted(powers), [each for each in _COLUMNS if each <= columns])
+        members = range(self._index, self._index + 1)
+        return [
+            Group(members, 0, columns, reloaded=reloaded, channels=channels)
+            for channels, columns in sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair))
+            for reloaded in (frozenset[int](), frozenset(members))
+        ]
+
+    def fits(self, cut: Cut) -> bool:
+        """Return whether the first commands of the layer find places."""
+        tiling = self._tiling(islice(self._ops(cut), _FIRST))
+        try:
+            if Uses(tiling, self._config).bound > self._config.ub_rows - tiling.first_row:
+                return False
+            schedule_apart(tiling, self._config, lead=0)
+        except DoesNotFitError:
+            return False
+        return True
+
+    def cost(self, cut: Cut) -> int:
+        """Return rows that are moved, and what the commands count as."""
+        moved, commands = 0, 0
+        for op in self._ops(cut):
+            commands += 1
+            if op.opcode in (Opcode.LOAD, Opcode.STORE):
+                moved += op.fields["lines"] * op.fields["rows"]
+        return moved + commands * _COMMAND
+
+    def needs(self, cut: Cut) -> str:
+        """Say what must be in the buffer at one time."""
+        uses = Uses(self._tiling(islice(self._ops(cut), _FIRST)), self._config)
+        bound, row_bytes = uses.bound, self._config.row_bytes
+        at_once = map(uses.at, range(len(uses.wanted)))
+        fullest = next(live for live in at_once if sum(each.rows for each in live) == bound)
+        each = ", ".join(f"{buffer.rows} for {buffer.name!r}" for buffer in fullest)
+        beside = f", beside {self._beside} rows of images that must stay" if self._beside else ""
+        return (
+            f"even its smallest part needs {bound} rows ({bound * row_bytes} bytes) at one "
+            f"time{beside}: {each}"
+        )
+
+    def _ops(self, cut: Cut) -> Iterator[Op]:
+        return tile_group(
+            self._layers,
+            cut.group,
+            self._placement(narrow=cut.group.columns > 1),
+            ConstantPool(),
+            self._config,
+            self._options,
+            shares={self._index: cut.share},
+        )
+
+    def _tiling(self, ops: Iterable[Op]) -> Tiling:
+        return Tiling(tuple(ops), (), (), 0, self._beside)
+
+    def _placement(self, *, narrow: bool) -> Placement:
+        """Return where images are, if the layer is cut into columns or not."""
+        if narrow not in self._placements:
+            groups = [Group(range(i, i + 1)) for i in range(len(self._layers.layers))]
+            groups[self._index] = replace(groups[self._index], columns=1 + narrow)
+            self._placements[narrow] = place_images(
+                self._layers,
+                tuple(groups),
+                self._config,
+                self._options,
+                pool=ConstantPool(),
+                outside=self._outside,
+            )
+        return self._placements[narrow]
