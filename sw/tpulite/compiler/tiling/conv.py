@@ -1,55 +1,20 @@
 """Convolutions on the systolic array."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import replace
 
-import numpy as np
-
-from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.ops import Op
-from tpulite.compiler.tiling.constants import Constant, channel_records
 from tpulite.compiler.tiling.context import Context
-from tpulite.compiler.tiling.cut import cut_columns, cut_parts, cut_strips, split
+from tpulite.compiler.tiling.conv_weights import pack_passes, pack_records, string_weights
+from tpulite.compiler.tiling.cut import cut_parts, cut_strips
 from tpulite.compiler.tiling.images import View
 from tpulite.compiler.tiling.lowering import Lowering
-from tpulite.compiler.tiling.offset import Offset
-from tpulite.compiler.tiling.window import LARGEST_KERNEL, Axis1D, needed_rows, read_window
+from tpulite.compiler.tiling.passes import Pass, Reach, cut_kernel, most_of_axis, plan_pieces
+from tpulite.compiler.tiling.window import Axis1D, needed_rows, read_window
 from tpulite.graph.layers import Conv
-from tpulite.layout import pack_weights
 
-__all__ = ["ConvLowering", "Drained", "folded_bias"]
-
-_EARLY = 9
-"""k-tiles of the first command of a layer, more or less: it starts when they are there."""
-
-
-@dataclass(frozen=True)
-class Drained:
-    """Records of a layer: a constant for each n-block, or none for raw sums."""
-
-    form: RecordForm
-    records: tuple[Constant, ...]
-
-    def fields(self) -> dict[str, int]:
-        """Return the fields of a command that drains."""
-        if not self.records:
-            return {"drain": Drain.RAW}
-        return {"drain": Drain.REQUANTIZE, "record_form": self.form}
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """What one command of an n-block multiplies: part of the kernel and of the channel blocks."""
-
-    rows: range
-    columns: range
-    blocks: range
-
-
-def folded_bias(bias: np.ndarray, sums: np.ndarray, zero_point: int) -> np.ndarray:
-    """Return biases less what the zero point of the input contributes, wrapped to int32."""
-    return (bias.astype(np.int64) - zero_point * sums).astype(np.int32)
+__all__ = ["ConvLowering"]
 
 
 class ConvLowering(Lowering[Conv]):
@@ -57,7 +22,8 @@ class ConvLowering(Lowering[Conv]):
 
     Each strip is cut into the parts of single commands. Parts of all n-blocks are computed one
     after the other, so that the next layer can start on what is complete; if the weights are too
-    many to stay, an n-block is finished first.
+    many to stay, an n-block is finished first. If not even the image rows of one output row fit,
+    they come piece by piece, as each pass over the kernel reads them.
     """
 
     def __init__(self, layer: Conv, context: Context) -> None:
@@ -65,7 +31,9 @@ class ConvLowering(Lowering[Conv]):
         strings = self._source.spec and self._source.spec.strings
         self._strings = bool(strings)
         self._transposed = strings is not None and strings.transposed
-        self._weight, self._channels = self._as_strings() if self._strings else (layer.weight, None)
+        self._weight, size = layer.weight, self._config.array_size
+        if self._strings:
+            self._weight = string_weights(layer, size, transposed=self._transposed)
         kh, kw = self._weight.shape[:2]
         order = slice(None, None, -1) if self._transposed else slice(None)
         stride, dilation = layer.stride[order], layer.dilation[order]
@@ -78,90 +46,75 @@ class ConvLowering(Lowering[Conv]):
             self._x = Axis1D(source.width, 1, 1, kw, 0)
         target = (self._target.height, self._target.width)[order]
         self._height, self._width = target
-        outputs = range(-(-self._weight.shape[3] // self._config.array_size))
+        outputs = range(-(-layer.weight.shape[3] // size))
+        self._reach = most_of_axis(self._y, pitched=True), most_of_axis(self._x, pitched=False)
         # The first n-block starts when some of its weights are there.
-        self._passes = tuple(self._make_passes(early=n == 0) for n in outputs)
-        self._weights = [self._pack_weights(n) for n in outputs]
-        self._offsets: list[Offset] = []
-        self._drained = self._pack_records()
-        rows = [constant.rows for parts in self._weights for constant in parts]
+        self._passes = tuple(self._cut_kernel(early=n == 0) for n in outputs)
+        rows = sum(self._rows(part) for parts in self._passes for part in parts)
         self._keep = context.keep
         if self._keep is None:
-            self._keep = sum(rows) <= self._config.ub_rows // 3
-        self._weights_at_once = sum(rows) if self._keep else 2 * max(rows)
+            self._keep = rows <= self._config.ub_rows // 3
+        self._pieces = self._needs_pieces()
+        if self._pieces:
+            self._strip_rows, rows_reach = self._plan_pieces(rows if self._keep else 0)
+            self._reach = rows_reach, self._reach[1]
+            self._passes = (self._cut_kernel(early=False),) * len(outputs)
+        largest = max(self._rows(part) for parts in self._passes for part in parts)
+        self._weights_at_once = rows if self._keep else 2 * largest
+        # Weights that take so much room are loaded again for each region.
+        self._heavy = rows // len(outputs) > context.free_rows // 2
+        self._weights = [
+            pack_passes(self._weight, n, self._passes[n], layer.weight_zero_point, context)
+            for n in outputs
+        ]
+        self._drained, self._offsets = pack_records(layer, context)
 
-    def _as_strings(self) -> tuple[np.ndarray, int]:
-        """Return the weights [kh, chunks, N, outputs] that multiply strings, and the channels."""
-        weight = self._layer.weight
-        if self._transposed:
-            weight = weight.transpose(1, 0, 2, 3)
-        kh, kw, channels, outputs = weight.shape
-        size = self._config.array_size
-        flat = weight.reshape(kh, kw * channels, outputs)
-        pad = ((0, 0), (0, -kw * channels % size), (0, 0))
-        flat = np.pad(flat, pad, constant_values=self._layer.weight_zero_point)
-        return flat.reshape(kh, -1, size, outputs), channels
+    def _rows(self, part: Pass) -> int:
+        """Return rows of weights."""
+        taps = len(part.rows) * len(part.columns)
+        return taps * len(part.blocks) * self._config.array_size
 
-    def _make_passes(self, *, early: bool) -> tuple[_Pass, ...]:
+    def _cut_kernel(self, *, early: bool) -> tuple[Pass, ...]:
         kh, kw, channels, _ = self._weight.shape
-        blocks = -(-channels // self._config.array_size)
-        rows = split(kh, -(-kh // LARGEST_KERNEL), 1)
-        columns = split(kw, -(-kw // LARGEST_KERNEL), 1)
-        # The weights of a command must not crowd out everything else.
-        most = max(1, self._config.ub_rows // 8 // self._config.array_size)
-        if len(rows[0]) * len(columns[0]) > 2 * most:  # even those of one block would
-            rows = split(kh, -(-kh * len(columns[0]) // most), 1)
-        taps = len(rows[0]) * len(columns[0])
-        chunks = list(split(blocks, -(-blocks * taps // most), 1))
-        if early and blocks * taps >= _EARLY:
-            first = chunks[0]
-            sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
-            bounds = [0, *accumulate(sizes)]
-            chunks[:1] = [range(a, b) for a, b in pairwise(bounds)]
-        return tuple(_Pass(r, c, b) for b in chunks for r in rows for c in columns)
+        size = self._config.array_size
+        return cut_kernel(
+            (kh, kw),
+            -(-channels // size),
+            self._config.ub_rows // 8 // size,
+            rows=self._reach[0],
+            columns=self._reach[1],
+            early=early,
+        )
 
-    def _pack_weights(self, n: int) -> tuple[Constant, ...]:
-        """Return the weights of an n-block by pass."""
-        size, zero_point = self._config.array_size, self._layer.weight_zero_point
-        bank = self._config.ub_banks // 2
-        constants = []
-        for part in self._passes[n]:
-            channels = slice(part.blocks.start * size, part.blocks.stop * size)
-            weight = self._weight[
-                part.rows.start : part.rows.stop,
-                part.columns.start : part.columns.stop,
-                channels,
-                n * size : (n + 1) * size,
-            ]
-            kh, kw, depth, outputs = weight.shape
-            pad = ((0, 0), (0, 0), (0, -depth % size), (0, 0))
-            weight = np.pad(weight, pad, constant_values=zero_point)
-            tiles = weight.reshape(kh, kw, -1, size, outputs).transpose(2, 0, 1, 3, 4)
-            matrix = tiles.reshape(-1, outputs)
-            packed = pack_weights(matrix, self._config, zero_point=zero_point)
-            constants.append(self._context.constant("weights", packed, bank=bank))
-        return tuple(constants)
+    def _needs_pieces(self) -> bool:
+        """Whether the image rows that the smallest strip reads do not fit beside its weights."""
+        source, target = self._source, self._target
+        if source.resident or self._context.keep is not None:
+            return False
+        strip = range(min(target.grain, self._height))
+        reach = (len(strip) - 1) * self._y.stride + (self._y.kernel - 1) * self._y.dilation + 1
+        needed = min(reach, source.height) * source.rows // source.height
+        if not target.resident:
+            needed += len(strip) * target.rows // target.height
+        weights = 2 * max(self._rows(part) for part in self._passes[-1])
+        return needed + weights > self._context.free_rows
 
-    def _pack_records(self) -> Drained:
-        layer, requantization = self._layer, self._layer.requantization
-        sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1, 2))
-        if requantization is None:
-            if layer.input_zero_point:
-                size = self._config.array_size
-                offsets = -layer.input_zero_point * sums
-                self._offsets = [
-                    Offset(offsets[start : start + size], self._context)
-                    for start in range(0, len(offsets), size)
-                ]
-            return Drained(RecordForm.FULL, ())
-        bias = np.broadcast_to(requantization.bias, len(sums))
-        bias = folded_bias(bias, sums, layer.input_zero_point)
-        form, blocks = channel_records(requantization, bias, self._config)
-        constants = tuple(self._context.constant("records", rows) for rows in blocks)
-        return Drained(form, constants)
+    def _plan_pieces(self, kept: int) -> tuple[int, Reach]:
+        """Return rows of a strip, and passes of which two pieces fit beside what stays."""
+        source, target = self._source, self._target
+        room = max(1, self._context.free_rows - kept)
+        widest = max(map(len, self._reach[1].cut(range(self._width), self._config.acc_rows)))
+        outputs = min(self._height, self._config.acc_rows // widest)
+        if not target.resident:
+            per_row = target.rows // target.height // target.blocks
+            outputs = min(outputs, room // 8 // per_row)
+        row_rows = source.rows // source.height // source.blocks
+        return plan_pieces(self._y, self._reach[0], max(1, outputs), row_rows, room // 4)
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
         source, target = self._source, self._target
+        if self._pieces:
+            return cut_strips(self._height, 1, self._strip_rows, target.grain)
         if source.resident and target.resident:
             return (range(self._height),)
         per_row = 0
@@ -178,19 +131,25 @@ class ConvLowering(Lowering[Conv]):
         return cut_strips(self._height, per_row, budget, target.grain)
 
     def _regions(self, strip: range) -> list[tuple[range, range]]:
-        columns = cut_columns(self._width, self._config)
+        columns = self._reach[1].cut(range(self._width), self._config.acc_rows)
+        widest = max(map(len, columns))
         grain = self._target.grain if self._target.spec else 1
-        grain = min(grain, self._config.acc_rows // len(columns[0]))
-        rows = cut_parts(
+        grain = min(grain, self._config.acc_rows // widest)
+        parts = cut_parts(
             strip,
-            len(columns[0]),
+            widest,
             self._config,
             grain=grain,
             block_start=self._context.options.block_start,
         )
+        most = self._strip_rows if self._pieces else len(strip)
+        rows = [piece for part in parts for piece in self._reach[0].cut(part, most)]
         return [(r, c) for r in rows for c in columns]
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        if self._pieces:
+            yield from self._strip_by_pieces(rows, again=again)
+            return
         index, blocks = self._context.index, range(len(self._weights))
         regions = self._regions(rows)
         parts = [(region, n) for region in regions for n in blocks]
@@ -205,13 +164,13 @@ class ConvLowering(Lowering[Conv]):
         stored = rows.start // self._target.grain * self._target.grain
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
         for number, ((out_rows, columns), n) in enumerate(parts):
-            fresh = again and not self._keep and n not in loaded
+            fresh = not self._keep and (self._heavy or (again and n not in loaded))
             loaded.add(n)
             source = view
             if source is None:
                 source, loads = self._source.read(needed_rows(self._y, out_rows), index)
                 yield from loads
-            yield from self._block(source, out, (out_rows, columns), n, again=fresh)
+            yield from self._block(source, out, (out_rows, columns), n, n, again=fresh)
             complete = out_rows.stop // self._target.grain * self._target.grain
             if out_rows.stop == rows.stop:
                 complete = rows.stop
@@ -219,36 +178,58 @@ class ConvLowering(Lowering[Conv]):
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
 
+    def _strip_by_pieces(self, rows: range, *, again: bool) -> Iterator[Op]:
+        """Yield the commands of one n-block after the other, each with a place of its own."""
+        whole, index = self._target, self._context.index
+        stored = range(rows.start // whole.grain * whole.grain, rows.stop)
+        for n in range(len(self._weights)):
+            target, block = (
+                (whole, n) if whole.resident else (whole.some_blocks(range(n, n + 1)), 0)
+            )
+            out = target.open(rows)
+            for number, region in enumerate(self._regions(rows)):
+                fresh = not self._keep and (again or number > 0)
+                yield from self._block(None, out, region, n, block, again=fresh)
+            if not whole.resident:
+                yield from target.store(out, stored, index)
+        if whole.resident:
+            yield from whole.store(whole.open(rows), stored, index)
+
     def _block(
-        self, source: View, out: View, region: tuple[range, range], n: int, *, again: bool
+        self,
+        source: View | None,
+        out: View,
+        region: tuple[range, range],
+        n: int,
+        out_block: int,
+        *,
+        again: bool,
     ) -> Iterator[Op]:
-        """Compute one n-block of a region: a command for each pass."""
-        if self._offsets:
-            extents = (len(region[0]), len(region[1]))
-            yield from self._offsets[n].ops(source, *extents, again=again)
+        """Compute an n-block of a region, which is block ``out_block`` of ``out``, pass by pass.
+
+        Without ``source``, the passes load what they read.
+        """
+        piece = None
         for k, part in enumerate(self._passes[n]):
+            y = replace(self._y, kernel=len(part.rows), start=part.rows.start)
+            x = replace(self._x, kernel=len(part.columns), start=part.columns.start)
+            view, block = source, part.blocks.start
+            if view is None:
+                if piece is None or piece[:2] != (part.rows, part.blocks):
+                    rows = needed_rows(y, region[0])
+                    store = self._source.some_blocks(part.blocks)
+                    view, loads = store.read(rows, self._context.index)
+                    yield from loads
+                    piece = (part.rows, part.blocks, view)
+                view, block = piece[2], 0
+            if self._offsets and k == 0:
+                yield from self._offsets[n].ops(view, *map(len, region), again=again)
             weights, loads = self._weights[n][k].use(again=again)
             yield from loads
-            y = Axis1D(
-                self._y.extent,
-                self._y.stride,
-                self._y.dilation,
-                len(part.rows),
-                self._y.pad,
-                part.rows.start,
-            )
-            x = Axis1D(
-                self._x.extent,
-                self._x.stride,
-                self._x.dilation,
-                len(part.columns),
-                self._x.pad,
-                part.columns.start,
-            )
             if self._strings:
-                fields, place = self._string_window(source, y, x, region)
+                fields, place = self._string_window(view, y, x, region)
             else:
-                fields, place = read_window(source, y, x, region, part.blocks.start)
+                fields, place = read_window(view, y, x, region, block)
             fields |= {
                 "rows": len(region[0]),
                 "columns": len(region[1]),
@@ -267,18 +248,21 @@ class ConvLowering(Lowering[Conv]):
                     yield from loads
                 step = 1 if self._drained.records else RAW_ROWS
                 if self._transposed:
-                    places["out_row"] = out.at(region[1].start, region[0].start, n, step=step)
+                    places["out_row"] = out.at(
+                        region[1].start, region[0].start, out_block, step=step
+                    )
                     fields |= {"out_pitch": step, "out_step": out.pitch}
                 else:
-                    places["out_row"] = out.at(region[0].start, region[1].start, n, step=step)
+                    places["out_row"] = out.at(
+                        region[0].start, region[1].start, out_block, step=step
+                    )
                     fields |= {"out_pitch": out.pitch, "out_step": step}
             yield Op(Opcode.CONV, self._context.index, fields, places)
 
     def _string_window(self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]):
         """Return fields and place of a region that reads strings."""
-        assert self._channels is not None
         order = slice(None, None, -1) if self._transposed else slice(None)
-        step = self._layer.stride[order][1] * self._channels
+        step = self._layer.stride[order][1] * self._layer.weight.shape[2]
         start = region[1].start * step
         size = self._config.array_size
         if start % size:

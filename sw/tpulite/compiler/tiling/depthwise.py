@@ -10,7 +10,7 @@ from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.tiling.constants import Constant, channel_records
 from tpulite.compiler.tiling.context import Context
-from tpulite.compiler.tiling.conv import Drained, folded_bias
+from tpulite.compiler.tiling.conv_weights import Drained, folded_bias
 from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.filters import Filter, plan_filter
 from tpulite.compiler.tiling.images import View

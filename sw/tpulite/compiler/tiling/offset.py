@@ -13,13 +13,16 @@ __all__ = ["Offset"]
 _UNIT = 127
 """What padding multiplies the coarse digits by, and the largest weight."""
 
+_TILES = 8
+"""Most tiles of weights of a command."""
+
 
 class Offset:
     """Offsets of an n-block as sums of products of padding and weights.
 
     A CONV whose image lies between the positions that it reads sees nothing but padding: stride 2
     from a padding of one row skips the only row. One such command adds the offsets' multiples of
-    127, another one what remains.
+    127, another one what remains. If the multiples need many weights, fewer are used repeatedly.
 
     Parameters
     ----------
@@ -31,8 +34,14 @@ class Offset:
 
     def __init__(self, values: np.ndarray, context: Context) -> None:
         self._context = context
-        coarse, fine = np.divmod(np.abs(values), _UNIT) * np.sign(values)
-        self._steps = [(_UNIT, self._weights(coarse)), (1, self._weights(fine))]
+        sign = np.sign(values)
+        coarse, fine = np.divmod(np.abs(values), _UNIT)
+        most = _TILES * context.config.array_size * _UNIT
+        times = -(-int(coarse.max(initial=1)) // most)
+        many, coarse = np.divmod(coarse, times) if times > 1 else (None, coarse)
+        repeated = [] if many is None else [(_UNIT, self._weights(many * sign))] * times
+        once = [(_UNIT, self._weights(coarse * sign)), (1, self._weights(fine * sign))]
+        self._steps = [*repeated, *once]
 
     def _weights(self, digits: np.ndarray) -> Constant:
         """Return weights, as many rows as necessary, whose columns sum to the digits."""
@@ -52,7 +61,9 @@ class Offset:
         """Return the commands that begin the sums of a region with the offsets."""
         ops: list[Op] = []
         for number, (pad, constant) in enumerate(self._steps):
-            place, loads = constant.use(again=again)
+            # A constant that is used repeatedly is loaded once.
+            new = again and constant not in [used for _, used in self._steps[:number]]
+            place, loads = constant.use(again=new)
             fields = {
                 "rows": rows,
                 "columns": columns,

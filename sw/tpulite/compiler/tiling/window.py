@@ -1,6 +1,6 @@
 """Where a convolution reads: part of an image, as the fields of a CONV."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpulite.arch.isa import CONV
 from tpulite.compiler.ops import Region
@@ -76,13 +76,20 @@ def read_window(
     ValueError
         If the machine cannot express the geometry.
     """
-    top, height, row = _clip(y, outputs[0], view.rows)
+    pitch = view.pitch
+    if y.stride > CONV.limit("stride_y") and y.kernel == 1:
+        top, height, row = _clip_rows_of_outputs(y, outputs[0], view.rows)
+        y, pitch = replace(y, stride=1), pitch * y.stride
+    else:
+        top, height, row = _clip(y, outputs[0], view.rows)
     left, width, column = _clip(x, outputs[1], range(x.extent))
+    y, x = _without_idle_steps(y, outputs[0]), _without_idle_steps(x, outputs[1])
     for what, value, limit in (
         ("Padding", max(top, left), CONV.limit("pad_top")),
         ("Stride", max(y.stride, x.stride), CONV.limit("stride_y")),
         ("Dilation", max(y.dilation, x.dilation), CONV.limit("dilation_y")),
         ("Extent of an image", max(height, width), CONV.limit("height")),
+        ("Pitch of rows", pitch, CONV.limit("act_pitch")),
     ):
         if value > limit:
             raise ValueError(f"{what} must be at most {limit}, not {value}")
@@ -97,10 +104,19 @@ def read_window(
         "pad_left": left,
         "height": height,
         "width": width,
-        "act_pitch": view.pitch,
+        "act_pitch": pitch,
         "act_block_pitch": view.block_pitch,
     }
     return fields, view.at(row, column, block)
+
+
+def _without_idle_steps(axis: Axis1D, outputs: range) -> Axis1D:
+    """Return the axis without a large stride or dilation that nothing takes."""
+    if axis.stride > CONV.limit("stride_y") and len(outputs) == 1:
+        axis = replace(axis, stride=1)
+    if axis.dilation > CONV.limit("dilation_y") and axis.kernel == 1:
+        axis = replace(axis, dilation=1)
+    return axis
 
 
 def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
@@ -111,3 +127,11 @@ def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
         return reach + 1, 1, present.start
     first = max(origin, present.start)
     return first - origin, min(present.stop, span.stop) - first, first
+
+
+def _clip_rows_of_outputs(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
+    """Return the same of an image that has just the rows that the outputs read with one tap."""
+    read = [o for o in outputs if 0 <= axis.origin(o) < axis.extent]
+    if not read:
+        return len(outputs), 1, present.start
+    return read[0] - outputs.start, len(read), axis.origin(read[0])

@@ -1,0 +1,164 @@
+"""Convolutions that no single command can express, or of which one output row reads too much."""
+
+import numpy as np
+import pytest
+from plain_layers import plain_conv, random_requantization
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import CONV, Opcode
+from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.tiling.passes import Reach, cut_kernel, most_of_axis, plan_pieces
+from tpulite.compiler.tiling.window import Axis1D
+from tpulite.golden.cycles import predict_cycles
+from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.runtime.session import Session
+
+CONFIGS = {
+    "16": Config(ub_rows=512, acc_rows=64),
+    "8 with two lanes": Config(array_size=8, requant_lanes=2, vector_lanes=4, ub_rows=512),
+    "4": Config(array_size=4, ub_rows=512, acc_rows=64),
+    "32": Config(array_size=32, ub_rows=512),
+}
+
+ONE = Options()
+
+
+def conv(rng, size, kernel, channels, *, stride=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0), raw):
+    """Return the graph of a convolution from ``channels[0]`` to ``channels[1]`` channels."""
+    reach = 5000 * (kernel[0] * kernel[1] * channels[0]) ** 0.5
+    layer = Conv(
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (*kernel, *channels)).astype(np.int8),
+        requantization=None if raw else random_requantization(rng, channels[1], reach),
+        input_zero_point=int(rng.integers(-128, 128)),
+        weight_zero_point=int(rng.integers(-128, 128)),
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+    )
+    image = Image((*size, channels[0]))
+    dtype = "int32" if raw else "int8"
+    images = {"x": image, "y": Image(layer._infer(image).shape, dtype)}
+    return LayerGraph("net", (layer,), images, ("x",), ("y",))
+
+
+def check_bits(rng, graph, config, options=ONE):
+    """Compare every image of a batch with plain loops; return the program."""
+    program = compile_layers(graph, config, options)
+    layer, shape = graph.layers[0], graph.images["y"].shape
+    x = rng.integers(-128, 128, (options.batch, *graph.images["x"].shape)).astype(np.int8)
+    y = Session(program).run({"x": x.reshape(program.inputs[0].shape)}).outputs["y"]
+    expected = [plain_conv(each, layer, shape[:2]) for each in x]
+    np.testing.assert_array_equal(y.reshape(-1, *shape), np.stack(expected))
+    return program
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "dilation", "padding"),
+    [
+        pytest.param((35, 33), (3, 2), (16, 17), (1, 1), (2, 1, 0, 0), id="stride"),
+        pytest.param((32, 48), (16, 16), (16, 16), (1, 1), (0, 0, 0, 0), id="patches"),
+        pytest.param((9, 40), (2, 3), (1, 2), (1, 16), (0, 3, 0, 0), id="dilation"),
+        pytest.param((4, 5), (3, 3), (1, 1), (32, 33), (32, 33, 32, 33), id="atrous"),
+        pytest.param((5, 3), (2, 2), (3, 1), (1, 1), (40, 0, 0, 36), id="padding above"),
+        pytest.param((3, 5), (1, 4), (1, 2), (1, 2), (0, 33, 2, 0), id="padding before"),
+        pytest.param((3, 3), (2, 1), (17, 20), (20, 1), (50, 34, 1, 33), id="everything"),
+    ],
+)
+def test_geometries_beyond_the_fields(config, raw, size, kernel, stride, dilation, padding):
+    rng = np.random.default_rng(sum(size))
+    graph = conv(
+        rng, size, kernel, (3, 7), stride=stride, dilation=dilation, padding=padding, raw=raw
+    )
+    check_bits(rng, graph, config)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(
+    ("size", "kernel", "channels", "padding"),
+    [
+        pytest.param((1, 12), (1, 1), (3000, 5), (0, 0, 0, 0), id="channels"),
+        pytest.param((40, 20), (40, 20), (6, 3), (0, 0, 0, 0), id="whole image"),
+        pytest.param((31, 18), (29, 17), (20, 2), (2, 1, 0, 1), id="kernel"),
+        pytest.param((3, 60), (3, 3), (70, 40), (1, 1, 1, 1), id="wide and deep"),
+    ],
+)
+def test_inputs_of_one_output_row_may_be_larger_than_the_buffer(
+    config, batch, size, kernel, channels, padding
+):
+    rng = np.random.default_rng(batch)
+    graph = conv(rng, size, kernel, channels, padding=padding, raw=False)
+    blocks = -(-channels[0] // config.array_size)
+    assert blocks * min(kernel[0], size[0]) * size[1] > config.ub_rows
+    check_bits(rng, graph, config, Options(batch=batch))
+
+
+def test_each_piece_is_loaded_once_for_all_columns_of_a_kernel():
+    """Of 45 x 45 taps, 15 rows go together; a piece of 15 rows serves three commands."""
+    rng = np.random.default_rng(0)
+    graph = conv(rng, (45, 45), (45, 45), (4, 2), raw=False)
+    program = check_bits(rng, graph, Config(ub_rows=1024))
+    loads = [x for x in program.commands if x.opcode == Opcode.LOAD and x["window"] == 1]
+    convs = [x for x in program.commands if x.opcode == Opcode.CONV]
+    assert sum(load["lines"] * load["rows"] for load in loads) <= 45 * 45
+    assert len(convs) > len(loads)
+
+
+def test_the_matrix_unit_hardly_waits_for_pieces():
+    """31 x 31 taps on 64 x 64 x 64: the matrix unit reads each piece many times."""
+    rng = np.random.default_rng(0)
+    graph = conv(rng, (64, 64), (31, 31), (64, 16), padding=(15, 15, 15, 15), raw=False)
+    config = Config(ub_rows=4096)
+    cycles = predict_cycles(compile_layers(graph, config).commands, config)
+    assert cycles < 1.05 * sum(graph.macs().values()) / 256
+
+
+class TestPlans:
+    """How kernels and images are cut."""
+
+    @pytest.mark.parametrize("stride", [1, 3, 15, 16, 40])
+    @pytest.mark.parametrize("dilation", [1, 2, 15, 16, 40])
+    @pytest.mark.parametrize("pad", [0, 31, 32, 70])
+    @pytest.mark.parametrize("pitched", [False, True])
+    def test_every_region_has_a_padding_that_the_field_can_hold(
+        self, stride, dilation, pad, pitched
+    ):
+        axis = Axis1D(20, stride, dilation, 30, pad)
+        reach = most_of_axis(axis, pitched=pitched)
+        assert reach.taps == 1 or dilation <= CONV.limit("dilation_y")
+        regions = reach.cut(range(60), 50)
+        assert [o for region in regions for o in region] == list(range(60))
+        assert max(map(len, regions)) <= 50
+        subsampled = pitched and stride > CONV.limit("stride_y")
+        for region in regions:
+            assert stride <= CONV.limit("stride_y") or subsampled or len(region) == 1
+            covered = (len(region) - 1) * stride + (reach.taps - 1) * dilation + 1
+            before = len(region) if subsampled else min(covered, pad - region.start * stride)
+            assert before <= CONV.limit("pad_top")
+
+    def test_passes_cover_the_kernel_once(self):
+        for rows, columns, blocks, most in [(20, 31, 3, 8), (1, 1, 50, 3), (5, 40, 1, 1)]:
+            passes = cut_kernel(
+                (rows, columns), blocks, most, rows=Reach(blocks=2), columns=Reach(taps=9)
+            )
+            taps = [(r, c, b) for p in passes for r in p.rows for c in p.columns for b in p.blocks]
+            assert len(taps) == len(set(taps)) == rows * columns * blocks
+            assert max(len(p.rows) for p in passes) <= CONV.limit("kernel_rows")
+            assert max(len(p.columns) for p in passes) <= 9
+            assert max(len(p.blocks) for p in passes) <= 2
+            tiles = max(len(p.rows) * len(p.columns) * len(p.blocks) for p in passes)
+            assert tiles <= 2 * most
+
+    def test_pieces_have_as_many_output_rows_as_fit(self):
+        y = Axis1D(100, 2, 1, 5, 0)
+        assert plan_pieces(y, Reach(), 8, 10, 1000) == (8, Reach(taps=5, blocks=5))
+        assert plan_pieces(y, Reach(), 8, 10, 190) == (8, Reach(taps=5, blocks=1))
+        assert plan_pieces(y, Reach(), 8, 10, 150) == (8, Reach(taps=1, blocks=1))
+        assert plan_pieces(y, Reach(), 8, 10, 80) == (4, Reach(taps=2, blocks=1))
+        assert plan_pieces(y, Reach(), 8, 10, 5) == (1, Reach(taps=1, blocks=1))
