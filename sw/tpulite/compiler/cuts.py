@@ -9,7 +9,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.compiler.grouping.extents import image_rows
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.slices import COLUMN_GRAIN
+from tpulite.compiler.grouping.slices import column_grain
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.scheduling.apart import schedule_apart
@@ -33,7 +33,7 @@ _FINER = 4
 """Cuts into so many times the parts of the first one that fits are tried, too."""
 
 _FIRST = 500
-"""Commands of a layer that are looked at, to see whether all of them will find a place."""
+"""Commands of a layer that are looked at first, as most cuts that do not fit fail early."""
 
 _COMMAND = 16
 """Rows that could be moved while a command is fetched."""
@@ -98,10 +98,11 @@ def find_cut(
     for group in groups:
         if best is not None and group.columns * group.channels > parts * _FINER:
             break
-        if not trial.fits(Cut(group, _SHARES[-1])):
+        cut = trial.coarsest(group)
+        if cut is None:
             continue
-        cut = next(cut for share in _SHARES if trial.fits(cut := Cut(group, share)))
-        parts, cost = parts or group.columns * group.channels, trial.cost(cut)
+        parts = parts or group.columns * group.channels
+        cost = trial.cost(cut, most=best[0] if best is not None else None)
         if best is None or cost < best[0]:
             best = cost, cut
     if best is None:
@@ -133,7 +134,7 @@ class _Trial:
         _, width, channels = self._layers.images[layer.output].shape
         columns, blocks = 1, 1
         if GraphTable(self._layers, config, self._options).columns_can_be_cut(self._index):
-            columns = -(-width // COLUMN_GRAIN)
+            columns = -(-width // column_grain(config))
         if channels_can_be_cut(layer):
             blocks = -(-channels // config.array_size)
         powers = {min(1 << i, blocks) for i in range(blocks.bit_length() + 1)}
@@ -145,9 +146,23 @@ class _Trial:
             for reloaded in (frozenset[int](), frozenset(members))
         ]
 
+    def coarsest(self, group: Group) -> Cut | None:
+        """Return the largest strips that fit; None if not even the smallest do."""
+        if not self._starts(Cut(group, _SHARES[-1])):
+            return None
+        cuts = (Cut(group, share) for share in _SHARES)
+        return next((cut for cut in cuts if self.fits(cut)), None)
+
     def fits(self, cut: Cut) -> bool:
+        """Return whether the commands of the layer find places."""
+        return self._starts(cut) and self._finds_places(self._ops(cut))
+
+    def _starts(self, cut: Cut) -> bool:
         """Return whether the first commands of the layer find places."""
-        tiling = self._tiling(islice(self._ops(cut), _FIRST))
+        return self._finds_places(islice(self._ops(cut), _FIRST))
+
+    def _finds_places(self, ops: Iterable[Op]) -> bool:
+        tiling = self._tiling(ops)
         try:
             if Uses(tiling, self._config).bound > self._config.ub_rows - tiling.first_row:
                 return False
@@ -156,14 +171,16 @@ class _Trial:
             return False
         return True
 
-    def cost(self, cut: Cut) -> int:
-        """Return rows that are moved, and what the commands count as."""
-        moved, commands = 0, 0
+    def cost(self, cut: Cut, *, most: int | None = None) -> int:
+        """Return rows that are moved, and what the commands count as; or anything above ``most``."""
+        cost = 0
         for op in self._ops(cut):
-            commands += 1
+            cost += _COMMAND
             if op.opcode in (Opcode.LOAD, Opcode.STORE):
-                moved += op.fields["lines"] * op.fields["rows"]
-        return moved + commands * _COMMAND
+                cost += op.fields["lines"] * op.fields["rows"]
+            if most is not None and cost > most:
+                break
+        return cost
 
     def needs(self, cut: Cut) -> str:
         """Say what must be in the buffer at one time."""

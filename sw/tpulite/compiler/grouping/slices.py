@@ -3,17 +3,23 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.grouping.backward import backward, backward_columns, sliceable
 from tpulite.compiler.grouping.group import Group, Rows, Step
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["COLUMN_GRAIN", "plan_columns", "plan_steps", "repeated"]
+__all__ = ["COLUMN_GRAIN", "column_grain", "plan_columns", "plan_steps", "repeated"]
 
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
 of a row begins at a beat in DRAM if the row does."""
 
 _NO_GRAINS: Mapping[str, int] = MappingProxyType({})
+
+
+def column_grain(config: Config) -> int:
+    """Return the vectors of a beat: columns of an image in DRAM begin at multiples of it."""
+    return max(1, BEAT_BYTES // config.row_bytes)
 
 
 def repeated(slices: Iterable[range], extent: int) -> bool:
@@ -83,17 +89,19 @@ def plan_steps(
     return tuple(reversed(views))
 
 
-def plan_columns(layers: LayerGraph, group: Group) -> tuple[Mapping[str, range], ...]:
+def plan_columns(
+    layers: LayerGraph, group: Group, *, grain: int = COLUMN_GRAIN
+) -> tuple[Mapping[str, range], ...]:
     """Return the columns of every image that a group reads or writes, for each of its W slices.
 
-    They begin at multiples of :data:`COLUMN_GRAIN`.
+    They begin at multiples of ``grain``.
 
     Raises
     ------
     ValueError
         If a layer cannot be cut along the width.
     """
-    grains = dict.fromkeys(layers.images, COLUMN_GRAIN)
+    grains = dict.fromkeys(layers.images, grain)
     walk = _Walk(layers, group, group.columns, grains, axis=1)
     stops: dict[str, int] = {}
     slices: list[Mapping[str, range]] = []

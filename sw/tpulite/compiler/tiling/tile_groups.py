@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.slices import plan_columns
+from tpulite.compiler.grouping.slices import COLUMN_GRAIN, column_grain, plan_columns
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.tiling.channels import cut_channels
@@ -102,7 +102,10 @@ class _Tiler:
             return
         constants: dict[tuple[object, ...], Constant] = {}
         again = False
-        windows = plan_columns(self.layers, group) if group.columns > 1 else ({},)
+        windows: tuple[Mapping[str, range], ...] = ({},)
+        if group.columns > 1:
+            grain = COLUMN_GRAIN if group.slices else column_grain(self.config)
+            windows = plan_columns(self.layers, group, grain=grain)
         for image in range(self.options.batch):
             for window in windows:
                 stores = {
