@@ -92,17 +92,20 @@ def find_cut(
     trial = _Trial(layers, index, config, options, outside)
     if trial.fits(Cut(Group(range(index, index + 1)), share)):
         return None
+    found: list[Group] = []
     best: tuple[int, Cut] | None = None
-    parts = 0
     groups = trial.groups()
     for group in groups:
-        if best is not None and group.columns * group.channels > parts * _FINER:
+        parts = group.columns * group.channels
+        if found and parts > _FINER * found[0].columns * found[0].channels:
             break
+        if replace(group, reloaded=frozenset()) in found:
+            continue
         cut = trial.coarsest(group)
         if cut is None:
             continue
-        parts = parts or group.columns * group.channels
-        cost = trial.cost(cut, most=best[0] if best is not None else None)
+        found.append(group)
+        cost = trial.cost(cut, most=None if best is None else best[0])
         if best is None or cost < best[0]:
             best = cost, cut
     if best is None:
@@ -111,7 +114,7 @@ def find_cut(
 
 
 class _Trial:
-    """One layer on its own, beside images that stay on chip."""
+    """One layer on its own, for one image of a batch, beside images that stay on chip."""
 
     def __init__(
         self,
@@ -172,7 +175,7 @@ class _Trial:
         return True
 
     def cost(self, cut: Cut, *, most: int | None = None) -> int:
-        """Return rows that are moved, and what the commands count as; or anything above ``most``."""
+        """Return rows that are moved, and what commands count as; or anything above ``most``."""
         cost = 0
         for op in self._ops(cut):
             cost += _COMMAND
@@ -202,7 +205,7 @@ class _Trial:
             self._placement(narrow=cut.group.columns > 1),
             ConstantPool(),
             self._config,
-            self._options,
+            replace(self._options, batch=1),
             shares={self._index: cut.share},
         )
 
