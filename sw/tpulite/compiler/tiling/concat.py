@@ -1,6 +1,6 @@
 """Concatenation of images."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -32,10 +32,10 @@ class ConcatLowering(Lowering[Concat]):
 
     def __init__(self, layer: Concat, context: Context) -> None:
         super().__init__(layer, context)
-        channels = [context.channels[name] for name in layer.inputs]
+        self._channels = [context.channels[name] for name in layer.inputs]
         self._join = None
-        if layer.axis == 2 and any(count % self._config.array_size for count in channels[:-1]):
-            self._join = _ChannelJoin(channels, context)
+        if layer.axis == 2 and any(x % self._config.array_size for x in self._channels[:-1]):
+            self._join = _ChannelJoin(self._channels, context)
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
         if self._layer.axis != 0:
@@ -55,7 +55,44 @@ class ConcatLowering(Lowering[Concat]):
             yield from self._stack(rows)
             return
         for part in parts_of(rows, tuple(self._sources), self._target, self._context):
-            yield from self._part(part)
+            if self._layer.axis == 2 and self._context.fleeting:
+                for block in range(self._target.blocks):
+                    yield from self._block(part, block)
+            else:
+                yield from self._part(part)
+
+    def _block(self, rows: range, block: int) -> Iterator[Op]:
+        """Join what belongs to one channel block; nothing else is on chip."""
+        index, size = self._context.index, self._config.array_size
+        target = self._target.some_blocks(range(block, block + 1))
+        views: dict[int, View] = {}
+        position = 0
+        for number, source in enumerate(self._sources):
+            start, position = position, position + self._channels[number]
+            channels = range(max(block * size, start), min((block + 1) * size, position))
+            if not channels:
+                continue
+            blocks = range((channels[0] - start) // size, (channels[-1] - start) // size + 1)
+            if source.resident:
+                yield from source.read(rows, index)[1]
+                view = source.open(rows)
+            else:
+                view, loads = source.some_blocks(blocks).read(rows, index)
+                yield from loads
+                view = view.without(blocks.start)
+            views[number] = view
+        here = target.open(rows)
+        out = here.without(block)
+        if self._join is not None:
+            yield from self._join.ops(rows, target, views, out, range(block, block + 1))
+        else:
+            ((number, view),) = views.items()
+            place = view.at(rows.start, 0, block - sum(self._channels[:number]) // size)
+            places = (place, out.at(rows.start, 0, block))
+            extents = (len(rows), target.width)
+            yield from copy_ops(self._context, places, extents, (view.pitch, 1), (out.pitch, 1))
+        start = rows.start // target.grain * target.grain
+        yield from target.store(here, range(start, rows.stop), index)
 
     def _part(self, rows: range) -> Iterator[Op]:
         index, target = self._context.index, self._target
@@ -66,7 +103,8 @@ class ConcatLowering(Lowering[Concat]):
             yield from loads
             views.append(view)
         if self._join is not None:
-            yield from self._join.ops(rows, target, views, out)
+            some = dict(enumerate(views))
+            yield from self._join.ops(rows, target, some, out, range(target.blocks))
         else:
             yield from _side_by_side(
                 self._layer.axis, rows, self._sources, views, out, self._context
@@ -129,11 +167,16 @@ class _ChannelJoin:
         self._records = [context.constant("records", rows) for rows in records]
         self._tiles: dict[bytes, Constant] = {}
 
-    def ops(self, strip: range, target: Store, views: list[View], out: View) -> Iterator[Op]:
-        """Return the commands that join rows of images."""
+    def ops(
+        self, strip: range, target: Store, views: Mapping[int, View], out: View, blocks: range
+    ) -> Iterator[Op]:
+        """Return the commands that join rows of images: some blocks of the result.
+
+        Images that have no channels there need no view.
+        """
         most = self._context.config.acc_rows
-        for n in range(target.blocks):
-            for pixels in lines_of(strip, target.width, [*views, out], most):
+        for n in blocks:
+            for pixels in lines_of(strip, target.width, [*views.values(), out], most):
                 y, x = divmod(pixels.start, target.width)
                 parts = list(self._parts(n, y, x, views))
                 for number, (place, tile) in enumerate(parts):
@@ -156,11 +199,11 @@ class _ChannelJoin:
                     yield Op(Opcode.CONV, self._context.index, fields, rows)
 
     def _parts(
-        self, n: int, y: int, x: int, views: list[View]
+        self, n: int, y: int, x: int, views: Mapping[int, View]
     ) -> Iterator[tuple[Region, Constant]]:
         """Yield blocks that have channels in block n of the result, and what they multiply."""
         size, first = self._context.config.array_size, 0
-        for view, channels in zip(views, self._counts, strict=True):
+        for number, channels in enumerate(self._counts):
             for block in range(-(-channels // size)):
                 tile = np.zeros((size, size), np.int8)
                 for k in range(min(size, channels - block * size)):
@@ -171,5 +214,5 @@ class _ChannelJoin:
                     key = tile.tobytes()
                     if key not in self._tiles:
                         self._tiles[key] = self._context.constant("identity", tile)
-                    yield view.at(y, x, block), self._tiles[key]
+                    yield views[number].at(y, x, block), self._tiles[key]
             first += channels

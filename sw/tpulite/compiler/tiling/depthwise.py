@@ -15,7 +15,7 @@ from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.filters import Filter, plan_filter
 from tpulite.compiler.tiling.images import View
 from tpulite.compiler.tiling.lowering import Lowering
-from tpulite.compiler.tiling.window import Axis1D, needed_rows, read_window
+from tpulite.compiler.tiling.window import LARGEST_KERNEL, Axis1D, needed_rows, read_window
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwiseLowering"]
@@ -25,7 +25,8 @@ class DepthwiseLowering(Lowering[Depthwise]):
     """A depthwise convolution.
 
     Dilated ones run as phases: outputs that are some positions apart read inputs that are a
-    multiple of the dilation apart.
+    multiple of the dilation apart. If constants do not stay, nor does the image: each pass loads
+    the rows of the one channel block that it reads.
     """
 
     def __init__(self, layer: Depthwise, context: Context) -> None:
@@ -42,7 +43,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
         form, blocks = channel_records(requantization, bias, self._config)
         self._drained = Drained(form, tuple(context.constant("records", rows) for rows in blocks))
         self._weights: dict[tuple[object, ...], Constant] = {}
-
+        self._by_pass = context.fleeting and not self._source.resident
         self._y = Axis1D(
             self._source.height,
             layer.stride[0],
@@ -57,7 +58,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
         for part in cut_parts(rows, 1, self._config, grain=target.grain, parts=1):
             out = target.open(part)
             view = None
-            if not self._source.resident:
+            if not self._source.resident and not self._by_pass:
                 view, loads = self._source.read(needed_rows(self._y, part), index)
                 yield from loads
             for py, px in product(*map(range, self._period)):
@@ -101,6 +102,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
             counts,
             self._config,
             interleaved=self._context.options.interleaved,
+            rows=self._most_taps() if self._by_pass else LARGEST_KERNEL,
         )
         i = 1 if plan.inner == Axis.X else 0
         stored = strip.start // self._target.grain * self._target.grain
@@ -109,7 +111,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
             region = (inner, outputs[1]) if i == 0 else (outputs[0], inner)
             axes = self._axes(phase, (range(self._kernel[0]), range(self._kernel[1])))
             source = view
-            if source is None:
+            if source is None and not self._by_pass:
                 source, loads = self._source.read(needed_rows(axes[0], region[0]), index)
                 yield from loads
             for block in range(self._target.blocks):
@@ -120,6 +122,11 @@ class DepthwiseLowering(Lowering[Depthwise]):
             if max(self._period) == 1 and complete > stored:
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
+
+    def _most_taps(self) -> int:
+        """Return the kernel rows of a pass that loads what it reads: a quarter of the buffer."""
+        rows = self._context.free_rows // 4 // self._source.width
+        return max(1, (rows - 1) // self._layer.dilation[0] + 1)
 
     def _axes(self, phase: tuple[int, int], taps: tuple[range, range]) -> tuple[Axis1D, Axis1D]:
         """Return the geometry of a phase."""
@@ -141,7 +148,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
 
     def _block(
         self,
-        source: View,
+        source: View | None,
         out: View,
         plan: Filter,
         region: tuple[range, range],
@@ -169,7 +176,13 @@ class DepthwiseLowering(Lowering[Depthwise]):
         }
         for number, taps in enumerate(passes):
             y, x = self._axes(phase, taps)
-            fields, place = read_window(source, y, x, region, block)
+            view, place_block = source, block
+            if view is None:
+                store = self._source.some_blocks(range(block, block + 1))
+                view, loads = store.read(needed_rows(y, region[0]), index)
+                yield from loads
+                place_block = 0
+            fields, place = read_window(view, y, x, region, place_block)
             fields |= common | {
                 "depthwise": 1,
                 "stride_y": self._step[0],  # in steps of the dilation
@@ -190,7 +203,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
             yield from self._flush(source, common | drain, targets)
 
     def _flush(
-        self, source: View, fields: dict[str, int], places: dict[str, Region]
+        self, source: View | None, fields: dict[str, int], places: dict[str, Region]
     ) -> Iterator[Op]:
         """Drain sums by multiplying anything by zero: drains must keep the requantizer's pace."""
         size = self._config.array_size
@@ -213,7 +226,8 @@ class DepthwiseLowering(Lowering[Depthwise]):
             ),
             1,
         )
-        places = places | {"act_row": Region(source.buffer, source.row), "weight_row": weights}
+        anything = weights if source is None else Region(source.buffer, source.row)
+        places = places | {"act_row": anything, "weight_row": weights}
         yield Op(Opcode.CONV, self._context.index, fields | ones, places)
 
     def _tile(

@@ -40,17 +40,20 @@ def plan_filter(
     config: Config,
     *,
     interleaved: bool = True,
+    rows: int = LARGEST_KERNEL,
 ) -> Filter:
     """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
     interleaved, and tap (outer, inner) lies at row R * outer + inner of the weight tile: all of a
     pass must lie within its N rows. Without ``interleaved``, V is 1: one line of outputs a stream.
+    A pass has at most ``rows`` rows of the kernel.
     """
     best = None
     for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
-        sizes = [range(1, min(kernel[axis], LARGEST_KERNEL) + 1) for axis in (i, o)]
+        limits = (min(rows, LARGEST_KERNEL), LARGEST_KERNEL)
+        sizes = [range(1, min(kernel[axis], limits[axis]) + 1) for axis in (i, o)]
         for size_i, size_o in product(*sizes):
             pieces_i = split(kernel[i], -(-kernel[i] // size_i), 1)
             pieces_o = split(kernel[o], -(-kernel[o] // size_o), 1)

@@ -41,6 +41,10 @@ class View:
         row = self.row + block * self.block_pitch + (y - self.rows.start) * self.pitch + x * step
         return Region(self.buffer, row)
 
+    def without(self, blocks: int) -> "View":
+        """Return the same view of an image of which the first blocks are not there."""
+        return replace(self, row=self.row - blocks * self.block_pitch)
+
 
 class Store:
     """Where an image is kept: the whole of it, one image of a batch, or a range of its columns.
@@ -114,6 +118,11 @@ class Store:
         return self.blocks * self.height * self._pitch
 
     @property
+    def line(self) -> int:
+        """Vectors in a row in DRAM; more than there are here if this is a range of columns."""
+        return self._line
+
+    @property
     def strings(self) -> bool:
         """Whether its rows are strings of bytes: see dense mode."""
         return self.spec is not None and self.spec.strings is not None
@@ -163,9 +172,12 @@ class Store:
         return tall
 
     def flat(self) -> "Store":
-        """Return the same image as one column of all its pixels; it must be there if resident."""
-        flat = copy.copy(self)
-        flat.height, flat.width, flat.column, flat._line = self.height * self.width, 1, 0, 1
+        """Return the same image as one column of all its pixels; it must be there if resident.
+
+        Of an image of which there are only some columns it has the others, too.
+        """
+        flat = self._full_width()
+        flat.height, flat.width, flat._line = self.height * self.line, 1, 1
         flat._pitch = self.vector_rows
         vector_bytes = self.vector_rows * self._config.row_bytes
         flat.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, vector_bytes)
