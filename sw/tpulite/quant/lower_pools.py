@@ -1,7 +1,5 @@
 """Pooling and means."""
 
-from tpulite.arch import isa
-from tpulite.arch.isa import Opcode
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Pad, Pool
 from tpulite.quant.context import Context
@@ -12,14 +10,9 @@ from tpulite.quant.tensors import UNSIGNED, UnsupportedError, image_axis
 
 __all__ = ["lower_average_pool", "lower_max_pool", "lower_mean"]
 
-_WINDOW = next(
-    field.range[-1] for field in isa.COMMANDS[Opcode.VECTOR].fields if field.name == "window_rows"
-)
-
 
 def lower_max_pool(node: Node, context: Context) -> None:
     """Lower a maximum; a requantization does not change which number is largest."""
-    _check_window(node["window"])
     source, target = node.inputs[0], node.outputs[0]
     y = context.quantized(target)
     low, high = activation_bounds(node["activation"], y, context.exactness)
@@ -46,7 +39,6 @@ def lower_average_pool(node: Node, context: Context) -> None:
     ONNX Runtime sums dequantized numbers in float32, in an order of its own, so its average is not
     a function of the integer sum.
     """
-    _check_window(node["window"])
     source, target = node.inputs[0], node.outputs[0]
     x, y = context.quantized(source), context.quantized(target)
     if context.exactness == Exactness.ORT:
@@ -95,7 +87,6 @@ def lower_mean(node: Node, context: Context) -> None:
     if context.exactness == Exactness.ORT and "Reduce" in node.source:
         raise UnsupportedError("ReduceMean of ONNX Runtime rounds every term of the sum")
     window = tuple(image[axis] if axis in axes else 1 for axis in (0, 1))
-    _check_window(window)
     mean = Mean(
         x=context.quantized(source),
         y=context.quantized(target),
@@ -124,8 +115,3 @@ def lower_mean(node: Node, context: Context) -> None:
     )
     if output != target:
         context.reshape(f"{node.name}/reshape", output, target)
-
-
-def _check_window(window: tuple[int, ...]) -> None:
-    if max(window) > _WINDOW:
-        raise UnsupportedError(f"its window {tuple(window)} is larger than {_WINDOW}")

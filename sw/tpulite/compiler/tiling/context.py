@@ -38,6 +38,9 @@ class Context:
         Rows that no resident image takes while the layer runs.
     options : Options
         Choices of the compilation.
+    share : float
+        Part of their usual size that strips may have; ``strip_rows`` and ``free_rows`` are so much
+        smaller than they would be.
     keep : bool, optional
         Whether constants stay from slice to slice; without a group, the layer decides.
     fleeting : bool
@@ -56,6 +59,7 @@ class Context:
     strip_rows: int
     free_rows: int
     options: Options
+    share: float = 1.0
     keep: bool | None = None
     fleeting: bool = False
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)

@@ -222,6 +222,7 @@ class _Tiler:
             int(share * (self.config.ub_rows // 6)),
             int(share * self.placement.free_rows[index]),
             self.options,
+            share,
             keep=index not in group.reloaded if group.slices else None,
             fleeting=index in group.reloaded and not group.slices,
             constants=constants,
