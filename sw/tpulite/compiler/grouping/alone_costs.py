@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tpulite.arch.isa import VECTOR
 from tpulite.compiler.grouping.costs import STEP_CYCLES, Cost, transfer_cycles
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.graph.layers import Conv, Depthwise, Pool
@@ -16,6 +17,12 @@ _KEPT = 3
 
 _PARTS = 4
 """A strip is computed, and stored, in about four parts."""
+
+_LARGEST_WINDOW = VECTOR.limit("window_rows")
+"""Larger windows of pooling are read piece by piece."""
+
+_ROOM = (3, 4)
+"""So are those that take more than this part of the buffer."""
 
 
 @dataclass
@@ -68,15 +75,34 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     rows = min(at_once, limit // 4)
     cycles = engines.mxu * batch + STEP_CYCLES * strips
     if moved.per_row:
-        rows += max(config.ub_rows // 4, moved.per_row + moved.halo + max(0, at_once - limit // 4))
+        at_a_time = moved.per_row + moved.halo
+        if _in_pieces(table, index, resident, limit):
+            at_a_time = 0
+        rows += max(config.ub_rows // 4, at_a_time + max(0, at_once - limit // 4))
         cycles = max(cycles, engines.vpu * batch, load + weights, store)
         # No room for a second strip: each one is loaded while nothing is computed.
-        alternate = 2 * (moved.per_row + moved.halo) + at_once > limit
+        alternate = 2 * at_a_time + at_once > limit
         cycles += load if alternate else load // strips + store // (strips * _PARTS)
     else:
         cycles = max(cycles + engines.vpu * batch // _PARTS, load + weights, store)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips
     return Cost(cycles, read + loaded, moved.written * batch, rows, commands)
+
+
+def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: int) -> bool:
+    """Return whether windows of pooling are so large that they never lie in the buffer as a whole.
+
+    It is a rough rule: :class:`tpulite.compiler.tiling.pool.PoolLowering` decides.
+    """
+    layer = table.layers.layers[index]
+    if not isinstance(layer, Pool) or layer.inputs[0] in resident:
+        return False
+    height, width = (extents[layer.inputs[0]] for extents in table.extents)
+    rows, columns = min(layer.window[0], height), min(layer.window[1], width)
+    room = limit * _ROOM[0] // _ROOM[1]
+    return max(rows, columns) > _LARGEST_WINDOW or (
+        rows * width > room and 2 * rows * columns > room
+    )
 
 
 def _moved(table: GraphTable, index: int, resident: frozenset[str]) -> _Rows:

@@ -92,32 +92,42 @@ class WindowSums:
                     acc_row += len(run.outputs)
 
     def _split(self, run: Run) -> list[Run]:
-        """Cut a run so that it takes the fewest cycles; the masks must not take too much room."""
-        reader, size, count = self._reader, self._size, len(run.outputs)
+        """Cut a run so that it takes the fewest cycles."""
+        count = len(run.outputs)
 
-        def cycles(outputs: int) -> int:
-            span = run.part(range(outputs)).span
-            lines = 1
-            if len(span) == reader.width:  # lines follow each other without a gap
-                lines = max(1, reader.budget // reader.width)
-            full, rest = divmod(len(span) * lines, size)
-            if outputs > 1 and (full + 1) * outputs > reader.budget // 2:
-                return 1 << 62
-            commands = (full > 0) + (rest > 0)
-            each = (full + (rest > 0)) * size + commands * _COMMAND
-            return -(-count // outputs) * each // lines
+        def cycles(outputs: int) -> float:
+            return -(-count // outputs) * min(self._cycles(run.part(range(outputs))))
 
-        most = min(count, size, self._context.config.acc_rows)
-        best = min(range(1, most + 1), key=cycles) if reader.whole_lines else 1
+        most = min(count, self._size, self._context.config.acc_rows)
+        best = min(range(1, most + 1), key=cycles) if self._reader.whole_lines else 1
         return [run.part(part) for part in split(count, -(-count // best), 1)]
+
+    def _cycles(self, run: Run) -> tuple[float, float]:
+        """Return the cycles of an image line, if lines come one by one, and as a string.
+
+        A string also has what no window covers, but no line is rounded up to tiles. One way is
+        always possible; the other one only if its masks do not take too much room.
+        """
+        reader, outputs = self._reader, len(run.outputs)
+        lines = max(1, reader.budget // reader.width)
+        ways = []
+        for pixels, each in ((len(run.span), 1), (lines * reader.width, lines)):
+            full, rest = divmod(pixels, self._size)
+            tiles, commands = full + (rest > 0), (full > 0) + (rest > 0)
+            fits = outputs == 1 or tiles * outputs <= reader.budget // 2
+            cycles = (tiles * self._size + commands * _COMMAND) / each
+            ways.append(cycles if fits else float("inf"))
+        return ways[0], ways[1] if reader.gapless else float("inf")
 
     def _products(self, piece: Piece, run: Run) -> Iterator[_Product]:
         """Yield products that count each position of a piece once for each window around it."""
         columns = range(
             max(run.span.start, piece.columns.start), min(run.span.stop, piece.columns.stop)
         )
-        whole = len(columns) == piece.pitch
-        lines = 1 if not whole else len(piece.lines)
+        lines = 1
+        one_by_one, string = self._cycles(run)
+        if string <= one_by_one and len(piece.columns) == piece.pitch:
+            columns, lines = piece.columns, len(piece.lines)
         for line in piece.lines[::lines]:
             place = piece.place(line, columns.start)
             count = len(columns) * lines

@@ -14,7 +14,8 @@ from tpulite.compiler.tiling.window import Axis1D
 __all__ = ["Piece", "PieceReader", "Run", "find_runs"]
 
 _SHARE = 8
-"""A piece takes this part of the free rows: one is computed while the next ones are loaded."""
+"""A piece takes this part of the free rows: one is computed while the next ones are loaded. With
+room for three only, each LOAD would wait for the end of a product."""
 
 _LARGEST = 1024
 """Rows of a piece, at most: nothing is computed while the first one is loaded."""
@@ -113,6 +114,17 @@ class PieceReader:
         The image.
     context : Context
         The layer.
+
+    Attributes
+    ----------
+    budget : int
+        Rows of a piece, unless a single line on chip has more.
+    width : int
+        Columns of the image.
+    gapless : bool
+        Whether lines follow each other without columns that do not belong to the image.
+    whole_lines : bool
+        Whether pieces are whole lines.
     """
 
     def __init__(self, source: Store, context: Context) -> None:
@@ -120,6 +132,7 @@ class PieceReader:
         self._source, self._index, self._size = source, context.index, size
         self.budget = max(2 * size, min(context.free_rows // _SHARE, _LARGEST))
         self.width = source.width
+        self.gapless = source.width == source.line
         self.whole_lines = source.resident or source.line <= self.budget
 
     def cut(self, lines: range, columns: range) -> tuple[tuple[range, range], ...]:

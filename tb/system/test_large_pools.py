@@ -1,0 +1,66 @@
+"""Pooling windows that do not fit the unified buffer, on the Verilated chip: bits and cycles."""
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Image, LayerGraph, Pool, Requantization
+from tpulite.runtime.session import Session
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+
+# Machines of the other system tests, whose simulators are there.
+MACHINES = {
+    "4x4": Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4),
+    "16x16": Config(array_size=16, ub_rows=1024, acc_rows=64),
+}
+# The smallest one is busy fetching commands of 16 cycles each, which the model is not made for.
+TOLERANCE = {"4x4": 0.05, "16x16": 0.02}
+
+# Image, window and stride; the last one has lines that are too long for a piece.
+GEOMETRIES = {
+    "all of an image": ((48, 50, 20), (48, 50), (1, 1)),
+    "side by side": ((60, 64, 16), (60, 32), (60, 32)),
+    "overlapping": ((64, 40, 16), (50, 30), (7, 5)),
+    "long rows": ((3, 900, 8), (3, 800), (1, 50)),
+}
+MEAN = Requantization(
+    multiplier=np.array([1 << 30]),
+    shift=np.array([-9]),
+    bias=np.array([1000], np.int32),
+    rounding=Rounding.TFLITE,
+    zero_point=5,
+)
+
+
+@pytest.mark.parametrize("op", ["average", "max", "sum"])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_large_windows_are_exact_and_as_fast_as_predicted(
+    machine: str, geometry: str, op: str, capsys
+) -> None:
+    config = MACHINES[machine]
+    shape, window, stride = GEOMETRIES[geometry]
+    layer = Pool(
+        name="pool",
+        inputs=("x",),
+        output="y",
+        op=op,
+        window=window,
+        stride=stride,
+        requantization=MEAN if op == "sum" else None,
+    )
+    images = {"x": Image(shape), "y": layer._infer(Image(shape))}
+    graph = LayerGraph("pool", (layer,), images, ("x",), ("y",))
+    program = compile_layers(graph, config)
+    x = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
+    results = Session(program, RtlDevice(config, dram_bytes=1 << 20)).run({"x": x})
+    expected = run_layers(graph, {"x": x})["y"]
+    np.testing.assert_array_equal(results.outputs["y"].reshape(expected.shape), expected)
+    predicted = predict_cycles(program.commands, config)
+    with capsys.disabled():
+        print(f"\n{machine}, {geometry}, {op}: {results.cycles:,} cycles, predicted {predicted:,}")
+    assert abs(predicted - results.cycles) <= TOLERANCE[machine] * results.cycles
