@@ -63,4 +63,4 @@ def test_large_windows_are_exact_and_as_fast_as_predicted(
     predicted = predict_cycles(program.commands, config)
     with capsys.disabled():
         print(f"\n{machine}, {geometry}, {op}: {results.cycles:,} cycles, predicted {predicted:,}")
-    assert abs(predicted - results.cycles) <= TOLERANCE[machine] * results.cycles
+    assert results.cycles == pytest.approx(predicted, rel=TOLERANCE[machine])
