@@ -1,5 +1,7 @@
 """Convolutions that no single command can express, or of which one output row reads too much."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from plain_layers import plain_conv, random_requantization
@@ -67,6 +69,7 @@ def check_bits(rng, graph, config, options=ONE):
         pytest.param((4, 5), (3, 3), (1, 1), (32, 33), (32, 33, 32, 33), id="atrous"),
         pytest.param((5, 3), (2, 2), (3, 1), (1, 1), (40, 0, 0, 36), id="padding above"),
         pytest.param((3, 5), (1, 4), (1, 2), (1, 2), (0, 33, 2, 0), id="padding before"),
+        pytest.param((4, 9), (2, 20), (2, 1), (2, 1), (0, 10, 33, 50), id="padding behind"),
         pytest.param((3, 3), (2, 1), (17, 20), (20, 1), (50, 34, 1, 33), id="everything"),
     ],
 )
@@ -129,8 +132,8 @@ class TestPlans:
     def test_every_region_has_a_padding_that_the_field_can_hold(
         self, stride, dilation, pad, pitched
     ):
-        axis = Axis1D(20, stride, dilation, 30, pad)
-        reach = most_of_axis(axis, pitched=pitched)
+        axis = Axis1D(20, stride, dilation, 4, pad)
+        reach = most_of_axis(axis, 60, pitched=pitched)
         assert reach.taps == 1 or dilation <= CONV.limit("dilation_y")
         regions = reach.cut(range(60), 50)
         assert [o for region in regions for o in region] == list(range(60))
@@ -138,17 +141,25 @@ class TestPlans:
         subsampled = pitched and stride > CONV.limit("stride_y")
         for region in regions:
             assert stride <= CONV.limit("stride_y") or subsampled or len(region) == 1
-            covered = (len(region) - 1) * stride + (reach.taps - 1) * dilation + 1
-            before = len(region) if subsampled else min(covered, pad - region.start * stride)
-            assert before <= CONV.limit("pad_top")
+            for start in range(0, 4, min(4, reach.taps)):
+                part = replace(axis, kernel=min(reach.taps, 4 - start), start=start)
+                covered = (len(region) - 1) * stride + (part.kernel - 1) * dilation + 1
+                if part.span(region):
+                    covered = min(covered, -part.origin(region.start))
+                assert (len(region) if subsampled else covered) <= CONV.limit("pad_top")
 
     def test_passes_cover_the_kernel_once(self):
         for rows, columns, blocks, most in [(20, 31, 3, 8), (1, 1, 50, 3), (5, 40, 1, 1)]:
             passes = cut_kernel(
-                (rows, columns), blocks, most, rows=Reach(blocks=2), columns=Reach(taps=9)
+                (rows, columns),
+                range(7, 7 + blocks),
+                most,
+                rows=Reach(blocks=2),
+                columns=Reach(taps=9),
             )
             taps = [(r, c, b) for p in passes for r in p.rows for c in p.columns for b in p.blocks]
             assert len(taps) == len(set(taps)) == rows * columns * blocks
+            assert {b for _, _, b in taps} == set(range(7, 7 + blocks))
             assert max(len(p.rows) for p in passes) <= CONV.limit("kernel_rows")
             assert max(len(p.columns) for p in passes) <= 9
             assert max(len(p.blocks) for p in passes) <= 2

@@ -1,6 +1,6 @@
 """The road from a graph of integer layers to a program, stage by stage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tpulite.arch.config import Config
@@ -14,6 +14,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.order import order_layers
 from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.substitute import substitute_layers
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.tile_groups import tile_groups
@@ -67,13 +68,14 @@ def compile_layers(
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
-    layers = order_layers(layers)
+    macs = layers.macs()
+    layers = substitute_layers(order_layers(layers), config)
     made: dict[int, dict[str, object]] = {}  # by the images that go together, results of stages
 
     def compile_images(count: int) -> Program:
         made[count] = {}
         show = (lambda stage, value: None) if dump is None else made[count].__setitem__
-        return _compile(layers, config, replace(options, batch=count), tell, show)
+        return _compile(layers, macs, config, replace(options, batch=count), tell, show)
 
     program, together = compile_batch(compile_images, options)
     if dump is not None:
@@ -88,6 +90,7 @@ def compile_layers(
 
 def _compile(
     layers: LayerGraph,
+    macs: Mapping[str, int],
     config: Config,
     options: Options,
     tell: Callable[[str], None],
@@ -117,4 +120,4 @@ def _compile(
     tell("encode and insert tokens")
     commands, owners = encode(ordered, allocation.rows)
     commands = insert_tokens(commands, config, prefetch=options.prefetch)
-    return assemble(layers, placement, pool, commands, owners, config, options.batch)
+    return assemble(layers, macs, placement, pool, commands, owners, config, options.batch)

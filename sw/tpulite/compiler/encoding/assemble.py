@@ -1,6 +1,7 @@
 """The last step of compilation: everything that a device needs, in one program."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
@@ -15,6 +16,7 @@ __all__ = ["assemble"]
 
 def assemble(
     layers: LayerGraph,
+    macs: Mapping[str, int],
     placement: Placement,
     pool: ConstantPool,
     commands: tuple[Command, ...],
@@ -28,6 +30,8 @@ def assemble(
     ----------
     layers : LayerGraph
         The network.
+    macs : mapping of str to int
+        Multiplications of each layer that has some, those by zeros that were added not counted.
     placement : Placement
         Where its images are in DRAM.
     pool : ConstantPool
@@ -55,18 +59,21 @@ def assemble(
         window_bytes=tuple(sizes[window] for window in Window),
         inputs=placement.inputs,
         outputs=placement.outputs,
-        layers=_infos(layers, commands, owners, batch),
+        layers=_infos(layers, macs, commands, owners, batch),
     )
 
 
 def _infos(
-    layers: LayerGraph, commands: tuple[Command, ...], owners: tuple[int, ...], batch: int
+    layers: LayerGraph,
+    macs: Mapping[str, int],
+    commands: tuple[Command, ...],
+    owners: tuple[int, ...],
+    batch: int,
 ) -> tuple[LayerInfo, ...]:
     numbers: dict[tuple[int, Opcode], list[int]] = defaultdict(list)
     for number, (command, owner) in enumerate(zip(commands, owners, strict=False)):
         numbers[owner, command.opcode].append(number)
     infos = []
-    macs = layers.macs()
     for index, layer in enumerate(layers.layers):
         height, width, channels = layers.images[layer.output].shape
         depth = macs.get(layer.name, 0) // (height * width * channels)

@@ -8,7 +8,7 @@ from math import gcd
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.grouping.extents import k_tiles
+from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.tiling.cut import cut_parts
 from tpulite.compiler.tiling.filters import plan_filter
 from tpulite.graph.layers import Concat, Conv, Depthwise, Image, Layer, Pool, Reshape
@@ -92,9 +92,9 @@ def compute_cycles(
         case Conv():
             slots = vectors + rows if strings else vectors
             drain = vectors * (size // config.lanes - 1)
-            tiles = k_tiles(layer, config, strings=strings)
-            each = tiles * max(slots, parts * size) + drain + parts * _CONV_CYCLES
-            return Engines(blocks * each, 0, blocks * parts)
+            tiles = weight_tiles(layer, config, strings=strings)
+            cycles = tiles * max(slots, parts * size) + blocks * (drain + parts * _CONV_CYCLES)
+            return Engines(cycles, 0, blocks * parts)
         case Depthwise():
             kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
             cycles = _filter_cycles(kernel, stride, dilation, extents, config)

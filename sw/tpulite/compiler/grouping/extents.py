@@ -2,6 +2,7 @@
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
+from tpulite.compiler.tiling.used_blocks import used_blocks
 from tpulite.compiler.tiling.window import LARGEST_KERNEL
 from tpulite.graph.layers import (
     Affine,
@@ -22,6 +23,7 @@ __all__ = [
     "rows_at_once",
     "string_vectors",
     "vectors_of_row",
+    "weight_tiles",
 ]
 
 _PHASE_TILES = 2
@@ -48,6 +50,14 @@ def k_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
     return kh * kw * -(-channels // config.array_size)
 
 
+def weight_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
+    """Return the weight tiles of all n-blocks; tiles of nothing but zeros are not there."""
+    if strings:
+        return -(-layer.weight.shape[3] // config.array_size) * k_tiles(layer, config, strings=True)
+    taps = layer.weight.shape[0] * layer.weight.shape[1]
+    return taps * int(used_blocks(layer, config.array_size).sum())
+
+
 def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int:
     """Return the rows of weights, records and parameters of a layer."""
     size = config.array_size
@@ -57,8 +67,8 @@ def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int
             if layer.requantization is not None:
                 short = layer.requantization.channels == 1
                 records = config.short_record_rows if short else config.record_rows
-            tiles = k_tiles(layer, config, strings=strings)
-            return -(-layer.weight.shape[-1] // size) * (tiles * size + records)
+            blocks = -(-layer.weight.shape[-1] // size)
+            return weight_tiles(layer, config, strings=strings) * size + blocks * records
         case Depthwise():
             short = layer.requantization.channels == 1
             records = config.short_record_rows if short else config.record_rows

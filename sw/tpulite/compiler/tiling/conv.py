@@ -11,6 +11,7 @@ from tpulite.compiler.tiling.cut import cut_parts, cut_strips
 from tpulite.compiler.tiling.images import View
 from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.passes import Pass, Reach, cut_kernel, most_of_axis, plan_pieces
+from tpulite.compiler.tiling.used_blocks import used_runs
 from tpulite.compiler.tiling.window import Axis1D, needed_rows, read_window
 from tpulite.graph.layers import Conv
 
@@ -47,9 +48,12 @@ class ConvLowering(Lowering[Conv]):
         target = (self._target.height, self._target.width)[order]
         self._height, self._width = target
         outputs = range(-(-layer.weight.shape[3] // size))
-        self._reach = most_of_axis(self._y, pitched=True), most_of_axis(self._x, pitched=False)
+        self._reach = (
+            most_of_axis(self._y, self._height, pitched=True),
+            Reach() if self._strings else most_of_axis(self._x, self._width, pitched=False),
+        )
         # The first n-block starts when some of its weights are there.
-        self._passes = tuple(self._cut_kernel(early=n == 0) for n in outputs)
+        self._passes = tuple(self._cut_kernel(n, early=n == 0) for n in outputs)
         rows = sum(self._rows(part) for parts in self._passes for part in parts)
         self._keep = context.keep
         if self._keep is None:
@@ -58,11 +62,12 @@ class ConvLowering(Lowering[Conv]):
         if self._pieces:
             self._strip_rows, rows_reach = self._plan_pieces(rows if self._keep else 0)
             self._reach = rows_reach, self._reach[1]
-            self._passes = (self._cut_kernel(early=False),) * len(outputs)
+            self._passes = tuple(self._cut_kernel(n, early=False) for n in outputs)
         largest = max(self._rows(part) for parts in self._passes for part in parts)
         self._weights_at_once = rows if self._keep else 2 * largest
         # Weights that take so much room are loaded again for each region.
-        self._heavy = rows // len(outputs) > context.free_rows // 2
+        block = max(sum(self._rows(part) for part in parts) for parts in self._passes)
+        self._heavy = block > context.free_rows // 2
         self._weights = [
             pack_passes(self._weight, n, self._passes[n], layer.weight_zero_point, context)
             for n in outputs
@@ -74,16 +79,21 @@ class ConvLowering(Lowering[Conv]):
         taps = len(part.rows) * len(part.columns)
         return taps * len(part.blocks) * self._config.array_size
 
-    def _cut_kernel(self, *, early: bool) -> tuple[Pass, ...]:
-        kh, kw, channels, _ = self._weight.shape
+    def _cut_kernel(self, n: int, *, early: bool) -> tuple[Pass, ...]:
         size = self._config.array_size
-        return cut_kernel(
-            (kh, kw),
-            -(-channels // size),
-            self._config.ub_rows // 8 // size,
-            rows=self._reach[0],
-            columns=self._reach[1],
-            early=early,
+        runs = [range(1)] if self._strings else used_runs(self._layer, size, n)
+        rows, columns = self._reach
+        return tuple(
+            part
+            for run in runs
+            for part in cut_kernel(
+                self._weight.shape[:2],
+                run,
+                self._config.ub_rows // 8 // size,
+                rows=rows,
+                columns=columns,
+                early=early and run == runs[0],
+            )
         )
 
     def _needs_pieces(self) -> bool:
@@ -96,7 +106,7 @@ class ConvLowering(Lowering[Conv]):
         needed = min(reach, source.height) * source.rows // source.height
         if not target.resident:
             needed += len(strip) * target.rows // target.height
-        weights = 2 * max(self._rows(part) for part in self._passes[-1])
+        weights = 2 * max(self._rows(part) for parts in self._passes for part in parts[-1:])
         return needed + weights > self._context.free_rows
 
     def _plan_pieces(self, kept: int) -> tuple[int, Reach]:

@@ -86,7 +86,8 @@ def pack_passes(
 def pack_records(layer: Conv, context: Context) -> tuple[Drained, list[Offset]]:
     """Return the records of all n-blocks, or what is added to raw sums instead of biases."""
     requantization, size = layer.requantization, context.config.array_size
-    sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1, 2))
+    depth = layer.weight.size // layer.weight.shape[3]
+    sums = layer.weight.sum(axis=(0, 1, 2), dtype=np.int64) - depth * layer.weight_zero_point
     if requantization is None:
         offsets = -layer.input_zero_point * sums
         starts = range(0, len(sums), size) if layer.input_zero_point else ()

@@ -36,78 +36,82 @@ class Reach:
         Most taps of a pass.
     outputs : int
         Most outputs of a region.
-    first : int
-        How many outputs that limit holds for, from the first one on.
+    limited : tuple of int
+        From the first output up to this one, and from this one on, that limit holds.
     blocks : int
         Most channel blocks of a pass.
     """
 
     taps: int = LARGEST_KERNEL
     outputs: int = _ANY
-    first: int = _ANY
+    limited: tuple[int, int] = (_ANY, _ANY)
     blocks: int = _ANY
 
     def cut(self, outputs: range, most: int) -> list[range]:
         """Cut outputs into regions of at most ``most``, and of no more than is possible."""
-        middle = min(max(self.first, outputs.start), outputs.stop)
+        small = min(most, self.outputs)
+        bounds = [0, *self.limited, _ANY]
         return [
             range(part.start + piece.start, part.start + piece.stop)
-            for part, count in (
-                (range(outputs.start, middle), min(most, self.outputs)),
-                (range(middle, outputs.stop), most),
-            )
-            if part
+            for (start, stop), count in zip(pairwise(bounds), (small, most, small), strict=True)
+            if (part := range(max(start, outputs.start), min(stop, outputs.stop)))
             for piece in split(len(part), -(-len(part) // count), 1)
         ]
 
 
-def most_of_axis(axis: Axis1D, *, pitched: bool) -> Reach:
+def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
     """Return what the fields of a command can express along an axis, of any geometry.
 
     Of a single tap the dilation does not matter. Large strides are either pitches, which takes
-    single taps, too, or leave one output to a region. Padding is at most 31 positions, so a region
-    that begins farther from the image must be small enough to have no more, as all of it may lie in
-    the padding.
+    single taps, too, or leave one output to a region. Padding is at most 31 positions. So regions
+    that begin farther before the image, or behind it, must be small enough to have no more, as all
+    of it may be padding.
 
     Parameters
     ----------
     axis : Axis1D
         The whole kernel along the axis.
+    outputs : int
+        All outputs.
     pitched : bool
         Whether the axis is that of image rows, whose distance is a field.
     """
-    taps, outputs, first, step = LARGEST_KERNEL, _ANY, _ANY, axis.stride
+    taps, step, single = LARGEST_KERNEL, axis.stride, axis.stride > _STRIDE and not pitched
     if axis.dilation > _DILATION:
         taps = 1
-    if axis.stride > _STRIDE:
-        if pitched:
-            taps, step = 1, 1
-        else:
-            outputs = 1
-    if axis.pad > _PAD:
+    if axis.stride > _STRIDE and pitched:
+        taps, step = 1, 1
+    # The last tap of an output reads here; behind the image lie no more positions than padding.
+    last = (axis.kernel - 1) * axis.dilation - axis.pad
+    before, behind = max(0, -(-(axis.pad - _PAD) // axis.stride)), _ANY
+    if (outputs - 1) * axis.stride + last - axis.extent >= _PAD:
+        behind = max(before, -(-(axis.extent - last) // axis.stride))
+    if before or behind != _ANY:
         taps = min(taps, _PAD // 2 // axis.dilation + 1)
-        if outputs == _ANY:
-            outputs = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
-            first = -(-(axis.pad - _PAD) // axis.stride)
-    return Reach(taps, outputs, first)
+    if single:
+        return Reach(taps, 1)
+    if not before and behind == _ANY:
+        return Reach(taps)
+    most = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
+    return Reach(taps, most, (before, behind))
 
 
 def cut_kernel(
     kernel: tuple[int, int],
-    blocks: int,
+    blocks: range,
     most: int,
     *,
     rows: Reach,
     columns: Reach,
     early: bool = False,
 ) -> tuple[Pass, ...]:
-    """Cut a kernel into the passes of an n-block.
+    """Cut a kernel into passes over some channel blocks.
 
     Parameters
     ----------
     kernel : tuple of int
         Its rows and columns.
-    blocks : int
+    blocks : range
         Channel blocks of the input.
     most : int
         k-tiles whose weights do not crowd out everything else.
@@ -124,13 +128,14 @@ def cut_kernel(
             parts[1] = split(kw, -(-kw // most), 1)
         parts[0] = split(kh, -(-kh * len(parts[1][0]) // most), 1)
     taps = len(parts[0][0]) * len(parts[1][0])
-    count = max(-(-blocks * taps // most), -(-blocks // rows.blocks))
-    chunks = list(split(blocks, count, 1))
-    if early and blocks * taps >= _EARLY:
+    count = max(-(-len(blocks) * taps // most), -(-len(blocks) // rows.blocks))
+    chunks = list(split(len(blocks), count, 1))
+    if early and len(blocks) * taps >= _EARLY:
         first = chunks[0]
         sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
         bounds = [0, *accumulate(sizes)]
         chunks[:1] = [range(a, b) for a, b in pairwise(bounds)]
+    chunks = [blocks[chunk.start : chunk.stop] for chunk in chunks]
     return tuple(Pass(r, c, b) for b in chunks for r in parts[0] for c in parts[1])
 
 
