@@ -1,13 +1,13 @@
 """How a layer is cut that does not fit as it cuts itself: strips, columns, channel blocks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
+from tpulite.compiler.grouping.backward import sliceable
 from tpulite.compiler.grouping.extents import image_rows
-from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.slices import column_grain
 from tpulite.compiler.ops import Op, Tiling
@@ -23,16 +23,13 @@ from tpulite.graph.layers import LayerGraph
 
 __all__ = ["Cut", "find_cut"]
 
-_SHARES = (1.0, 0.5, 0.25, 0.1, 0.04, 0.01)
+_SHARES = (1.0, 0.4, 0.15, 0.05, 0.01)
 """Parts of their usual size that strips may have; the smallest makes strips of one row."""
 
-_COLUMNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
-"""Numbers of columns that are tried."""
-
-_FINER = 4
+_FINER = 2
 """Cuts into so many times the parts of the first one that fits are tried, too."""
 
-_FIRST = 500
+_FIRST = 200
 """Commands of a layer that are looked at first, as most cuts that do not fit fail early."""
 
 _COMMAND = 16
@@ -92,25 +89,12 @@ def find_cut(
     trial = _Trial(layers, index, config, options, outside)
     if trial.fits(Cut(Group(range(index, index + 1)), share)):
         return None
-    found: list[Group] = []
-    best: tuple[int, Cut] | None = None
-    groups = trial.groups()
-    for group in groups:
-        parts = group.columns * group.channels
-        if found and parts > _FINER * found[0].columns * found[0].channels:
-            break
-        if replace(group, reloaded=frozenset()) in found:
-            continue
-        cut = trial.coarsest(group)
-        if cut is None:
-            continue
-        found.append(group)
-        cost = trial.cost(cut, most=None if best is None else best[0])
-        if best is None or cost < best[0]:
-            best = cost, cut
-    if best is None:
-        raise ValueError(trial.needs(Cut(groups[-1], _SHARES[-1])))
-    return best[1]
+    refused: set[Cut] = set()
+    while (cut := trial.best(refused)) is not None:
+        if trial.fits(cut):
+            return cut
+        refused.add(cut)
+    raise ValueError(trial.needs())
 
 
 class _Trial:
@@ -131,17 +115,35 @@ class _Trial:
         live = self._placement(narrow=False).live[index] - {*layer.inputs, layer.output}
         self._beside = sum(options.batch * image_rows(layers.images[n], config) for n in live)
 
+    def best(self, refused: Set[Cut]) -> Cut | None:
+        """Return the cheapest of the cuts into few parts that begin well; None if none do."""
+        found: list[Group] = []
+        best: Cut | None = None
+        least = None
+        for group in self.groups():
+            parts = group.columns * group.channels
+            if found and parts > _FINER * found[0].columns * found[0].channels:
+                break
+            if replace(group, reloaded=frozenset()) in found:
+                continue
+            cut = self._coarsest(group, refused)
+            if cut is not None:
+                found.append(group)
+                cost = self._cost(cut, least)
+                if least is None or cost < least:
+                    best, least = cut, cost
+        return best
+
     def groups(self) -> list[Group]:
         """Return ways to cut the layer, those into few parts first."""
         layer, config = self._layers.layers[self._index], self._config
         _, width, channels = self._layers.images[layer.output].shape
         columns, blocks = 1, 1
-        if GraphTable(self._layers, config, self._options).columns_can_be_cut(self._index):
+        if sliceable(layer, axis=1) and self._rows_begin_at_beats():
             columns = -(-width // column_grain(config))
         if channels_can_be_cut(layer):
             blocks = -(-channels // config.array_size)
-        powers = {min(1 << i, blocks) for i in range(blocks.bit_length() + 1)}
-        pairs = product(sorted(powers), [each for each in _COLUMNS if each <= columns])
+        pairs = product(_powers(blocks), _powers(columns))
         members = range(self._index, self._index + 1)
         return [
             Group(members, 0, columns, reloaded=reloaded, channels=channels)
@@ -149,12 +151,18 @@ class _Trial:
             for reloaded in (frozenset[int](), frozenset(members))
         ]
 
-    def coarsest(self, group: Group) -> Cut | None:
-        """Return the largest strips that fit; None if not even the smallest do."""
+    def _coarsest(self, group: Group, refused: Set[Cut]) -> Cut | None:
+        """Return the largest strips that begin well; None if not even the smallest do."""
         if not self._starts(Cut(group, _SHARES[-1])):
             return None
         cuts = (Cut(group, share) for share in _SHARES)
-        return next((cut for cut in cuts if self.fits(cut)), None)
+        return next((cut for cut in cuts if cut not in refused and self._starts(cut)), None)
+
+    def _rows_begin_at_beats(self) -> bool:
+        """Return whether columns of all images can be moved: each row of an image is some beats."""
+        layer, grain = self._layers.layers[self._index], column_grain(self._config)
+        shapes = (self._layers.images[name].shape for name in (*layer.inputs, layer.output))
+        return all(height == 1 or width % grain == 0 for height, width, _ in shapes)
 
     def fits(self, cut: Cut) -> bool:
         """Return whether the commands of the layer find places."""
@@ -174,7 +182,7 @@ class _Trial:
             return False
         return True
 
-    def cost(self, cut: Cut, *, most: int | None = None) -> int:
+    def _cost(self, cut: Cut, most: int | None) -> int:
         """Return rows that are moved, and what commands count as; or anything above ``most``."""
         cost = 0
         for op in self._ops(cut):
@@ -185,8 +193,9 @@ class _Trial:
                 break
         return cost
 
-    def needs(self, cut: Cut) -> str:
-        """Say what must be in the buffer at one time."""
+    def needs(self) -> str:
+        """Say what the finest cut must have in the buffer at one time."""
+        cut = Cut(self.groups()[-1], _SHARES[-1])
         uses = Uses(self._tiling(islice(self._ops(cut), _FIRST)), self._config)
         bound, row_bytes = uses.bound, self._config.row_bytes
         at_once = map(uses.at, range(len(uses.wanted)))
@@ -226,3 +235,8 @@ class _Trial:
                 outside=self._outside,
             )
         return self._placements[narrow]
+
+
+def _powers(most: int) -> list[int]:
+    """Return powers of two below a number, and the number."""
+    return [*(1 << i for i in range((most - 1).bit_length())), most]

@@ -6,10 +6,11 @@ import numpy as np
 
 from tpulite.arch.isa import Drain, Opcode, dense
 from tpulite.arch.numerics import Rounding
+from tpulite.compiler.grouping.slices import column_grain
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.tiling.constants import Constant, channel_records
 from tpulite.compiler.tiling.context import Context
-from tpulite.compiler.tiling.cut import cut_strips
+from tpulite.compiler.tiling.cut import cut_strips, split
 from tpulite.compiler.tiling.images import Store, View
 from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.rearrange import must_stay
@@ -58,8 +59,31 @@ class ConcatLowering(Lowering[Concat]):
             if self._layer.axis == 2 and self._context.fleeting:
                 for block in range(self._target.blocks):
                     yield from self._block(part, block)
+            elif self._context.fleeting and self._moves_columns():
+                yield from self._columns(part)
             else:
                 yield from self._part(part)
+
+    def _moves_columns(self) -> bool:
+        """Return whether some columns of each image can be moved to where they belong."""
+        stores, grain = (*self._sources, self._target), column_grain(self._config)
+        return not any(store.resident or store.width % grain for store in stores)
+
+    def _columns(self, rows: range) -> Iterator[Op]:
+        """Copy some columns after the other, side by side; nothing else is on chip."""
+        index, position = self._context.index, 0
+        grain, pixels = column_grain(self._config), len(rows) * self._target.blocks
+        most = max(grain, self._context.free_rows // 4 // pixels)
+        for source in self._sources:
+            for columns in split(source.width, -(-source.width // most), grain):
+                places = range(position + columns.start, position + columns.stop)
+                some, target = source.part(0, columns), self._target.part(0, places)
+                view, loads = some.read(rows, index)
+                yield from loads
+                out = target.open(rows)
+                yield from _side_by_side(1, rows, [some], [view], out, self._context)
+                yield from target.store(out, rows, index)
+            position += source.width
 
     def _block(self, rows: range, block: int) -> Iterator[Op]:
         """Join what belongs to one channel block; nothing else is on chip."""
