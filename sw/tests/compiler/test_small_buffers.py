@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiler.plain_layers import random_requantization
 from compiler.random_choices import Seeded
 from compiler.random_compilations import Compilation, random_compilation
-from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
