@@ -15,7 +15,7 @@ from tflite_writer import write_tflite
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["FUNCTIONS", "OPERATORS", "Case", "cases", "draw_case"]
+__all__ = ["FUNCTIONS", "OPERATORS", "WINDOWS", "Case", "cases", "draw_case"]
 
 FUNCTIONS = (
     *("relu", "relu6", "relu_n1_1", "leaky_relu", "elu", "gelu"),
@@ -26,6 +26,7 @@ OPERATORS = (
     *("max_pool", "average_pool", "mean", "pad", "concat"),
     *FUNCTIONS,
 )
+WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 _ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_1")
 
 
@@ -51,15 +52,21 @@ class Case:
     inputs: tuple[np.ndarray, ...]
 
 
-def cases(count: int, *, seed: int = 0, operators: tuple[str, ...] = OPERATORS) -> Iterator[Case]:
+def cases(
+    count: int,
+    *,
+    seed: int = 0,
+    operators: tuple[str, ...] = OPERATORS,
+    large: bool = False,
+) -> Iterator[Case]:
     """Yield cases of operators in turn, with the seeds from ``seed`` on."""
     for index in range(count):
-        yield draw_case(operators[index % len(operators)], seed + index)
+        yield draw_case(operators[index % len(operators)], seed + index, large=large)
 
 
-def draw_case(op: str, seed: int) -> Case:
-    """Draw a case of an operator."""
-    draw = _Draw(op, seed)
+def draw_case(op: str, seed: int, *, large: bool = False) -> Case:
+    """Draw a case of an operator; ``large`` for windows that no single command can express."""
+    draw = _Draw(op, seed, _LARGE if large else _SMALL)
     node, outputs = _DRAWS.get(op, _Draw.function)(draw)
     tensors = {tensor.name: tensor for tensor in (*draw.tensors, outputs)}
     inputs = tuple(t.name for t in draw.tensors if t.data is None)
@@ -67,10 +74,24 @@ def draw_case(op: str, seed: int) -> Case:
     return Case(graph.name, graph, write_tflite(graph), tuple(map(draw.values, inputs)))
 
 
+@dataclass(frozen=True)
+class _Most:
+    """Largest extents of what is drawn."""
+
+    image: int
+    kernel: int
+    stride: int
+    dilation: int
+
+
+_SMALL, _LARGE = _Most(12, 7, 3, 3), _Most(40, 20, 20, 20)
+
+
 class _Draw:
     """Draws tensors; extremes of zero points and scales are as frequent as ordinary ones."""
 
-    def __init__(self, op: str, seed: int) -> None:
+    def __init__(self, op: str, seed: int, most: _Most) -> None:
+        self.most = most
         self.rng = np.random.default_rng([OPERATORS.index(op), seed])
         self.op = op
         self.dtype = "uint8" if self.rng.random() < 0.25 else "int8"
@@ -96,7 +117,8 @@ class _Draw:
     def activation(self) -> str:
         return self.choice(*_ACTIVATIONS)
 
-    def image(self, largest: int = 12) -> tuple[int, int, int, int]:
+    def image(self, largest: int = 0) -> tuple[int, int, int, int]:
+        largest = largest or self.most.image
         channels = self.choice(1, 2, 3, self.integer(1, 20), self.integer(1, 70))
         return (1, self.integer(1, largest), self.integer(1, largest), channels)
 
@@ -172,7 +194,7 @@ class _Draw:
 
     def window(self, image: tuple[int, ...], kernel: tuple[int, int], dilation: tuple[int, int]):
         """Draw strides and padding of a window; return them with the size of the output."""
-        stride = self.integer(1, 3), self.integer(1, 3)
+        stride = self.integer(1, self.most.stride), self.integer(1, self.most.stride)
         if max(dilation) > 1 and self.choice(0, 1):
             stride = 1, 1
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
@@ -185,10 +207,14 @@ class _Draw:
         before = [n // 2 for n in total]
         return stride, (*before, *(t - b for t, b in zip(total, before, strict=True))), sizes
 
+    def dilation(self) -> tuple[int, int]:
+        some = self.integer(1, self.most.dilation), self.integer(1, self.most.dilation)
+        return self.choice((1, 1), (1, 1), some)
+
     def conv(self):
         x = self.input("x", self.image())
-        kernel = self.integer(1, 7), self.integer(1, 7)
-        dilation = self.choice((1, 1), (1, 1), (self.integer(1, 3), self.integer(1, 3)))
+        kernel = self.integer(1, self.most.kernel), self.integer(1, self.most.kernel)
+        dilation = self.dilation()
         stride, padding, sizes = self.window(x.shape, kernel, dilation)
         activation, channels = self.activation(), self.integer(1, 40)
         shape = (channels, *kernel, x.shape[3])
@@ -198,8 +224,8 @@ class _Draw:
 
     def depthwise(self):
         x = self.input("x", self.image())
-        kernel = self.integer(1, 7), self.integer(1, 7)
-        dilation = self.choice((1, 1), (1, 1), (self.integer(1, 3), self.integer(1, 3)))
+        kernel = self.integer(1, self.most.kernel), self.integer(1, self.most.kernel)
+        dilation = self.dilation()
         stride, padding, sizes = self.window(x.shape, kernel, dilation)
         activation, multiplier = self.activation(), self.choice(1, 1, 1, 2, 3)
         channels = x.shape[3] * multiplier
@@ -234,7 +260,7 @@ class _Draw:
 
     def pool(self):
         x = self.input("x", self.image())
-        window = self.integer(1, 7), self.integer(1, 7)
+        window = self.integer(1, self.most.kernel), self.integer(1, self.most.kernel)
         stride, padding, sizes = self.window(x.shape, window, (1, 1))
         attributes = {"window": window, "stride": stride, "padding": padding}
         attributes |= {"activation": self.activation()}

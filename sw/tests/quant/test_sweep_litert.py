@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
-from cases import OPERATORS, Case, cases, draw_case
+from cases import OPERATORS, WINDOWS, Case, cases, draw_case
 from litert import KERNELS, run_golden, run_litert
 
 from tpulite.quant.exactness import Exactness
@@ -56,6 +56,14 @@ def test_operator_equals_litert(op, exactness):
         compare(draw_case(op, seed), exactness)
 
     sweep()
+
+
+@pytest.mark.parametrize("op", WINDOWS)
+@pytest.mark.parametrize("exactness", KERNELS, ids=str)
+def test_windows_that_no_command_can_express(op, exactness):
+    """Kernels, strides and dilations up to 20, and what padding follows from that."""
+    ran = [compare(draw_case(op, seed, large=True), exactness) > 0 for seed in range(EXAMPLES // 4)]
+    assert sum(ran) > len(ran) // 2
 
 
 @pytest.mark.parametrize("op", OPERATORS)

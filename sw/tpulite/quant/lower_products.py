@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from tpulite.arch import isa
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node, Tensor
 from tpulite.graph.layers import Conv, Depthwise, Requantization
@@ -30,7 +29,7 @@ _VECTOR = 8
 """Channels at a time of LiteRT's optimized depthwise kernel; the rest is left to scalar code."""
 
 _KERNEL = 64
-"""Largest kernel; the compiler cuts what is too large for one command."""
+"""Largest image that a dense layer reads as it is."""
 
 
 def lower_conv(node: Node, context: Context) -> None:
@@ -38,7 +37,7 @@ def lower_conv(node: Node, context: Context) -> None:
     weight = context.tensor(node.inputs[1])
     _require_rank(weight, 4)
     kernel = centered(weight).transpose(1, 2, 3, 0)
-    _check_window(node, kernel.shape)
+    _require_one_group(node)
     _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv", axis=0)
 
 
@@ -47,7 +46,7 @@ def lower_depthwise(node: Node, context: Context) -> None:
     weight = context.tensor(node.inputs[1])
     _require_rank(weight, 3)
     kernel = centered(weight)
-    _check_window(node, kernel.shape)
+    _require_one_group(node)
     channels = kernel.shape[2] // node["multiplier"]
     if node["multiplier"] > 1:
         zero = _weight_zero_point(weight)
@@ -156,15 +155,7 @@ def _window(node: Node) -> dict[str, tuple[int, ...]]:
     return {name: tuple(node[name]) for name in ("stride", "dilation", "padding")}
 
 
-def _check_window(node: Node, kernel: tuple[int, ...]) -> None:
-    for what, values, limit in (
-        ("kernel", kernel[:2], _KERNEL),
-        ("stride", node["stride"], isa.CONV.limit("stride_y")),
-        ("dilation", node["dilation"], isa.CONV.limit("dilation_y")),
-        ("padding", node["padding"], isa.CONV.limit("pad_top")),
-    ):
-        if max(values) > limit:
-            raise UnsupportedError(f"its {what} {tuple(values)} is larger than {limit}")
+def _require_one_group(node: Node) -> None:
     if node.attributes.get("group", 1) != 1:
         raise UnsupportedError(f"it has {node['group']} groups of channels")
 
