@@ -147,3 +147,12 @@ def test_what_the_array_runs_well_stays() -> None:
         assert substitute_layers(graph, Config()).layers == graph.layers
     graph = grouped(rng, 2, 32)
     assert substitute_layers(graph, Config()).layers == graph.layers
+
+
+def test_layers_of_the_same_name_have_weights_of_their_own() -> None:
+    rng = np.random.default_rng(4)
+    shapes = [(3, 3, 40, 20), (3, 3, 20, 40), (3, 3, 20, 90)]
+    layers = [conv(rng, np.ones(shape)).layers[0] for shape in shapes]
+    assert layers[0] == layers[1]
+    found = [used_blocks(layer, 16).shape for layer in layers if isinstance(layer, Conv)]
+    assert found == [(2, 3), (3, 2), (6, 2)]

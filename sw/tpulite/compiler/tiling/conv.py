@@ -17,6 +17,9 @@ from tpulite.graph.layers import Conv
 
 __all__ = ["ConvLowering"]
 
+_LAST_SHARE = 0.1
+"""With a smaller share, everything is tried that needs fewer rows."""
+
 
 class ConvLowering(Lowering[Conv]):
     """A convolution.
@@ -67,12 +70,19 @@ class ConvLowering(Lowering[Conv]):
         self._weights_at_once = rows if self._keep else 2 * largest
         # Weights that take so much room are loaded again for each region.
         block = max(sum(self._rows(part) for part in parts) for parts in self._passes)
-        self._heavy = block > context.free_rows // 2
+        self._heavy = block > self._most_rows * 3 // 4
         self._weights = [
             pack_passes(self._weight, n, self._passes[n], layer.weight_zero_point, context)
             for n in outputs
         ]
         self._drained, self._offsets = pack_records(layer, context)
+
+    @property
+    def _most_rows(self) -> int:
+        """Rows that the layer may have, whatever its share is while larger parts are tried."""
+        context = self._context
+        share = context.share if context.share > _LAST_SHARE else 1.0
+        return int(context.free_rows / share)
 
     def _rows(self, part: Pass) -> int:
         """Return rows of weights."""
@@ -107,7 +117,7 @@ class ConvLowering(Lowering[Conv]):
         if not target.resident:
             needed += len(strip) * target.rows // target.height
         weights = 2 * max(self._rows(part) for parts in self._passes for part in parts[-1:])
-        return needed + weights > self._context.free_rows
+        return needed + weights > self._most_rows
 
     def _plan_pieces(self, kept: int) -> tuple[int, Reach]:
         """Return rows of a strip, and passes of which two pieces fit beside what stays."""

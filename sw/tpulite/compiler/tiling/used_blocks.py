@@ -1,6 +1,6 @@
 """Weights that multiply nothing: convolutions in groups, and pruned ones, are mostly zeros."""
 
-from weakref import WeakKeyDictionary
+from weakref import finalize
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from tpulite.graph.layers import Conv
 
 __all__ = ["used_blocks", "used_runs"]
 
-_KNOWN: WeakKeyDictionary[Conv, dict[int, np.ndarray]] = WeakKeyDictionary()
+_KNOWN: dict[tuple[int, int, int], np.ndarray] = {}
+"""By array of weights (layers are compared by their names), zero point and size."""
 
 
 def used_blocks(layer: Conv, size: int) -> np.ndarray:
@@ -28,19 +29,11 @@ def used_blocks(layer: Conv, size: int) -> np.ndarray:
     ndarray of bool, [n-blocks, channel blocks]
         At least one for each n-block, so that there is a command that drains.
     """
-    known = _KNOWN.setdefault(layer, {})
-    if size not in known:
-        channels, outputs = layer.weight.shape[2:]
-        flat = layer.weight.reshape(-1, channels, outputs)
-        # Sums over n-blocks first: bytes of an n-block are beside each other.
-        some = np.zeros((channels, -(-outputs // size)), bool)
-        for n in range(some.shape[1]):
-            piece = flat[:, :, n * size : (n + 1) * size]
-            some[:, n] = (piece != layer.weight_zero_point).any(axis=(0, 2))
-        used = np.array([some[k : k + size].any(axis=0) for k in range(0, channels, size)]).T
-        used[~used.any(axis=1), 0] = True
-        known[size] = used
-    return known[size]
+    key = (id(layer.weight), layer.weight_zero_point, size)
+    if key not in _KNOWN:
+        _KNOWN[key] = _used_blocks(layer, size)
+        finalize(layer.weight, _KNOWN.pop, key)
+    return _KNOWN[key]
 
 
 def used_runs(layer: Conv, size: int, n: int) -> list[range]:
@@ -48,3 +41,15 @@ def used_runs(layer: Conv, size: int, n: int) -> list[range]:
     used = np.flatnonzero(used_blocks(layer, size)[n])
     pieces = np.split(used, np.flatnonzero(np.diff(used) > 1) + 1)
     return [range(int(piece[0]), int(piece[-1]) + 1) for piece in pieces]
+
+
+def _used_blocks(layer: Conv, size: int) -> np.ndarray:
+    channels, outputs = layer.weight.shape[2:]
+    flat = layer.weight.reshape(-1, channels, outputs)
+    some = np.zeros((channels, -(-outputs // size)), bool)
+    for n in range(some.shape[1]):
+        piece = flat[:, :, n * size : (n + 1) * size]
+        some[:, n] = (piece != layer.weight_zero_point).any(axis=(0, 2))
+    used = np.array([some[k : k + size].any(axis=0) for k in range(0, channels, size)]).T
+    used[~used.any(axis=1), 0] = True
+    return used
