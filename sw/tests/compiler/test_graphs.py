@@ -1,5 +1,6 @@
 """Graphs of several layers, and shapes at the limits, against the golden layers."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
+from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.tiling.pool import average_requantization
 from tpulite.golden.layers import run_layers
@@ -246,15 +248,15 @@ def test_images_too_large_to_stay_are_joined_and_framed(channels):
 
 
 def test_refusals_name_the_layer():
+    requantization = random_requantization(np.random.default_rng(0), 4, 100)
     conv = Conv(
         name="wide",
         inputs=("x",),
         output="y",
         weight=np.ones((1, 1, 4, 4), np.int8),
-        requantization=random_requantization(np.random.default_rng(0), 4, 100),
-        stride=(1, 20),
+        requantization=replace(requantization, rounding=Rounding.AWAY),
     )
-    images = {"x": Image((4, 41, 4)), "y": Image((4, 3, 4))}
+    images = {"x": Image((4, 3, 4)), "y": Image((4, 3, 4))}
     graph = LayerGraph("net", (conv,), images, ("x",), ("y",))
-    with pytest.raises(ValueError, match=r"^Layer 'wide': Stride must be at most 15, not 20$"):
-        compile_layers(graph, Config())
+    with pytest.raises(ValueError, match=r"^Layer 'wide': Rounding must be one of .*, not 'away'$"):
+        compile_layers(graph, Config(roundings=("single",)))
