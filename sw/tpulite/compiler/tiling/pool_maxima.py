@@ -54,11 +54,11 @@ class WindowMaxima:
     def row(self, lines: range, runs: list[Run], block: int, out: View, y: int) -> Iterator[Op]:
         """Yield the commands of one channel block of an output row: see :class:`WindowSums`."""
         reader, most = self._reader, max(1, self._room // _FEWEST)
-        short = [
-            run.part(part)
-            for run in runs
-            for part in split(len(run.outputs), -(-len(run.outputs) // most), 1)
-        ]
+        short = []
+        for run in runs:
+            outputs = len(run.outputs)
+            parts = -(-outputs // min(most, reader.most_outputs(run)))
+            short += [run.part(part) for part in split(outputs, parts, 1)]
         for group in reader.together(short, most):
             cuts = reader.cut(lines, reader.columns(group))
             room = self._room // sum(len(run.outputs) for run in group)

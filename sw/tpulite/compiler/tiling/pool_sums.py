@@ -98,8 +98,8 @@ class WindowSums:
         def cycles(outputs: int) -> float:
             return -(-count // outputs) * min(self._cycles(run.part(range(outputs))))
 
-        most = min(count, self._size, self._context.config.acc_rows)
-        best = min(range(1, most + 1), key=cycles) if self._reader.whole_lines else 1
+        most = min(self._reader.most_outputs(run), self._size, self._context.config.acc_rows)
+        best = min(range(1, most + 1), key=cycles)
         return [run.part(part) for part in split(count, -(-count // best), 1)]
 
     def _cycles(self, run: Run) -> tuple[float, float]:

@@ -105,8 +105,8 @@ class Piece:
 class PieceReader:
     """Brings the windows of output rows into the buffer, or finds them there.
 
-    Images in DRAM come in pieces of whole lines; if a line is too long, in parts of one line, and
-    then only those columns that are asked for.
+    Images in DRAM come in pieces of whole lines. If a line is too long, a piece has those columns
+    of one line that some outputs read; if even a single output reads too many, part of them.
 
     Parameters
     ----------
@@ -132,13 +132,14 @@ class PieceReader:
         self._source, self._index, self._size = source, context.index, size
         self.budget = max(2 * size, min(context.free_rows // _SHARE, _LARGEST))
         self.width = source.width
+        self._longest = self.budget // size * size
         self.gapless = source.width == source.line
         self.whole_lines = source.resident or source.line <= self.budget
 
     def cut(self, lines: range, columns: range) -> tuple[tuple[range, range], ...]:
         """Return lines and columns of the pieces; what is not whole lines ends at weight tiles."""
         if not self.whole_lines:
-            cuts = cut_strips(len(columns), 1, self.budget, self._size)
+            cuts = cut_strips(len(columns), 1, self._longest, self._size)
             return tuple(
                 (range(line, line + 1), columns[cut.start : cut.stop])
                 for line in lines
@@ -171,22 +172,29 @@ class PieceReader:
         first = Region(view.buffer, view.row)
         return Piece(lines, columns, line, first, view.rows.start - column), loads
 
-    def together(self, runs: Sequence[Run], most: int) -> Iterator[tuple[Run, ...]]:
-        """Yield runs that are computed while their lines are read once: at most so many outputs.
+    def most_outputs(self, run: Run) -> int:
+        """Return how many outputs of a run may have their columns in one piece; at least one."""
+        if self.whole_lines:
+            return len(run.outputs)
+        return max(1, min(len(run.outputs), (self._longest - run.size) // run.step + 1))
 
-        None of them is longer than that. If lines are too long, each output is read by itself.
+    def together(self, runs: Sequence[Run], most: int) -> Iterator[tuple[Run, ...]]:
+        """Yield runs that are computed while their columns are read once: at most so many outputs.
+
+        Each of them has at most so many, and at most :meth:`most_outputs`.
         """
-        if not self.whole_lines:
-            for run in runs:
-                yield from ((run.part(range(i, i + 1)),) for i in range(len(run.outputs)))
-            return
         group: tuple[Run, ...] = ()
         for run in runs:
-            if group and sum(len(each.outputs) for each in (*group, run)) > most:
+            larger = (*group, run)
+            fits = sum(len(each.outputs) for each in larger) <= most
+            if group and not (fits and self._in_one_piece(larger)):
                 yield group
-                group = ()
-            group = (*group, run)
+                larger = (run,)
+            group = larger
         yield group
+
+    def _in_one_piece(self, runs: Sequence[Run]) -> bool:
+        return self.whole_lines or len(self.columns(runs)) <= self._longest
 
     def columns(self, runs: Sequence[Run]) -> range:
         """Return the columns that runs read."""
