@@ -58,7 +58,7 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     keep = not isinstance(table.layers.layers[index], Conv)
     keep = keep or constants <= config.ub_rows // _KEPT
     at_once = constants if keep else table.at_once(index)
-    moved = _moved(table, index, resident)
+    moved = _moved(table, index, resident, keep=keep)
     strips = 1
     if moved.per_row:
         budget = max(1, limit // _STRIPS)
@@ -105,7 +105,7 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
     )
 
 
-def _moved(table: GraphTable, index: int, resident: frozenset[str]) -> _Rows:
+def _moved(table: GraphTable, index: int, resident: frozenset[str], *, keep: bool) -> _Rows:
     layer, output = table.layers.layers[index], table.outputs[index]
     step = layer.stride[0] if isinstance(layer, Conv | Depthwise | Pool) else 1
     reaches = table.reaches[0][index] or (None,) * len(table.sources[index])
@@ -120,7 +120,9 @@ def _moved(table: GraphTable, index: int, resident: frozenset[str]) -> _Rows:
         elif table.enters(name, range(index, index + 1)):
             moved.read += whole
     if output not in resident:
-        moved.per_row += table.row[output]
+        blocks = -(-table.layers.images[output].shape[2] // table.config.array_size)
+        # Where weights come again and again, results of an n-block are stored before the next one.
+        moved.per_row += table.row[output] // blocks * (blocks if keep else min(2, blocks))
     if output not in resident or output in table.layers.outputs:
         moved.written = table.row[output] * table.extents[0][output]
     return moved

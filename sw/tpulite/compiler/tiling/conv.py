@@ -70,7 +70,11 @@ class ConvLowering(Lowering[Conv]):
         self._weights_at_once = rows if self._keep else 2 * largest
         # Weights that take so much room are loaded again for each region.
         block = max(sum(self._rows(part) for part in parts) for parts in self._passes)
-        self._heavy = block > self._most_rows * 3 // 4
+        self._heavy = self._pieces or block > self._most_rows * 3 // 4
+        # Weights that do not stay are loaded for each strip. Strips are larger if only the results
+        # of one n-block at a time are there.
+        one = context.keep is None and not self._keep and not self._target.resident
+        self._apart = self._pieces or one
         self._weights = [
             pack_passes(self._weight, n, self._passes[n], layer.weight_zero_point, context)
             for n in outputs
@@ -141,7 +145,8 @@ class ConvLowering(Lowering[Conv]):
         if not source.resident:
             per_row += source.blocks * source.width * self._y.stride
         if not target.resident:
-            per_row += target.rows // target.height
+            blocks = min(2, target.blocks) if self._apart else target.blocks
+            per_row += target.rows // target.height // target.blocks * blocks
         budget = self._context.strip_rows
         if not self._keep:  # each strip loads all weights again: as few strips as possible
             budget = max(budget, (self._context.free_rows - self._weights_at_once) * 3 // 4)
@@ -167,19 +172,22 @@ class ConvLowering(Lowering[Conv]):
         return [(r, c) for r in rows for c in columns]
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
-        if self._pieces:
-            yield from self._strip_by_pieces(rows, again=again)
-            return
+        view = None
+        if not self._source.resident and not self._pieces:
+            view, loads = self._source.read(needed_rows(self._y, rows), self._context.index)
+            yield from loads
+        if self._apart:
+            yield from self._strip_by_blocks(rows, view, again=again)
+        else:
+            yield from self._strip(rows, view, again=again)
+
+    def _strip(self, rows: range, view: View | None, *, again: bool) -> Iterator[Op]:
         index, blocks = self._context.index, range(len(self._weights))
         regions = self._regions(rows)
         parts = [(region, n) for region in regions for n in blocks]
         if not self._keep:
             parts = [(region, n) for n in blocks for region in regions]
         out = self._target.open(rows)
-        view = None
-        if not self._source.resident:
-            view, loads = self._source.read(needed_rows(self._y, rows), index)
-            yield from loads
         loaded: set[int] = set()
         stored = rows.start // self._target.grain * self._target.grain
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
@@ -198,18 +206,23 @@ class ConvLowering(Lowering[Conv]):
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
 
-    def _strip_by_pieces(self, rows: range, *, again: bool) -> Iterator[Op]:
+    def _strip_by_blocks(self, rows: range, view: View | None, *, again: bool) -> Iterator[Op]:
         """Yield the commands of one n-block after the other, each with a place of its own."""
         whole, index = self._target, self._context.index
         stored = range(rows.start // whole.grain * whole.grain, rows.stop)
+        regions = self._regions(rows)
         for n in range(len(self._weights)):
-            target, block = (
-                (whole, n) if whole.resident else (whole.some_blocks(range(n, n + 1)), 0)
-            )
+            target, block = whole, n
+            if not whole.resident:
+                target, block = whole.some_blocks(range(n, n + 1)), 0
             out = target.open(rows)
-            for number, region in enumerate(self._regions(rows)):
-                fresh = not self._keep and (again or number > 0)
-                yield from self._block(None, out, region, n, block, again=fresh)
+            for number, region in enumerate(regions):
+                source = view
+                if self._source.resident:
+                    source, loads = self._source.read(needed_rows(self._y, region[0]), index)
+                    yield from loads
+                fresh = not self._keep and (self._heavy or (again and number == 0))
+                yield from self._block(source, out, region, n, block, again=fresh)
             if not whole.resident:
                 yield from target.store(out, stored, index)
         if whole.resident:
