@@ -17,7 +17,7 @@ from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.uses import Uses
 from tpulite.compiler.tiling.channels import channels_can_be_cut
 from tpulite.compiler.tiling.constants import ConstantPool
-from tpulite.compiler.tiling.place import Placement, place_images
+from tpulite.compiler.tiling.place import Placement, fixed_lines, place_images
 from tpulite.compiler.tiling.tile_groups import tile_group
 from tpulite.graph.layers import LayerGraph
 
@@ -110,9 +110,10 @@ class _Trial:
     ) -> None:
         self._layers, self._index, self._config, self._options = layers, index, config, options
         self._outside = outside
-        self._placements: dict[bool, Placement] = {}
+        self._placements: dict[Group, Placement] = {}
         layer = layers.layers[index]
-        live = self._placement(narrow=False).live[index] - {*layer.inputs, layer.output}
+        alone = Group(range(index, index + 1))
+        live = self._placement(alone).live[index] - {*layer.inputs, layer.output}
         self._beside = sum(options.batch * image_rows(layers.images[n], config) for n in live)
 
     def best(self, refused: Set[Cut]) -> Cut | None:
@@ -161,7 +162,8 @@ class _Trial:
     def _rows_begin_at_beats(self) -> bool:
         """Return whether columns of all images can be moved: each row of an image is some beats."""
         layer, grain = self._layers.layers[self._index], column_grain(self._config)
-        shapes = (self._layers.images[name].shape for name in (*layer.inputs, layer.output))
+        fixed = fixed_lines(self._layers).intersection((*layer.inputs, layer.output))
+        shapes = (self._layers.images[name].shape for name in fixed)
         return all(height == 1 or width % grain == 0 for height, width, _ in shapes)
 
     def fits(self, cut: Cut) -> bool:
@@ -211,7 +213,7 @@ class _Trial:
         return tile_group(
             self._layers,
             cut.group,
-            self._placement(narrow=cut.group.columns > 1),
+            self._placement(cut.group),
             ConstantPool(),
             self._config,
             replace(self._options, batch=1),
@@ -221,12 +223,13 @@ class _Trial:
     def _tiling(self, ops: Iterable[Op]) -> Tiling:
         return Tiling(tuple(ops), (), (), 0, self._beside)
 
-    def _placement(self, *, narrow: bool) -> Placement:
-        """Return where images are, if the layer is cut into columns or not."""
-        if narrow not in self._placements:
+    def _placement(self, group: Group) -> Placement:
+        """Return where images are: into how many parts the layer is cut does not matter."""
+        cut = replace(group, columns=min(group.columns, 2), channels=min(group.channels, 2))
+        if cut not in self._placements:
             groups = [Group(range(i, i + 1)) for i in range(len(self._layers.layers))]
-            groups[self._index] = replace(groups[self._index], columns=1 + narrow)
-            self._placements[narrow] = place_images(
+            groups[self._index] = cut
+            self._placements[cut] = place_images(
                 self._layers,
                 tuple(groups),
                 self._config,
@@ -234,7 +237,7 @@ class _Trial:
                 pool=ConstantPool(),
                 outside=self._outside,
             )
-        return self._placements[narrow]
+        return self._placements[cut]
 
 
 def _powers(most: int) -> list[int]:

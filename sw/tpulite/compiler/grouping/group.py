@@ -35,6 +35,11 @@ class Group:
     reloaded: frozenset[int] = frozenset()
     channels: int = 1
 
+    @property
+    def finer(self) -> bool:
+        """Whether it is a single layer that cuts itself, but finer than it would."""
+        return not self.slices and (self.columns > 1 or self.channels > 1 or bool(self.reloaded))
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -74,6 +74,8 @@ class Store:
     skew : int
         Rows of the buffer between image rows that are not used, so that vectors below each other
         lie in different banks.
+    line : int, optional
+        Vectors from row to row in DRAM, if some are not used: so that rows begin at beats.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Store:
         batch: int = 1,
         over: "Store | None" = None,
         skew: int = 0,
+        line: int | None = None,
     ) -> None:
         self.name = name
         self.height, self.width, self.blocks = extents
@@ -100,7 +103,8 @@ class Store:
         self._pitch = self.width * vector_rows + skew
         self._block_pitch = batch * self.height * self._pitch
         self._first = 0  # row of the buffer of the first pixel
-        self.column, self._line = 0, self.width  # first column, and columns of a line in DRAM
+        # First column, and columns of a line in DRAM.
+        self.column, self._line = 0, line or self.width
         self._loaded = [0] * batch
         self._image = 0
         self._buffer = None
@@ -109,7 +113,7 @@ class Store:
             old = over and over._buffer
             self._buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM, over=old)
         # Rows of the image in DRAM begin at beats only every few.
-        row_bytes = self.width * vector_rows * config.row_bytes
+        row_bytes = self._line * vector_rows * config.row_bytes
         self.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
 
     @property

@@ -46,8 +46,9 @@ class LiveImages:
         Images that are others with other extents.
     pinned : set of str
         Images that must not leave the buffer: their pixels are not moved row by row.
-    cut, narrow : set of str
-        Images that are read or computed slice by slice, and column by column.
+    cut, narrow, apart : set of str
+        Images that are read or computed slice by slice, column by column, and by layers alone that
+        would not fit if they were not cut finer.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class LiveImages:
     ) -> None:
         self._layers, self._config, self._batch = layers, config, batch
         self._groups = {i: group for group in groups if group.slices for i in group.layers}
-        cut = [group for group in groups if group.slices or group.columns > 1]
+        cut = [group for group in groups if group.slices or group.finer]
         first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
         for i, layer in enumerate(layers.layers):
             group = self._groups.get(i, Group(range(i, i + 1))).layers
@@ -65,13 +66,15 @@ class LiveImages:
         self.inside: set[str] = set()
         self.cut: set[str] = set()
         self.narrow: set[str] = set()
+        self.apart: set[str] = set()
         self._taken: dict[tuple[Group, frozenset[str]], int] = {}
         for group in cut:
             members = [layers.layers[i] for i in group.layers]
             involved = {name for x in members for name in (*x.inputs, x.output)}
-            self.cut |= involved
             self.narrow |= involved if group.columns > 1 else set()
+            self.cut |= involved if group.slices or group.columns > 1 else set()
             if not group.slices:
+                self.apart |= involved
                 continue
             later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
             self.inside |= {x.output for x in members} - later - set(layers.outputs)

@@ -7,16 +7,17 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
 from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.slices import column_grain
 from tpulite.compiler.options import Options
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.images import Store
 from tpulite.compiler.tiling.live import LiveImages
 from tpulite.compiler.tiling.window import LARGEST_KERNEL
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
 
-__all__ = ["Placement", "place_images"]
+__all__ = ["Placement", "fixed_lines", "place_images"]
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,22 @@ def place_images(
     size, batch = config.array_size, options.batch
     live = LiveImages(layers, groups, config, batch)
     resident = live.resident(outside)
-    skewed = _skewed(layers)
+    skewed, fixed, grain = _skewed(layers), fixed_lines(layers), column_grain(config)
     stores: dict[str, Store] = {}
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
     offsets = dict.fromkeys(Window, 0)
     read = {name for layer in layers.layers for name in layer.inputs}
 
-    def spec(name: str, window: Window, dtype: str, strings: Strings | None = None) -> TensorSpec:
+    def spec(
+        name: str,
+        window: Window,
+        dtype: str,
+        strings: Strings | None = None,
+        line: int | None = None,
+    ) -> TensorSpec:
         height, width, channels = layers.images[name].shape
-        lines = height * width
+        lines = height * (line or width)
         if strings is not None:
             lines = width if strings.transposed else height
         made = TensorSpec(
@@ -103,6 +110,7 @@ def place_images(
         dtype = "uint8" if name in layers.unsigned else image.dtype
         where, copy, strings = None, None, None
         images = 1 if name in layers.constants else batch
+        line = None
         if name in layers.constants:
             plain = TensorSpec(name, Window.CONSTANTS, 0, height * width, channels, dtype)
             values = layers.constants[name].reshape(height * width, channels)
@@ -126,7 +134,9 @@ def place_images(
                 where = replace(same.spec, name=name, image=(height, width))
                 images = same.batch  # constants are there once
             else:
-                where = spec(name, Window.SCRATCH, dtype)
+                if name in live.apart and name not in fixed:
+                    line = -(-width // grain) * grain
+                where = spec(name, Window.SCRATCH, dtype, line=line)
         stores[name] = Store(
             name,
             extents,
@@ -138,6 +148,7 @@ def place_images(
             vector_rows=vector_rows,
             batch=images,
             over=stores.get(live.over.get(name, "")) if name in resident else None,
+            line=line,
             skew=int(name in skewed and extents[1] % config.ub_banks == 0),
         )
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
@@ -150,6 +161,16 @@ def place_images(
         tuple(config.ub_rows - live.rows(i, each & resident) for i, each in enumerate(live.images)),
         frozenset(live.pinned),
     )
+
+
+def fixed_lines(layers: LayerGraph) -> set[str]:
+    """Return images whose rows follow each other in DRAM without a gap.
+
+    They are those that the host sees or makes, or that get other extents.
+    """
+    moved = (layer for layer in layers.layers if isinstance(layer, Reshape))
+    reshaped = {name for layer in moved for name in (*layer.inputs, layer.output)}
+    return {*layers.inputs, *layers.outputs, *layers.constants} | reshaped
 
 
 def _skewed(layers: LayerGraph) -> set[str]:

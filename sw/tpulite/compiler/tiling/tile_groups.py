@@ -149,7 +149,7 @@ class _Tiler:
             vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
         stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
         plain = all(store.resident and store.batch > 1 and not store.strings for store in stores)
-        return not group.slices and group.columns == group.channels == 1 and vectors and plain
+        return not group.slices and not group.finer and vectors and plain
 
     def _merged(self, group: Group) -> Iterator[Op]:
         (index,) = group.layers
