@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from forced_groups import forced_groups
 from plain_layers import plain_pool, random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.grouping.candidates import Candidates
 from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.group_costs import GroupCosts
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
@@ -164,6 +166,25 @@ def test_an_image_on_chip_may_have_windows_beyond_the_fields_of_a_command(
     program = check_bits(graph, Config())
     stored = [c for c in program.commands if c.opcode == Opcode.STORE]
     assert sum(c["rows"] * c["lines"] for c in stored) == 2  # nothing but the result
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(("columns", "rolling"), [(1, False), (1, True), (2, False)])
+def test_large_windows_inside_groups_are_exact(columns: int, rolling: bool, op: str) -> None:
+    """The image is a strip that the group computes, or that it loads column by column."""
+    rng = np.random.default_rng(0)
+    shape, layer = (280, 18, 10), pool(op, (262, 3), stride=(9, 3), padding=(9, 0, 0, 0))
+    graph = between(layer, shape, rng)
+    if columns > 1:
+        graph = alone(layer, shape)
+    group = Group(range(len(graph.layers)), 2, columns, rolling=rolling)
+
+    def choose(layers, config, options, refused) -> tuple[Group, ...]:
+        assert not refused
+        return (group,)
+
+    with forced_groups(choose):
+        check_bits(graph, Config())
 
 
 @pytest.mark.parametrize("ub_rows", [1024, 4096])
