@@ -69,6 +69,14 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     read = (moved.read + (strips - 1) * moved.halo) * batch
     strips *= batch
     loaded = constants if keep else constants * strips
+    if not keep and moved.read:
+        # Or the image comes several times, piece by piece, and the weights once a region.
+        regions = -(-height * width // config.acc_rows)
+        blocks = -(-table.layers.images[output].shape[2] // config.array_size)
+        times = -(-blocks * height * width // (regions * config.acc_rows))
+        pieces = constants * regions * batch + moved.read * times * batch
+        if pieces < loaded + read:
+            loaded, read = constants * regions * batch, moved.read * times * batch
     engines = table.compute(index, height, width)
     load, store = transfer_cycles(read, config), transfer_cycles(moved.written * batch, config)
     weights = transfer_cycles(loaded, config)

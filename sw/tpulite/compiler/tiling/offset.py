@@ -57,7 +57,7 @@ class Offset:
                 weights[:, column] *= -1
         return self._context.constant("offsets", weights)
 
-    def ops(self, source: View, rows: int, columns: int, *, again: bool) -> list[Op]:
+    def ops(self, source: View, rows: int, columns: int, acc_row: int, *, again: bool) -> list[Op]:
         """Return the commands that begin the sums of a region with the offsets."""
         ops: list[Op] = []
         for number, (pad, constant) in enumerate(self._steps):
@@ -78,6 +78,7 @@ class Offset:
                 "kernel_columns": 1,
                 "dilation_y": 1,
                 "dilation_x": 1,
+                "acc_row": acc_row,
                 "accumulate": int(number > 0),
                 "drain": Drain.KEEP,
             }

@@ -1,0 +1,217 @@
+"""How a convolution is cut: passes over its kernel, strips and regions of its output."""
+
+from itertools import pairwise
+
+from tpulite.arch.isa import RAW_ROWS
+from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
+from tpulite.compiler.tiling.images import Store
+from tpulite.compiler.tiling.passes import Pass, Reach, cut_kernel, most_of_axis, plan_pieces
+from tpulite.compiler.tiling.used_blocks import used_runs
+from tpulite.compiler.tiling.window import Axis1D
+from tpulite.graph.layers import Conv
+
+__all__ = ["ConvCuts"]
+
+_LAST_SHARE = 0.1
+"""With a smaller share of the buffer, everything is tried that needs fewer rows."""
+
+_BOUND = (1, 2)
+"""Loads that take more than this part of the matrix unit's time are worth fewer."""
+
+
+class ConvCuts:
+    """The cuts of a layer.
+
+    Parameters
+    ----------
+    layer : Conv
+        The layer.
+    context : Context
+        Its surroundings.
+    source, target : Store
+        The image that it reads, perhaps as strings of bytes, and the one that it computes.
+    y, x : Axis1D
+        Its geometry.
+    extents : tuple of int
+        Rows and columns of the output, as they are computed.
+
+    Attributes
+    ----------
+    passes : tuple of tuple of Pass
+        By n-block.
+    keep : bool
+        Whether weights stay for all strips.
+    pieces : bool
+        Whether each pass loads what it reads, because strips of the image do not fit, or because
+        too many weights would come with each of them.
+    heavy : bool
+        Whether not even the weights of an n-block stay from region to region.
+    apart : bool
+        Whether n-blocks are computed one after the other, each with a place of its own.
+    """
+
+    def __init__(
+        self,
+        layer: Conv,
+        context: Context,
+        source: Store,
+        target: Store,
+        y: Axis1D,
+        x: Axis1D,
+        extents: tuple[int, int],
+    ) -> None:
+        self._layer, self._context, self._config = layer, context, context.config
+        self._source, self._target = source, target
+        self._y, self._kernel, (self._height, self._width) = y, (y.kernel, x.kernel), extents
+        self._rows = most_of_axis(y, self._height, pitched=True)
+        self._columns = Reach()
+        if not source.strings:
+            self._columns = most_of_axis(x, self._width, pitched=False)
+        outputs = range(-(-layer.weight.shape[3] // self._config.array_size))
+        # The first n-block starts when some of its weights are there.
+        self.passes = tuple(self._cut_kernel(n, early=n == 0) for n in outputs)
+        self._weights = sum(map(self._weight_rows, self.passes))
+        keep = context.keep
+        self.keep = self._weights <= self._config.ub_rows // 3 if keep is None else keep
+        # Strips are larger if only the results of one n-block at a time are there.
+        self.apart = keep is None and not self.keep and not target.resident
+        self.pieces = False
+        if not source.resident and keep is None:
+            self.pieces = self._smallest_strip() > self._most_rows or self._loads_too_much()
+        if self.pieces:
+            self.apart = True
+            self._strip_rows, self._rows = self._plan_pieces()
+            self.passes = tuple(self._cut_kernel(n, early=False) for n in outputs)
+        most = self._most_rows * 3 // 4
+        self.heavy = self.pieces or max(map(self._weight_rows, self.passes)) > most
+
+    @property
+    def _most_rows(self) -> int:
+        """Rows that the layer may have, whatever its share is while larger parts are tried."""
+        share = self._context.share
+        return int(self._context.free_rows / (share if share > _LAST_SHARE else 1.0))
+
+    def _weight_rows(self, passes: tuple[Pass, ...]) -> int:
+        tiles = sum(len(part.rows) * len(part.columns) * len(part.blocks) for part in passes)
+        return tiles * self._config.array_size
+
+    def _weights_at_once(self) -> int:
+        if self.keep:
+            return self._weights
+        return 2 * max(self._weight_rows((part,)) for parts in self.passes for part in parts)
+
+    def _cut_kernel(self, n: int, *, early: bool) -> tuple[Pass, ...]:
+        size = self._config.array_size
+        runs = [range(1)] if self._source.strings else used_runs(self._layer, size, n)
+        return tuple(
+            part
+            for run in runs
+            for part in cut_kernel(
+                self._kernel,
+                run,
+                self._config.ub_rows // 8 // size,
+                rows=self._rows,
+                columns=self._columns,
+                early=early and run == runs[0],
+            )
+        )
+
+    def _smallest_strip(self) -> int:
+        """Return the rows that the smallest strip takes with the weights of two passes."""
+        source, target = self._source, self._target
+        strip = min(target.grain, self._height)
+        reach = (strip - 1) * self._y.stride + (self._y.kernel - 1) * self._y.dilation + 1
+        rows = min(reach, source.height) * source.rows // source.height
+        if not target.resident:
+            rows += strip * target.rows // target.height
+        return rows + 2 * max(self._weight_rows(parts[-1:]) for parts in self.passes)
+
+    def _loads_too_much(self) -> bool:
+        """Whether weights that come with each strip take longer than the matrix unit does.
+
+        Pieces load the image several times and the weights once, or a few times.
+        """
+        if self.keep or self._source.strings:
+            return False
+        size, source = self._config.array_size, self._source
+        halo = max(0, (self._y.kernel - 1) * self._y.dilation + 1 - self._y.stride)
+        row = source.rows // source.height
+        strips = len(self.strips())
+        loads = strips * (self._weights + halo * row) + source.rows
+        part, whole = _BOUND
+        if loads * whole < self._weights // size * self._height * self._width * part:
+            return False
+        rows, reach = self._plan_pieces()
+        strips = -(-self._height // rows)
+        at_once = max(1, self._config.acc_rows // (rows * self._width))
+        times = -(-len(self.passes) // at_once) * -(-self._y.kernel // reach.taps)
+        return strips * (self._weights + times * halo * row) + times * source.rows < loads
+
+    def _plan_pieces(self) -> tuple[int, Reach]:
+        """Return rows of a strip, and passes of which two pieces fit beside what stays."""
+        source, target = self._source, self._target
+        room = max(1, self._context.free_rows - (self._weights if self.keep else 0))
+        widest = max(map(len, self._columns.cut(range(self._width), self._config.acc_rows)))
+        outputs = min(self._height, self._config.acc_rows // widest)
+        if not target.resident:
+            outputs = min(outputs, room // 8 // (target.rows // target.height // target.blocks))
+        row_rows = source.rows // source.height // source.blocks
+        return plan_pieces(self._y, self._rows, max(1, outputs), row_rows, room // 4)
+
+    def strips(self) -> tuple[range, ...]:
+        """Return output rows in parts that fit the buffer, as the layer alone is cut."""
+        source, target = self._source, self._target
+        if self.pieces:
+            return cut_strips(self._height, 1, self._strip_rows, target.grain)
+        if source.resident and target.resident:
+            return (range(self._height),)
+        per_row = 0
+        if not source.resident:
+            per_row += source.blocks * source.width * self._y.stride
+        if not target.resident:
+            blocks = min(2, target.blocks) if self.apart else target.blocks
+            per_row += target.rows // target.height // target.blocks * blocks
+        budget = self._context.strip_rows
+        if not self.keep:  # each strip loads all weights again: as few strips as possible
+            room = self._context.free_rows - self._weights_at_once()
+            budget = max(budget, room * 3 // 4)
+        if not source.resident:  # the halo
+            reach = (self._y.kernel - 1) * self._y.dilation
+            budget -= min(budget // 2, source.blocks * source.width * reach)
+        return cut_strips(self._height, per_row, budget, target.grain)
+
+    def regions(self, strip: range) -> list[tuple[range, range]]:
+        """Return the rows and columns of a strip that single commands compute."""
+        columns = self._columns.cut(range(self._width), self._config.acc_rows)
+        widest = max(map(len, columns))
+        grain = self._target.grain if self._target.spec else 1
+        grain = min(grain, self._config.acc_rows // widest)
+        parts = cut_parts(
+            strip,
+            widest,
+            self._config,
+            grain=grain,
+            block_start=self._context.options.block_start,
+        )
+        most = self._strip_rows if self.pieces else len(strip)
+        rows = [piece for part in parts for piece in self._rows.cut(part, most)]
+        return [(r, c) for r in rows for c in columns]
+
+    def blocks_at_once(self, regions: list[tuple[range, range]]) -> list[range]:
+        """Return n-blocks that share the pieces of the image, as their sums fit."""
+        every = range(len(self.passes))
+        if not self.pieces:
+            return [range(n, n + 1) for n in every]
+        vectors = max(len(rows) * len(columns) for rows, columns in regions)
+        most = self._config.acc_rows // vectors
+        if not self._target.resident:
+            step = RAW_ROWS if self._layer.requantization is None else 1
+            most = min(most, self._context.free_rows // 8 // (vectors * step))
+        same = [n for n in every if n == 0 or self.passes[n] != self.passes[n - 1]]
+        runs = [range(a, b) for a, b in pairwise([*same, len(every)])]
+        return [
+            run[piece.start : piece.stop]
+            for run in runs
+            for piece in split(len(run), -(-len(run) // max(1, most)), 1)
+        ]
