@@ -7,7 +7,7 @@ from compiler.random_compilations import Compilation
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.graph.layers import Concat, Conv, Depthwise, Image, LayerGraph, Pool
+from tpulite.graph.layers import Concat, Conv, Depthwise, Image, LayerGraph, Lut
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 
 # A machine of the other system tests, whose simulator is there.
@@ -39,14 +39,19 @@ def network(width: int) -> LayerGraph:
             padding=(2, 2, 2, 2),
             weight_zero_point=-4,
         ),
-        Pool(**names("pooled", "filtered"), op="max", window=(3, 3), padding=(1, 1, 1, 1)),
-        Concat(**names("joined", "filtered", "pooled"), axis=2),
-        Pool(**names("least", "joined"), op="max", window=(6, 9), stride=(1, 3)),
+        Lut(**names("table", "filtered"), table=weights(256)),
+        Concat(**names("joined", "filtered", "table"), axis=2),
+        Conv(
+            **names("dense", "joined"),
+            weight=weights(6, 4, 116, 8),
+            requantization=random_requantization(rng, 8, 300_000),
+            stride=(1, 4),
+        ),
     )
-    shapes = {"x": 5, "wide": 58, "filtered": 58, "pooled": 58, "joined": 116}
+    shapes = {"x": 5, "wide": 58, "filtered": 58, "table": 58, "joined": 116}
     images = {name: Image((6, width, channels)) for name, channels in shapes.items()}
-    images["least"] = Image((1, (width - 9) // 3 + 1, 116))
-    return LayerGraph("small", layers, images, ("x",), ("least",))
+    images["dense"] = Image((1, width // 4, 8))
+    return LayerGraph("small", layers, images, ("x",), ("dense",))
 
 
 @pytest.mark.parametrize(("width", "stall"), [(40, 0.0), (39, 0.3)])

@@ -54,6 +54,7 @@ class Cut:
 
 def find_cut(
     layers: LayerGraph,
+    groups: tuple[Group, ...],
     index: int,
     config: Config,
     options: Options,
@@ -70,6 +71,8 @@ def find_cut(
     ----------
     layers : LayerGraph
         The network.
+    groups : tuple of Group
+        All layers, as far as it is known how they are cut; this one is alone.
     index : int
         Index of the layer.
     config : Config
@@ -86,7 +89,7 @@ def find_cut(
     ValueError
         If not even the finest cut fits; it says what is needed at one time.
     """
-    trial = _Trial(layers, index, config, options, outside)
+    trial = _Trial(layers, groups, index, config, options, outside)
     if trial.fits(Cut(Group(range(index, index + 1)), share)):
         return None
     refused: set[Cut] = set()
@@ -103,11 +106,13 @@ class _Trial:
     def __init__(
         self,
         layers: LayerGraph,
+        groups: tuple[Group, ...],
         index: int,
         config: Config,
         options: Options,
         outside: frozenset[str],
     ) -> None:
+        self._others = groups
         self._layers, self._index, self._config, self._options = layers, index, config, options
         self._outside = outside
         self._placements: dict[Group, Placement] = {}
@@ -227,11 +232,10 @@ class _Trial:
         """Return where images are: into how many parts the layer is cut does not matter."""
         cut = replace(group, columns=min(group.columns, 2), channels=min(group.channels, 2))
         if cut not in self._placements:
-            groups = [Group(range(i, i + 1)) for i in range(len(self._layers.layers))]
-            groups[self._index] = cut
+            groups = tuple(cut if self._index in x.layers else x for x in self._others)
             self._placements[cut] = place_images(
                 self._layers,
-                tuple(groups),
+                groups,
                 self._config,
                 self._options,
                 pool=ConstantPool(),

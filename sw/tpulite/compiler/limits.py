@@ -80,12 +80,13 @@ class Limits:
             return replace(self, refused=self.refused | {group})
         live = placement.live[index] - placement.pinned
         if self.apart:
-            outside = self.outside | live
+            away = {name for name, store in placement.stores.items() if not store.resident}
+            outside = self.outside | live | away
             alone = {each.layers.start for each in groups if not each.slices} - set(self.cuts)
             settled = {i for i in alone if placement.live[i] <= outside | placement.pinned}
             finer = replace(self, outside=outside)
             for each in sorted(settled | {index}):
-                finer = finer._finer(each, layers, config, options)
+                finer = finer._finer(each, layers, groups, config, options)
             if finer == self:
                 raise self._refusal(layers, index, error, config)
             return finer
@@ -98,11 +99,18 @@ class Limits:
         shares = {i: part for i, part in self.shares.items() if i != index}
         return replace(self, outside=self.outside | {largest}, shares=shares)
 
-    def _finer(self, index: int, layers: LayerGraph, config: Config, options: Options) -> "Limits":
+    def _finer(
+        self,
+        index: int,
+        layers: LayerGraph,
+        groups: tuple[Group, ...],
+        config: Config,
+        options: Options,
+    ) -> "Limits":
         """Return the same with a layer cut as it must be."""
-        share = self.shares.get(index, 1.0)
+        known, share = self.cut(groups), self.shares.get(index, 1.0)
         try:
-            cut = find_cut(layers, index, config, options, outside=self.outside, share=share)
+            cut = find_cut(layers, known, index, config, options, outside=self.outside, share=share)
         except ValueError as error:
             raise self._refusal(layers, index, error, config) from error
         if cut is None:

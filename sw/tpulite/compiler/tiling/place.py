@@ -13,7 +13,7 @@ from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.images import Store
 from tpulite.compiler.tiling.live import LiveImages
 from tpulite.compiler.tiling.window import LARGEST_KERNEL
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Reshape
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
 
@@ -166,11 +166,16 @@ def place_images(
 def fixed_lines(layers: LayerGraph) -> set[str]:
     """Return images whose rows follow each other in DRAM without a gap.
 
-    They are those that the host sees or makes, or that get other extents.
+    They are those that the host sees or makes, that get other extents, or that are read as a string
+    of pixels: by pooling.
     """
-    moved = (layer for layer in layers.layers if isinstance(layer, Reshape))
-    reshaped = {name for layer in moved for name in (*layer.inputs, layer.output)}
-    return {*layers.inputs, *layers.outputs, *layers.constants} | reshaped
+    found = {*layers.inputs, *layers.outputs, *layers.constants}
+    for layer in layers.layers:
+        if isinstance(layer, Reshape | Pool):
+            found.update(layer.inputs)
+        if isinstance(layer, Reshape):
+            found.add(layer.output)
+    return found
 
 
 def _skewed(layers: LayerGraph) -> set[str]:
