@@ -58,7 +58,7 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     keep = not isinstance(table.layers.layers[index], Conv)
     keep = keep or constants <= config.ub_rows // _KEPT
     at_once = constants if keep else table.at_once(index)
-    moved = _moved(table, index, resident, keep=keep)
+    moved = _moved(table, index, resident)
     strips = 1
     if moved.per_row:
         budget = max(1, limit // _STRIPS)
@@ -69,14 +69,6 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     read = (moved.read + (strips - 1) * moved.halo) * batch
     strips *= batch
     loaded = constants if keep else constants * strips
-    if not keep and moved.read:
-        # Or the image comes several times, piece by piece, and the weights once a region.
-        regions = -(-height * width // config.acc_rows)
-        blocks = -(-table.layers.images[output].shape[2] // config.array_size)
-        times = -(-blocks * height * width // (regions * config.acc_rows))
-        pieces = constants * regions * batch + moved.read * times * batch
-        if pieces < loaded + read:
-            loaded, read = constants * regions * batch, moved.read * times * batch
     engines = table.compute(index, height, width)
     load, store = transfer_cycles(read, config), transfer_cycles(moved.written * batch, config)
     weights = transfer_cycles(loaded, config)
@@ -113,7 +105,7 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
     )
 
 
-def _moved(table: GraphTable, index: int, resident: frozenset[str], *, keep: bool) -> _Rows:
+def _moved(table: GraphTable, index: int, resident: frozenset[str]) -> _Rows:
     layer, output = table.layers.layers[index], table.outputs[index]
     step = layer.stride[0] if isinstance(layer, Conv | Depthwise | Pool) else 1
     reaches = table.reaches[0][index] or (None,) * len(table.sources[index])
@@ -128,9 +120,7 @@ def _moved(table: GraphTable, index: int, resident: frozenset[str], *, keep: boo
         elif table.enters(name, range(index, index + 1)):
             moved.read += whole
     if output not in resident:
-        blocks = -(-table.layers.images[output].shape[2] // table.config.array_size)
-        # Where weights come again and again, results of an n-block are stored before the next one.
-        moved.per_row += table.row[output] // blocks * (blocks if keep else min(2, blocks))
+        moved.per_row += table.row[output]
     if output not in resident or output in table.layers.outputs:
         moved.written = table.row[output] * table.extents[0][output]
     return moved
