@@ -91,6 +91,7 @@ def test_cycles_are_told(tpulite, tmp_path, monkeypatch):
         return Clock(config, **options)
 
     monkeypatch.setattr("tpulite.runtime.model_run.open_device", open_device)
+    monkeypatch.setattr("tpulite.runtime.device.device_names", lambda: ["clock"])
     code, out, _ = tpulite("run", CNN_DIGITS, "--device", "clock", "--json", "out.json")
     assert code == 0
     assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (limit 1,555)"

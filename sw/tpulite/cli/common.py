@@ -28,6 +28,7 @@ from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
+from tpulite.runtime.device import require_device
 from tpulite.runtime.host_ops import can_run
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
@@ -77,8 +78,15 @@ json_option = click.option("--json", "json_path", type=OUTPUT, help="Write the f
 
 
 def device_option(default: str) -> Callable[[Command], Command]:
-    """Make the option that names a device."""
-    return click.option("--device", default=default, show_default=True, help="Where to run.")
+    """Make the option that names a device; a wrong name is refused before anything is compiled."""
+
+    def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
+        require_device(name)
+        return name
+
+    return click.option(
+        "--device", default=default, show_default=True, callback=check, help="Where to run."
+    )
 
 
 def meaning_options(command: Command) -> Command:

@@ -15,7 +15,15 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
 
-__all__ = ["Device", "FaultReport", "Job", "RunResult", "device_names", "open_device"]
+__all__ = [
+    "Device",
+    "FaultReport",
+    "Job",
+    "RunResult",
+    "device_names",
+    "open_device",
+    "require_device",
+]
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,18 @@ def device_names() -> list[str]:
     return sorted({entry.name for entry in entry_points(group="tpulite.devices")})
 
 
+def require_device(name: str) -> None:
+    """Do nothing if there is such a device.
+
+    Raises
+    ------
+    ValueError
+        If no installed package provides it.
+    """
+    if name not in device_names():
+        raise ValueError(f"There is no device {name!r}; installed are {device_names()}")
+
+
 def open_device(name: str, config: Config, **options: object) -> Device:
     """Create a device by name.
 
@@ -95,7 +115,6 @@ def open_device(name: str, config: Config, **options: object) -> Device:
     ValueError
         If no installed package provides it.
     """
-    for entry in entry_points(group="tpulite.devices"):
-        if entry.name == name:
-            return entry.load()(config, **options)
-    raise ValueError(f"There is no device {name!r}; installed are {device_names()}")
+    require_device(name)
+    entry = next(each for each in entry_points(group="tpulite.devices") if each.name == name)
+    return entry.load()(config, **options)
