@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+import onnx
 from onnx_builder import OnnxBuilder, run_onnx
 from onnx_interpreter import interpret
 
@@ -149,3 +150,19 @@ def test_networks_that_cannot_be_quantized():
             quantize_onnx(data, draw(2, 3, 8, 8))
     with pytest.raises(ValueError, match=r"^Percentile of calibration must be in "):
         quantize_onnx(network(), draw(2, 3, 8, 8), percentile=0)
+
+
+def test_a_format_newer_than_onnx_runtime_knows_may_hold_operators_that_it_does():
+    model = onnx.load_from_string(network())
+    samples = draw(4, 3, 8, 8)
+    expected = quantize_onnx(model.SerializeToString(), samples)
+    model.ir_version += 3
+    assert quantize_onnx(model.SerializeToString(), samples) == expected
+
+
+def test_nothing_is_logged_when_onnx_runtime_fails(capfd):
+    b = OnnxBuilder()
+    y = b.node("Conv", b.input("x", (1, 3, 8, 8)), draw(4, 5, 3, 3))  # 5 channels of 3
+    with pytest.raises(ValueError, match=r"^ONNX Runtime cannot quantize the network: "):
+        quantize_onnx(b.build(y), draw(2, 3, 8, 8))
+    assert capfd.readouterr() == ("", "")

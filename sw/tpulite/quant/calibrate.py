@@ -162,7 +162,6 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with a batch of 1 where it was variable, in a version that has scales."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
-    fixed.ir_version = max(fixed.ir_version, _CONSTANTS_ALONE)
     for value in fixed.graph.input:
         extents = value.type.tensor_type.shape.dim
         if extents and (not extents[0].HasField("dim_value") or extents[0].dim_value < 1):
@@ -172,6 +171,9 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
         value.type.tensor_type.ClearField("shape")
     if 0 < standard_opset(fixed) < _SCALES_OF_CHANNELS:
         fixed = onnx.version_converter.convert_version(fixed, _SCALES_OF_CHANNELS)
+    # Not newer than its operators are: ONNX Runtime may know them, but not the file's version.
+    oldest = helper.find_min_ir_version_for(list(fixed.opset_import), ignore_unknown=True)
+    fixed.ir_version = max(oldest, _CONSTANTS_ALONE)
     return fixed
 
 
@@ -244,7 +246,7 @@ def _check(
 def _quiet() -> Iterator[None]:
     """Silence the quantizer, which warns of what it does anyway."""
     level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(logging.CRITICAL)  # it logs the tracebacks of errors, which are told below
     onnxruntime.set_default_logger_severity(_FATAL)
     try:
         with warnings.catch_warnings():
