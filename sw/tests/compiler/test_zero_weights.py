@@ -126,6 +126,7 @@ GEOMETRIES = {
     "stride": {"stride": (16, 20), "padding": (1, 1, 1, 1)},
     "dilation": {"dilation": (18, 17), "padding": (18, 17, 18, 17)},
     "padding": {"padding": (33, 1, 40, 2)},
+    "padding behind": {"padding": (1, 1, 1, 80)},
     "everything": {"stride": (3, 17), "dilation": (2, 16), "padding": (2, 35, 0, 33)},
 }
 

@@ -51,9 +51,10 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
 def _runs(layer: Depthwise) -> bool:
     """Whether the array can run a depthwise layer as it is."""
     steps = [s // gcd(s, d) * d for s, d in zip(layer.stride, layer.dilation, strict=True)]
-    return max(*steps, *layer.dilation) <= CONV.limit("stride_y") and max(
-        layer.padding[:2]
-    ) <= CONV.limit("pad_top")
+    return max(*steps, *layer.dilation) <= CONV.limit("stride_y") and (
+        # Of outputs that read nothing but padding behind the image, it is padding before it.
+        max(layer.padding) <= CONV.limit("pad_top")
+    )
 
 
 def _cycles(layer: Layer, images: tuple[Image, Image], config: Config) -> int:
