@@ -78,11 +78,7 @@ class ConvCuts:
         self.apart = keep is None and not self.keep and not target.resident
         self.pieces = False
         if not source.resident and keep is None:
-            self.pieces = self._smallest_strip() > self._most_rows or self._loads_too_much()
-        if self.pieces:
-            self.apart = True
-            self._strip_rows, self._rows = self._plan_pieces()
-            self.passes = tuple(self._cut_kernel(n, early=False) for n in outputs)
+            self._consider_pieces()
         most = self._most_rows * 3 // 4
         self.heavy = self.pieces or max(map(self._weight_rows, self.passes)) > most
 
@@ -117,36 +113,55 @@ class ConvCuts:
             )
         )
 
+    def _consider_pieces(self) -> None:
+        """Take the image by pieces if strips do not fit, or if they load too much.
+
+        Weights that do not stay come with each strip, and so does the halo of a dilated kernel.
+        Pieces load the image more often, but for regions as large as the accumulators.
+        """
+        fits = self._smallest_strip() <= self._most_rows
+        strips = self.strips()
+        loads = sum(self._rows_read(len(strip)) for strip in strips) * self._source.blocks
+        loads += self._weights * (1 if self.keep else len(strips))
+        part, whole = _BOUND
+        cycles = self._weights // self._config.array_size * self._height * self._width
+        if fits and (self._source.strings or loads * whole < cycles * part):
+            return
+        before = self._rows, self.passes, self.apart
+        self.pieces = self.apart = True
+        self._strip_rows, self._rows = self._plan_pieces()
+        outputs = range(len(self.passes))
+        self.passes = tuple(self._cut_kernel(n, early=False) for n in outputs)
+        if fits and self._piece_loads() >= loads:
+            self._rows, self.passes, self.apart = before
+            self.pieces = False
+
+    def _rows_read(self, outputs: int, taps: int | None = None) -> int:
+        """Return the buffer's rows of the image rows, of one block, that outputs read."""
+        taps = self._y.kernel if taps is None else taps
+        height = (outputs - 1) * self._y.stride + (taps - 1) * self._y.dilation + 1
+        source = self._source
+        return min(height, source.height) * (source.rows // source.height // source.blocks)
+
     def _smallest_strip(self) -> int:
         """Return the rows that the smallest strip takes with the weights of two passes."""
-        source, target = self._source, self._target
-        strip = min(target.grain, self._height)
-        reach = (strip - 1) * self._y.stride + (self._y.kernel - 1) * self._y.dilation + 1
-        rows = min(reach, source.height) * source.rows // source.height
+        target, strip = self._target, min(self._target.grain, self._height)
+        rows = self._rows_read(strip) * self._source.blocks
         if not target.resident:
             rows += strip * target.rows // target.height
         return rows + 2 * max(self._weight_rows(parts[-1:]) for parts in self.passes)
 
-    def _loads_too_much(self) -> bool:
-        """Whether weights that come with each strip take longer than the matrix unit does.
-
-        Pieces load the image several times and the weights once, or a few times.
-        """
-        if self.keep or self._source.strings:
-            return False
-        size, source = self._config.array_size, self._source
-        halo = max(0, (self._y.kernel - 1) * self._y.dilation + 1 - self._y.stride)
-        row = source.rows // source.height
-        strips = len(self.strips())
-        loads = strips * (self._weights + halo * row) + source.rows
-        part, whole = _BOUND
-        if loads * whole < self._weights // size * self._height * self._width * part:
-            return False
-        rows, reach = self._plan_pieces()
-        strips = -(-self._height // rows)
-        at_once = max(1, self._config.acc_rows // (rows * self._width))
-        times = -(-len(self.passes) // at_once) * -(-self._y.kernel // reach.taps)
-        return strips * (self._weights + times * halo * row) + times * source.rows < loads
+    def _piece_loads(self) -> int:
+        """Return the rows that pieces and the weights with them load."""
+        strips = self.strips()
+        regions = self.regions(strips[0])
+        read = 0
+        for blocks in self.blocks_at_once(regions):
+            pieces = {(part.rows, part.blocks) for part in self.passes[blocks.start]}
+            for rows, _ in regions:
+                read += sum(self._rows_read(len(rows), len(k)) * len(b) for k, b in pieces)
+        weights = self._weights * (1 if self.keep else len(strips) * len(regions))
+        return read * len(strips) + weights
 
     def _plan_pieces(self) -> tuple[int, Reach]:
         """Return rows of a strip, and passes of which two pieces fit beside what stays."""
