@@ -150,6 +150,16 @@ def test_sums_that_drain_slowly():
     run(network("dilated depthwise"), replace(TINY, requant_lanes=4, acc_rows=16))
 
 
+def test_offsets_of_raw_sums_take_few_rows():
+    """Beside a row of sums there is room for three tiles of weights."""
+    weight = np.full((1, 40, 20, 9), 127, np.int8)
+    names = {"name": "raw", "inputs": ("x",), "output": "y"}
+    geometry = {"requantization": None, "input_zero_point": 127, "padding": (0, 41, 0, 2)}
+    layer = Conv(weight=weight, **names, **geometry)
+    images = {"x": Image((5, 15, 20)), "y": Image((5, 19, 9), "int32")}
+    run(LayerGraph("raw", (layer,), images, ("x",), ("y",)), Config(array_size=8, ub_rows=128))
+
+
 @pytest.mark.parametrize("ub_rows", [64, 128, 256])
 def test_a_network(ub_rows):
     (layers,) = Model.load(CNN_DIGITS).layers

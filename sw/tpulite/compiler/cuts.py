@@ -203,10 +203,9 @@ class _Trial:
     def needs(self) -> str:
         """Say what the finest cut must have in the buffer at one time."""
         cut = Cut(self.groups()[-1], _SHARES[-1])
-        uses = Uses(self._tiling(islice(self._ops(cut), _FIRST)), self._config)
-        bound, row_bytes = uses.bound, self._config.row_bytes
-        at_once = map(uses.at, range(len(uses.wanted)))
-        fullest = next(live for live in at_once if sum(each.rows for each in live) == bound)
+        first = None if self._starts(cut) else _FIRST
+        fullest = Uses(self._tiling(islice(self._ops(cut), first)), self._config).fullest()
+        bound, row_bytes = sum(buffer.rows for buffer in fullest), self._config.row_bytes
         each = ", ".join(f"{buffer.rows} for {buffer.name!r}" for buffer in fullest)
         beside = f", beside {self._beside} rows of images that must stay" if self._beside else ""
         return (

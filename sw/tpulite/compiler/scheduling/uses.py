@@ -69,8 +69,14 @@ class Uses:
         """The spans as lifetimes."""
         return tuple(Lifetime(buffer, *span) for buffer, span in self.spans.items())
 
-    def at(self, time: int) -> list[Buffer]:
-        """Return what is needed at a time, in the order of first use."""
+    def fullest(self) -> list[Buffer]:
+        """Return what takes the most rows at one time, in the order of first use."""
+        taken, most, time = 0, 0, 0
+        for i, buffers in enumerate(self.wanted):
+            taken += sum(buffer.rows for buffer in buffers if self.spans[buffer][0] == i)
+            if taken > most:
+                most, time = taken, i
+            taken -= sum(buffer.rows for buffer in self.ending.get(i, ()))
         return [buffer for buffer, (first, last) in self.spans.items() if first <= time <= last]
 
     @property

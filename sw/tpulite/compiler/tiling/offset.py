@@ -16,6 +16,9 @@ _UNIT = 127
 _TILES = 8
 """Most tiles of weights of a command."""
 
+_ROOM = 4
+"""They take at most this part of the free rows, if that is a tile."""
+
 
 class Offset:
     """Offsets of an n-block as sums of products of padding and weights.
@@ -34,9 +37,9 @@ class Offset:
 
     def __init__(self, values: np.ndarray, context: Context) -> None:
         self._context = context
-        sign = np.sign(values)
+        sign, size = np.sign(values), context.config.array_size
         coarse, fine = np.divmod(np.abs(values), _UNIT)
-        most = _TILES * context.config.array_size * _UNIT
+        most = min(_TILES, max(1, context.free_rows // _ROOM // size)) * size * _UNIT
         times = -(-int(coarse.max(initial=1)) // most)
         many, coarse = np.divmod(coarse, times) if times > 1 else (None, coarse)
         repeated = [] if many is None else [(_UNIT, self._weights(many * sign))] * times
