@@ -62,6 +62,19 @@ def test_little_memory_traffic_counts_rows_that_are_moved(monkeypatch):
     assert compile_batch(compile_images, Options(batch=4, optimize="memory"))[1] == 2
 
 
+def test_what_does_not_fit_together_goes_one_by_one(monkeypatch):
+    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: 0)
+    monkeypatch.setattr(module, "repeat_program", lambda program, count, *, prefetch: program)
+
+    def compile_images(count):
+        if count > 1:
+            raise ValueError("does not fit")
+        return SimpleNamespace(batch=1, config=Config(), commands=[], inputs=(), outputs=())
+
+    program, together = compile_batch(compile_images, Options(batch=4))
+    assert (program.batch, together) == (1, 1)
+
+
 def network():
     """Return a network of which an image goes to DRAM, and another output is read later."""
     builder = GraphBuilder((8, 8, 16))

@@ -7,13 +7,17 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
-from tpulite.compiler.grouping.costs import compute_cycles
+from tpulite.compiler.grouping.costs import compute_cycles, transfer_cycles
+from tpulite.compiler.grouping.extents import image_rows
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
 
 __all__ = ["substitute_layers"]
 
 _MOST_WEIGHTS = 1 << 28
 """Bytes of weights, most of them zeros, of a layer that is made here."""
+
+_STRIPS = 6
+"""A strip takes a sixth of the buffer."""
 
 
 def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
@@ -41,7 +45,10 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
             return layer
         images = (layers.images[layer.inputs[0]], layers.images[layer.output])
         conv = _diagonal(layer)
-        if _runs(layer) and _cycles(layer, images, config) <= _cycles(conv, images, config):
+        extents = images[-1].shape[:2]
+        if _runs(layer) and _cycles(layer, images, config) <= (
+            compute_cycles(conv, images, extents, config).mxu
+        ):
             return layer
         return conv
 
@@ -57,8 +64,22 @@ def _runs(layer: Depthwise) -> bool:
     )
 
 
-def _cycles(layer: Layer, images: tuple[Image, Image], config: Config) -> int:
-    return compute_cycles(layer, images, images[-1].shape[:2], config).mxu
+def _cycles(layer: Depthwise, images: tuple[Image, Image], config: Config) -> int:
+    """Return the cycles of a depthwise layer whose image is perhaps too large to stay on chip.
+
+    Then strips load their halos, too; as a convolution the layer would take the image by pieces.
+    """
+    (height, width), stride = images[1].shape[:2], layer.stride[0]
+    source, target = (image_rows(image, config) for image in images)
+    if source + target <= config.ub_rows:
+        return compute_cycles(layer, images, (height, width), config).mxu
+    row, written = source // images[0].shape[0], target // height
+    outputs = max(1, config.ub_rows // _STRIPS // (row * stride + written))
+    strips = -(-height // outputs)
+    outputs = -(-height // strips)
+    halo = (layer.weight.shape[0] - 1) * layer.dilation[0] + 1 - stride
+    load = transfer_cycles((outputs * stride + halo) * row, config)
+    return strips * max(load, compute_cycles(layer, images, (outputs, width), config).mxu)
 
 
 def _diagonal(layer: Depthwise) -> Conv:

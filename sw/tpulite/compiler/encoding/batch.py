@@ -48,7 +48,10 @@ def compile_batch(
         if options.batch % count:
             continue
         least = least or _cost(best, options)
-        program = compile_images(count)
+        try:
+            program = compile_images(count)
+        except ValueError:  # one image fits, so many do not
+            break
         cost = _cost(program, options)
         if cost >= least:
             break

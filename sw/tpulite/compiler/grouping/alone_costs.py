@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.isa import VECTOR
 from tpulite.compiler.grouping.costs import STEP_CYCLES, Cost, transfer_cycles
+from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.graph.layers import Conv, Depthwise, Pool
 
@@ -82,7 +83,11 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
         cycles = max(cycles, engines.vpu * batch, load + weights, store)
         # No room for a second strip: each one is loaded while nothing is computed.
         alternate = 2 * at_a_time + at_once > limit
-        cycles += load if alternate else load // strips + store // (strips * _PARTS)
+        pieces = transfer_cycles(_read_by_pieces(table, index, resident) * batch, config)
+        if alternate and pieces:
+            cycles = max(engines.mxu * batch, pieces + weights // strips, store)
+        else:
+            cycles += load if alternate else load // strips + store // (strips * _PARTS)
     else:
         cycles = max(cycles + engines.vpu * batch // _PARTS, load + weights, store)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips
@@ -103,6 +108,24 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
     return max(rows, columns) > _LARGEST_WINDOW or (
         rows * width > room and 2 * rows * columns > room
     )
+
+
+def _read_by_pieces(table: GraphTable, index: int, resident: frozenset[str]) -> int:
+    """Return the rows that a convolution loads whose passes load what they read; else 0.
+
+    As :class:`tpulite.compiler.tiling.conv_cuts.ConvCuts` would cut it, more or less.
+    """
+    layer = table.layers.layers[index]
+    if not isinstance(layer, Conv) or layer.inputs[0] in resident:
+        return 0
+    height, width = (extents[table.outputs[index]] for extents in table.extents)
+    outputs = max(1, table.config.acc_rows // width)
+    (kh, kw), stride, dilation = layer.weight.shape[:2], layer.stride[0], layer.dilation[0]
+    once = (outputs - 1) * stride + (kh - 1) * dilation + 1
+    rows = min(once, kh * ((outputs - 1) * stride + 1))
+    pairs = weight_tiles(layer, table.config) // (kh * kw)  # of n-blocks and channel blocks
+    at_once = max(1, table.config.acc_rows // (outputs * width))
+    return -(-height // outputs) * rows * table.extents[1][layer.inputs[0]] * pairs // at_once
 
 
 def _moved(table: GraphTable, index: int, resident: frozenset[str]) -> _Rows:
