@@ -102,6 +102,14 @@ def test_inputs_of_one_output_row_may_be_larger_than_the_buffer(
     check_bits(rng, graph, config, Options(batch=batch))
 
 
+@pytest.mark.parametrize("height", [1, 2])
+def test_image_rows_may_be_longer_than_any_pitch(height):
+    rng = np.random.default_rng(height)
+    graph = conv(rng, (height, 17000), (height, 3), (3, 2), raw=False)
+    assert graph.images["x"].shape[1] > CONV.limit("act_pitch")
+    check_bits(rng, graph, Config(ub_rows=4096))
+
+
 def test_each_piece_is_loaded_once_for_all_columns_of_a_kernel():
     """Of 45 x 45 taps, 15 rows go together; a piece of 15 rows serves three commands."""
     rng = np.random.default_rng(0)

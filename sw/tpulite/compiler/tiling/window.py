@@ -11,6 +11,9 @@ __all__ = ["LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
 LARGEST_KERNEL = CONV.limit("kernel_rows")
 """Largest kernel of one command, along each axis."""
 
+_FAR = CONV.limit("act_pitch")
+"""No rows of the buffer lie further apart; an image row by itself needs no pitch."""
+
 
 @dataclass(frozen=True)
 class Axis1D:
@@ -89,7 +92,6 @@ def read_window(
         ("Stride", max(y.stride, x.stride), CONV.limit("stride_y")),
         ("Dilation", max(y.dilation, x.dilation), CONV.limit("dilation_y")),
         ("Extent of an image", max(height, width), CONV.limit("height")),
-        ("Pitch of rows", pitch, CONV.limit("act_pitch")),
     ):
         if value > limit:
             raise ValueError(f"{what} must be at most {limit}, not {value}")
@@ -104,7 +106,7 @@ def read_window(
         "pad_left": left,
         "height": height,
         "width": width,
-        "act_pitch": pitch,
+        "act_pitch": min(pitch, _FAR),
         "act_block_pitch": view.block_pitch,
     }
     return fields, view.at(row, column, block)
