@@ -160,6 +160,13 @@ def test_offsets_of_raw_sums_take_few_rows():
     run(LayerGraph("raw", (layer,), images, ("x",), ("y",)), Config(array_size=8, ub_rows=128))
 
 
+def test_columns_that_no_window_covers():
+    """The last window is one column wide, but thirteen behind it belong to the same part."""
+    layer = pool("max", (10, 1), stride=(17, 16))
+    images = {"x": Image((19, 30, 8)), "y": Image((1, 2, 8))}
+    run(LayerGraph("far", (layer,), images, ("x",), ("y",)), Config(array_size=32, ub_rows=128))
+
+
 @pytest.mark.parametrize("ub_rows", [64, 128, 256])
 def test_a_network(ub_rows):
     (layers,) = Model.load(CNN_DIGITS).layers

@@ -114,7 +114,10 @@ class PoolLowering(Lowering[Pool]):
         lines = max(len(needed_rows(self._y, strip)) for strip in strips)
         if lines * width <= room:
             return True
-        narrow = (column_grain(self._config) - 1) * self._x.stride + columns
+        grain = column_grain(self._config)
+        end = width - max(0, self._x.origin((target.width - 1) // grain * grain))
+        # The last columns of the output have all columns of the image that are left.
+        narrow = max((grain - 1) * self._x.stride + columns, end)
         return max(2 * rows * columns, lines * min(width, narrow)) <= room
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
