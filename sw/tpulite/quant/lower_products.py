@@ -28,7 +28,7 @@ _ROUNDINGS = {
 _VECTOR = 8
 """Channels at a time of LiteRT's optimized depthwise kernel; the rest is left to scalar code."""
 
-_KERNEL = 64
+_LARGEST_IMAGE = 64
 """Largest image that a dense layer reads as it is."""
 
 
@@ -95,7 +95,7 @@ def lower_dense(node: Node, context: Context) -> None:
         origin, shape = source, context.images[source].shape
     if rows > 1 and shape[2] != k:
         origin, shape = _reshaped(node, context, origin, (rows, 1, k))
-    elif rows == 1 and max(shape[:2]) > _KERNEL:
+    elif rows == 1 and max(shape[:2]) > _LARGEST_IMAGE:
         origin, shape = _reshaped(node, context, origin, (1, 1, k))
     window = (1, 1) if rows > 1 else shape[:2]
     kernel = centered(weight).T.reshape(*window, shape[2], channels)
@@ -114,7 +114,7 @@ def reads_image(node: Node, context: Context, image: str) -> bool:
     """Return whether a dense layer can read all of an image as one window."""
     k = context.tensor(node.inputs[1]).shape[-1]
     shape = context.images[image].shape
-    return math.prod(shape) == k and max(shape[:2]) <= _KERNEL
+    return math.prod(shape) == k and max(shape[:2]) <= _LARGEST_IMAGE
 
 
 def _reshaped(
