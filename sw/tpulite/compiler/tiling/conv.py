@@ -22,7 +22,8 @@ class ConvLowering(Lowering[Conv]):
     Each strip is cut into the parts of single commands. Parts of all n-blocks are computed one
     after the other, so that the next layer can start on what is complete; if the weights are too
     many to stay, an n-block is finished first. If not even the image rows of one output row fit,
-    they come piece by piece, as each pass over the kernel reads them.
+    or if strips would load too much, the image comes piece by piece, as each pass over the kernel
+    reads it, and some n-blocks share each piece.
     """
 
     def __init__(self, layer: Conv, context: Context) -> None:
