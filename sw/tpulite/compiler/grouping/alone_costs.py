@@ -84,7 +84,8 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
         # No room for a second strip: each one is loaded while nothing is computed.
         alternate = 2 * at_a_time + at_once > limit
         pieces = transfer_cycles(_read_by_pieces(table, index, resident) * batch, config)
-        if alternate and pieces:
+        forced, bound = at_a_time + at_once > limit, 2 * (load + weights) > engines.mxu * batch
+        if pieces and (forced or (bound and pieces < load)):
             cycles = max(engines.mxu * batch, pieces + weights // strips, store)
         else:
             cycles += load if alternate else load // strips + store // (strips * _PARTS)
