@@ -56,14 +56,21 @@ def device() -> RtlDevice:
     return RtlDevice(Config(), trace=True)
 
 
-def check(program: Program, results: Results, what: str, *, slack: int = 1) -> Timeline:
+def check(
+    program: Program,
+    results: Results,
+    what: str,
+    *,
+    network: float = OF_NETWORK,
+    layer: float = OF_LAYER,
+) -> Timeline:
     """Compare a run with what the model says of it, in the sum and layer by layer."""
     timeline = predict(program.commands, program.config)
     assert results.fault is None
     cycles = results.cycles
     assert cycles is not None
     error = timeline.cycles / cycles - 1
-    assert abs(error) <= slack * OF_NETWORK, (
+    assert abs(error) <= network, (
         f"{what}: {timeline.cycles:,} cycles predicted, {cycles:,} on the chip, {error:+.2%}"
     )
     accounts = account_layers(program, results)
@@ -72,7 +79,7 @@ def check(program: Program, results: Results, what: str, *, slack: int = 1) -> T
         assert mine.name == account.name
         if account.cycles > SHORT and account.name not in ends:
             error = mine.cycles / account.cycles - 1
-            assert abs(error) <= slack * OF_LAYER, (
+            assert abs(error) <= layer, (
                 f"{what}, layer {mine.name}: {mine.cycles:,} cycles predicted, "
                 f"{account.cycles:,} on the chip, {error:+.2%}"
             )
@@ -107,11 +114,16 @@ def test_random_layers(device: RtlDevice) -> None:
     compare_random_layers(device, LAYERS)
 
 
-@pytest.mark.parametrize(("name", "slack"), [("8x8", 2), ("4x4", 8), ("32x32", 4)])
-def test_random_layers_on_other_machines(name: str, slack: int) -> None:
-    """Short tiles, and rows of two beats, meet in ways that the model follows less closely."""
+@pytest.mark.parametrize(
+    ("name", "network", "layer"), [("8x8", 0.08, 0.08), ("4x4", 0.1, 0.16), ("32x32", 0.05, 0.08)]
+)
+def test_random_layers_on_other_machines(name: str, network: float, layer: float) -> None:
+    """Short tiles, and rows of two beats, meet in ways that the model follows less closely.
+
+    Of thousands of layers one is nearly as far off as this; 99 of 100 are within 2 %.
+    """
     device = RtlDevice(named_config(name), trace=True)
-    compare_random_layers(device, LAYERS // 8, slack=slack)
+    compare_random_layers(device, LAYERS // 8, network=network, layer=layer)
 
 
 def test_random_groups(device: RtlDevice) -> None:
@@ -140,7 +152,7 @@ def test_random_networks(device: RtlDevice) -> None:
         inputs = {spec.name: random_bytes(rng, *spec.shape) for spec in program.inputs}
         results = Session(program, device).run(inputs)
         what = f"{[layer.name for layer in graph.layers]} (TPULITE_LAYER_SEED={seed})"
-        check(program, results, what, slack=2)
+        check(program, results, what, network=2 * OF_NETWORK, layer=2 * OF_LAYER)
 
 
 def random_network(rng: np.random.Generator) -> LayerGraph:
@@ -223,7 +235,10 @@ def network_work(graph: LayerGraph, config: Config) -> int:
     return cycles
 
 
-def compare_random_layers(device: RtlDevice, count: int, *, slack: int = 1) -> None:
+def compare_random_layers(
+    device: RtlDevice, count: int, *, network: float = OF_LAYER, layer: float = OF_LAYER
+) -> None:
+    """Compare networks of one layer, so that the sum, too, is that of a layer."""
     print(f"TPULITE_LAYER_SEED={SEED}")
     for seed in range(SEED, SEED + count):
         rng = np.random.default_rng(seed)
@@ -233,7 +248,7 @@ def compare_random_layers(device: RtlDevice, count: int, *, slack: int = 1) -> N
         results = Session(program, device).run(inputs)
         shapes = " and ".join(str(image.shape) for image in graph.images.values())
         what = f"{graph.name} with images {shapes} (TPULITE_LAYER_SEED={seed})"
-        check(program, results, what, slack=slack)
+        check(program, results, what, network=network, layer=layer)
 
 
 def random_bytes(rng: np.random.Generator, *shape: int) -> np.ndarray:
