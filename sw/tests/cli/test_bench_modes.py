@@ -1,13 +1,11 @@
 """The command ``bench``: modes, tables and figures; on devices that need no simulator."""
 
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tpulite import cli
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.bench import (
     ABLATED,
@@ -29,21 +27,6 @@ from tpulite.report.traffic import dram_traffic
 pytest_plugins = ("command_line",)
 
 CONV = "conv3x3_12x12x3_to_16"
-
-
-@pytest.fixture
-def tpulite(monkeypatch, tmp_path, capsys):
-    """Run the command line in an empty folder; return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return run
 
 
 def test_all_that_has_a_target_runs_by_default():

@@ -9,6 +9,7 @@ from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.tiling.context import SMALLEST_SHARE
 from tpulite.compiler.tiling.place import Placement
 from tpulite.graph.layers import LayerGraph
 
@@ -16,9 +17,6 @@ __all__ = ["Limits"]
 
 _SMALLER = 0.6
 """Strips of a layer that find no place become so much smaller."""
-
-_SMALLEST = 0.1
-"""If they still find none at this part of their size, an image must leave the buffer."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Limits:
                 raise self._refusal(layers, index, error, config)
             return finer
         share = self.shares.get(index, 1.0) * _SMALLER
-        if share >= _SMALLEST:
+        if share >= SMALLEST_SHARE:
             return replace(self, shares={**self.shares, index: share})
         if not live:
             return replace(self, apart=True)

@@ -9,15 +9,13 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.grouping.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.grouping.extents import image_rows
+from tpulite.compiler.tiling.context import STRIPS
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
 
 __all__ = ["substitute_layers"]
 
 _MOST_WEIGHTS = 1 << 28
 """Bytes of weights, most of them zeros, of a layer that is made here."""
-
-_STRIPS = 6
-"""A strip takes a sixth of the buffer."""
 
 
 def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
@@ -74,7 +72,7 @@ def _cycles(layer: Depthwise, images: tuple[Image, Image], config: Config) -> in
     if source + target <= config.ub_rows:
         return compute_cycles(layer, images, (height, width), config).mxu
     row, written = source // images[0].shape[0], target // height
-    outputs = max(1, config.ub_rows // _STRIPS // (row * stride + written))
+    outputs = max(1, config.ub_rows // STRIPS // (row * stride + written))
     strips = -(-height // outputs)
     outputs = -(-height // strips)
     halo = (layer.weight.shape[0] - 1) * layer.dilation[0] + 1 - stride

@@ -6,12 +6,11 @@ from tpulite.arch.isa import VECTOR
 from tpulite.compiler.grouping.costs import STEP_CYCLES, Cost, transfer_cycles
 from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.compiler.tiling.context import STRIPS
+from tpulite.compiler.tiling.pool import WINDOW_ROOM
 from tpulite.graph.layers import Conv, Depthwise, Pool
 
 __all__ = ["alone_cost"]
-
-_STRIPS = 6
-"""A strip takes a sixth of the buffer."""
 
 _KEPT = 3
 """Weights are kept if they take at most a third of the buffer."""
@@ -21,9 +20,6 @@ _PARTS = 4
 
 _LARGEST_WINDOW = VECTOR.limit("window_rows")
 """Larger windows of pooling are read piece by piece."""
-
-_ROOM = (3, 4)
-"""So are those that take more than this part of the buffer."""
 
 
 @dataclass
@@ -62,7 +58,7 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     moved = _moved(table, index, resident)
     strips = 1
     if moved.per_row:
-        budget = max(1, limit // _STRIPS)
+        budget = max(1, limit // STRIPS)
         if not keep:  # each strip loads all weights again: as few strips as possible
             budget = max(budget, limit // 2)
         budget -= min(budget // 2, moved.halo)
@@ -105,7 +101,7 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
         return False
     height, width = (extents[layer.inputs[0]] for extents in table.extents)
     rows, columns = min(layer.window[0], height), min(layer.window[1], width)
-    room = limit * _ROOM[0] // _ROOM[1]
+    room = limit * WINDOW_ROOM[0] // WINDOW_ROOM[1]
     return max(rows, columns) > _LARGEST_WINDOW or (
         rows * width > room and 2 * rows * columns > room
     )

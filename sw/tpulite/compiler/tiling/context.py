@@ -11,7 +11,13 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.tiling.constants import Constant, ConstantPool
 from tpulite.compiler.tiling.images import Store
 
-__all__ = ["Context"]
+__all__ = ["SMALLEST_SHARE", "STRIPS", "Context"]
+
+STRIPS = 6
+"""Strips of images are a sixth of the unified buffer."""
+
+SMALLEST_SHARE = 0.1
+"""If strips of this part of their size find no place, everything is tried that needs fewer rows."""
 
 
 @dataclass(frozen=True)

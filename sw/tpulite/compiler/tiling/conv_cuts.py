@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from tpulite.arch.isa import RAW_ROWS
-from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.context import SMALLEST_SHARE, Context
 from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.images import Store
 from tpulite.compiler.tiling.passes import Pass, Reach, cut_kernel, most_of_axis, plan_pieces
@@ -12,9 +12,6 @@ from tpulite.compiler.tiling.window import Axis1D
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvCuts"]
-
-_LAST_SHARE = 0.1
-"""With a smaller share of the buffer, everything is tried that needs fewer rows."""
 
 _BOUND = (1, 2)
 """Loads that take more than this part of the matrix unit's time are worth fewer."""
@@ -86,7 +83,7 @@ class ConvCuts:
     def _most_rows(self) -> int:
         """Rows that the layer may have, whatever its share is while larger parts are tried."""
         share = self._context.share
-        return int(self._context.free_rows / (share if share > _LAST_SHARE else 1.0))
+        return int(self._context.free_rows / (share if share > SMALLEST_SHARE else 1.0))
 
     def _weight_rows(self, passes: tuple[Pass, ...]) -> int:
         tiles = sum(len(part.rows) * len(part.columns) * len(part.blocks) for part in passes)

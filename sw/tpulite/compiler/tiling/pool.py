@@ -20,10 +20,10 @@ from tpulite.compiler.tiling.vector_commands import vector_op
 from tpulite.compiler.tiling.window import Axis1D, needed_rows
 from tpulite.graph.layers import Pool, Requantization
 
-__all__ = ["PoolLowering", "average_requantization"]
+__all__ = ["WINDOW_ROOM", "PoolLowering", "average_requantization"]
 
 
-_ROOM = (3, 4)
+WINDOW_ROOM = (3, 4)
 """Part of the free rows that windows may take. The rest is for results, and what lies between."""
 
 _FAR = VECTOR.limit("a_pitch")
@@ -108,7 +108,7 @@ class PoolLowering(Lowering[Pool]):
         As a rule it must have room for all columns. But an image may also be cut into columns,
         which is as good if there is room for the next ones while some are computed.
         """
-        room = int(self._context.free_rows / self._context.share) * _ROOM[0] // _ROOM[1]
+        room = int(self._context.free_rows / self._context.share) * WINDOW_ROOM[0] // WINDOW_ROOM[1]
         target, width = self._target, self._source.width
         strips = split(target.height, target.height, target.grain)
         lines = max(len(needed_rows(self._y, strip)) for strip in strips)

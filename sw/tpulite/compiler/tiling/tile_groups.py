@@ -11,7 +11,7 @@ from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.tiling.channels import cut_channels
 from tpulite.compiler.tiling.constants import Constant, ConstantPool
-from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.context import STRIPS, Context
 from tpulite.compiler.tiling.images import Store
 from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.lowerings import lower
@@ -219,7 +219,7 @@ class _Tiler:
             self.pool,
             stores,
             self.channels,
-            int(share * (self.config.ub_rows // 6)),
+            int(share * (self.config.ub_rows // STRIPS)),
             int(share * self.placement.free_rows[index]),
             self.options,
             share,
