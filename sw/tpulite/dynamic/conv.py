@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV, Drain
 from tpulite.arch.memory import Window
-from tpulite.dynamic.closed_forms import Number, ceil_div
+from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.dynamic.conv_commands import conv_commands
 from tpulite.dynamic.conv_plan import ConvFacts, Extents, conv_strategies
 from tpulite.dynamic.conv_weights import pack_conv

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Engine, Opcode
-from tpulite.dynamic.closed_forms import cuts, grain
+from tpulite.compiler.plan.closed_forms import cuts, grain
 from tpulite.dynamic.conv_plan import ConvFacts, Extents, Slots
 from tpulite.dynamic.conv_regions import clip_image, cut_regions
 from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands

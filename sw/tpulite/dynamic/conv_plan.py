@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV, RAW_ROWS
-from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
 from tpulite.dynamic.conv_weights import Weights
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import Rows, slab_modes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.dynamic.closed_forms import Number, ceil_div, cuts
+from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts
 from tpulite.dynamic.conv_plan import ConvFacts, Extents
 from tpulite.dynamic.windows import Axis, join_bounds
 

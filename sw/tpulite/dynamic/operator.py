@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tpulite.arch.memory import Window
-from tpulite.dynamic.closed_forms import Number
+from tpulite.compiler.plan.closed_forms import Number
 from tpulite.dynamic.order import Indices
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.shapes import Shape

@@ -7,8 +7,8 @@ from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import INT8
+from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.tiling.constants import channel_records, common_record, pad_to_rows
-from tpulite.dynamic.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.dynamic.operator import Bound, tensor_spec
 from tpulite.dynamic.order import Computes, Loads, Stores, order_commands
 from tpulite.dynamic.pointwise_plan import SLOTS, PointwiseFacts, pointwise_strategies

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR
-from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
 from tpulite.dynamic.selector import Strategy
 
 __all__ = ["SLOTS", "PointwiseFacts", "pointwise_strategies"]

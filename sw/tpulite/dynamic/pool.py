@@ -6,9 +6,9 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import INT8
+from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.tiling.constants import common_record
 from tpulite.compiler.tiling.pool import average_requantization
-from tpulite.dynamic.closed_forms import Number, ceil_div
 from tpulite.dynamic.operator import Bound, tensor_spec
 from tpulite.dynamic.pool_commands import PoolCommands
 from tpulite.dynamic.pool_plan import PoolFacts, pool_strategies

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine, Opcode
-from tpulite.dynamic.closed_forms import cuts, grain
+from tpulite.compiler.plan.closed_forms import cuts, grain
 from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
 from tpulite.dynamic.pool_plan import PoolFacts, pool_rows
 from tpulite.dynamic.selector import Strategy

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VECTOR
-from tpulite.dynamic.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.slabs import Rows, slab_modes
 from tpulite.dynamic.windows import Axis

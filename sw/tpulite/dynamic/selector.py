@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.dynamic.closed_forms import Number
+from tpulite.compiler.plan.closed_forms import Number
 
 __all__ = ["Strategy", "choose", "choose_all"]
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.dynamic.closed_forms import Number, both, ceil_div, cuts, grain, least, most, pick
+from tpulite.compiler.plan.closed_forms import (
+    Number,
+    both,
+    ceil_div,
+    cuts,
+    grain,
+    least,
+    most,
+    pick,
+)
 
 __all__ = ["Rows", "Slabs", "slab_bounds", "slab_modes"]
 

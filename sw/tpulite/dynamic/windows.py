@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.dynamic.closed_forms import Number, ceil_div, least, most
+from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
 
 __all__ = ["Axis", "axes_of", "join_bounds"]
 
