@@ -8,11 +8,11 @@ smallest machine has no room for do not count.
 import os
 
 import pytest
-from compiler.random_choices import Seeded
-from compiler.random_compilations import random_compilation
 
 from tpulite.arch.config import Config
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_testing.drawn.choices import Seeded
+from tpulite_testing.drawn.compilations import random_compilation
 
 # Machines of the other system tests, whose simulators are there; and how large images may be.
 GEOMETRIES = {

@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 from forced_groups import forced_groups, random_groups
-from plain_layers import random_requantization
-from random_choices import Seeded
-from random_compilations import Compilation, random_compilation
 
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.group import Group
@@ -20,6 +17,9 @@ from tpulite.graph.layers import (
     Pool,
     Reshape,
 )
+from tpulite_testing.drawn.choices import Seeded
+from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.plain_layers import random_requantization
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
@@ -26,6 +25,7 @@ from tpulite.graph.layers import (
     Reshape,
 )
 from tpulite.runtime.session import Session
+from tpulite_testing.plain_layers import random_requantization
 
 _NEGATED = np.arange(127, -129, -1).astype(np.int8)
 

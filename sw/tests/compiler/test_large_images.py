@@ -1,7 +1,6 @@
 """Single layers on images of which even a few rows are too much for the unified buffer."""
 
 import numpy as np
-from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.search import group_layers
@@ -12,6 +11,7 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Image, Layer, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
+from tpulite_testing.plain_layers import random_requantization
 
 SMALL = Config(ub_rows=1024)
 

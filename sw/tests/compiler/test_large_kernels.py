@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_layers import plain_conv, random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
@@ -15,6 +14,7 @@ from tpulite.compiler.tiling.window import Axis1D
 from tpulite.golden.cycles import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session
+from tpulite_testing.plain_layers import plain_conv, random_requantization
 
 CONFIGS = {
     "16": Config(ub_rows=512, acc_rows=64),

@@ -1,13 +1,5 @@
 import numpy as np
 import pytest
-from plain_layers import (
-    plain_conv,
-    plain_elementwise,
-    plain_pool,
-    random_requantization,
-    run_layer,
-    scaled,
-)
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
@@ -30,6 +22,14 @@ from tpulite.graph.layers import (
     Reshape,
 )
 from tpulite.runtime.session import Session
+from tpulite_testing.plain_layers import (
+    plain_conv,
+    plain_elementwise,
+    plain_pool,
+    random_requantization,
+    run_layer,
+    scaled,
+)
 
 CONFIGS = {
     "16": Config(),

@@ -7,10 +7,11 @@ nothing wrote; the results must be those of the golden layers, to the bit.
 import os
 from collections import Counter
 
-from compiler.random_choices import Drawn, Seeded
-from compiler.random_compilations import Compilation, random_compilation
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+
+from tpulite_testing.drawn.choices import Drawn, Seeded
+from tpulite_testing.drawn.compilations import Compilation, random_compilation
 
 GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60"))
 SEEDS = range(40)

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiler.plain_layers import random_requantization
-from compiler.random_choices import Seeded
-from compiler.random_compilations import Compilation, random_compilation
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
@@ -26,6 +23,9 @@ from tpulite.graph.layers import (
 )
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.model import Model
+from tpulite_testing.drawn.choices import Seeded
+from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.plain_layers import random_requantization
 
 TINY = Config(ub_rows=64)
 RNG = np.random.default_rng(7)

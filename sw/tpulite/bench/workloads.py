@@ -11,7 +11,7 @@ from tpulite.bench.models import LARGE, NETWORKS, make_architecture, make_model
 from tpulite.bench.workload import MakeNetwork, MakeWorkload, Outcome, Run
 from tpulite.runtime.device import Device
 
-__all__ = ["EVERY", "WORKLOADS", "parse_network", "parse_workload"]
+__all__ = ["EVERY", "WORKLOADS", "find_workload", "parse_network", "parse_workload"]
 
 _GEMMS = (
     (1, 16, 16),
@@ -59,7 +59,7 @@ def parse_workload(name: str) -> Run:
     ValueError
         If there is no such workload.
     """
-    make = _find_workload(name)
+    make = find_workload(name)
 
     def run(device: Device) -> Outcome:
         workload = make(device.config)
@@ -82,7 +82,14 @@ def parse_network(name: str) -> MakeNetwork:
     return network
 
 
-def _find_workload(name: str) -> MakeWorkload:
+def find_workload(name: str) -> MakeWorkload:
+    """Return how a workload is made.
+
+    Raises
+    ------
+    ValueError
+        If there is no such workload.
+    """
     if match := re.fullmatch(_GEMM, name):
         m, k, n = map(int, match.groups())
         return partial(make_gemm, m=m, k=k, n=n)

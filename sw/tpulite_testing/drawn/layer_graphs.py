@@ -1,11 +1,11 @@
 """Random graphs of integer layers: branches, outputs read again, awkward shapes and windows."""
 
 import numpy as np
-from compiler.random_builder import CHANNELS
-from compiler.random_choices import Choices
-from compiler.random_steps import Steps
 
 from tpulite.graph.layers import Concat, Image, Layer, LayerGraph, Pool
+from tpulite_testing.drawn.builder import CHANNELS
+from tpulite_testing.drawn.choices import Choices
+from tpulite_testing.drawn.steps import Steps
 
 __all__ = ["random_layer_graph"]
 

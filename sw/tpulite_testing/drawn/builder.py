@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import numpy as np
-from compiler.random_choices import Choices
 
 from tpulite.golden.layers import run_layer
 from tpulite.graph.layers import Layer
+from tpulite_testing.drawn.choices import Choices
 
 __all__ = ["CHANNELS", "Builder", "Window"]
 

@@ -4,8 +4,6 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from compiler.random_choices import Choices
-from compiler.random_layer_graphs import random_layer_graph
 
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, RAW_ROWS
@@ -17,6 +15,8 @@ from tpulite.graph.layers import Concat, Conv, Depthwise, Layer, LayerGraph, Lut
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.choices import Choices
+from tpulite_testing.drawn.layer_graphs import random_layer_graph
 
 __all__ = ["Compilation", "least_rows", "random_compilation", "random_options"]
 

@@ -4,8 +4,6 @@ A step whose result would be too large adds a table instead, which fits everywhe
 """
 
 import numpy as np
-from compiler.plain_layers import random_requantization
-from compiler.random_builder import CHANNELS, Builder, Window
 
 from tpulite.arch.isa import Scaling
 from tpulite.graph.layers import (
@@ -20,6 +18,8 @@ from tpulite.graph.layers import (
     Pool,
     Reshape,
 )
+from tpulite_testing.drawn.builder import CHANNELS, Builder, Window
+from tpulite_testing.plain_layers import random_requantization
 
 __all__ = ["Steps"]
 

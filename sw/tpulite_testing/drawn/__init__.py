@@ -1,0 +1,1 @@
+"""Networks, machines and options drawn at random, from hypothesis or from a seed."""

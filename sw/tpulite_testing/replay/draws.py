@@ -1,0 +1,43 @@
+"""Cases that are drawn: layers of any form, layers of the sizes that networks have, networks."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.program import Program
+from tpulite_testing.drawn.choices import Seeded
+from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.drawn.sizes import random_sized_layer
+from tpulite_testing.replay.case import Case
+
+__all__ = ["drawn_cases"]
+
+_COUNTS = {"layer_form": 160, "layer_size": 200, "network": 130}
+"""How many cases of each family; more are added at the end, so that those before stay the same."""
+
+_SEEDS = {"layer_form": 10_000, "layer_size": 20_000, "network": 30_000}
+
+_QUICK_EVERY = {"layer_form": 10, "layer_size": 10, "network": 10}
+
+
+def drawn_cases() -> Iterator[Case]:
+    """Yield all of them; names hold the number of the draw."""
+    for family, count in _COUNTS.items():
+        for number in range(count):
+            yield Case(
+                f"{family}/{number:03}",
+                partial(_compile, family, _SEEDS[family] + number),
+                quick=number % _QUICK_EVERY[family] == 0,
+            )
+
+
+def _draw(family: str, seed: int) -> Compilation:
+    choices = Seeded(seed)
+    if family == "layer_size":
+        return random_sized_layer(choices)
+    return random_compilation(choices, most=1 if family == "layer_form" else 12)
+
+
+def _compile(family: str, seed: int) -> tuple[Program, ...]:
+    drawn = _draw(family, seed)
+    return (compile_layers(drawn.graph, drawn.config, drawn.options),)
