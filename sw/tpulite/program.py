@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -14,10 +15,10 @@ from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
 from tpulite.arch.memory import WINDOWS, Window
 
-__all__ = ["LayerInfo", "Program", "Strings", "TensorSpec"]
+__all__ = ["LayerInfo", "Patches", "Program", "Strings", "TensorSpec"]
 
 _FORMAT = "tpulite-program"
-_FORMAT_VERSION = 3
+_FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,41 @@ class Strings:
 
 
 @dataclass(frozen=True)
+class Patches:
+    """A feature map whose vectors hold patches of pixels, which may overlap or leave gaps.
+
+    Patch (y, x) has its first pixel at ``(y*step[0] - pad[0], x*step[1] - pad[1])``; its channels
+    are its pixels, row by row. So a kernel that is as large as a patch has a single tap.
+
+    Parameters
+    ----------
+    count : tuple of int
+        Rows and columns of patches.
+    size : tuple of int
+        Rows and columns of pixels of a patch.
+    step : tuple of int
+        Pixels from a patch to the one below, and to the one on the right.
+    pad : tuple of int
+        Rows above the first pixel, and columns on the left of it.
+    fill : int
+        Value of all pixels that do not exist, in the dtype of the tensor.
+    """
+
+    count: tuple[int, int]
+    size: tuple[int, int]
+    step: tuple[int, int]
+    pad: tuple[int, int]
+    fill: int
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """A network input or output in DRAM.
 
     The layout is channel-blocked: ``ceil(channels / N)`` blocks, each of ``m`` vectors of N
     elements, each block padded to a multiple of 16 bytes. An image has a vector a pixel, row by
-    row; or its rows are strings, ``m`` of them. The images of a batch lie one after the other, each
-    as if it were alone.
+    row, or one a patch of pixels, whose values are the channels; or the rows of either are strings,
+    ``m`` of them. The images of a batch lie one after the other, each as if it were alone.
 
     Parameters
     ----------
@@ -60,9 +89,9 @@ class TensorSpec:
     offset : int
         First byte in the window, a multiple of 16.
     m : int
-        Vectors of an image of the batch: its pixels, or strings; or those of a dense layer.
+        Vectors of an image of the batch: its pixels, patches or strings; or those of a dense layer.
     channels : int
-        Features of a vector, padding not counted.
+        Features of a pixel, padding not counted.
     dtype : str
         ``int8``, ``uint8`` or ``int32``.
     image : tuple of int, optional
@@ -72,6 +101,8 @@ class TensorSpec:
         How the rows of an image are strings.
     batch : int
         How often all of this lies there: images that a run computes one after the other.
+    patches : Patches, optional
+        Which pixels of an image each vector holds.
 
     Raises
     ------
@@ -88,6 +119,7 @@ class TensorSpec:
     image: tuple[int, ...] | None = None
     strings: Strings | None = None
     batch: int = 1
+    patches: Patches | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -108,9 +140,14 @@ class TensorSpec:
         """Return the first byte in the window of image ``n`` of the batch."""
         return self.offset + n * self.one.nbytes(config)
 
+    @property
+    def depth(self) -> int:
+        """Features of a vector, padding not counted: the channels of a pixel, or of a patch."""
+        return self.channels * (math.prod(self.patches.size) if self.patches else 1)
+
     def blocks(self, config: Config) -> int:
         """Return the number of channel blocks."""
-        return -(-self.channels // config.array_size)
+        return -(-self.depth // config.array_size)
 
     def block_bytes(self, config: Config) -> int:
         """Return the bytes from block to block."""
@@ -262,10 +299,14 @@ def _spec_to_dict(spec: TensorSpec) -> dict:
 
 
 def _spec_from_dict(values: dict) -> TensorSpec:
-    image, strings = values["image"], values["strings"]
+    image, strings, patches = values["image"], values["strings"], values["patches"]
+    if patches is not None:  # JSON has lists for pairs
+        pairs = {name: tuple(patches[name]) for name in ("count", "size", "step", "pad")}
+        patches = Patches(**(patches | pairs))
     fields: dict[str, Any] = values | {
         "window": Window(values["window"]),
         "image": image and tuple(image),
         "strings": strings and Strings(**strings),
+        "patches": patches,
     }
     return TensorSpec(**fields)

@@ -109,7 +109,7 @@ def test_placement_says_where_images_are(layers, stages):
     rows = {line.split()[0]: line.split()[1:] for line in lines[1:9]}
     assert rows["stem"] == ["8x8x32", "yes", "128", "2,048"]
     assert rows["dense"][-2:] == ["OUTPUT", "0x0"]
-    assert rows["image"][4:6] == ["INPUT", "0x0,"]
+    assert rows["image"][4:] == ["INPUT", "0x0,", "patches", "of", "3x3"]
     assert lines[-1] == "scratch in DRAM: 0 bytes"
 
 

@@ -12,6 +12,7 @@ from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.options import Options
 from tpulite.compiler.order import order_layers
+from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.substitute import substitute_layers
@@ -70,6 +71,7 @@ def compile_layers(
     tell = progress or (lambda text: None)
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
+    layers = pack_patches(layers, config, options)
     made: dict[int, dict[str, object]] = {}  # by the images that go together, results of stages
 
     def compile_images(count: int) -> Program:

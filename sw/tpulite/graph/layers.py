@@ -16,6 +16,7 @@ from tpulite.graph.layer_moves import Concat, Pad, Reshape
 from tpulite.graph.layer_products import Conv, Depthwise
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
 from tpulite.graph.requantization import Requantization
+from tpulite.program import TensorSpec
 
 __all__ = [
     "Affine",
@@ -52,6 +53,8 @@ class LayerGraph:
         Images that are known.
     unsigned : frozenset of str
         Inputs and outputs that the host sees as uint8.
+    packed : mapping of str to TensorSpec
+        How the host has inputs whose images are patches of a tensor; offsets do not count.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class LayerGraph:
     outputs: tuple[str, ...]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()
+    packed: Mapping[str, TensorSpec] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = {*self.inputs, *self.constants}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.program import TensorSpec
+from tpulite.program import Patches, TensorSpec
 
 __all__ = ["pack_activations", "unpack_activations"]
 
@@ -14,7 +14,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     Parameters
     ----------
     values : ndarray, [m, channels] or [height, width, channels]
-        The tensor; a batch has an axis in front.
+        The tensor as the host has it; a batch has an axis in front.
     spec : TensorSpec
         What it must look like.
     config : Config
@@ -24,7 +24,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     -------
     ndarray of uint8, [spec.nbytes(config)]
         ``[block][m][N]`` elements, blocks padded to 16 bytes, and all padding is zero; or strings.
-        Images of a batch follow one another.
+        A patch of pixels counts as a pixel. Images of a batch follow one another.
 
     Raises
     ------
@@ -45,11 +45,13 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
         raise ValueError(f"Tensor {spec.name!r} must have shape {spec.shape}, not {values.shape}")
     if spec.batch > 1:
         return np.concatenate([pack_activations(image, spec.one, config) for image in values])
+    if spec.patches is not None:
+        values = _pack_patches(values, spec.patches)
     if spec.strings is not None:
         return _pack_strings(values, spec, config)
     n, blocks = config.array_size, spec.blocks(config)
     padded = np.zeros((spec.m, blocks * n), spec.dtype)
-    padded[:, : spec.channels] = values.reshape(spec.m, spec.channels)
+    padded[:, : spec.depth] = values.reshape(spec.m, spec.depth)
     rows = padded.reshape(spec.m, blocks, n).transpose(1, 0, 2).reshape(blocks, -1)
     image = np.zeros((blocks, spec.block_bytes(config)), np.uint8)
     data = np.ascontiguousarray(rows).view(np.uint8)
@@ -63,11 +65,12 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     Raises
     ------
     ValueError
-        If the image has not the size that ``spec`` asks for, or lies there as strings, which may
-        lack pixels.
+        If the image has not the size that ``spec`` asks for, or lies there as strings or patches,
+        which may lack pixels.
     """
-    if spec.strings is not None:
-        raise ValueError(f"Tensor {spec.name!r} lies there as strings, and cannot be read back")
+    for layout, kind in ((spec.strings, "strings"), (spec.patches, "patches")):
+        if layout is not None:
+            raise ValueError(f"Tensor {spec.name!r} lies there as {kind}, and cannot be read back")
     if image.size != spec.nbytes(config):
         raise ValueError(
             f"Tensor {spec.name!r} must have {spec.nbytes(config)} bytes, not {image.size}"
@@ -82,13 +85,30 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     return np.ascontiguousarray(channels[:, : spec.channels]).reshape(spec.shape)
 
 
+def _pack_patches(values: np.ndarray, patches: Patches) -> np.ndarray:
+    """Return the channels of all patches, [rows, columns, channels of a patch]."""
+    depth = values.shape[2]
+    reach = [
+        (count - 1) * step + size
+        for count, step, size in zip(patches.count, patches.step, patches.size, strict=True)
+    ]
+    padded = np.full((*reach, depth), patches.fill, values.dtype)
+    top, left = patches.pad
+    # A kernel with strides may not reach the last pixels, or none beyond the padding.
+    used = values[: max(0, reach[0] - top), : max(0, reach[1] - left)]
+    padded[top : top + used.shape[0], left : left + used.shape[1]] = used
+    windows = np.lib.stride_tricks.sliding_window_view(padded, patches.size, axis=(0, 1))
+    chosen = windows[:: patches.step[0], :: patches.step[1]]  # [y, x, channel, row, column]
+    return chosen.transpose(0, 1, 3, 4, 2).reshape(*patches.count, -1)
+
+
 def _pack_strings(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
     strings = spec.strings
     assert strings is not None
     if strings.transposed:
         values = values.transpose(1, 0, 2)
     pixels = values.reshape(spec.m, -1)
-    start, size = strings.pad * spec.channels, strings.vectors * config.array_size
+    start, size = strings.pad * spec.depth, strings.vectors * config.array_size
     image = np.full((spec.m, size), strings.fill, spec.dtype)
     # A kernel with strides may not reach the last pixels, or none beyond the padding.
     used = max(0, min(size - start, pixels.shape[1]))

@@ -62,8 +62,10 @@ def _image(name: str, layers: LayerGraph) -> str:
 def _dram(store: Store, placement: Placement) -> str:
     specs = [spec for spec in (store.spec, _output(store.name, placement)) if spec is not None]
     places = " and ".join(dict.fromkeys(f"{spec.window.name} {spec.offset:#x}" for spec in specs))
+    if specs and specs[0].patches is not None:
+        places += f", patches of {extents(specs[0].patches.size)}"
     if specs and specs[0].strings is not None:
-        return f"{places}, strings of {specs[0].strings.vectors} vectors"
+        places += f", strings of {specs[0].strings.vectors} vectors"
     return places or ("" if store.resident else "no: slices in the buffer")
 
 

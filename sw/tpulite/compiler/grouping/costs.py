@@ -13,7 +13,7 @@ from tpulite.compiler.tiling.cut import cut_parts
 from tpulite.compiler.tiling.filters import plan_filter
 from tpulite.graph.layers import Concat, Conv, Depthwise, Image, Layer, Pool, Reshape
 
-__all__ = ["STEP_CYCLES", "Cost", "Engines", "compute_cycles", "transfer_cycles"]
+__all__ = ["STEP_CYCLES", "Cost", "Engines", "compute_cycles", "conv_cycles", "transfer_cycles"]
 
 STEP_CYCLES = 70
 """Cycles from the end of a layer's last command to what reads its output: the way of the last sums
@@ -90,11 +90,8 @@ def compute_cycles(
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     match layer:
         case Conv():
-            slots = vectors + rows if strings else vectors
-            drain = vectors * (size // config.lanes - 1)
             tiles = weight_tiles(layer, config, strings=strings)
-            cycles = tiles * max(slots, parts * size) + blocks * (drain + parts * _CONV_CYCLES)
-            return Engines(cycles, 0, blocks * parts)
+            return conv_cycles(tiles, images[-1].shape[2], extents, config, strings=strings)
         case Depthwise():
             kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
             cycles = _filter_cycles(kernel, stride, dilation, extents, config)
@@ -114,6 +111,19 @@ def compute_cycles(
             commands = blocks * vectors  # each moves a vector
             return Engines(0, commands * _VECTOR_CYCLES, commands)
     return Engines(0, blocks * vectors * pace + parts * _VECTOR_CYCLES, parts)
+
+
+def conv_cycles(
+    tiles: int, channels: int, extents: tuple[int, int], config: Config, *, strings: bool = False
+) -> Engines:
+    """Return the cycles of a convolution that computes ``channels`` with so many weight tiles."""
+    size, (rows, columns) = config.array_size, extents
+    vectors, blocks = rows * columns, -(-channels // size)
+    parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
+    slots = vectors + rows if strings else vectors
+    drain = vectors * (size // config.lanes - 1)
+    cycles = tiles * max(slots, parts * size) + blocks * (drain + parts * _CONV_CYCLES)
+    return Engines(cycles, 0, blocks * parts)
 
 
 @lru_cache(maxsize=4096)

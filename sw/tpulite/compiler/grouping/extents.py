@@ -2,8 +2,8 @@
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
+from tpulite.compiler.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.compiler.tiling.used_blocks import used_blocks
-from tpulite.compiler.tiling.window import LARGEST_KERNEL
 from tpulite.graph.layers import (
     Affine,
     Conv,
@@ -46,7 +46,7 @@ def k_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
     """Return the weight tiles of an n-block; ``strings``: of dense mode."""
     kh, kw, channels, _ = layer.weight.shape
     if strings:
-        return kh * -(-kw * channels // config.array_size)
+        return packed_tiles((kh, kw), channels, config)
     return kh * kw * -(-channels // config.array_size)
 
 
@@ -100,24 +100,12 @@ def rows_at_once(constants: int, channels: int, config: Config) -> int:
 
 
 def string_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
-    """Return the vectors in a row of an input that is kept as strings of bytes for dense mode.
+    """Return the vectors in a row of an input whose rows are packed for dense mode; 0 if not.
 
-    0 if that saves no tiles: only inputs of the network with few channels, which one convolution
-    reads, are laid out so. Strings along columns are left out: nothing can be cut then.
+    Strings along columns are left out: nothing can be cut then.
     """
-    if not isinstance(layer, Conv) or layer.inputs[0] not in layers.inputs:
+    if not isinstance(layer, Conv) or sole_reader(layers, layer.inputs[0]) is not layer:
         return 0
-    (name,), size = layer.inputs, config.array_size
-    users = sum(name in other.inputs for other in layers.layers)
-    width, channels = layers.images[layer.output].shape[1], layers.images[name].shape[2]
-    kh, kw = layer.weight.shape[:2]
-    step, chunks = layer.stride[1] * channels, -(-kw * channels // size)
-    if users > 1 or name in layers.outputs or max(layer.dilation) > 1 or step > size:
-        return 0
-    if max(kh, chunks) > LARGEST_KERNEL or width > config.acc_rows:
-        return 0
-    if k_tiles(layer, config, strings=True) >= k_tiles(layer, config):
-        return 0
-    grain = max(1, BEAT_BYTES // size)
-    vectors = -(-((width - 1) * step + kw * channels) // size)
-    return -(-vectors // grain) * grain
+    images = layers.images[layer.inputs[0]], layers.images[layer.output]
+    strings = pack_rows(layer, images, config)
+    return 0 if strings is None else strings.vectors

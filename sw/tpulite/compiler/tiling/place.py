@@ -9,10 +9,10 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.slices import column_grain
 from tpulite.compiler.options import Options
+from tpulite.compiler.packed_rows import pack_rows, sole_reader
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.images import Store
 from tpulite.compiler.tiling.live import LiveImages
-from tpulite.compiler.tiling.window import LARGEST_KERNEL
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import Strings, TensorSpec
@@ -99,6 +99,8 @@ def place_images(
         made = TensorSpec(
             name, window, offsets[window], lines, channels, dtype, (height, width), strings, batch
         )
+        if (packed := layers.packed.get(name)) is not None:
+            made = replace(packed, offset=made.offset, m=lines, strings=strings, batch=batch)
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
 
@@ -117,9 +119,9 @@ def place_images(
             offset = pool.add(pack_activations(values, plain, config).tobytes())
             where = replace(plain, offset=offset)
         elif name in layers.inputs:
-            strings = _strings(layers, name, config, resident - live.cut)
-            if not options.dense_mode or name in live.narrow:
-                strings = None
+            strings = None
+            if options.dense_mode and name not in live.narrow:
+                strings = _strings(layers, name, config, resident - live.cut)
             where = spec(name, Window.INPUT, dtype, strings)
             inputs.append(where)
             if strings is not None:
@@ -193,31 +195,10 @@ def _skewed(layers: LayerGraph) -> set[str]:
 
 def _strings(layers: LayerGraph, name: str, config: Config, resident: set[str]) -> Strings | None:
     """Return how an input is laid out for dense mode, if that saves tiles."""
-    users = [layer for layer in layers.layers if name in layer.inputs]
-    if len(users) != 1 or not isinstance(users[0], Conv) or name in layers.outputs:
+    layer = sole_reader(layers, name)
+    if layer is None:
         return None
-    layer, size = users[0], config.array_size
-    image, target = layers.images[name].shape, layers.images[layer.output].shape
-    if max(layer.dilation) > 1:
-        return None
-    best, tiles = None, layer.weight.shape[0] * layer.weight.shape[1] * -(-image[2] // size)
-    for transposed in (False, True):
-        along, across = (0, 1) if transposed else (1, 0)
-        step = layer.stride[along] * image[2]
-        length = layer.weight.shape[along] * image[2]
-        chunks = -(-length // size)
-        needed = layer.weight.shape[across] * chunks
-        columns = target[along]
-        fits = step <= size and max(layer.weight.shape[across], chunks) <= LARGEST_KERNEL
-        if transposed:  # columns are complete before rows: nothing could be stored meanwhile
-            fits = fits and layer.output in resident and layer.output not in layers.outputs
-        if not fits or columns > config.acc_rows or needed >= tiles:
-            continue
-        tiles = needed
-        vectors = -(-((columns - 1) * step + length) // size)
-        grain = max(1, BEAT_BYTES // size)
-        vectors = -(-vectors // grain) * grain
-        fill = layer.input_zero_point + (128 if name in layers.unsigned else 0)
-        pad = layer.padding[1 - across]
-        best = Strings(vectors, pad, fill, transposed)
-    return best
+    images = layers.images[name], layers.images[layer.output]
+    columns = layer.output in resident and layer.output not in layers.outputs
+    unsigned = name in layers.unsigned
+    return pack_rows(layer, images, config, unsigned=unsigned, columns=columns)

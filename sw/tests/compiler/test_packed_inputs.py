@@ -1,0 +1,112 @@
+"""Inputs that the host packs as patches: exact, and as fast as the array can be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_layers import random_requantization
+
+from tpulite.arch.config import Config
+from tpulite.compiler.grouping.extents import image_rows, string_vectors
+from tpulite.compiler.options import Options
+from tpulite.compiler.patches import pack_patches
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.runtime.session import Session
+
+CONFIGS = [Config(array_size=4), Config(array_size=8), Config(), Config(array_size=32)]
+
+
+def network(shape, outputs, kernel, *, stride, padding=(0, 0, 0, 0), unsigned=False, raw=False):
+    """Return a convolution of the input with random weights."""
+    rng = np.random.default_rng(outputs)
+    layer = Conv(
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (*kernel, shape[2], outputs), np.int8),
+        requantization=None if raw else random_requantization(rng, outputs, 50_000),
+        input_zero_point=int(rng.integers(-128, 128)),
+        weight_zero_point=int(rng.integers(-3, 4)),
+        stride=stride,
+        padding=padding,
+    )
+    height, width = (
+        (shape[i] + padding[i] + padding[i + 2] - kernel[i]) // stride[i] + 1 for i in (0, 1)
+    )
+    images = {
+        "x": Image(shape),
+        "y": Image((height, width, outputs), "int32" if raw else "int8"),
+    }
+    seen = frozenset({"x"} if unsigned else ())
+    return LayerGraph("network", (layer,), images, ("x",), ("y",), unsigned=seen)
+
+
+@st.composite
+def networks(draw):
+    kernel = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    stride = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    padding = tuple(draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4))
+    shape = (
+        draw(st.integers(kernel[0], 24)),
+        draw(st.integers(kernel[1], 24)),
+        draw(st.integers(1, 6)),
+    )
+    return network(
+        shape,
+        draw(st.integers(1, 40)),
+        kernel,
+        stride=stride,
+        padding=padding,
+        unsigned=draw(st.booleans()),
+        raw=draw(st.booleans()),
+    )
+
+
+@given(layers=networks(), config=st.sampled_from(CONFIGS), dense=st.booleans())
+def test_packed_inputs_give_the_same_bits(layers, config, dense):
+    program = compile_layers(layers, config, Options(dense_mode=dense))
+    x = np.random.default_rng(1).integers(-128, 128, layers.images["x"].shape, np.int8)
+    given_x = x.view(np.uint8) ^ 128 if layers.unsigned else x
+    results = Session(program, "golden").run({"x": given_x})
+    assert results.fault is None
+    np.testing.assert_array_equal(results.outputs["y"], run_layers(layers, {"x": x})["y"])
+
+
+@given(layers=networks(), config=st.sampled_from(CONFIGS))
+def test_packed_inputs_are_never_larger_than_vectors_of_channels(layers, config):
+    packed = pack_patches(layers, config, Options())
+    assert image_rows(packed.images["x"], config) <= image_rows(layers.images["x"], config)
+    assert packed.images["y"] == layers.images["y"]
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "outputs"), [(224, 16, 192), (224, 14, 192), (224, 4, 96)]
+)
+def test_patches_take_the_cycles_of_their_products(size, kernel, outputs):
+    layers = network((size, size, 3), outputs, (kernel, kernel), stride=(kernel, kernel))
+    tiles = -(-kernel * kernel * 3 // 16) * outputs // 16
+    products = tiles * (size // kernel) ** 2
+    assert predict_cycles(compile_layers(layers, Config()).commands, Config()) < 1.15 * products
+
+
+def test_two_rows_of_the_image_share_a_packed_row():
+    layers = network((224, 224, 3), 64, (7, 7), stride=(2, 2), padding=(3, 3, 3, 3))
+    packed = pack_patches(layers, Config(), Options())
+    assert packed.packed["x"].patches.size == (2, 1)
+    assert packed.layers[0].weight.shape == (4, 7, 6, 64)
+    assert string_vectors(packed, packed.layers[0], Config())
+
+
+def test_inputs_that_others_read_are_left_as_they_are():
+    layers = network((16, 16, 3), 8, (4, 4), stride=(4, 4))
+    assert pack_patches(layers, Config(), Options()).packed.keys() == {"x"}
+    (layer,) = layers.layers
+    again = replace(layer, name="again", output="z")
+    images = {**layers.images, "z": layers.images["y"]}
+    both = replace(layers, layers=(layer, again), images=images, outputs=("y", "z"))
+    assert pack_patches(both, Config(), Options()) is both
