@@ -97,7 +97,8 @@ def test_patches_take_the_cycles_of_their_products(size, kernel, outputs):
 def test_two_rows_of_the_image_share_a_packed_row():
     layers = network((224, 224, 3), 64, (7, 7), stride=(2, 2), padding=(3, 3, 3, 3))
     packed = pack_patches(layers, Config(), Options())
-    assert packed.packed["x"].patches.size == (2, 1)
+    patches = packed.packed["x"].patches
+    assert patches is not None and patches.size == (2, 1)
     assert packed.layers[0].weight.shape == (4, 7, 6, 64)
     assert string_vectors(packed, packed.layers[0], Config())
 
