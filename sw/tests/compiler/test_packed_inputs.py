@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_layers import random_requantization
 
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.extents import image_rows, string_vectors
@@ -17,6 +16,7 @@ from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session
+from tpulite_testing.plain_layers import random_requantization
 
 CONFIGS = [Config(array_size=4), Config(array_size=8), Config(), Config(array_size=32)]
 
