@@ -19,6 +19,7 @@ from tpulite.compiler.substitute import substitute_layers
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.tile_groups import tile_groups
+from tpulite.compiler.unread_pixels import remove_unread_pixels
 from tpulite.golden.check import check
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
@@ -69,6 +70,7 @@ def compile_layers(
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
+    layers = remove_unread_pixels(layers)
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
     layers = pack_patches(layers, config, options)
