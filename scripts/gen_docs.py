@@ -1,14 +1,17 @@
 """Write docs/isa.md and the C header of the driver from tpulite.arch; --check only compares."""
 
 import argparse
+import ast
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Iterator
 from enum import IntEnum, IntFlag
 from pathlib import Path
+from types import ModuleType
 
-from tpulite.arch import isa, memory, registers
+from tpulite.arch import effects, isa, memory, registers, timing
 from tpulite.arch.bitfield import Field, Layout
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, RECORD_BYTES, Config
 from tpulite.arch.numerics import Rounding
@@ -51,6 +54,88 @@ def parameter_docs(documented: type) -> dict[str, str]:
     section = text.split("Parameters\n----------\n")[1]
     entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
     return {name: markdown(" ".join(body.split())) for name, body in entries}
+
+
+def constant_docs(module: ModuleType) -> dict[str, str]:
+    """Return the docstring of each public constant of a module."""
+    body = ast.parse(inspect.getsource(module)).body
+    docs = {}
+    for node, after in itertools.pairwise(body):
+        if isinstance(node, ast.Assign) and isinstance(after, ast.Expr):
+            (target,) = node.targets
+            assert isinstance(target, ast.Name)
+            assert isinstance(after.value, ast.Constant)
+            docs[target.id] = markdown(" ".join(str(after.value.value).split()))
+    return {name: text for name, text in docs.items() if name in module.__all__}
+
+
+def timing_section() -> list[str]:
+    """Return what commands cost, constants first, then what follows from them at N = 16."""
+    config = Config()
+    constants = constant_docs(timing).items()
+    overheads = [
+        (
+            f"`{operation.name}`",
+            effects.parameter_rows(operation, config),
+            timing.vector_overhead(operation, config),
+        )
+        for operation in isa.VectorOp
+    ]
+    return [
+        "## Timing",
+        "",
+        "What commands cost in cycles besides the work itself, with the component of the RTL that",
+        "it comes from. [0004](decisions/0004-the-cycle-model.md) says how the cycle model follows",
+        "these numbers event by event.",
+        "",
+        *table("name|cycles|meaning", [(f"`{n}`", getattr(timing, n), t) for n, t in constants]),
+        "The matrix unit takes a k-tile of S slots in max(S, N) cycles and loses none between",
+        "k-tiles, or commands whose operands and tokens are there. S is the number of output",
+        "vectors, in dense mode one more for each row, in depthwise mode the number of input",
+        "vectors. In the last k-tile a raw vector takes four cycles, and a requantized one",
+        "N / lanes. From its last sum to its token a CONV takes",
+        f"{timing.conv_latency(isa.Drain.REQUANTIZE, config)} cycles at N = {config.array_size}; a",
+        "CONV that waits for it has its first slot",
+        f"{timing.turnaround(config)} cycles after that sum.",
+        "",
+        "The vector path reads a row a cycle, computes a vector in N / lanes cycles, and starts a",
+        "VECTOR when the one before is complete. Beside its windows a VECTOR takes, at",
+        f"N = {config.array_size}:",
+        "",
+        *table("operation|rows of parameters|cycles", overheads),
+        "LOAD and STORE move a row a cycle, and at N = 32 a row in two.",
+        "",
+    ]
+
+
+def effects_section() -> list[str]:
+    """Return what each command reads and writes: the specification itself."""
+    parts = (
+        effects.effects,
+        effects.steps_of,
+        *(
+            getattr(effects, f"_{name}_steps")
+            for name in ("transfer", "conv", "depthwise", "vector")
+        ),
+        *(getattr(effects, name) for name in ("_region", "_input_rows", "output_rows")),
+        *(effects.early_rows, effects.lines_of, effects.accumulator_rows),
+        *(effects.tile_count, effects.record_rows, effects.parameter_rows),
+    )
+    text = inspect.getdoc(effects) or ""
+    return [
+        "## What commands read and write",
+        "",
+        *markdown(text).splitlines(),
+        "",
+        "This is `tpulite.arch.effects`, by which the golden machine, the race detector and the",
+        "benches are judged. Fields are the command's; `config.row_bytes` is N.",
+        "",
+        *(
+            line
+            for part in parts
+            for line in ["```python", inspect.getsource(part).rstrip(), "```", ""]
+        ),
+    ]
 
 
 def markdown(text: str) -> str:
@@ -161,6 +246,8 @@ def isa_page() -> str:
         "the inputs -128 to 127, in this order.",
         "",
         *layout_section(isa.OPERANDS),
+        *effects_section(),
+        *timing_section(),
         "## Values of fields",
         "",
         *[line for enum in FIELD_ENUMS for line in enum_table(enum)],

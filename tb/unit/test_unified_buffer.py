@@ -8,8 +8,9 @@ import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
+from tpulite.arch.timing import STARVED
 from tpulite_rtl.lib.interfaces import READ_LATENCY
-from tpulite_rtl.ub.unified_buffer import STARVED, UnifiedBuffer
+from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_tb.harness import reset, simulate
 
 READERS = ("vector", "weight", "store")

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES
 from tpulite.arch.registers import Fault
+from tpulite.arch.timing import fetch_buffer
 from tpulite_rtl.bus.axi import ReadSignature
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.lib.fifo import StreamFifo
@@ -21,7 +22,6 @@ FETCHED = data.StructLayout({"word": 8 * COMMAND_BYTES, "index": INDEX_BITS})
 
 _BEATS = COMMAND_BYTES // BEAT_BYTES
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
-_MIN_DEPTH = 16
 
 
 class CommandFetch(wiring.Component):
@@ -85,7 +85,7 @@ class CommandFetch(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        depth = max(_MIN_DEPTH, self.config.burst_beats)
+        depth = fetch_buffer(self.config)
         buffered = data.StructLayout({"word": 8 * COMMAND_BYTES, "error": 1})
         buffer = StreamFifo(buffered, depth)
         m.submodules.buffer = ResetInserter(self.start)(buffer)

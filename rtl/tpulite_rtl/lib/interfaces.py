@@ -4,7 +4,7 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite.arch import isa
+from tpulite.arch import isa, timing
 from tpulite.arch.config import Config
 from tpulite.arch.memory import ADDRESS_BITS
 from tpulite.arch.registers import EngineState
@@ -21,7 +21,7 @@ __all__ = [
     "write_layout",
 ]
 
-READ_LATENCY = 2
+READ_LATENCY = timing.ROW_READ
 """Cycles from the acceptance of a read request to its response."""
 
 ROW_BITS = 14

@@ -7,12 +7,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for, exact_log2
 
 from tpulite.arch.config import Config
+from tpulite.arch.timing import STARVED
 from tpulite_rtl.lib.interfaces import ReadPortSignature, WritePortSignature
 
-__all__ = ["STARVED", "UnifiedBuffer"]
-
-STARVED = 16
-"""Refusals in a row after which a port wins once."""
+__all__ = ["UnifiedBuffer"]
 
 
 class UnifiedBuffer(wiring.Component):

@@ -4,13 +4,14 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from tpulite.arch import timing
 from tpulite.arch.isa import OPERANDS, RECORD, Opcode, Scaling, VectorOp
 from tpulite_rtl.lib.layout import field_shape, struct_layout
 from tpulite_rtl.vpu.window_reducer import SUM_BITS
 
 __all__ = ["GAIN_STAGE", "STAGES", "ElementwiseLane"]
 
-STAGES = 5
+STAGES = timing.ELEMENTWISE
 """Stages of the lane; each has a register at its end."""
 
 GAIN_STAGE = 1

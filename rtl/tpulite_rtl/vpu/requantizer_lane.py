@@ -6,13 +6,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from tpulite.arch import timing
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.layout import struct_layout
 
 __all__ = ["STAGES", "RequantizerLane"]
 
-STAGES = 7
+STAGES = timing.REQUANTIZER
 """Stages of the lane. The last one has no register at its end."""
 
 _DOUBLING = frozenset({Rounding.TFLITE, Rounding.RUY})

@@ -84,7 +84,7 @@ def test_narrow_lanes_and_small_arrays_cost_more():
 def test_rows_and_their_transfer():
     layers = conv((10, 7, 40), 20, 3)
     (layer,) = layers.layers
-    for size, blocks, cycles in ((8, 5, 175), (16, 3, 210), (32, 2, 280)):
+    for size, blocks, cycles in ((8, 5, 350), (16, 3, 210), (32, 2, 280)):
         config = Config(array_size=size)
         assert image_rows(layers.images["x"], config) == 70 * blocks
         assert transfer_cycles(70 * blocks, config) == cycles

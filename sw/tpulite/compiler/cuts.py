@@ -32,8 +32,9 @@ _FINER = 2
 _FIRST = 200
 """Commands of a layer that are looked at first, as most cuts that do not fit fail early."""
 
-_COMMAND = 16
-"""Rows that could be moved while a command is fetched."""
+_COMMAND_WEIGHT = 16
+"""Rows moved that a command counts as in the choice of a cut. Not timing: short commands must be
+compiled, too."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class _Trial:
         """Return rows that are moved, and what commands count as; or anything above ``most``."""
         cost = 0
         for op in self._ops(cut):
-            cost += _COMMAND
+            cost += _COMMAND_WEIGHT
             if op.opcode in (Opcode.LOAD, Opcode.STORE):
                 cost += op.fields["lines"] * op.fields["rows"]
             if most is not None and cost > most:

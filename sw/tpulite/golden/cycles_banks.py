@@ -9,12 +9,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
+from tpulite.arch.timing import STARVED
 from tpulite.golden.cycles_phases import FREE
 
-__all__ = ["STARVED", "Stream", "Traffic", "walk"]
+__all__ = ["Stream", "Traffic", "walk"]
 
 _LATE = 1 << 60
-STARVED = 16  # refusals after which a port wins once, unless the better one must not lose
 
 
 def walk(

@@ -3,8 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
+from tpulite.arch.config import Config
 from tpulite.arch.isa import ENGINE_OF, TOKEN_MAX, Command, Engine
+from tpulite.arch.timing import COMMAND_BEATS, DISPATCH, END, TOKEN_RETURN, fetch_buffer
 from tpulite.golden.cycles_banks import Traffic
 
 __all__ = ["NEVER", "Head", "Machine", "Record"]
@@ -12,11 +13,8 @@ __all__ = ["NEVER", "Head", "Machine", "Record"]
 NEVER = 1 << 60
 """The time of what is not known to happen."""
 
-_COMMAND_BEATS = COMMAND_BYTES // BEAT_BYTES
-_FETCHED = 16  # commands that the fetch buffer holds, if bursts are not longer
 _ENGINES = len(Engine)
 _FETCH = _ENGINES  # the event of command fetch; those before are the starts of the engines
-_RETURN = 2  # from taking a token to a token that waited for its place
 # The engines that a mask names.
 _MEMBERS = tuple(
     tuple(engine for engine in range(_ENGINES) if mask >> engine & 1)
@@ -61,7 +59,7 @@ class Record:
         stop : int
             Last cycle + 1.
         """
-        self.first = max(self.dispatch + 1, before)
+        self.first = max(self.dispatch + DISPATCH, before)
         self.stop = stop
         self.token = max(0, self.start - self.first)
         left = stop - self.first - self.token
@@ -103,7 +101,7 @@ class Head:
         due = NEVER
         if self.queue and self.free != NEVER:
             fields, record = self.queue[0]
-            due = self.earliest(record.dispatch + 1)
+            due = self.earliest(record.dispatch + DISPATCH)
             for giver in _MEMBERS[fields["wait"]]:
                 tokens = self.machine.tokens[giver][self.engine]
                 if not tokens:
@@ -204,8 +202,8 @@ class Machine:
         self._dispatching = False
         self._dispatched = -1  # when the last command was
         # Command fetch, in beats, and when each command has come.
-        self._beats = len(commands) * _COMMAND_BEATS
-        self._space = max(_FETCHED, config.burst_beats) * _COMMAND_BEATS
+        self._beats = len(commands) * COMMAND_BEATS
+        self._space = fetch_buffer(config) * COMMAND_BEATS
         self._requested = 0
         self._last_request = 0
         self._arrivals: list[int] = []
@@ -231,7 +229,7 @@ class Machine:
             if head.queue:
                 index = self.records.index(head.queue[0][1])
                 raise ValueError(f"Command {index} of {engine.name} waits for a token for ever")
-        return self.finish + 1
+        return self.finish + END
 
     def give(self, engine: int, signal: int, time: int) -> None:
         """Give tokens that can be taken from a cycle on; they wait while a counter is full."""
@@ -254,7 +252,7 @@ class Machine:
         """Give tokens that have waited, since others were taken in a cycle."""
         waiting, self.held[engine] = self.held[engine], deque()
         for signal, before in waiting:
-            self.give(engine, signal, max(before, time + _RETURN))
+            self.give(engine, signal, max(before, time + TOKEN_RETURN))
 
     def popped(self, engine: int, time: int) -> None:
         """Take note that a command has left a queue."""
@@ -264,8 +262,8 @@ class Machine:
 
     def arrive(self, begin: int, beats: int) -> None:
         """Take a burst of commands whose first beat comes in a cycle."""
-        begin += _COMMAND_BEATS
-        self._arrivals.extend(range(begin, begin + beats, _COMMAND_BEATS))
+        begin += COMMAND_BEATS
+        self._arrivals.extend(range(begin, begin + beats, COMMAND_BEATS))
         self._dispatch()
 
     def _request(self, time: int) -> None:
@@ -280,7 +278,7 @@ class Machine:
     def _ask(self) -> None:
         """Request the next burst as soon as enough commands have made room for it."""
         burst = min(self._beats - self._requested, self.config.burst_beats)
-        gone = -(-(self._requested + burst - self._space) // _COMMAND_BEATS)
+        gone = -(-(self._requested + burst - self._space) // COMMAND_BEATS)
         if burst and gone <= len(self.records) and self.due[_FETCH] == NEVER:
             room = self.records[gone - 1].dispatch if gone > 0 else 0
             self.due[_FETCH] = max(room, self._last_request) + 1

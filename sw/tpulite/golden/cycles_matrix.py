@@ -1,6 +1,17 @@
 """The cycle model's matrix unit."""
 
-from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine
+from tpulite.arch.effects import record_rows
+from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
+from tpulite.arch.timing import (
+    MXU_OFFER,
+    MXU_TOKEN,
+    RECORDS,
+    REUSED,
+    conv_latency,
+    conv_stream,
+    drain_interval,
+    tile_cycles,
+)
 from tpulite.golden.cycles_banks import walk
 from tpulite.golden.cycles_machine import Head, Machine, Record
 from tpulite.golden.cycles_operands import OperandFetch
@@ -10,11 +21,6 @@ __all__ = ["Matrix"]
 
 _KEEP, _REQUANTIZE, _RAW = map(int, (Drain.KEEP, Drain.REQUANTIZE, Drain.RAW))
 
-_OFFERED = 2  # from a command's way into the image walker to its first slot
-_ARRAY = 4  # beyond 2 N: from a slot to its sum beside the accumulators
-_REQUANTIZER = 7  # from a sum to its row, with a lane a channel
-_RECORDS = 3  # from the request of the last record row until the block may be used
-_REUSED = 3  # from the first slot of a tile until the place of its first weights is free
 _MOST = 4  # cycles that a row of weights or records may take under a depthwise command
 _PATIENCE = 4  # in tiles or records: what is due so much before its use will be there
 
@@ -31,10 +37,10 @@ class Matrix(Head):
         config = machine.config
         self.size = config.array_size
         self.banks = config.ub_banks
-        interval = config.array_size // config.lanes
-        # By Drain: cycles from a vector to the next; by RecordForm: rows.
-        self.intervals = (1, interval, max(RAW_ROWS, interval))
-        self.record_rows = (config.record_rows, config.short_record_rows)
+        self.config = config
+        self.intervals = [drain_interval(drain, config) for drain in Drain]
+        self.latencies = [conv_latency(drain, config) - MXU_TOKEN for drain in Drain]
+        self.record_rows = [record_rows(form, config) for form in RecordForm]
         self.patience = _PATIENCE * max(config.array_size, config.record_rows)
         # The last command: when it left the intake, when it and its last slot entered the image
         # walker, and its last slot.
@@ -69,7 +75,7 @@ class Matrix(Head):
         head = self.earliest(record.dispatch + 1)
         operands = head if fields["prefetch"] else time
         requantizes = fields["drain"] == _REQUANTIZE
-        tiles, fill, slots, sums = _slots(fields)
+        tiles, fill, slots, sums = conv_stream(fields)
 
         # The intake holds a command until the walker has taken the one before, and until all of its
         # records are asked for.
@@ -78,13 +84,13 @@ class Matrix(Head):
         offered = self._accept(time, taken, requantizes)
         if self._fetch_operands(fields, offered, records, requantizes):
             offered = self._accept(time, taken, requantizes)
-        self.walking = offered - _OFFERED
+        self.walking = offered - MXU_OFFER
         offered = max(offered, self.last + 1) + fill
         first = max(offered, self.asked + 1, self.tile + self.size)
         record.buffer = max(0, self.asked + 1 - offered)
         if tiles == 1 and requantizes:
-            record.buffer = max(record.buffer, self.recorded + _RECORDS - offered)
-        before, shortest = self.last, max(slots, self.size)
+            record.buffer = max(record.buffer, self.recorded + RECORDS - offered)
+        before, shortest = self.last, tile_cycles(slots, self.config)
         result = self._issue(fields, first, tiles, fill, slots, sums)
         pace = (self.tile - first) // (tiles - 1) if tiles > 1 else shortest
         if _is_short(tiles, slots, self.size):
@@ -112,7 +118,7 @@ class Matrix(Head):
     def _ask_weights(self, operands: int) -> int:
         """Fetch the first weight tile; return when the intake is done with it."""
         taken = max(operands, self.asked)
-        free = self.tile_before + _REUSED
+        free = self.tile_before + REUSED
         self.asked = max(taken + 1, free) + self.size - 1
         return taken
 
@@ -129,7 +135,7 @@ class Matrix(Head):
         """Let the command leave the intake; return when its first slot is offered."""
         accepted = max(time, taken, self.walking + 1)
         self.accepted = max(accepted, self.recorded) if requantizes else accepted
-        return max(self.accepted, self.walked) + _OFFERED
+        return max(self.accepted, self.walked) + MXU_OFFER
 
     def _fetch_operands(
         self, fields: dict[str, int], offered: int, records: int, requantizes: bool
@@ -161,17 +167,17 @@ class Matrix(Head):
     ) -> int:
         """Issue all slots of a command from its first sum on; return the slot of its last sum."""
         drain, size = fields["drain"], self.size
-        pace, interval = max(slots, size), self.intervals[drain]
+        pace, interval = tile_cycles(slots, self.config), self.intervals[drain]
         before, tile = self.tile, first
         if _is_short(tiles, slots, size):
             before, tile = self._issue_short(fields, first, fill, tiles, pace)
         elif tiles > 1:
             before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
             reused = before - pace if tiles > 2 else self.tile
-            self.asked = max(self.asked + (tiles - 1) * size, reused + _REUSED + size - 1)
+            self.asked = max(self.asked + (tiles - 1) * size, reused + REUSED + size - 1)
         if drain == _REQUANTIZE:
             age = self.record_rows[fields["record_form"]]
-            tile = max(tile, self.recorded + _RECORDS, self.claimed + age)
+            tile = max(tile, self.recorded + RECORDS, self.claimed + age)
             self.claimed = tile
         result = tile + sums - 1
         if drain == _KEEP:
@@ -196,7 +202,7 @@ class Matrix(Head):
         before, tile, asked = self.tile, first, self.asked
         for index in range(1, tiles):
             phases += activations.tile(index - 1, len(phases))
-            begin = max(asked + 1, before + _REUSED) - origin
+            begin = max(asked + 1, before + REUSED) - origin
             phase = (fields["weight_row"] + index * size - begin) % banks
             asked = origin + walk([phases], begin, phase, size, banks, starve=False) - 1
             before, tile = tile, max(tile + pace, asked + 1)
@@ -211,7 +217,7 @@ class Matrix(Head):
         self.machine.reads.add(begin, self.last + 1, reads)
         if drain != _KEEP:
             interval = self.intervals[drain]
-            written = tile + 2 * size + _ARRAY + _REQUANTIZER + interval - 1
+            written = tile + self.latencies[drain] - 1
             rows = 1
             if drain == _RAW:
                 written, rows = written - RAW_ROWS + 1, RAW_ROWS
@@ -220,31 +226,13 @@ class Matrix(Head):
 
     def _finish(self, fields: dict[str, int], result: int) -> None:
         """Give the tokens of a command whose last sum has a slot."""
-        interval = self.intervals[fields["drain"]]
-        given = result + 2 * self.size + _ARRAY + _REQUANTIZER + interval
-        self.given = max(given, self.given + 1)
+        self.given = max(result + self.latencies[fields["drain"]], self.given + 1)
+        token = self.given + MXU_TOKEN
         if signal := fields["signal"]:
-            self.machine.give(Engine.MXU, signal, self.given + 1)
-        self.machine.finish = max(self.machine.finish, self.given + 1, self.last + 2)
+            self.machine.give(Engine.MXU, signal, token)
+        self.machine.finish = max(self.machine.finish, token, self.last + 2)
 
 
 def _is_short(tiles: int, slots: int, size: int) -> bool:
     """Whether k-tiles follow each other so fast that weights may be late."""
     return tiles > 2 and slots < 2 * size
-
-
-def _slots(fields: dict[str, int]) -> tuple[int, int, int, int]:
-    """Return the k-tiles of a CONV; of one, slots before its first sum, all, and of its sums."""
-    rows, columns = fields["rows"], fields["columns"]
-    if fields["depthwise"]:
-        stride_y, stride_x = fields["stride_y"], fields["stride_x"]
-        height = (rows - 1) * stride_y + fields["kernel_rows"]
-        width = (columns - 1) * stride_x + fields["kernel_columns"]
-        last_y, last_x = (rows - 1) * stride_y, (columns - 1) * stride_x
-        last = last_x * height + last_y if fields["inner"] == Axis.Y else last_y * width + last_x
-        return 1, 0, height * width, last + 1
-    tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
-    slots = rows * columns
-    if fields["byte_step"]:
-        return tiles, 1, slots + rows, slots + rows - 1
-    return tiles, 0, slots, slots

@@ -5,6 +5,7 @@ from collections import deque
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
+from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 from tpulite.golden.cycles_phases import Rows, Walk
 
@@ -12,8 +13,6 @@ __all__ = ["Loads"]
 
 _LATENCY = REFERENCE_MEMORY.read_latency
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
-_DRAIN = 11  # beyond 2 N: from the slot of a vector to its row in the buffer
-_SLACK = 2  # rows that wait before beats do, beyond the one on its way
 
 
 _Burst = tuple[int, int, int, "_Load | None", int, bool]
@@ -63,11 +62,11 @@ class Loads(Head):
         self.banks = config.ub_banks
         self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
-        self.beats_per_row = max(config.row_bytes // BEAT_BYTES, 1)
+        self.beats_per_row = row_cycles(config)
         self.offered = max(
             self.beats_per_row, 2 if self.rows_per_beat > 1 else 1
         )  # to the first row
-        self.known = 2 * config.array_size + _DRAIN  # so far ahead writes are known
+        self.known = 2 * config.array_size + ARRAY + REQUANTIZER  # so far ahead writes are known
         self.flying: deque[_Burst] = deque()
         self.open = 0  # of these, bursts of LOAD
         self.ends = deque([-1] * config.dma_bursts, config.dma_bursts)  # of those before
@@ -189,7 +188,7 @@ class Loads(Head):
             offered = self.written + 1
         self.written = offered + (rows - 1) * pace
         late, writes = 0, self.machine.writes
-        lags = offered > begin + self.offered + _SLACK
+        lags = offered > begin + self.offered + LOAD_SLACK
         if writes.stop > offered and (lags or writes.next(offered) < offered + cycles):
             late = self._refused(row, offered, rows, begin)
             begin += late
@@ -233,7 +232,7 @@ class Loads(Head):
             row, offered, rows, starve=True, pace=pace, buffered=True
         )
         late = self.written - (begin + (rows - 1) * pace + self.offered)
-        return max(0, late - _SLACK)
+        return max(0, late - LOAD_SLACK)
 
     def _skip(self, load: _Load, limit: int) -> None:
         """Follow many bursts at once that are alike: whole, of one line, without a gap."""
@@ -268,7 +267,7 @@ class Loads(Head):
         self.written = max(self.written, self.stopped)
         stop = self.written + 1
         if load.signal:
-            stop += 1
+            stop = self.written + LOAD_TOKEN
             self.machine.give(Engine.LOAD, load.signal, stop)
         load.record.count(self.stopped, stop)
         self.stopped = stop

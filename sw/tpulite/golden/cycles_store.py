@@ -5,16 +5,19 @@ from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
-from tpulite.arch.memory import REFERENCE_MEMORY
-from tpulite.golden.cycles_banks import STARVED
+from tpulite.arch.timing import (
+    STARVED,
+    STORE_ANSWER,
+    STORE_BEAT,
+    STORE_REQUEST,
+    STORE_TOKEN,
+    row_cycles,
+)
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 
 __all__ = ["Stores"]
 
-_REQUEST = 2  # from the start of a STORE to its first row
 _WINDOW = 32  # cycles that others are looked at beyond
-_BEAT = 3  # from the request of a row to its beat
-_ANSWER = _BEAT + REFERENCE_MEMORY.write_response  # and to the response
 
 
 class Stores(Head):
@@ -25,7 +28,7 @@ class Stores(Head):
         config = self.config = machine.config
         self.event = machine.event(self.finish)
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
-        self.beats_per_row = max(config.row_bytes // BEAT_BYTES, 1)
+        self.beats_per_row = row_cycles(config)
         # Commands that have started, with the cycles that their rows take if all is well.
         self.started: deque[tuple[dict[str, int], Record, int]] = deque()
         self.bursts: deque[int] = deque()  # theirs
@@ -46,7 +49,7 @@ class Stores(Head):
         cycles = lines * rows * self.beats_per_row
         if bursts > most:
             # So many are outstanding, each from its issue to its response: short ones wait.
-            cycles = max(cycles, int((cycles + bursts * _ANSWER) / most))
+            cycles = max(cycles, int((cycles + bursts * STORE_ANSWER) / most))
         self.started.append((fields, record, cycles))
         self.bursts.append(bursts)
         self.free = max(time + bursts, self._room()) + 1
@@ -62,9 +65,9 @@ class Stores(Head):
             return 0
         begin = self.read
         for (_, record, cycles), bursts in zip(self.started, self.bursts, strict=True):
-            begin = max(begin, record.start + _REQUEST)
+            begin = max(begin, record.start + STORE_REQUEST)
             if over <= bursts:
-                return begin + -(-cycles * over // bursts) + _ANSWER
+                return begin + -(-cycles * over // bursts) + STORE_ANSWER
             over -= bursts
             begin += cycles
         raise AssertionError("at least one burst may always go out")
@@ -74,7 +77,7 @@ class Stores(Head):
         due = NEVER
         if self.started:
             _, record, cycles = self.started[0]
-            self.begin = max(record.start + _REQUEST, self.read)
+            self.begin = max(record.start + STORE_REQUEST, self.read)
             due = self.begin + cycles
         self.machine.due[self.event] = due
 
@@ -89,12 +92,12 @@ class Stores(Head):
         self.bursts.popleft()
         self.contest = None
         self.read = time
-        answered = time - 1 + _ANSWER
+        answered = time - 1 + STORE_ANSWER
         idle = self.started[0][1].start if self.started else answered
-        record.axi = max(0, min(idle, answered) - (time + _BEAT))
+        record.axi = max(0, min(idle, answered) - (time + STORE_BEAT))
         stop = answered + 1
         if signal := fields["signal"]:
-            stop += 1
+            stop = answered + STORE_TOKEN
             self.machine.give(Engine.STORE, signal, stop)
         record.count(self.stopped, stop)
         self.stopped = stop

@@ -1,16 +1,19 @@
 """The cycle model's vector path."""
 
-from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import LUT_BYTES, Engine, VectorOp
+from tpulite.arch.effects import BINARY, parameter_rows
+from tpulite.arch.isa import Engine, VectorOp
+from tpulite.arch.timing import (
+    VECTOR_REQUEST,
+    VECTOR_TOKEN,
+    vector_cycles,
+    vector_latency,
+    vector_pace,
+    vector_window,
+)
 from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
 from tpulite.golden.cycles_vector_reads import VectorReads
 
 __all__ = ["Vectors"]
-
-_REQUEST = 2  # from the start of a command to its first row
-_DIRECT, _TABLE, _LANES = 5, 7, 17  # from the last row of a vector to the first offer of its result
-_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
-_PAIRED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
 
 
 class Vectors(Head):
@@ -19,10 +22,10 @@ class Vectors(Head):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Engine.VPU)
         self.banks = machine.config.ub_banks
-        self.lanes = machine.config.vector_cycles
+        self.config = machine.config
         self.event = machine.event(self.finish)
         machine.lose = self.lose
-        self.parameters = _parameter_rows(machine.config)
+        self.parameters = [parameter_rows(operation, machine.config) for operation in VectorOp]
         self.running: tuple[Record, dict[str, int]] | None = None
         self.begin = 0  # first row of an operand
         self.latency = 0  # from the last row of a vector to its result
@@ -34,23 +37,17 @@ class Vectors(Head):
         """Start the first command of the queue."""
         fields, record = self.pop(time)
         operation = fields["operation"]
-        outputs = fields["rows"] * fields["columns"]
-        window, lanes, self.latency = 1, self.lanes, _LANES
-        if operation in _WINDOWED:
-            window = fields["window_rows"] * fields["window_columns"]
-        if operation in (VectorOp.COPY, VectorOp.MAX):
-            lanes, self.latency = 1, _DIRECT
-        elif operation == VectorOp.LUT:
-            self.latency = _TABLE
-        cycles = max(outputs * window + lanes, outputs * lanes + window) - 1
-        if operation in _PAIRED and (fields["a_row"] - fields["b_row"]) % self.banks == 0:
+        outputs, window = fields["rows"] * fields["columns"], vector_window(fields)
+        self.latency = vector_latency(operation)
+        cycles = vector_cycles(operation, outputs, window, self.config)
+        if operation in BINARY and (fields["a_row"] - fields["b_row"]) % self.banks == 0:
             cycles += 1  # B follows A
-        self.each = max(window, lanes)
-        self.begin = time + _REQUEST + self.parameters[operation]
+        self.each = max(window, vector_pace(operation, self.config))
+        self.begin = time + VECTOR_REQUEST + self.parameters[operation]
         self._read(fields, window)
         self.running = record, fields
         self.free = NEVER
-        self.machine.due[self.event] = self.begin + cycles - 1 + self.latency
+        self.machine.due[self.event] = time + cycles - VECTOR_TOKEN
         self.machine.popped(Engine.VPU, time)
 
     def finish(self, time: int) -> None:
@@ -66,12 +63,12 @@ class Vectors(Head):
         for port in self.machine.vectors:
             if port.stop > time:
                 port.end(time)
-        record.count(self.stopped, time + 2)
-        self.stopped = self.free = time + 2
+        record.count(self.stopped, time + VECTOR_TOKEN)
+        self.stopped = self.free = time + VECTOR_TOKEN
         self.machine.due[self.event] = NEVER
         self.machine.finish = max(self.machine.finish, self.stopped)
         if signal := fields["signal"]:
-            self.machine.give(Engine.VPU, signal, time + 2)
+            self.machine.give(Engine.VPU, signal, time + VECTOR_TOKEN)
         self.schedule()
 
     def _read(self, fields: dict[str, int], window: int) -> None:
@@ -85,7 +82,7 @@ class Vectors(Head):
         parameters = self.parameters[operation]
         self.reading = [VectorReads(fields, "a", begin - parameters, parameters, better)]
         a.add(begin - parameters, NEVER, self.reading[0])
-        if operation in _PAIRED:
+        if operation in BINARY:
             self.reading.append(VectorReads(fields, "b", begin, 0, (*better, a)))
             b.add(begin, NEVER, self.reading[1])
 
@@ -111,16 +108,5 @@ class Vectors(Head):
 
 def _holds_banks(fields: dict[str, int], banks: int) -> bool:
     """Whether vectors come out of the same bank, one after the other, so that others starve."""
-    names = "ab" if fields["operation"] in _PAIRED else "a"
+    names = "ab" if fields["operation"] in BINARY else "a"
     return any(fields[f"{name}_step"] % banks == 0 for name in names)
-
-
-def _parameter_rows(config: Config) -> list[int]:
-    """Return the rows of the parameters of each operation."""
-    part = -(-RECORD_BYTES // config.row_bytes)
-    rows = dict.fromkeys(VectorOp, 2 * part)
-    rows[VectorOp.COPY] = rows[VectorOp.MAX] = 0
-    rows[VectorOp.SUM] = part
-    rows[VectorOp.AFFINE] = config.record_rows
-    rows[VectorOp.LUT] = LUT_BYTES // config.row_bytes
-    return [rows[operation] for operation in VectorOp]

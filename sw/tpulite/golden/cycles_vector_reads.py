@@ -5,7 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tpulite.golden.cycles_banks import STARVED, Traffic
+from tpulite.arch.timing import STARVED
+from tpulite.golden.cycles_banks import Traffic
 from tpulite.golden.cycles_phases import FREE
 
 __all__ = ["VectorReads"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tpulite.arch.isa import VECTOR
-from tpulite.compiler.grouping.costs import STEP_CYCLES, Cost, transfer_cycles
+from tpulite.compiler.grouping.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.tiling.context import STRIPS
@@ -70,7 +70,7 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     load, store = transfer_cycles(read, config), transfer_cycles(moved.written * batch, config)
     weights = transfer_cycles(loaded, config)
     rows = min(at_once, limit // 4)
-    cycles = engines.mxu * batch + STEP_CYCLES * strips
+    cycles = engines.mxu * batch + step_cycles(config) * strips
     if moved.per_row:
         at_a_time = moved.per_row + moved.halo
         if _in_pieces(table, index, resident, limit):

@@ -25,12 +25,12 @@ _COLUMNS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
 _LONGEST = 16
 """Most layers of a group."""
 
-_CONFLICTS = 16
-"""Rows moved for each cycle that is lost on the way."""
+_TRAFFIC_WEIGHT = 16
+"""Rows moved that count as a cycle in the choice: some meet others in the banks. Not timing."""
 
-_FETCH = 4
-"""Cycles that a command is taken to cost, so that a few cycles are not bought with many commands.
-They must be fetched, and compiled."""
+_COMMAND_WEIGHT = 4
+"""Cycles that a command counts in the choice, so that a few cycles are not bought with many
+commands. Not timing: a command is fetched in two cycles beside the work, but must be compiled."""
 
 _MISSES = 2
 """An interval that so many times had no room, with one more layer each time, grows no more."""
@@ -73,7 +73,7 @@ class Candidates:
         traffic = cost.read + cost.written
         if self._options.optimize == "memory":
             return traffic, cost.cycles
-        return cost.cycles + traffic // _CONFLICTS + cost.commands * _FETCH, traffic
+        return cost.cycles + traffic // _TRAFFIC_WEIGHT + cost.commands * _COMMAND_WEIGHT, traffic
 
     def fits(self, group: Group, resident: frozenset[str], *, strips: int = 1) -> bool:
         """Return whether there is room for so many of what a group needs at a time.

@@ -7,23 +7,39 @@ from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Drain, VectorOp
+from tpulite.arch.timing import (
+    LOAD_LATENCY,
+    drain_interval,
+    row_cycles,
+    tile_cycles,
+    turnaround,
+    vector_cycles,
+    vector_overhead,
+    vector_pace,
+)
 from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.tiling.cut import cut_parts
 from tpulite.compiler.tiling.filters import plan_filter
-from tpulite.graph.layers import Concat, Conv, Depthwise, Image, Layer, Pool, Reshape
+from tpulite.graph.layers import (
+    Affine,
+    Concat,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Image,
+    Layer,
+    Lut,
+    Pool,
+    Reshape,
+)
 
-__all__ = ["STEP_CYCLES", "Cost", "Engines", "compute_cycles", "conv_cycles", "transfer_cycles"]
-
-STEP_CYCLES = 70
-"""Cycles from the end of a layer's last command to what reads its output: the way of the last sums
-through the array and the requantizer, tokens, and the way of the first operands."""
+__all__ = ["Cost", "Engines", "compute_cycles", "conv_cycles", "step_cycles", "transfer_cycles"]
 
 _CONV_CYCLES = 3
-"""Cycles of a CONV beside its k-tiles."""
-
-_VECTOR_CYCLES = 18
-"""Cycles of a VECTOR beside its windows: it fetches parameters, and ends before the next starts."""
+"""Cycles of a CONV beside its k-tiles, in the mean: none is lost if its operands and tokens are
+there, which is not always so."""
 
 
 class Cost(NamedTuple):
@@ -56,9 +72,18 @@ class Engines(NamedTuple):
     commands: int
 
 
+def step_cycles(config: Config) -> int:
+    """Return the cycles from the end of a step to the first ones of the next that needs it.
+
+    Results go to the buffer and back. In small arrays that is quick; then a LOAD for which there
+    was no room before takes longer.
+    """
+    return max(turnaround(config), LOAD_LATENCY)
+
+
 def transfer_cycles(rows: int, config: Config) -> int:
     """Return the cycles in which LOAD or STORE moves rows of the unified buffer."""
-    return -(-rows * config.row_bytes // BEAT_BYTES)
+    return rows * row_cycles(config)
 
 
 def compute_cycles(
@@ -85,7 +110,7 @@ def compute_cycles(
         Whether a convolution reads strings: dense mode.
     """
     size, (rows, columns) = config.array_size, extents
-    vectors, pace = rows * columns, config.vector_cycles
+    vectors = rows * columns
     blocks = -(-images[-1].shape[2] // size)
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     match layer:
@@ -96,21 +121,38 @@ def compute_cycles(
             kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
             cycles = _filter_cycles(kernel, stride, dilation, extents, config)
             if config.lanes < size:  # drained by a command of its own
-                cycles += vectors * (size // config.lanes)
+                cycles += vectors * drain_interval(Drain.REQUANTIZE, config)
             return Engines(blocks * cycles, 0, blocks * parts)
         case Pool():
             covered = min(layer.window[0], images[0].shape[0]) * min(
                 layer.window[1], images[0].shape[1]
             )
-            return Engines(0, blocks * (vectors * covered * pace + _VECTOR_CYCLES), blocks)
+            each = vector_cycles(_operation(layer), vectors, covered, config)
+            return Engines(0, blocks * each, blocks)
         case Concat() if layer.axis == 2 and any(x.shape[2] % size for x in images[:-2]):
             tiles = blocks + len(images) - 2  # each block of a source adds to one or two
-            cycles = tiles * max(vectors, parts * size) + blocks * _CONV_CYCLES
+            cycles = tiles * max(vectors, parts * tile_cycles(1, config)) + blocks * _CONV_CYCLES
             return Engines(cycles, 0, tiles * parts)
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
             commands = blocks * vectors  # each moves a vector
-            return Engines(0, commands * _VECTOR_CYCLES, commands)
-    return Engines(0, blocks * vectors * pace + parts * _VECTOR_CYCLES, parts)
+            return Engines(0, commands * vector_cycles(VectorOp.COPY, 1, 1, config), commands)
+    operation = _operation(layer)
+    cycles = blocks * vectors * vector_pace(operation, config)
+    return Engines(0, cycles + parts * vector_overhead(operation, config), parts)
+
+
+def _operation(layer: Layer) -> VectorOp:
+    """Return what the vector path computes of a layer; it copies what is only moved."""
+    match layer:
+        case Pool():
+            return VectorOp.MAX if layer.op == "max" else VectorOp.SUM
+        case Elementwise():
+            return VectorOp[layer.op.upper()]
+        case Affine():
+            return VectorOp.AFFINE
+        case Lut():
+            return VectorOp.LUT
+    return VectorOp.COPY
 
 
 def conv_cycles(
@@ -121,8 +163,9 @@ def conv_cycles(
     vectors, blocks = rows * columns, -(-channels // size)
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     slots = vectors + rows if strings else vectors
-    drain = vectors * (size // config.lanes - 1)
-    cycles = tiles * max(slots, parts * size) + blocks * (drain + parts * _CONV_CYCLES)
+    drain = vectors * (drain_interval(Drain.REQUANTIZE, config) - 1)
+    cycles = tiles * max(slots, parts * tile_cycles(1, config))
+    cycles += blocks * (drain + parts * _CONV_CYCLES)
     return Engines(cycles, 0, blocks * parts)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tpulite.compiler.grouping.alone_costs import alone_cost
-from tpulite.compiler.grouping.costs import STEP_CYCLES, Cost, transfer_cycles
+from tpulite.compiler.grouping.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.spans import Span, middle_step
@@ -107,7 +107,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     read, written, steps = read * batch, written * batch, steps * batch
     load, store = transfer_cycles(read, config), transfer_cycles(written, config)
     slowest = max(
-        (mxu + waits) * batch + STEP_CYCLES * steps * len(members),
+        (mxu + waits) * batch + step_cycles(config) * steps * len(members),
         (vpu + copies) * batch,
         load + transfer_cycles(constants, config),
         store,

@@ -1,0 +1,280 @@
+"""What each command reads and writes: the executable specification, plain and slow.
+
+Benches, generators of programs and the documentation draw from it, and fast forms of it
+(:mod:`tpulite.golden`) are held to it. It says what a command touches that does not fault.
+
+A command is a sequence of steps. In each it reads some rows of the unified buffer and then may
+write others, at once or later, but in order. Beside that it reads *early* rows before anything is
+written: weights, channel records, parameters.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import Command
+from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS
+from tpulite.arch.opcodes import Axis, Drain, Opcode, RecordForm, VectorOp
+
+__all__ = [
+    "BINARY",
+    "WINDOWED",
+    "Effects",
+    "Step",
+    "accumulator_rows",
+    "early_rows",
+    "effects",
+    "lines_of",
+    "output_rows",
+    "parameter_rows",
+    "record_rows",
+    "steps_of",
+    "tile_count",
+]
+
+WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+"""Operations over a window of A; of all others the window is one vector."""
+
+BINARY = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+"""Operations with an operand B, whose parameters begin with OPERANDS."""
+
+
+class Step(NamedTuple):
+    """Rows of the unified buffer that are read, and those that may be written from then on."""
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All that a command touches.
+
+    Parameters
+    ----------
+    early : tuple of int
+        Rows of weights, records and parameters.
+    reads, writes : tuple of int
+        Other rows read, and rows written, each in order.
+    reads_before : tuple of int
+        How many of ``reads`` have surely happened when each of ``writes`` does.
+    lines : tuple of range
+        Bytes of the DRAM window, line by line, which LOAD reads and STORE writes.
+    accumulators : range
+        Accumulator rows of a CONV, which it reads if it has ``accumulate``, and leaves defined
+        only if it keeps its sums.
+    """
+
+    early: tuple[int, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    reads_before: tuple[int, ...]
+    lines: tuple[range, ...]
+    accumulators: range
+
+
+def effects(command: Command, config: Config) -> Effects:
+    """Return all that a command touches that does not fault.
+
+    Examples
+    --------
+    >>> load = Command.make(Opcode.LOAD, lines=2, rows=2, row=8, pitch=16, stride=64)
+    >>> effects(load, Config()).writes, effects(load, Config()).lines
+    ((8, 9, 24, 25), (range(0, 32), range(64, 96)))
+    """
+    reads: list[int] = []
+    writes: list[int] = []
+    reads_before: list[int] = []
+    for step in steps_of(command, config):
+        reads += step.reads
+        writes += step.writes
+        reads_before += [len(reads)] * len(step.writes)
+    return Effects(
+        early=tuple(early_rows(command, config)),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        reads_before=tuple(reads_before),
+        lines=tuple(lines_of(command, config)),
+        accumulators=accumulator_rows(command),
+    )
+
+
+def steps_of(command: Command, config: Config) -> Iterator[Step]:
+    """Yield the steps of a command."""
+    match command.opcode:
+        case Opcode.LOAD | Opcode.STORE:
+            yield from _transfer_steps(command)
+        case Opcode.CONV if command["depthwise"]:
+            yield from _depthwise_steps(command, config)
+        case Opcode.CONV:
+            yield from _conv_steps(command, config)
+        case Opcode.VECTOR:
+            yield from _vector_steps(command)
+
+
+def early_rows(command: Command, config: Config) -> Iterator[int]:
+    """Yield the rows that a command reads before it writes anything.
+
+    Those of a CONV with ``prefetch`` are read as soon as the MXU's previous command has started.
+    """
+    if command.opcode == Opcode.CONV:
+        first = command["weight_row"]
+        yield from range(first, first + tile_count(command) * config.array_size)
+        if command["drain"] == Drain.REQUANTIZE:
+            first = command["record_row"]
+            yield from range(first, first + record_rows(command["record_form"], config))
+    elif command.opcode == Opcode.VECTOR:
+        first = command["param_row"]
+        yield from range(first, first + parameter_rows(command["operation"], config))
+
+
+def lines_of(command: Command, config: Config) -> Iterator[range]:
+    """Yield the bytes of each line of a LOAD or STORE in its DRAM window."""
+    if command.opcode in (Opcode.LOAD, Opcode.STORE):
+        for line in range(command["lines"]):
+            start = command["offset"] + line * command["stride"]
+            yield range(start, start + command["rows"] * config.row_bytes)
+
+
+def accumulator_rows(command: Command) -> range:
+    """Return the accumulator rows of a command: one for each output vector of a CONV."""
+    if command.opcode != Opcode.CONV:
+        return range(0)
+    first = command["acc_row"]
+    return range(first, first + command["rows"] * command["columns"])
+
+
+def tile_count(command: Command) -> int:
+    """Return the weight tiles of a CONV."""
+    if command["depthwise"]:
+        return 1
+    return command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
+
+
+def record_rows(form: int, config: Config) -> int:
+    """Return the rows of the channel records of an n-block."""
+    return config.short_record_rows if form == RecordForm.SHORT else config.record_rows
+
+
+def parameter_rows(operation: int, config: Config) -> int:
+    """Return the rows of the parameters of a VECTOR; each part begins with a row.
+
+    Examples
+    --------
+    >>> [parameter_rows(operation, Config()) for operation in VectorOp]
+    [0, 0, 1, 2, 2, 2, 16, 16]
+    """
+    part = -(-RECORD_BYTES // config.row_bytes)
+    match operation:
+        case VectorOp.COPY | VectorOp.MAX:
+            return 0
+        case VectorOp.SUM:
+            return part
+        case VectorOp.AFFINE:
+            return config.record_rows
+        case VectorOp.LUT:
+            return LUT_BYTES // config.row_bytes
+    return 2 * part
+
+
+def output_rows(command: Command, y: int, x: int) -> tuple[int, ...]:
+    """Return the rows of an output vector of a CONV or VECTOR."""
+    first = command["out_row"] + y * command["out_pitch"] + x * command["out_step"]
+    if command.opcode == Opcode.CONV and command["drain"] != Drain.REQUANTIZE:
+        return tuple(range(first, first + RAW_ROWS)) if command["drain"] == Drain.RAW else ()
+    return (first,)
+
+
+def _transfer_steps(command: Command) -> Iterator[Step]:
+    """Yield a step for each row, line by line."""
+    for line in range(command["lines"]):
+        for i in range(command["rows"]):
+            row = command["row"] + line * command["pitch"] + i
+            yield Step((), (row,)) if command.opcode == Opcode.LOAD else Step((row,), ())
+
+
+def _conv_steps(command: Command, config: Config) -> Iterator[Step]:
+    """Yield a step for each vector of each k-tile; the last k-tile completes an output in each.
+
+    The k-tiles run over channel blocks, then kernel rows, then kernel columns. In dense mode a
+    vector lies in two.
+    """
+    c = command.fields
+    for tile in range(tile_count(command)):
+        block, tap = divmod(tile, c["kernel_rows"] * c["kernel_columns"])
+        ky, kx = divmod(tap, c["kernel_columns"])
+        last = tile == tile_count(command) - 1
+        for oy, ox in _region(command):
+            y = oy * c["stride_y"] + ky * c["dilation_y"]
+            x = kx * c["dilation_x"]
+            if c["byte_step"]:
+                x += ox * c["byte_step"] // config.array_size
+                reads = *_input_rows(command, block, y, x), *_input_rows(command, block, y, x + 1)
+            else:
+                reads = _input_rows(command, block, y, x + ox * c["stride_x"])
+            yield Step(reads, output_rows(command, oy, ox) if last else ())
+
+
+def _depthwise_steps(command: Command, config: Config) -> Iterator[Step]:
+    """Yield a step for each input vector; some complete the window of an output.
+
+    ``inner`` positions are interleaved: tap (o, i) of the kernel is row o * inner + i of the tile,
+    if that has so many, and the window of an output is complete with its last tap.
+    """
+    c, size = command.fields, config.array_size
+    columns = (c["columns"] - 1) * c["stride_x"] + c["kernel_columns"]
+    rows = (c["rows"] - 1) * c["stride_y"] + c["kernel_rows"]
+    across = c["inner"] == Axis.X
+    inner, outer = (columns, rows) if across else (rows, columns)
+    taps = [
+        ky * inner + kx if across else kx * inner + ky
+        for ky in range(c["kernel_rows"])
+        for kx in range(c["kernel_columns"])
+    ]
+    last_tap = max(tap for tap in taps if tap < size)
+    complete = {}
+    for oy, ox in _region(command):
+        y, x = oy * c["stride_y"], ox * c["stride_x"]
+        complete[(y * inner + x if across else x * inner + y) + last_tap] = oy, ox
+    for position in range(inner * outer):
+        o, i = divmod(position, inner)
+        y, x = (o, i) if across else (i, o)
+        reads = _input_rows(command, 0, y * c["dilation_y"], x * c["dilation_x"])
+        done = complete.get(position)
+        yield Step(reads, () if done is None else output_rows(command, *done))
+
+
+def _vector_steps(command: Command) -> Iterator[Step]:
+    """Yield a step for each output vector: its window of A, and B if the operation has one."""
+    c = command.fields
+    window = [
+        y * c["window_pitch"] + x
+        for y in range(c["window_rows"])
+        for x in range(c["window_columns"])
+    ]
+    for y in range(c["rows"]):
+        for x in range(c["columns"]):
+            a = c["a_row"] + y * c["a_pitch"] + x * c["a_step"]
+            reads = [a + row for row in window] if c["operation"] in WINDOWED else [a]
+            if c["operation"] in BINARY:
+                reads.append(c["b_row"] + y * c["b_pitch"] + x * c["b_step"])
+            yield Step(tuple(reads), output_rows(command, y, x))
+
+
+def _region(command: Command) -> Iterator[tuple[int, int]]:
+    """Yield the outputs (y, x) of a CONV in the order of issue."""
+    rows, columns = range(command["rows"]), range(command["columns"])
+    if command["inner"] == Axis.X:
+        yield from ((y, x) for y in rows for x in columns)
+    else:
+        yield from ((y, x) for x in columns for y in rows)
+
+
+def _input_rows(command: Command, block: int, y: int, x: int) -> tuple[int, ...]:
+    """Return the row of an input vector of a CONV, counted with the padding; none is in that."""
+    c = command.fields
+    y, x = y - c["pad_top"], x - c["pad_left"]
+    if not (0 <= y < c["height"] and 0 <= x < c["width"]):
+        return ()
+    return (c["act_row"] + block * c["act_block_pitch"] + y * c["act_pitch"] + x,)

@@ -1,0 +1,307 @@
+"""What commands cost in cycles: every latency, depth and pace of the machine, written once.
+
+The RTL takes its stages and depths from here; the other latencies follow from its registers, and
+the benches hold :func:`tpulite.golden.cycles.predict` to the chip. Every cost in software is made
+of these numbers: the timeline follows them event by event, the compiler's costs add them up. Times
+of the memory are in :mod:`tpulite.arch.memory`. Functions take plain integers; N is the array size.
+
+A cost of a program begins with :data:`FIRST_ROW`; that of products needs :func:`conv_cycles`,
+:func:`conv_latency` and :func:`turnaround`; that of elementwise layers :func:`vector_overhead` and
+:func:`vector_pace`; transfers take :func:`row_cycles` a row, after :data:`LOAD_LATENCY`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
+from tpulite.arch.effects import parameter_rows
+from tpulite.arch.layouts import RAW_ROWS
+from tpulite.arch.memory import REFERENCE_MEMORY
+from tpulite.arch.opcodes import Axis, Drain, VectorOp
+
+__all__ = [
+    "ARRAY",
+    "COMMAND_BEATS",
+    "DIRECT",
+    "DISPATCH",
+    "ELEMENTWISE",
+    "END",
+    "FETCHED_COMMANDS",
+    "FIRST_ROW",
+    "LANES",
+    "LOAD_ADDRESS",
+    "LOAD_LATENCY",
+    "LOAD_SLACK",
+    "LOAD_TOKEN",
+    "MXU_OFFER",
+    "MXU_TOKEN",
+    "RECORDS",
+    "REQUANTIZER",
+    "REUSED",
+    "ROW_READ",
+    "STARVED",
+    "STORE_ANSWER",
+    "STORE_BEAT",
+    "STORE_REQUEST",
+    "STORE_TOKEN",
+    "TABLE",
+    "TOKEN_RETURN",
+    "VECTOR_REQUEST",
+    "VECTOR_TOKEN",
+    "Stream",
+    "conv_cycles",
+    "conv_latency",
+    "conv_stream",
+    "drain_interval",
+    "fetch_buffer",
+    "row_cycles",
+    "tile_cycles",
+    "turnaround",
+    "vector_cycles",
+    "vector_latency",
+    "vector_overhead",
+    "vector_pace",
+    "vector_window",
+]
+
+# Commands on their way to the engines.
+
+COMMAND_BEATS = COMMAND_BYTES // BEAT_BYTES
+"""Beats, and so cycles, in which a command is fetched (``cp.command_fetch``)."""
+
+FETCHED_COMMANDS = 16
+"""Commands that the fetch buffer holds, if bursts are not longer (``cp.command_fetch``)."""
+
+DISPATCH = 1
+"""From the dispatch of a command, one a cycle, to its earliest start (``cp.dispatcher``)."""
+
+TOKEN_RETURN = 2
+"""From taking a token to a token that waited because the counter was full
+(``cp.token_counters``)."""
+
+END = 1
+"""From the last thing that happens to the interrupt (``cp.run_control``)."""
+
+# The unified buffer.
+
+ROW_READ = 2
+"""From the acceptance of a row's read to its data (``ub.unified_buffer``)."""
+
+STARVED = 16
+"""Refusals in a row after which a port wins once (``ub.unified_buffer``)."""
+
+# LOAD.
+
+LOAD_ADDRESS = 2
+"""From the start of a LOAD to its first address (``dma.burst_splitter``)."""
+
+LOAD_SLACK = 2
+"""Rows that wait for their bank before beats must wait, beyond the one on its way
+(``dma.unpacker``)."""
+
+LOAD_TOKEN = 2
+"""From the last row of a LOAD to its token."""
+
+LOAD_LATENCY = LOAD_ADDRESS + REFERENCE_MEMORY.read_latency + 1
+"""From the start of a LOAD to its first row, if a row is one beat."""
+
+FIRST_ROW = REFERENCE_MEMORY.read_latency + COMMAND_BEATS + DISPATCH + LOAD_LATENCY
+"""From the start of a program to the first row of its first LOAD: nothing can be there before."""
+
+# STORE.
+
+STORE_REQUEST = 2
+"""From the start of a STORE to the request of its first row (``dma.row_reader``)."""
+
+STORE_BEAT = ROW_READ + 1
+"""From the request of a row to its beat (``dma.packer``)."""
+
+STORE_ANSWER = STORE_BEAT + REFERENCE_MEMORY.write_response
+"""From the request of a row that ends a burst to the response."""
+
+STORE_TOKEN = 2
+"""From the last response of a STORE to its token."""
+
+# The matrix unit.
+
+MXU_OFFER = 2
+"""From a command's way into the image walker to its first slot (``mxu.image_walker``)."""
+
+ARRAY = 4
+"""Beyond 2 N, the way through the array: from a slot to its sum beside the accumulators
+(``mxu.systolic_array``, ``mxu.accumulator``)."""
+
+REQUANTIZER = 7
+"""Stages of the requantizer: from a sum to its row, with a lane for each channel
+(``vpu.requantizer_lane``)."""
+
+RECORDS = 3
+"""From the request of the last record row until the block may be used (``vpu.record_loader``)."""
+
+REUSED = 3
+"""From the first slot of a k-tile until the place of its first weights is free
+(``mxu.weight_sequencer``)."""
+
+MXU_TOKEN = 1
+"""From the row of a CONV's last sum, or that sum beside the accumulators, to its token."""
+
+# The vector path.
+
+VECTOR_REQUEST = 2
+"""From the start of a VECTOR to the request of its first row (``vpu.vector_addresses``)."""
+
+ELEMENTWISE = 5
+"""Stages of elementwise arithmetic before the requantizer (``vpu.elementwise_lane``)."""
+
+DIRECT = 5
+"""From the request of the last row of a vector to its result, for COPY and MAX
+(``vpu.operand_port``, ``vpu.window_reducer``)."""
+
+TABLE = DIRECT + ROW_READ
+"""The same for LUT (``vpu.lookup_table``)."""
+
+LANES = DIRECT + ELEMENTWISE + REQUANTIZER
+"""The same for all other operations (``vpu.vector_lanes``)."""
+
+VECTOR_TOKEN = 2
+"""From the last row of a VECTOR to its token, and to the start of the next one."""
+
+
+def fetch_buffer(config: Config) -> int:
+    """Return the commands that the fetch buffer holds."""
+    return max(FETCHED_COMMANDS, config.burst_beats)
+
+
+def row_cycles(config: Config) -> int:
+    """Return the cycles in which LOAD or STORE moves a row: one, or one for each of its beats."""
+    return max(config.row_bytes // BEAT_BYTES, 1)
+
+
+class Stream(NamedTuple):
+    """How a CONV streams vectors; a slot is a cycle of the array.
+
+    Parameters
+    ----------
+    tiles : int
+        Weight tiles, each of which sees all vectors.
+    fill : int
+        Slots of the first k-tile before its first sum: dense mode fills its window.
+    slots : int
+        Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode
+        one for each input vector.
+    sums : int
+        Slots from the first sum of a k-tile to its last one.
+    """
+
+    tiles: int
+    fill: int
+    slots: int
+    sums: int
+
+
+def conv_stream(fields: Mapping[str, int]) -> Stream:
+    """Return how a CONV with these fields streams vectors.
+
+    Examples
+    --------
+    >>> from tpulite.arch.isa import dense
+    >>> conv_stream(dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0})
+    Stream(tiles=4, fill=0, slots=64, sums=64)
+    """
+    rows, columns = fields["rows"], fields["columns"]
+    if fields["depthwise"]:
+        last_y, last_x = (rows - 1) * fields["stride_y"], (columns - 1) * fields["stride_x"]
+        height, width = last_y + fields["kernel_rows"], last_x + fields["kernel_columns"]
+        last = last_x * height + last_y if fields["inner"] == Axis.Y else last_y * width + last_x
+        return Stream(1, 0, height * width, last + 1)
+    tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
+    slots = rows * columns
+    if fields["byte_step"]:
+        return Stream(tiles, 1, slots + rows, slots + rows - 1)
+    return Stream(tiles, 0, slots, slots)
+
+
+def tile_cycles(slots: int, config: Config) -> int:
+    """Return the cycles from a k-tile to the next: the next weights take N."""
+    return max(slots, config.array_size)
+
+
+def drain_interval(drain: int, config: Config) -> int:
+    """Return the cycles from a sum to the next one in the last k-tile of a CONV."""
+    if drain == Drain.KEEP:
+        return 1
+    lanes = config.array_size // config.lanes
+    return max(RAW_ROWS, lanes) if drain == Drain.RAW else lanes
+
+
+def conv_cycles(fields: Mapping[str, int], config: Config) -> int:
+    """Return the cycles that a CONV takes among others whose operands and tokens are there.
+
+    No cycle is lost between k-tiles or commands. Records take their rows' cycles beside that.
+    """
+    tiles, _, slots, _ = conv_stream(fields)
+    drained = 0
+    if fields["drain"] != Drain.KEEP:
+        drained = fields["rows"] * fields["columns"] * drain_interval(fields["drain"], config)
+    return (tiles - 1) * tile_cycles(slots, config) + max(tile_cycles(slots, config), drained)
+
+
+def conv_latency(drain: int, config: Config) -> int:
+    """Return the cycles from the slot of a CONV's last sum to its token."""
+    way = 2 * config.array_size + ARRAY + REQUANTIZER + drain_interval(drain, config)
+    return way + MXU_TOKEN
+
+
+def turnaround(config: Config) -> int:
+    """Return the cycles from a CONV's last sum to the first slot of a CONV that waits for it.
+
+    The sum goes to the buffer, a token to the next command, and its first weight tile to the array.
+    """
+    return conv_latency(Drain.REQUANTIZE, config) + config.array_size + 1
+
+
+def vector_window(fields: Mapping[str, int]) -> int:
+    """Return the rows of A that a VECTOR reads for each output vector."""
+    windowed = fields["operation"] in (VectorOp.MAX, VectorOp.SUM)
+    return fields["window_rows"] * fields["window_columns"] if windowed else 1
+
+
+def vector_pace(operation: int, config: Config) -> int:
+    """Return the cycles in which the vector path computes a vector, its window being one row."""
+    return 1 if operation in (VectorOp.COPY, VectorOp.MAX) else config.vector_cycles
+
+
+def vector_latency(operation: int) -> int:
+    """Return the cycles from the request of the last row of a vector to its result."""
+    if operation in (VectorOp.COPY, VectorOp.MAX):
+        return DIRECT
+    return TABLE if operation == VectorOp.LUT else LANES
+
+
+def vector_overhead(operation: int, config: Config) -> int:
+    """Return the cycles of a VECTOR beside its windows: the next one starts when it is complete.
+
+    Examples
+    --------
+    >>> vector_overhead(VectorOp.COPY, Config()), vector_overhead(VectorOp.ADD, Config())
+    (8, 22)
+    """
+    beside = VECTOR_REQUEST + vector_latency(operation) - 1 + VECTOR_TOKEN
+    return beside + parameter_rows(operation, config)
+
+
+def vector_cycles(operation: int, outputs: int, window: int, config: Config) -> int:
+    """Return the cycles from the start of a VECTOR to that of the next one, if no bank is busy.
+
+    Parameters
+    ----------
+    operation : int
+        What it computes.
+    outputs, window : int
+        Output vectors, and rows that are read for each.
+    config : Config
+        The machine.
+    """
+    pace = vector_pace(operation, config)
+    vectors = max(outputs * window + pace, outputs * pace + window) - 1
+    return vectors + vector_overhead(operation, config)
