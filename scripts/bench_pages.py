@@ -28,6 +28,7 @@ _INSTEAD = {
     "next one starts late",
     "interleaved depthwise": "a stream of a depthwise convolution is one line of outputs",
     "dense mode": "images of few channels are padded to whole vectors in DRAM",
+    "dead channel removal": "channels that no result needs are computed, too",
 }
 
 T = TypeVar("T", Record, Ablation, Compilation)

@@ -120,7 +120,7 @@ def test_stages_are_dumped(tpulite, tmp_path):
     code, out, _ = tpulite(*words)
     assert code == 0
     layers, commands = out.split("--- 0.encode\n")
-    assert layers.startswith("--- 0.layers\nnetwork cnn_digits/0: 7 layers, 397,952 MACs\n")
+    assert layers.startswith("--- 0.layers\nnetwork cnn_digits/0: 7 layers, 379,480 MACs\n")
     program = commands.split("\n\n")[0].splitlines()
     assert program[-1].split() == [str(len(program) - 1), "END"]
 
@@ -165,8 +165,8 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         ((CNN_DIGITS, "--batch", "x"), "'x' is not a valid integer"),
         ((CNN_DIGITS, "--optimize", "size"), "'size' is not one of 'latency', 'memory'"),
         ((CNN_DIGITS, "--allocator", "best"), "'best' is not one of 'online'"),
-        ((CNN_DIGITS, "--dump", "layers,tiles"), "--dump must be some of layers, group, place"),
-        ((CNN_DIGITS, "--dump", ""), "--dump must be some of layers, group, place"),
+        ((CNN_DIGITS, "--dump", "layers,tiles"), "--dump must be some of simplify, layers, group"),
+        ((CNN_DIGITS, "--dump", ""), "--dump must be some of simplify, layers, group"),
         ((CNN_DIGITS, "--dump-dir", "texts"), "--dump-dir needs --dump"),
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "none/texts"), "none: No such file or dir"),
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "x.npy"), "x.npy: Not a directory"),

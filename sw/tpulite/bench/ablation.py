@@ -20,6 +20,7 @@ MECHANISMS = {
     "block-level start": "block_start",
     "interleaved depthwise": "interleaved",
     "dense mode": "dense_mode",
+    "dead channel removal": "simplify",
 }
 """Options of the compiler that are turned off, by what they stand for."""
 

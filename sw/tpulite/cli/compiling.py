@@ -51,9 +51,17 @@ def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, Compilat
     if not model.programs:
         return {}
     heading = "with grouping" if model.options.grouping else "without grouping"
-    reports = {heading: report_programs(model.programs, cycles=full)}
+    reports = {heading: _report(model, cycles=full)}
     if full and model.options.grouping:
         plain = replace(model.options, grouping=False, halo_guard=False)
         other = compile_model(model.with_options(plain), cache=cache)
-        reports["without grouping"] = report_programs(other.programs, cycles=True)
+        reports["without grouping"] = _report(other, cycles=True)
     return reports
+
+
+def _report(model: Model, *, cycles: bool) -> CompilationReport:
+    return replace(
+        report_programs(model.programs, cycles=cycles),
+        removed_channels=sum(part.removed_channels for part in model.simplified),
+        removed_macs=sum(part.removed_macs for part in model.simplified),
+    )

@@ -17,6 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _DEFAULTS = Options()
 
 _WITHOUT = {
+    "simplify": "Compute channels that no result needs, too.",
     "grouping": "Run layers one after the other.",
     "rolling": "Compute rows that slices of a group share again instead of keeping them.",
     "prefetch": "Load nothing ahead of the commands before its use.",

@@ -21,6 +21,8 @@ class Options:
         One of :data:`GOALS`.
     batch : int
         Images of a run.
+    simplify : bool
+        Whether channels that no result needs, and tables that change nothing, are removed first.
     grouping : bool
         Whether layers may run together, slice by slice, so that images between them stay on chip.
     rolling : bool
@@ -50,6 +52,7 @@ class Options:
 
     optimize: str = "latency"
     batch: int = 1
+    simplify: bool = True
     grouping: bool = True
     rolling: bool = True
     halo_guard: bool = False

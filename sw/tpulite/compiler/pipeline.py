@@ -15,6 +15,7 @@ from tpulite.compiler.order import order_layers
 from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.simplify.network import simplify_layers
 from tpulite.compiler.substitute import substitute_layers
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
@@ -70,7 +71,9 @@ def compile_layers(
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
-    layers = remove_unread_pixels(layers)
+    tell("simplify")
+    simplified = simplify_layers(layers, config, options)
+    layers = remove_unread_pixels(simplified.layers)
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
     layers = pack_patches(layers, config, options)
@@ -83,7 +86,12 @@ def compile_layers(
 
     program, together = compile_batch(compile_images, options)
     if dump is not None:
-        results = {"layers": layers, **made[together], "encode": program.commands}
+        results = {
+            "simplify": simplified,
+            "layers": layers,
+            **made[together],
+            "encode": program.commands,
+        }
         for stage, value in results.items():
             dump(stage, value)
     tell("check")

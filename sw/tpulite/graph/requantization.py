@@ -1,6 +1,6 @@
 """How int32 sums become int8 activations, for all channels of a layer."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,3 +76,18 @@ class Requantization:
     def roundings(self) -> set[int]:
         """All rules that occur."""
         return {int(rule) for rule in np.unique(self.rounding)}
+
+    def of(self, channels: np.ndarray) -> "Requantization":
+        """Return how some channels are requantized: a mask, or indices."""
+
+        def select(array: np.ndarray) -> np.ndarray:
+            return array[channels] if len(array) > 1 else array
+
+        rounding = self.rounding
+        return replace(
+            self,
+            multiplier=select(self.multiplier),
+            shift=select(self.shift),
+            bias=select(self.bias),
+            rounding=rounding if isinstance(rounding, Rounding) else select(rounding),
+        )

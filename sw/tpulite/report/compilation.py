@@ -35,6 +35,8 @@ class CompilationReport:
         Most rows that hold something needed at one time: a lower bound of ``touched_rows``.
     ub_rows : int
         Rows that there are.
+    removed_channels, removed_macs : int
+        Channels of activations, and multiplications, that no result needs and that were left out.
     cycles : int, optional
         Cycles that the cycle model predicts, with the reference memory; None if it was not asked.
     """
@@ -48,6 +50,8 @@ class CompilationReport:
     touched_rows: int
     live_rows: int
     ub_rows: int
+    removed_channels: int = 0
+    removed_macs: int = 0
     cycles: int | None = None
 
     def as_dict(self) -> dict[str, object]:
@@ -55,12 +59,18 @@ class CompilationReport:
         return asdict(self)
 
     def line(self) -> str:
-        """Return traffic and room in words."""
-        return (
+        """Return traffic and room in words, and what was left out, if that is something."""
+        text = (
             f"DRAM: {self.read_bytes:,} bytes read, {self.written_bytes:,} written; "
             f"buffer: {self.touched_rows:,} of {self.ub_rows:,} rows used, "
             f"{self.live_rows:,} needed at one time"
         )
+        if self.removed_channels:
+            text += (
+                f"; left out: {self.removed_channels:,} channels that no result needs, "
+                f"{self.removed_macs:,} MACs"
+            )
+        return text
 
 
 def report_programs(programs: Sequence[Program], *, cycles: bool) -> CompilationReport:
@@ -127,4 +137,6 @@ _ROWS = {
     "buffer rows used": "touched_rows",
     "  needed at one time": "live_rows",
     "  there are": "ub_rows",
+    "channels left out": "removed_channels",
+    "  their MACs": "removed_macs",
 }

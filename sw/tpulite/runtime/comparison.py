@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class TensorDifference:
         Largest difference.
     first : tuple of int, optional
         Index of the first one that differs, with the number of the input in front.
+    left_out : int
+        How many elements were not compared: their channels are not computed.
     """
 
     name: str
@@ -32,11 +35,13 @@ class TensorDifference:
     different: int
     largest: float
     first: tuple[int, ...] | None
+    left_out: int = 0
 
 
 def compare_tensors(
     names: Mapping[str, str],
     runs: Iterable[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]],
+    channels: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> tuple[TensorDifference, ...]:
     """Compare our tensors with those of an oracle.
 
@@ -46,6 +51,8 @@ def compare_tensors(
         Tensors to compare, in the order in which they are computed, each with its node.
     runs : iterable of (mapping, mapping)
         For each input our tensors and the oracle's. Tensors that either lacks are left out.
+    channels : mapping of str to ndarray of bool, [C]
+        Of tensors whose channels are not all to be compared: which ones are.
 
     Returns
     -------
@@ -62,12 +69,17 @@ def compare_tensors(
         for name, node in names.items():
             if name in ours and name in theirs:
                 before = found.get(name, TensorDifference(name, node, 0, 0, 0.0, None))
-                found[name] = _add(before, number, ours[name], theirs[name])
+                compared = channels.get(name, np.True_)
+                found[name] = _add(before, number, ours[name], theirs[name], compared)
     return tuple(found[name] for name in names if name in found)
 
 
 def _add(
-    before: TensorDifference, number: int, ours: np.ndarray, theirs: np.ndarray
+    before: TensorDifference,
+    number: int,
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    compared: np.ndarray | np.bool_,
 ) -> TensorDifference:
     if ours.dtype != theirs.dtype or ours.size != theirs.size:
         raise ValueError(
@@ -76,7 +88,8 @@ def _add(
         )
     theirs = theirs.reshape(ours.shape)
     # Not a number equals itself here: bits are compared, not values.
-    equal = (ours == theirs) | ((ours != ours) & (theirs != theirs))
+    equal = (ours == theirs) | ((ours != ours) & (theirs != theirs)) | ~compared
+    elements = int(np.count_nonzero(np.broadcast_to(compared, ours.shape)))
     first, largest = before.first, before.largest
     if not equal.all():
         if first is None:
@@ -86,8 +99,9 @@ def _add(
     return TensorDifference(
         before.name,
         before.node,
-        before.elements + ours.size,
+        before.elements + elements,
         before.different + int(np.count_nonzero(~equal)),
         largest,
         first,
+        before.left_out + ours.size - elements,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.simplify.network import Simplified, simplify_layers
 from tpulite.frontend.files import load_graph
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
@@ -23,7 +24,7 @@ from tpulite.runtime.device import Device
 from tpulite.runtime.host_ops import can_run, host_reason, run_node
 from tpulite.runtime.inputs import check_inputs
 from tpulite.runtime.model_compile import Dump, Progress, compile_parts
-from tpulite.runtime.model_run import ModelResults, Runner, join_runs
+from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["Model"]
@@ -65,6 +66,8 @@ class Model:
         Segments in the order in which they run.
     layers : tuple of LayerGraph
         Integer layers of the segments of the machine.
+    simplified : tuple of Simplified
+        What the compiler makes of them first.
     programs : tuple of Program
         Programs of the segments of the machine.
 
@@ -140,6 +143,10 @@ class Model:
         return tuple(x.layers for x in self.segments if isinstance(x, MachineSegment))
 
     @cached_property
+    def simplified(self) -> tuple[Simplified, ...]:  # noqa: D102
+        return tuple(simplify_layers(part, self.config, self.options) for part in self.layers)
+
+    @cached_property
     def programs(self) -> tuple[Program, ...]:  # noqa: D102
         return self.compiled or compile_parts(self.layers, self.config, self.options)
 
@@ -182,8 +189,11 @@ class Model:
         return self
 
     def debug_programs(self) -> tuple[Program, ...]:
-        """Compile programs that store every image, for comparisons tensor by tensor."""
-        every = (self._all_outputs(layers) for layers in self.layers)
+        """Compile programs that store every image, for comparisons tensor by tensor.
+
+        Their images are those of the simplified layers.
+        """
+        every = (self._all_outputs(each.layers) for each in self.simplified)
         return tuple(compile_layers(layers, self.config, self.options) for layers in every)
 
     def run(
@@ -202,7 +212,8 @@ class Model:
         device : str or Device
             Where the machine's segments run.
         tensors : bool
-            Whether to keep all tensors.
+            Whether to keep all tensors. Channels that the compiler left out are constants, or are
+            not known: see :meth:`known_channels`.
 
         Raises
         ------
@@ -214,13 +225,33 @@ class Model:
         runner = Runner(self, device, tensors=tensors)
         return join_runs(list(runner.runs(self._each(inputs))))
 
-    def reference(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def reference(
+        self, inputs: np.ndarray | Mapping[str, np.ndarray], *, simplified: bool = False
+    ) -> dict[str, np.ndarray]:
         """Return all tensors by their definition: no program, no machine.
 
-        Parameters are those of :meth:`run`.
+        Parameters
+        ----------
+        inputs : ndarray or mapping of str to ndarray
+            As for :meth:`run`.
+        simplified : bool
+            Whether to compute what the compiler leaves of the network; then not all channels are
+            known.
         """
-        runs = [ModelResults({}, (), self._reference(one)) for one in self._each(inputs)]
+        runs = [
+            ModelResults({}, (), self._reference(one, simplified)) for one in self._each(inputs)
+        ]
         return dict(join_runs(runs).tensors)
+
+    def known_channels(self) -> dict[str, np.ndarray]:
+        """Return for each tensor with unknown channels which ones are known: a mask, bool [C].
+
+        The compiler leaves out channels that no result needs; those of them that are constant are
+        known nevertheless.
+        """
+        names = [name for part in self.layers for name in part.images if name in self.graph.tensors]
+        masks = ((name, each.known(name)) for each in self.simplified for name in names)
+        return {name: mask for name, mask in masks if mask is not None and not mask.all()}
 
     def summary(self) -> tuple[OperatorSummary, ...]:
         """Return every operator, where it runs and why."""
@@ -255,34 +286,28 @@ class Model:
         checked, count = check_inputs(self.graph, inputs)
         return [{name: x[i] for name, x in checked.items()} for i in range(count)]
 
-    def _reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _reference(
+        self, inputs: Mapping[str, np.ndarray], simplified: bool
+    ) -> dict[str, np.ndarray]:
         values = dict(inputs)
+        parts = iter(self.simplified if simplified else map(Simplified, self.layers))
         for segment in self.segments:
             if isinstance(segment, MachineSegment):
-                values |= dict(self._run_layers(segment.layers, values))
+                values |= dict(self._run_layers(next(parts), values))
             else:
                 for node in segment.nodes:
                     values |= run_node(node, self.graph, values, self.exactness)
         return values
 
     def _run_layers(
-        self, layers: LayerGraph, values: Mapping[str, np.ndarray]
+        self, simplified: Simplified, values: Mapping[str, np.ndarray]
     ) -> Iterable[tuple[str, np.ndarray]]:
+        layers = simplified.layers
         inputs = {
-            name: _as_image(self.value(name, values)).reshape(layers.images[name].shape)
+            name: as_dtype(self.value(name, values), "int8").reshape(layers.images[name].shape)
             for name in layers.inputs
         }
-        for name, image in run_layers(layers, inputs).items():
+        for name, image in simplified.restore(run_layers(layers, inputs)).items():
             tensor = self.graph.tensors.get(name)
             if tensor is not None and tensor.data is None:
-                yield name, _as_tensor(image, tensor.dtype).reshape(tensor.shape)
-
-
-def _as_image(values: np.ndarray) -> np.ndarray:
-    """Return what the machine makes of uint8: int8 with the top bit inverted."""
-    return (values ^ 0x80).view(np.int8) if values.dtype == np.uint8 else values
-
-
-def _as_tensor(image: np.ndarray, dtype: str) -> np.ndarray:
-    """Undo :func:`_as_image` for a tensor of this dtype."""
-    return image.view(np.uint8) ^ 0x80 if dtype == "uint8" else image
+                yield name, as_dtype(image, tensor.dtype).reshape(tensor.shape)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tpulite.arch.memory import PAGE_BYTES
+from tpulite.compiler.simplify.network import Simplified
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device, open_device
@@ -17,7 +18,7 @@ from tpulite.runtime.session import Session
 if TYPE_CHECKING:
     from tpulite.runtime.model import Model
 
-__all__ = ["ModelResults", "Runner", "join_runs"]
+__all__ = ["ModelResults", "Runner", "as_dtype", "join_runs"]
 
 _MEGABYTE = 1 << 20
 
@@ -100,6 +101,7 @@ class Runner:
         self.batch = max((program.batch for program in programs), default=1)
         if isinstance(device, str):
             device = open_device(device, model.config, dram_bytes=_dram_bytes(programs))
+        self._simplified = model.simplified if tensors else tuple(map(Simplified, model.layers))
         self.sessions: list[Session] = []
         base = 0
         for program in programs:
@@ -133,10 +135,10 @@ class Runner:
         graph = self.model.graph
         values: list[Values] = [dict(one) for one in inputs]
         results: list[Results] = []
-        sessions = iter(self.sessions)
+        parts = iter(zip(self.sessions, self._simplified, strict=True))
         for segment in self.model.segments:
             if isinstance(segment, MachineSegment):
-                results.append(self._run_machine(next(sessions), values))
+                results.append(self._run_machine(*next(parts), values))
             else:
                 for one in values:
                     for node in segment.nodes:
@@ -157,7 +159,9 @@ class Runner:
         for start in range(0, len(inputs), self.batch):
             yield self.run(*inputs[start : start + self.batch])
 
-    def _run_machine(self, session: Session, values: list[Values]) -> Results:
+    def _run_machine(
+        self, session: Session, simplified: Simplified, values: list[Values]
+    ) -> Results:
         tensors = self.model.graph.tensors
         filled = values + values[-1:] * (self.batch - len(values))
         images = {}
@@ -167,13 +171,21 @@ class Runner:
         results = session.run(images)
         if results.fault is not None:
             raise RuntimeError(f"{self.model.graph.name} stopped at {results.fault}")
-        for spec in session.program.outputs:
-            if spec.name in tensors:
-                shape = (spec.batch, *tensors[spec.name].shape)
-                computed = results.outputs[spec.name].reshape(shape)
-                for one, image in zip(values, computed, strict=False):  # the surplus is dropped
-                    one[spec.name] = image
+        for name, computed in simplified.restore({**images, **results.outputs}).items():
+            if name in tensors and name not in images:
+                tensor = tensors[name]
+                shape = (session.program.batch, *tensor.shape)
+                each = as_dtype(computed, tensor.dtype).reshape(shape)
+                for one, image in zip(values, each, strict=False):  # the surplus is dropped
+                    one[name] = image
         return results
+
+
+def as_dtype(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Return uint8 as the machine sees it, int8 with the top bit inverted, or the other way."""
+    if values.dtype == dtype or {values.dtype.name, dtype} != {"int8", "uint8"}:
+        return values
+    return (values.view(np.uint8) ^ 0x80).view(dtype)
 
 
 def join_runs(runs: Sequence[ModelResults]) -> ModelResults:

@@ -8,18 +8,20 @@ from tpulite.arch.isa import Command, disassemble
 from tpulite.compiler.dump.groups import groups_text
 from tpulite.compiler.dump.layers import layers_text, placement_text
 from tpulite.compiler.dump.places import allocation_text, schedule_text
+from tpulite.compiler.dump.simplified import simplified_text
 from tpulite.compiler.dump.tiling import tiling_text
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.scheduling.allocate import Allocation
 from tpulite.compiler.scheduling.scheduled import Schedule
+from tpulite.compiler.simplify.network import Simplified
 from tpulite.compiler.tiling.place import Placement
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["STAGES", "Compilation", "stage_text"]
 
-STAGES = ("layers", "group", "place", "tile", "schedule", "allocate", "encode")
+STAGES = ("simplify", "layers", "group", "place", "tile", "schedule", "allocate", "encode")
 """Names of the stages, in the order in which the compiler goes through them."""
 
 
@@ -74,6 +76,11 @@ def _(value: tuple, about: Compilation) -> str:
         return groups_text(value, about.layers, about.config, about.options)
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(f"No stage of the compiler makes a tuple of {names}")
+
+
+@stage_text.register
+def _(value: Simplified, about: Compilation) -> str:
+    return simplified_text(value)
 
 
 @stage_text.register

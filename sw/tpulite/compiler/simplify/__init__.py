@@ -1,0 +1,1 @@
+"""Networks of integer layers without what no result needs."""
