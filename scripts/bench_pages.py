@@ -63,8 +63,8 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
                     f"{ours.cycles:,.0f}",
                     f"{ours.goal:,}",
                     "yes" if ours.met else "**no**",
-                    f"{ours.peer}: {ours.peer_conditions}",
-                    f"{ours.peer_cycles:,}",
+                    f"{ours.peer}: {ours.peer_conditions}" if ours.peer else "",
+                    _number(ours.peer_cycles),
                 )
                 for record, ours in standings
             ),

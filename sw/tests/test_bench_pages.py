@@ -53,7 +53,8 @@ def write(tmp_path):
 
 
 def test_pages_hold_the_figures(tmp_path, write):
-    bench = write("bench.json", record("mlp_b16_stream", 19_211), record("gemm_4x4x4", 160))
+    figures = {"mlp_b16_stream": 19_211, "gemm_4x4x4": 160, "add_56x56x48": 19_000}
+    bench = write("bench.json", *(record(*figure) for figure in figures.items()))
     compiled = write("compile.json", Compilation("resnet8", 14, 118, 0.061, 51_200_000))
     others = {off: ablation(off, 15_000 if off != "dense mode" else 34_094) for off in MECHANISMS}
     others["layer groups"] = ablation("layer groups", 15_106, same=True)
@@ -63,10 +64,11 @@ def test_pages_hold_the_figures(tmp_path, write):
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
     text = (tmp_path / "docs/bench.md").read_text()
-    assert "\n| `mlp_b16_stream` | rtl | 1,184 | 1,201 | 1,240 | yes | SCALE-Sim OS 16x16: " in text
+    assert "\n| `mlp_b16_stream` | rtl | 1,184 | 1,201 | 1,201 | yes | SCALE-Sim OS 16x16: " in text
     assert text.count("| `gemm_4x4x4` |") == 1  # it has neither target nor peers
+    assert "| 19,900 | yes |  |  |\n" in text  # a target, and no peer
     assert "| 19,211 | 1,200.7 | 18,944 | 50.0% | 123,456 | 4,096 |\n" in text
-    assert "| `resnet8` | 14 | 118 | 0.06 | 1.00 | 51 MB |\n" in text
+    assert "| `resnet8` | 14 | 118 | 0.06 | 0.05 | 51 MB |\n" in text
 
     text = (tmp_path / "docs/ablation.md").read_text()
     cycles, traffic = (line for line in text.splitlines() if line.startswith("| `kws`"))

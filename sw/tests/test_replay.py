@@ -44,7 +44,7 @@ def test_all_programs_are_those_that_are_recorded(family):
     compare(FULL, family)
 
 
-@pytest.mark.parametrize("part", [QUICK], ids=lambda part: part.name)
+@pytest.mark.parametrize("part", [QUICK, FULL], ids=lambda part: part.name)
 def test_every_case_is_recorded_once_and_every_record_has_a_case(part):
     names = [case.name for case in part.cases()]
     assert len(set(names)) == len(names)

@@ -3,10 +3,9 @@
 from tpulite.bench.ablation import ABLATED, MECHANISMS, Ablation, run_ablation
 from tpulite.bench.compile_time import COMPILED, Compilation, run_compilations
 from tpulite.bench.model_device import ModelDevice
-from tpulite.bench.models import LARGE
 from tpulite.bench.record import Record
 from tpulite.bench.run import run_workloads
-from tpulite.bench.workloads import EVERY, WORKLOADS, parse_network, parse_workload
+from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, parse_network, parse_workload
 
 __all__ = [
     "ABLATED",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tpulite.bench.models import LARGE
+from tpulite.bench.models import ARCHITECTURES
 from tpulite.bench.run import dram_bytes
 from tpulite.bench.workload import MakeNetwork
 from tpulite.bench.workloads import parse_network
@@ -31,7 +31,7 @@ ABLATED = (
     "resnet8",
     "kws",
     "vww",
-    *LARGE,
+    *ARCHITECTURES,
 )
 """Workloads that show every mechanism."""
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from tpulite.arch.config import Config
-from tpulite.bench.models import LARGE, NETWORKS
+from tpulite.bench.models import ARCHITECTURES, NETWORKS
 from tpulite.bench.workload import MakeNetwork
 from tpulite.bench.workloads import parse_network
 from tpulite.compiler.pipeline import compile_layers
 
 __all__ = ["COMPILED", "Compilation", "measure", "run_compilations"]
 
-COMPILED = (*NETWORKS, *LARGE)
+COMPILED = (*NETWORKS, *ARCHITECTURES)
 """Networks that are compiled by default."""
 
 _STATUS = Path("/proc/self/status")

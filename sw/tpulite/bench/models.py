@@ -20,13 +20,10 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.zoo import fetch
 
-__all__ = ["LARGE", "NETWORKS", "ModelWorkload", "make_architecture", "make_model"]
+__all__ = ["ARCHITECTURES", "NETWORKS", "ModelWorkload", "make_architecture", "make_model"]
 
-NETWORKS = ("cnn", "resnet8", "kws", "vww", "ad")
+NETWORKS = ("cnn", "resnet8", "kws", "vww", "ad", "fingerprint")
 """The digits' own network, and networks of the zoo, which are fetched when they are needed."""
-
-LARGE = tuple(ARCHITECTURES)
-"""Large known networks with random weights, whose simulation takes minutes."""
 
 _SEED = 1
 
@@ -35,12 +32,12 @@ _DEFAULTS = Options()
 
 @dataclass(frozen=True, eq=False)
 class ModelWorkload:
-    """A network of a file on one random input.
+    """A network of a file on random inputs, as many as a run takes.
 
     Parameters
     ----------
     model : Model
-        The network.
+        The network, and the batch of its options.
     inputs : dict of str to ndarray
         Its inputs.
     """
@@ -55,6 +52,7 @@ class ModelWorkload:
 
     def compile(self, options: Options = _DEFAULTS) -> tuple[Program, ...]:
         """Compile it, whatever is in the cache; the bits are the same with all options."""
+        options = replace(options, batch=self.model.options.batch)
         return tuple(compile_layers(part, self.model.config, options) for part in self.parts)
 
     def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:

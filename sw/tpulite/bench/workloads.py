@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any
 
 from tpulite.bench.dense import make_gemm, make_mlp
+from tpulite.bench.files import FILES, LARGE_FILES, make_affine, make_file
 from tpulite.bench.layers import make_conv, make_depthwise
-from tpulite.bench.models import LARGE, NETWORKS, make_architecture, make_model
+from tpulite.bench.models import ARCHITECTURES, NETWORKS, make_architecture, make_model
 from tpulite.bench.workload import MakeNetwork, MakeWorkload, Outcome, Run
 from tpulite.runtime.device import Device
 
-__all__ = ["EVERY", "WORKLOADS", "find_workload", "parse_network", "parse_workload"]
+__all__ = ["EVERY", "LARGE", "WORKLOADS", "find_workload", "parse_network", "parse_workload"]
 
 _GEMMS = (
     (1, 16, 16),
@@ -30,9 +31,10 @@ _GEMMS = (
 _NUMBER = r"([1-9]\d*)"
 _GEMM = f"gemm_{_NUMBER}x{_NUMBER}x{_NUMBER}"
 _MLPS = tuple(f"mlp_b16_{variant}" for variant in ("cold", "warm", "stream"))
-_CONVOLUTIONS: dict[str, Callable[..., Any]] = {
+_LAYERS: dict[str, Callable[..., Any]] = {
     f"conv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_to_{_NUMBER}": make_conv,
     f"dwconv3x3_{_NUMBER}x{_NUMBER}x{_NUMBER}_x{_NUMBER}": make_depthwise,
+    f"affine_{_NUMBER}x{_NUMBER}x{_NUMBER}": make_affine,
 }
 
 WORKLOADS = (
@@ -42,10 +44,15 @@ WORKLOADS = (
     "conv3x3_32x32x32_to_32",
     "conv3x3_7x7x64_to_64",
     "dwconv3x3_56x56x16_x8",
+    *(name for name in FILES if name not in LARGE_FILES),
+    "affine_56x40x64",
     *NETWORKS,
 )
 """Names of the workloads that take seconds. Other extents of products and convolutions are
 workloads, too."""
+
+LARGE = (*LARGE_FILES, *ARCHITECTURES)
+"""Names of the workloads whose simulation takes minutes."""
 
 EVERY = (*WORKLOADS, *LARGE)
 """Names of the workloads that run by default, those that take minutes included."""
@@ -105,16 +112,19 @@ def find_workload(name: str) -> MakeWorkload:
 
 
 def _find_network(name: str) -> MakeNetwork | None:
-    for pattern, make in _CONVOLUTIONS.items():
+    for pattern, make in _LAYERS.items():
         if match := re.fullmatch(pattern, name):
             extents = tuple(map(int, match.groups()))
             return lambda config: make(config, *extents)
     if name in NETWORKS:
         return partial(make_model, name=name)
-    if name in LARGE:
+    if name in FILES:
+        return partial(make_file, name=name)
+    if name in ARCHITECTURES:
         return partial(make_architecture, name=name)
     return None
 
 
 def _network_names() -> str:
-    return ", ".join(("conv3x3_HxWxC_to_N", "dwconv3x3_HxWxC_xCOUNT", *NETWORKS, *LARGE))
+    layers = ("conv3x3_HxWxC_to_N", "dwconv3x3_HxWxC_xCOUNT", "affine_HxWxC")
+    return ", ".join((*layers, *FILES, *NETWORKS, *ARCHITECTURES))

@@ -51,8 +51,8 @@ def goal_table(records: Sequence[Record]) -> Table:
                 f"{ours.cycles:,.0f}",
                 f"{ours.goal:,}",
                 _yes(ours.met),
-                f"{ours.peer_cycles:,}",
-                f"{ours.peer}: {ours.peer_conditions}",
+                _number(ours.peer_cycles),
+                f"{ours.peer}: {ours.peer_conditions}" if ours.peer else "",
             )
     return table
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-import numpy as np
-
 from tpulite.arch.config import Config
 from tpulite.bench.file_graphs import (
     add_graph,
@@ -13,10 +11,9 @@ from tpulite.bench.file_graphs import (
     function_graph,
     patches_graph,
 )
-from tpulite.bench.models import LARGE
-from tpulite.bench.workloads import EVERY, WORKLOADS, find_workload
+from tpulite.bench.files import affine_layers
+from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, find_workload
 from tpulite.graph.graph import Graph
-from tpulite.graph.layers import Affine, Image, LayerGraph, Requantization
 from tpulite.program import Program
 from tpulite.runtime.model import Model
 from tpulite.zoo import ENTRIES, fetch
@@ -37,14 +34,13 @@ _FILES: dict[str, Callable[[str], Graph]] = {
     "patches_16_of_224x224x3_to_192": lambda name: patches_graph(name, (224, 224, 3), 16, 192),
     "patches_4_of_64x64x3_to_48": lambda name: patches_graph(name, (64, 64, 3), 4, 48),
 }
-_SLOW = ("patches_16_of_224x224x3_to_192",)
-"""Files that take seconds to compile."""
 
 _QUICK_FILES = ("", "8x8", "ub_rows=1024", "memory")
 _QUICK_BATCHES = ("mlp_256_64_32_16", "mlp_40_40_10_batch_3", "dense_64_to_64_batch_64")
 _QUICK_BENCH = (
     *("gemm_1x16x16", "gemm_1x256x256", "gemm_16x16x16", "gemm_32x32x32", "gemm_64x64x64"),
     *("mlp_b16_cold", "mlp_b16_warm"),
+    *("mlp_b16_file", "mlp_b1_file_x16"),
     *(name for name in WORKLOADS if not name.startswith(("gemm", "mlp"))),
 )
 _QUICK_ZOO = ("resnet8", "kws", "vww", "ad", "fingerprint", "speech", "magic_wand", "rps")
@@ -58,14 +54,12 @@ def network_cases() -> Iterator[Case]:
     """Yield all of them."""
     for name, make in _FILES.items():
         for key, variant in VARIANTS.items():
-            if name in _SLOW and key not in ("", "8x8"):
-                continue
             batched = key == "batch=16" and name in _QUICK_BATCHES
-            quick = (key in _QUICK_FILES or batched) and name not in _SLOW
+            quick = key in _QUICK_FILES or batched
             yield Case(_join("file", name, key), partial(_file, make, name, variant), quick)
     for key, variant in VARIANTS.items():
-        compile_affine = from_layers(_affine, variant.config, variant.options)
-        yield Case(_join("file", "affine_56x40x64", key), compile_affine, key in _QUICK_FILES)
+        affine = from_layers(lambda: affine_layers(56, 40, 64), variant.config, variant.options)
+        yield Case(_join("file", "affine_56x40x64", key), affine, key in _QUICK_FILES)
     for entry in ENTRIES:
         for key, variant in VARIANTS.items():
             quick = key in ("", *_QUICK_ZOO_VARIANTS.get(entry.name, ()))
@@ -103,19 +97,5 @@ def _programs(model: Model) -> tuple[Program, ...]:
 
 
 def _bench(name: str, config: Config) -> tuple[Program, ...]:
-    return find_workload(name)(config).compile()
-
-
-def _affine() -> LayerGraph:
-    """Return the machine's own layer for a batch normalization."""
-    rng, shape = np.random.default_rng(1), (56, 40, 64)
-    layer = Affine(
-        name="affine",
-        inputs=("x",),
-        output="y",
-        gain=rng.integers(-(2**12), 2**12, 64).astype(np.int16),
-        requantization=Requantization(
-            multiplier=rng.integers(1 << 30, 1 << 31, 64), shift=np.full(64, -12, np.int64)
-        ),
-    )
-    return LayerGraph("affine", (layer,), dict.fromkeys("xy", Image(shape)), ("x",), ("y",))
+    programs = find_workload(name)(config).compile()
+    return programs[-1:] if name.endswith("_warm") else programs  # the others are not measured

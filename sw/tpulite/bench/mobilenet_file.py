@@ -1,0 +1,115 @@
+"""MobileNetV2 as converters write it: uint8 images, QUANTIZE, PADs of their own, RELU6."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph
+from tpulite.models.architectures import mobilenet_v2
+
+__all__ = ["mobilenet_v2_graph"]
+
+_PIXELS = 1 / 127.5
+_RELU6 = 6 / 255
+_LINEAR = 0.05
+_SPREAD = 2.0
+"""Of outputs, so that those of RELU6 use all of their range."""
+
+
+def mobilenet_v2_graph(name: str) -> Graph:
+    """Return MobileNetV2 of random weights, quantized as converters do.
+
+    The network is :func:`tpulite.models.architectures.mobilenet_v2`; its images are uint8, and
+    where a stride is 2, a PAD puts a row below and a column on the right, with the zero point.
+    """
+    writer = _Writer(mobilenet_v2())
+    nodes = tuple(writer.nodes())
+    return Graph(name, nodes, writer.tensors, ("image",), ("logits",), "tflite")
+
+
+class _Writer:
+    """Turns integer layers into operators and their tensors."""
+
+    def __init__(self, layers: LayerGraph) -> None:
+        self._layers = layers
+        self.tensors: dict[str, Tensor] = {}
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield the operators; tensors come to be on the way."""
+        (x,) = self._layers.inputs
+        self._tensor("image", self._shape(x), _PIXELS, 127, "uint8")
+        self._tensor(x, self._shape(x), _PIXELS, -1)
+        yield Node("quantize", "requantize", ("image",), (x,), {}, "QUANTIZE")
+        for layer in self._layers.layers:
+            if isinstance(layer, Conv | Depthwise):
+                yield from self._product(layer)
+            elif isinstance(layer, Elementwise):
+                self._tensor(layer.output, self._shape(layer.output), _LINEAR, 0)
+                attributes = {"activation": "none"}
+                yield Node(layer.name, "add", layer.inputs, (layer.output,), attributes, "ADD")
+            else:
+                self._tensor(layer.output, self._shape(layer.output), _RELU6, -128)
+                attributes = {"axes": (1, 2), "keep_dims": True}
+                yield Node(layer.name, "mean", layer.inputs, (layer.output,), attributes, "MEAN")
+        (y,) = self._layers.outputs
+        shape = (1, self._shape(y)[-1])
+        self._tensor("logits", shape, _LINEAR, 0)
+        yield Node("reshape", "reshape", (y,), ("logits",), {"shape": shape}, "RESHAPE")
+
+    def _product(self, layer: Conv | Depthwise) -> Iterator[Node]:
+        requantization = layer.requantization
+        assert requantization is not None
+        relu = requantization.low == 0
+        source, padding = layer.inputs[0], layer.padding
+        if layer.stride == (2, 2):
+            padded = f"{source}_padded"
+            yield self._pad(source, padded)
+            source, padding = padded, (0, 0, 0, 0)
+        scale, zero_point = (_RELU6, -128) if relu else (_LINEAR, 0)
+        y = self._tensor(layer.output, self._shape(layer.output), scale, zero_point)
+        x = self.tensors[source].quantization
+        assert x is not None and y.quantization is not None
+        # The factor that architectures.py has found for a channel is that of input and weights.
+        factors = requantization.multiplier * 2.0 ** (requantization.shift - 31)
+        scales = _SPREAD * factors * y.quantization.scale[0] / x.scale[0]
+        depthwise = isinstance(layer, Depthwise)
+        weight = layer.weight if depthwise else np.moveaxis(layer.weight, 3, 0)
+        axis = 2 if depthwise else 0
+        self._constant(f"{layer.name}_weight", np.ascontiguousarray(weight), scales, axis)
+        self._constant(f"{layer.name}_bias", requantization.bias, scales * x.scale[0], 0)
+        attributes = {
+            "stride": layer.stride,
+            "dilation": layer.dilation,
+            "padding": padding,
+            "activation": "relu6" if relu else "none",
+        }
+        inputs = (source, f"{layer.name}_weight", f"{layer.name}_bias")
+        op, code = ("depthwise", "DEPTHWISE_CONV_2D") if depthwise else ("conv", "CONV_2D")
+        if depthwise:
+            attributes["multiplier"] = 1
+        yield Node(layer.name, op, inputs, (layer.output,), attributes, code)
+
+    def _pad(self, x: str, padded: str) -> Node:
+        quantization = self.tensors[x].quantization
+        assert quantization is not None
+        batch, height, width, channels = self.tensors[x].shape
+        shape = (batch, height + 1, width + 1, channels)
+        self.tensors[padded] = Tensor(padded, shape, "int8", quantization)
+        attributes = {"padding": (0, 0, 1, 1), "value": int(quantization.zero_point[0])}
+        return Node(padded, "pad", (x,), (padded,), attributes, "PAD")
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return (1, *self._layers.images[name].shape)
+
+    def _tensor(
+        self, name: str, shape: tuple[int, ...], scale: float, zero_point: int, dtype: str = "int8"
+    ) -> Tensor:
+        quantization = Quantization(np.array([scale], np.float32), np.array([zero_point]))
+        self.tensors[name] = Tensor(name, shape, dtype, quantization)
+        return self.tensors[name]
+
+    def _constant(self, name: str, data: np.ndarray, scales: np.ndarray, axis: int) -> None:
+        scale = scales.astype(np.float32)
+        quantization = Quantization(scale, np.zeros(len(scale), np.int64), axis)
+        self.tensors[name] = Tensor(name, data.shape, str(data.dtype), quantization, data)
