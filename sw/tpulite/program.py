@@ -103,6 +103,8 @@ class TensorSpec:
         How often all of this lies there: images that a run computes one after the other.
     patches : Patches, optional
         Which pixels of an image each vector holds.
+    stacked : bool
+        Whether the images of the batch lie there as one: in each channel block the vectors of all.
 
     Raises
     ------
@@ -120,10 +122,13 @@ class TensorSpec:
     strings: Strings | None = None
     batch: int = 1
     patches: Patches | None = None
+    stacked: bool = False
 
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise ValueError(f"Tensor {self.name!r} must have a batch of 1 or more: {self.batch}")
+        if self.stacked and self.strings is not None:
+            raise ValueError(f"Tensor {self.name!r} has strings, which cannot be stacked")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -133,8 +138,13 @@ class TensorSpec:
 
     @property
     def one(self) -> "TensorSpec":
-        """The first image of the batch, alone."""
-        return replace(self, batch=1)
+        """One image of the batch, alone."""
+        return replace(self, batch=1, stacked=False)
+
+    @property
+    def matrix(self) -> "TensorSpec":
+        """All images of a stacked batch as the matrix that lies there."""
+        return replace(self, m=self.batch * self.m, image=None, batch=1, stacked=False)
 
     def offset_of(self, n: int, config: Config) -> int:
         """Return the first byte in the window of image ``n`` of the batch."""
@@ -151,7 +161,8 @@ class TensorSpec:
 
     def block_bytes(self, config: Config) -> int:
         """Return the bytes from block to block."""
-        size = self.m * config.array_size * np.dtype(self.dtype).itemsize
+        vectors = self.m * (self.batch if self.stacked else 1)
+        size = vectors * config.array_size * np.dtype(self.dtype).itemsize
         return -(-size // BEAT_BYTES) * BEAT_BYTES
 
     def nbytes(self, config: Config) -> int:
@@ -159,7 +170,8 @@ class TensorSpec:
         if self.strings is not None:
             size = self.m * self.strings.vectors * config.array_size
             return self.batch * (-(-size // BEAT_BYTES) * BEAT_BYTES)
-        return self.batch * self.blocks(config) * self.block_bytes(config)
+        one = self.blocks(config) * self.block_bytes(config)
+        return one if self.stacked else self.batch * one
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Engine, Opcode, dense
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_network, compile_pair
-from tpulite.compiler.dense.estimate import estimate_cycles
+from tpulite.compiler.plan.estimate import estimate_cycles
 from tpulite.graph.network import Dense, Network
 from tpulite.models import mlp_digits
 

@@ -43,6 +43,9 @@ class Options:
         Random changes of the groups that are tried after dynamic programming.
     seed : int
         Seed of these changes: equal seeds give equal programs.
+    effort : int
+        Commands that a search for better plans may estimate in a network of one or two layers; of
+        more layers it is less by the square of their number.
 
     Raises
     ------
@@ -63,6 +66,7 @@ class Options:
     allocator: str = "online"
     moves: int = 32
     seed: int = 0
+    effort: int = 4_000
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -71,7 +75,11 @@ class Options:
         ):
             if value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-        for name, value, least in (("batch", self.batch, 1), ("moves", self.moves, 0)):
+        for name, value, least in (
+            ("batch", self.batch, 1),
+            ("moves", self.moves, 0),
+            ("effort", self.effort, 0),
+        ):
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.halo_guard and not self.grouping:

@@ -13,9 +13,11 @@ from tpulite.compiler.limits import Limits
 from tpulite.compiler.options import Options
 from tpulite.compiler.order import order_layers
 from tpulite.compiler.patches import pack_patches
+from tpulite.compiler.planning import Plans, choose_plans
 from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.simplify.network import simplify_layers
+from tpulite.compiler.stack import stack_images, unstack_tensors
 from tpulite.compiler.substitute import substitute_layers
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
@@ -74,6 +76,8 @@ def compile_layers(
     tell("simplify")
     simplified = simplify_layers(layers, config, options)
     layers = remove_unread_pixels(simplified.layers)
+    together = stack_images(layers, options.batch)
+    stacked, layers = together is not None, together or layers
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
     layers = pack_patches(layers, config, options)
@@ -84,12 +88,15 @@ def compile_layers(
         show = (lambda stage, value: None) if dump is None else made[count].__setitem__
         return _compile(layers, macs, config, replace(options, batch=count), tell, show)
 
-    program, together = compile_batch(compile_images, options)
+    if stacked:
+        program, count = unstack_tensors(compile_images(1), options.batch), 1
+    else:
+        program, count = compile_batch(compile_images, options)
     if dump is not None:
         results = {
             "simplify": simplified,
             "layers": layers,
-            **made[together],
+            **made[count],
             "encode": program.commands,
         }
         for stage, value in results.items():
@@ -119,11 +126,23 @@ def _compile(
         placement = place_images(layers, groups, config, options, pool=pool, outside=limits.outside)
         show("place", placement)
         tell("tile")
-        tiling = tile_groups(layers, groups, placement, pool, config, options, shares=limits.shares)
+        plans = Plans()
+        if limits == Limits() and options.batch == 1:
+            plans = choose_plans(layers, groups, placement, pool, config, options)
+        tiling = tile_groups(
+            layers,
+            groups,
+            placement,
+            pool,
+            config,
+            options,
+            shares=limits.shares,
+            plans=plans.convs,
+        )
         show("tile", tiling)
         try:
             tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
-            ordered, allocation = fit(tiling, config, options, apart=limits.apart)
+            ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
             break
         except DoesNotFitError as error:
             limits = limits.after(error, layers, groups, placement, tiling, config, options)

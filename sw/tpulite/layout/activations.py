@@ -24,7 +24,8 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     -------
     ndarray of uint8, [spec.nbytes(config)]
         ``[block][m][N]`` elements, blocks padded to 16 bytes, and all padding is zero; or strings.
-        A patch of pixels counts as a pixel. Images of a batch follow one another.
+        A patch of pixels counts as a pixel. Images of a batch follow one another, unless they are
+        stacked.
 
     Raises
     ------
@@ -43,6 +44,9 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
         raise ValueError(f"Tensor {spec.name!r} must be {spec.dtype}, not {values.dtype}")
     if values.shape != spec.shape:
         raise ValueError(f"Tensor {spec.name!r} must have shape {spec.shape}, not {values.shape}")
+    if spec.stacked:
+        matrix = spec.matrix
+        return pack_activations(values.reshape(matrix.shape), matrix, config)
     if spec.batch > 1:
         return np.concatenate([pack_activations(image, spec.one, config) for image in values])
     if spec.patches is not None:
@@ -75,6 +79,8 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
         raise ValueError(
             f"Tensor {spec.name!r} must have {spec.nbytes(config)} bytes, not {image.size}"
         )
+    if spec.stacked:
+        return unpack_activations(image, spec.matrix, config).reshape(spec.shape)
     if spec.batch > 1:
         images = image.reshape(spec.batch, -1)
         return np.stack([unpack_activations(one, spec.one, config) for one in images])

@@ -5,13 +5,13 @@ import math
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.dense.estimate import estimate_cycles
 from tpulite.compiler.dense.pack import Constants, pack_constants
 from tpulite.compiler.dense.plan import NetworkPlan
 from tpulite.compiler.dense.search import EFFORT, plan_network
 from tpulite.compiler.dense.tile import Residency, check_sizes, tile_network
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.compiler.ops import Tiling
+from tpulite.compiler.plan.estimate import estimate_cycles
 from tpulite.compiler.scheduling.allocate import DoesNotFitError
 from tpulite.compiler.scheduling.schedule import schedule_commands
 from tpulite.golden.check import check

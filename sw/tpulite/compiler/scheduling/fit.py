@@ -14,7 +14,7 @@ __all__ = ["fit"]
 
 
 def fit(
-    tiling: Tiling, config: Config, options: Options, *, apart: bool = False
+    tiling: Tiling, config: Config, options: Options, *, apart: bool = False, lead: int = LEAD
 ) -> tuple[Schedule, Allocation]:
     """Schedule commands and place their buffers; loads go less far ahead if that does not fit.
 
@@ -28,13 +28,15 @@ def fit(
         Choices of the compilation.
     apart : bool
         Whether rows are so few that parts of the program are packed one by one.
+    lead : int
+        Loads that go ahead of a command, beyond those that it needs.
 
     Raises
     ------
     DoesNotFitError
         If the unified buffer is too small for this tiling.
     """
-    lead = LEAD if options.prefetch else 0
+    lead = lead if options.prefetch else 0
     ordered = (schedule_apart if apart else schedule)(tiling, config, lead=lead)
     try:
         allocation = place_buffers(ordered, config, options.allocator)

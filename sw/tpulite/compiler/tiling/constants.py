@@ -1,5 +1,8 @@
 """Constants of a network: what LOAD finds in the CONSTANTS window."""
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 import numpy as np
 
 from tpulite.arch import isa
@@ -14,6 +17,9 @@ from tpulite.layout import pack_record_columns
 __all__ = ["Constant", "ConstantPool", "channel_records", "common_record", "pad_to_rows"]
 
 
+T = TypeVar("T")
+
+
 class ConstantPool:
     """The image of the window, made piece by piece; equal pieces are stored once."""
 
@@ -21,6 +27,19 @@ class ConstantPool:
         self._parts: list[bytes] = []
         self._offsets: dict[bytes, int] = {}
         self._size = 0
+        self._packed: dict[Hashable, Any] = {}
+
+    def packed(self, key: Hashable, pack: Callable[[], T]) -> T:
+        """Return what ``pack`` returns; it is called once for each key, also by copies."""
+        if key not in self._packed:
+            self._packed[key] = pack()
+        return self._packed[key]
+
+    def empty(self) -> "ConstantPool":
+        """Return a pool without pieces that knows what has been packed."""
+        pool = ConstantPool()
+        pool._packed = self._packed
+        return pool
 
     def add(self, data: bytes) -> int:
         """Return the offset of ``data`` in the window."""

@@ -8,6 +8,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Side
 from tpulite.compiler.options import Options
+from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.tiling.constants import Constant, ConstantPool
 from tpulite.compiler.tiling.images import Store
 
@@ -51,6 +52,8 @@ class Context:
         Whether constants stay from slice to slice; without a group, the layer decides.
     fleeting : bool
         Whether constants do not stay at all: each command loads its own.
+    plan : ConvPlan, optional
+        How a convolution is cut; else it cuts itself.
     constants : dict
         Constants of the group by what they are: images of a batch, and columns of an image,
         share them.
@@ -68,6 +71,7 @@ class Context:
     share: float = 1.0
     keep: bool | None = None
     fleeting: bool = False
+    plan: ConvPlan | None = None
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.ops import Op
 from tpulite.compiler.tiling.context import Context
+from tpulite.compiler.tiling.conv_commands import ConvCommands
 from tpulite.compiler.tiling.conv_cuts import ConvCuts
 from tpulite.compiler.tiling.conv_weights import pack_passes, pack_records, string_weights
 from tpulite.compiler.tiling.images import View
 from tpulite.compiler.tiling.lowering import Lowering
-from tpulite.compiler.tiling.window import Axis1D, needed_rows, read_window
+from tpulite.compiler.tiling.window import needed_rows
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvLowering"]
@@ -29,31 +29,31 @@ class ConvLowering(Lowering[Conv]):
     def __init__(self, layer: Conv, context: Context) -> None:
         super().__init__(layer, context)
         strings = self._source.spec and self._source.spec.strings
-        self._strings = bool(strings)
-        self._transposed = strings is not None and strings.transposed
         weight = layer.weight
-        if self._strings:
+        if strings:
             size = self._config.array_size
-            weight = string_weights(layer, size, transposed=self._transposed)
-        kh, kw = weight.shape[:2]
-        order = slice(None, None, -1) if self._transposed else slice(None)
-        stride, dilation = layer.stride[order], layer.dilation[order]
-        padding = layer.padding[:2][order]
-        source = self._source
-        self._y = Axis1D(source.height, stride[0], dilation[0], kh, padding[0])
-        left = self._pad_left(padding[1], stride[1])
-        self._x = Axis1D(source.width, stride[1], dilation[1], kw, left)
-        if self._strings:  # columns are bytes; padding before the first is in the string
-            self._x = Axis1D(source.width, 1, 1, kw, 0)
-        height, width = (self._target.height, self._target.width)[order]
+            weight = string_weights(layer, size, transposed=strings.transposed)
+        left = self._pad_left(layer.padding[1], layer.stride[1])
+        kernel = weight.shape[0], weight.shape[1]
+        form, records = pack_records(layer, self._config)
+        self._commands = ConvCommands(
+            layer, context, self._source, self._target, kernel, left, form
+        )
+        self._y = self._commands.y
         self._cuts = ConvCuts(
-            layer, context, source, self._target, self._y, self._x, (height, width)
+            layer,
+            context,
+            self._source,
+            self._target,
+            self._y,
+            self._commands.x,
+            self._commands.extents,
         )
         self._weights = [
             pack_passes(weight, n, passes, layer.weight_zero_point, context)
             for n, passes in enumerate(self._cuts.passes)
         ]
-        self._drained, self._offsets = pack_records(layer, context)
+        self._records = [context.constant("records", rows) for rows in records]
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
         return self._cuts.strips()
@@ -162,53 +162,22 @@ class ConvLowering(Lowering[Conv]):
         again: bool,
     ) -> Iterator[Op]:
         """Yield a pass over the kernel; views have a block where the pass or n-block begins."""
-        part, (view, block), (out, out_block) = self._cuts.passes[n][k], source, target
-        y = replace(self._y, kernel=len(part.rows), start=part.rows.start)
-        x = replace(self._x, kernel=len(part.columns), start=part.columns.start)
-        if self._offsets and k == 0:
-            extents = len(region[0]), len(region[1])
-            yield from self._offsets[n].ops(view, *extents, acc_row, again=again)
+        part, last = self._cuts.passes[n][k], k == len(self._cuts.passes[n]) - 1
+        if k == 0:
+            yield from self._commands.begin(source[0], region, n, acc_row, again=again)
         weights, loads = self._weights[n][k].use(again=again)
         yield from loads
-        if self._strings:
-            fields, place = self._string_window(view, y, x, region)
-        else:
-            fields, place = read_window(view, y, x, region, block)
-        fields |= {
-            "rows": len(region[0]),
-            "columns": len(region[1]),
-            "inner": Axis.X,
-            "blocks": len(part.blocks),
-            "pad": self._layer.input_zero_point,
-            "weight_zero_point": self._layer.weight_zero_point,
-            "acc_row": acc_row,
-            "accumulate": int(k > 0 or bool(self._offsets)),
-            "drain": Drain.KEEP,
-        }
-        places = {"act_row": place, "weight_row": weights}
-        if k == len(self._cuts.passes[n]) - 1:
-            fields |= self._drained.fields()
-            if self._drained.records:
-                places["record_row"], loads = self._drained.records[n].use(again=again)
-                yield from loads
-            step = 1 if self._drained.records else RAW_ROWS
-            if self._transposed:
-                places["out_row"] = out.at(region[1].start, region[0].start, out_block, step=step)
-                fields |= {"out_pitch": step, "out_step": out.pitch}
-            else:
-                places["out_row"] = out.at(region[0].start, region[1].start, out_block, step=step)
-                fields |= {"out_pitch": out.pitch, "out_step": step}
-        yield Op(Opcode.CONV, self._context.index, fields, places)
-
-    def _string_window(self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]):
-        """Return fields and place of a region that reads strings."""
-        order = slice(None, None, -1) if self._transposed else slice(None)
-        step = self._layer.stride[order][1] * self._layer.weight.shape[2]
-        start = region[1].start * step
-        size = self._config.array_size
-        if start % size:
-            raise ValueError(f"Columns of strings must begin at a vector, not at byte {start}")
-        last = (region[1].stop - 1) * step // size + 1  # always two vectors are read
-        vectors = (region[0], range(start // size, last + 1))
-        fields, place = read_window(source, y, x, vectors, 0)
-        return fields | {"byte_step": step}, place
+        record = None
+        if last and self._records:
+            record, loads = self._records[n].use(again=again)
+            yield from loads
+        yield self._commands.multiply(
+            source,
+            region,
+            part,
+            weights,
+            acc_row,
+            first=k == 0,
+            out=target if last else None,
+            record=record,
+        )

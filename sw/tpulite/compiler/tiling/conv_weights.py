@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, RecordForm
 from tpulite.compiler.tiling.constants import Constant, channel_records
 from tpulite.compiler.tiling.context import Context
@@ -13,7 +14,15 @@ from tpulite.compiler.tiling.passes import Pass
 from tpulite.graph.layers import Conv
 from tpulite.layout import pack_weights
 
-__all__ = ["Drained", "folded_bias", "pack_passes", "pack_records", "string_weights"]
+__all__ = [
+    "Drained",
+    "folded_bias",
+    "pack_kernel",
+    "pack_offsets",
+    "pack_passes",
+    "pack_records",
+    "string_weights",
+]
 
 
 @dataclass(frozen=True)
@@ -83,17 +92,35 @@ def pack_passes(
     return tuple(constants)
 
 
-def pack_records(layer: Conv, context: Context) -> tuple[Drained, list[Offset]]:
-    """Return the records of all n-blocks, or what is added to raw sums instead of biases."""
-    requantization, size = layer.requantization, context.config.array_size
-    depth = layer.weight.size // layer.weight.shape[3]
-    sums = layer.weight.sum(axis=(0, 1, 2), dtype=np.int64) - depth * layer.weight_zero_point
+def pack_kernel(layer: Conv, config: Config) -> bytes:
+    """Return all weights by n-block and channel block, the whole kernel of each."""
+    weight, zero_point, size = layer.weight, layer.weight_zero_point, config.array_size
+    kh, kw, channels, outputs = weight.shape
+    pad = ((0, 0), (0, 0), (0, -channels % size), (0, 0))
+    weight = np.pad(weight, pad, constant_values=zero_point)
+    tiles = weight.reshape(kh, kw, -1, size, outputs).transpose(2, 0, 1, 3, 4)
+    return pack_weights(tiles.reshape(-1, outputs), config, zero_point=zero_point).tobytes()
+
+
+def pack_records(layer: Conv, config: Config) -> tuple[RecordForm | None, list[np.ndarray]]:
+    """Return the records of all n-blocks and their form; none of sums that are the output."""
+    requantization = layer.requantization
     if requantization is None:
-        offsets = -layer.input_zero_point * sums
-        starts = range(0, len(sums), size) if layer.input_zero_point else ()
-        made = [Offset(offsets[start : start + size], context) for start in starts]
-        return Drained(RecordForm.FULL, ()), made
-    bias = np.broadcast_to(requantization.bias, len(sums))
-    bias = folded_bias(bias, sums, layer.input_zero_point)
-    form, blocks = channel_records(requantization, bias, context.config)
-    return Drained(form, tuple(context.constant("records", rows) for rows in blocks)), []
+        return None, []
+    bias = np.broadcast_to(requantization.bias, layer.weight.shape[3])
+    bias = folded_bias(bias, _sums(layer), layer.input_zero_point)
+    return channel_records(requantization, bias, config)
+
+
+def pack_offsets(layer: Conv, context: Context) -> list[Offset]:
+    """Return what is added to raw sums instead of biases."""
+    if layer.requantization is not None or not layer.input_zero_point:
+        return []
+    offsets, size = -layer.input_zero_point * _sums(layer), context.config.array_size
+    return [Offset(offsets[n : n + size], context) for n in range(0, len(offsets), size)]
+
+
+def _sums(layer: Conv) -> np.ndarray:
+    """Return the sum of the weights of each output."""
+    depth = layer.weight.size // layer.weight.shape[3]
+    return layer.weight.sum(axis=(0, 1, 2), dtype=np.int64) - depth * layer.weight_zero_point

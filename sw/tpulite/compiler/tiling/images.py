@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
@@ -105,8 +106,9 @@ class Store:
         self._first = 0  # row of the buffer of the first pixel
         # First column, and columns of a line in DRAM.
         self.column, self._line = 0, line or self.width
-        self._loaded = [0] * batch
-        self._image = 0
+        # Rows of each channel block that are here, image by image.
+        self._loaded = [[0] * self.blocks for _ in range(batch)]
+        self._image, self._block = 0, 0
         self._buffer = None
         if resident:
             rows = self.blocks * self._block_pitch
@@ -132,6 +134,16 @@ class Store:
         return self.spec is not None and self.spec.strings is not None
 
     @property
+    def skewed(self) -> bool:
+        """Whether rows of the buffer between image rows are not used."""
+        return self._skew > 0
+
+    @property
+    def given(self) -> bool:
+        """Whether it is in DRAM from the start."""
+        return self._given
+
+    @property
     def stored(self) -> bool:
         """Whether what is computed goes to DRAM."""
         return bool(self._specs) and not self._given
@@ -139,7 +151,7 @@ class Store:
     def unread(self) -> "Store":
         """Return the same image, of which nothing is loaded yet."""
         unread = copy.copy(self)
-        unread._loaded = [0] * self.batch
+        unread._loaded = [[0] * self.blocks for _ in range(self.batch)]
         return unread
 
     def part(self, image: int = 0, columns: range | None = None) -> "Store":
@@ -161,7 +173,7 @@ class Store:
     def some_blocks(self, blocks: range) -> "Store":
         """Return some channel blocks of one image; it must be there if it is resident."""
         part = copy.copy(self)
-        part.blocks = len(blocks)
+        part.blocks, part._block = len(blocks), self._block + blocks.start
         part._first += blocks.start * self._block_pitch
         row_bytes = self._line * self.vector_rows * self._config.row_bytes
         skipped = blocks.start * -(-self.height * row_bytes // BEAT_BYTES) * BEAT_BYTES
@@ -201,17 +213,21 @@ class Store:
             rows = range(rows.start // self.grain * self.grain, rows.stop)
             view = self.strip(rows)
             return view, self.load(view, rows, layer)
-        view = self._whole(self._buffer)
-        loaded = self._loaded[self._image]
-        rows = range(loaded, rows.stop)
-        if not self._given or not rows:
+        view, ops = self._whole(self._buffer), []
+        if not self._given:
             return view, []
-        if rows.stop != self.height:
-            rows = range(rows.start, -(-rows.stop // self.grain) * self.grain)
-            rows = range(rows.start, min(rows.stop, self.height))
-        self._loaded[self._image] = rows.stop
-        line = self if self.width == self._line else self._full_width()
-        return view, line.load(line._whole(self._buffer), rows, layer)
+        loaded = self._loaded[self._image]
+        stop = min(-(-rows.stop // self.grain) * self.grain, self.height)
+        mine = range(self._block, self._block + self.blocks)
+        for start, run in groupby(mine, key=loaded.__getitem__):
+            if start < rows.stop:
+                blocks = [block - self._block for block in run]
+                part = self if len(blocks) == self.blocks else self.some_blocks(_range(blocks))
+                line = part if self.width == self._line else part._full_width()
+                ops += line.load(line._whole(self._buffer), range(start, stop), layer)
+        for block in mine:
+            loaded[block] = max(loaded[block], stop)
+        return view, ops
 
     def open(self, rows: range, over: Iterable[View] = ()) -> View:
         """Return where rows can be written; perhaps in place of those that they are made from."""
@@ -296,3 +312,8 @@ class Store:
             offset = {"offset": fields["offset"] + block * block_bytes}
             ops.append(Op(opcode, layer, fields | offset | shape, {"row": place}, barrier=barrier))
         return ops
+
+
+def _range(numbers: list[int]) -> range:
+    """Return consecutive numbers as a range."""
+    return range(numbers[0], numbers[-1] + 1)

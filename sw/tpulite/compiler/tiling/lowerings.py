@@ -3,6 +3,7 @@
 from tpulite.compiler.tiling.concat import ConcatLowering
 from tpulite.compiler.tiling.context import Context
 from tpulite.compiler.tiling.conv import ConvLowering
+from tpulite.compiler.tiling.conv_chunks import ChunkedLowering
 from tpulite.compiler.tiling.depthwise import DepthwiseLowering
 from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.pool import PoolLowering
@@ -38,4 +39,6 @@ _LOWERINGS: dict[type[Layer], type[Lowering]] = {
 
 def lower(layer: Layer, context: Context) -> Lowering:
     """Return the lowering of a layer."""
+    if isinstance(layer, Conv) and context.plan is not None:
+        return ChunkedLowering(layer, context, context.plan)
     return _LOWERINGS[type(layer)](layer, context)

@@ -9,6 +9,7 @@ from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.slices import COLUMN_GRAIN, column_grain, plan_columns
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
+from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.tiling.channels import cut_channels
 from tpulite.compiler.tiling.constants import Constant, ConstantPool
 from tpulite.compiler.tiling.context import STRIPS, Context
@@ -32,6 +33,7 @@ def tile_groups(
     options: Options,
     *,
     shares: Mapping[int, float] = MappingProxyType({}),
+    plans: Mapping[int, ConvPlan] = MappingProxyType({}),
 ) -> Tiling:
     """Return the commands of a network in an order in which they could run one after the other.
 
@@ -51,13 +53,15 @@ def tile_groups(
         Choices of the compilation.
     shares : mapping of int to float
         By layer, part of their usual size that the strips of a layer alone may have.
+    plans : mapping of int to ConvPlan
+        How layers alone are cut that do not cut themselves.
 
     Raises
     ------
     ValueError
         If a layer does not suit the machine.
     """
-    tiler = _Tiler(layers, placement, pool, config, options, shares)
+    tiler = _Tiler(layers, placement, pool, config, options, shares, plans)
     ops = [op for group in groups for op in tiler.group(group)]
     return Tiling(tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes)
 
@@ -84,6 +88,7 @@ class _Tiler:
     config: Config
     options: Options
     shares: Mapping[int, float]
+    plans: Mapping[int, ConvPlan] = field(default_factory=dict)
     stores: dict[str, Store] = field(init=False)
     channels: dict[str, int] = field(init=False)
 
@@ -225,6 +230,7 @@ class _Tiler:
             share,
             keep=index not in group.reloaded if group.slices else None,
             fleeting=index in group.reloaded and not group.slices,
+            plan=self.plans.get(index),
             constants=constants,
         )
         try:

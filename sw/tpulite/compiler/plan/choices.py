@@ -1,0 +1,235 @@
+"""Choices: what can be varied in the plan of a convolution, and a first guess."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.plan.alone import Surroundings, alone_cycles
+from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
+from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
+from tpulite.compiler.tiling.cut import split
+
+__all__ = ["Choice", "Site"]
+
+_TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
+"""Relative sizes of the pieces of the last n-block."""
+
+_MANY_CHUNKS = 8
+
+_STARTS, _CLIMBS = 12, 2
+"""Starts that are estimated, and those of them that are improved."""
+
+_MANY_COMMANDS = 2000
+"""Plans of more commands are judged by a closed form."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The free variables of a plan; most are those of :class:`ConvPlan`.
+
+    ``parts`` is the number of parts of the output; ``tail`` names an entry of a table.
+    """
+
+    parts: int
+    group: int
+    head: tuple[int, ...]
+    body: tuple[int, ...]
+    whole_k: bool
+    keep_weights: bool
+    tail: str
+
+
+class Site:
+    """One layer: its legal choices, and what they cost by the closed form."""
+
+    def __init__(self, extents: ConvExtents, around: Surroundings, config: Config) -> None:
+        self.extents, self._around, self._config = extents, around, config
+        self._cycles: dict[Choice, float] = {}
+
+    def ranked(self) -> list[Choice]:
+        """Return start choices, the cheapest of the layer alone first; all fit by their sizes."""
+        starts = dict.fromkeys(map(self._canonical, self._starts()))
+        starts = sorted(filter(self.fits, starts), key=self._closed_form)
+        cycles = {start: self.cycles(start) for start in starts[:_STARTS]}
+        best = [self._climb(start) for start in sorted(cycles, key=cycles.__getitem__)[:_CLIMBS]]
+        return list(dict.fromkeys([*sorted(best, key=self.cycles), *starts]))
+
+    def cycles(self, choice: Choice) -> float:
+        """Return estimated cycles of the layer alone; see :func:`alone_cycles`."""
+        if choice not in self._cycles:
+            plan = self.plan(choice)
+            found = math.inf
+            if plan.commands(self.extents) <= _MANY_COMMANDS:
+                found = alone_cycles(plan, self.extents, self._around, self._config)
+            self._cycles[choice] = found
+        return self._cycles[choice]
+
+    def bound(self, choice: Choice) -> int:
+        """Return cycles that the array needs at least."""
+        extents, size = self.extents, self._config.array_size
+        parts = split(extents.rows, choice.parts, extents.grain)
+        vectors = sum(max(len(part) * extents.width, size) for part in parts)
+        return extents.blocks * extents.taps * extents.n_blocks * vectors
+
+    def _climb(self, best: Choice) -> Choice:
+        """Vary one respect at a time as long as the layer alone gets faster."""
+        before = None
+        while best != before:
+            before = best
+            for number in range(len(self.variations)):
+                best = min([best, *self.varied(best, number)], key=self.cycles)
+        return best
+
+    def plan(self, choice: Choice) -> ConvPlan:
+        """Turn a choice into a plan."""
+        parts = split(self.extents.rows, choice.parts, self.extents.grain)
+        return ConvPlan(
+            parts=parts,
+            group=choice.group,
+            head=choice.head,
+            body=choice.body,
+            tail=self._tail(len(parts[-1]), _TAILS[choice.tail]),
+            whole_k=choice.whole_k,
+            keep_weights=choice.keep_weights,
+        )
+
+    def varied(self, choice: Choice, number: int) -> list[Choice]:
+        """Return choices that fit and differ from another one in one respect."""
+        found = map(self._canonical, self.variations[number](choice))
+        return [other for other in dict.fromkeys(found) if other != choice and self.fits(other)]
+
+    @property
+    def variations(self) -> list[Callable[[Choice], Iterator[Choice]]]:
+        """Functions from a choice to those that differ from it in one respect."""
+        return [self._borders, self._heads, self._with_parts, self._bodies, self._tails]
+
+    def _canonical(self, choice: Choice) -> Choice:
+        """Return the one of all choices with the same plan that stands for them."""
+        alone = choice.parts == 1 or self.extents.rows <= self.extents.grain
+        keep = choice.whole_k if alone else choice.keep_weights
+        body = choice.body
+        if alone and choice.whole_k and choice.group >= self.extents.n_blocks:
+            body = chunks(self.extents.blocks, "whole")
+        tail = choice.tail if self._around.stored else "one"
+        return replace(choice, keep_weights=keep, body=body, tail=tail)
+
+    def _heads(self, choice: Choice) -> Iterator[Choice]:
+        blocks = self.extents.blocks
+        body = choice.body if choice.whole_k else chunks(blocks, "whole")
+        for group in self._groups():
+            for style in CHUNK_STYLES:
+                head = chunks(blocks, style)
+                yield replace(choice, group=group, head=head, body=body, whole_k=True)
+
+    def _with_parts(self, choice: Choice) -> Iterator[Choice]:
+        for count in self._parts():
+            yield replace(choice, parts=count, keep_weights=choice.whole_k)
+            if count > 1 and self._around.weights_in_dram:
+                yield replace(choice, parts=count, keep_weights=False)
+
+    def _bodies(self, choice: Choice) -> Iterator[Choice]:
+        for style in ("whole", "last", "halves", "quarters") if choice.whole_k else ():
+            yield replace(choice, body=chunks(self.extents.blocks, style))
+
+    def _tails(self, choice: Choice) -> Iterator[Choice]:
+        for tail in _TAILS:
+            yield replace(choice, tail=tail)
+
+    def _borders(self, choice: Choice) -> Iterator[Choice]:
+        if choice.whole_k:
+            yield from (replace(choice, head=head) for head in _moved_borders(choice.head))
+            yield from (replace(choice, body=body) for body in _moved_borders(choice.body))
+
+    def fits(self, choice: Choice) -> bool:
+        """Whether accumulators and the buffer have room for a choice, as far as sizes tell."""
+        extents, around, config = self.extents, self._around, self._config
+        plan = self.plan(choice)
+        rows = max(map(len, plan.parts))
+        group = min(choice.group, extents.n_blocks)
+        if group * rows * extents.width > config.acc_rows:
+            return False
+        held = extents.blocks if plan.whole_k else max(plan.head)
+        needed = around.record_rows * (extents.n_blocks if plan.keep_weights else group)
+        if around.input_in_dram:
+            needed += held * extents.read(rows)
+        if around.output_in_dram:
+            needed += rows * extents.width * around.vector_rows
+        if around.weights_in_dram:
+            blocks = extents.n_blocks if plan.keep_weights else group if plan.whole_k else 1
+            needed += held * extents.taps * config.array_size * blocks
+        return needed <= around.free_rows
+
+    def _starts(self) -> Iterator[Choice]:
+        blocks = self.extents.blocks
+        head, whole = chunks(blocks, "grow"), chunks(blocks, "whole")
+        streams = []
+        for size in (1 << i for i in range(min(blocks, 64).bit_length())):
+            streams.append(tuple(map(len, split(blocks, -(-blocks // size), 1))))
+        vectors = self.extents.rows * self.extents.width
+        for parts in self._parts():
+            # Pieces of less than N vectors would cost more than they save.
+            tail = "half" if vectors >= 2 * parts * self._config.array_size else "one"
+            for group in self._groups():
+                yield Choice(parts, group, head, whole, True, True, tail)
+                if parts > 1:
+                    yield Choice(parts, group, head, whole, True, False, tail)
+                for sizes in streams:
+                    yield Choice(parts, group, sizes, sizes, False, False, tail)
+
+    def _parts(self) -> Iterator[int]:
+        rows, grain = self.extents.rows, self.extents.grain
+        parts = -(-rows * self.extents.width // self._config.acc_rows)
+        while True:
+            yield parts
+            if rows <= parts * grain:
+                return
+            parts *= 2
+
+    def _groups(self) -> Iterator[int]:
+        group = 1
+        while group < self.extents.n_blocks:
+            yield group
+            group *= 2
+        yield self.extents.n_blocks
+
+    def _tail(self, rows: int, weights: tuple[int, ...]) -> tuple[int, ...]:
+        grain = self.extents.grain
+        units, total = -(-rows // grain), sum(weights)
+        bounds = [units * sum(weights[:i]) // total for i in range(len(weights) + 1)]
+        edges = [min(rows, bound * grain) for bound in bounds]
+        return tuple(b - a for a, b in pairwise(edges) if b > a)
+
+    def _closed_form(self, choice: Choice) -> tuple[float, ...]:
+        extents, around, config = self.extents, self._around, self._config
+        plan = self.plan(choice)
+        size = config.array_size
+        tiles = extents.blocks * extents.taps * extents.n_blocks
+        compute = self.bound(choice)
+        per_row = max(1, config.row_bytes // BEAT_BYTES)
+        load = plan.loaded_rows(extents, config, inputs=around.input_in_dram)
+        if around.loaded and not around.input_in_dram:
+            load += extents.read(extents.rows) * extents.blocks
+        if not around.weights_in_dram:
+            load -= tiles * size
+        rows = max(map(len, plan.parts))
+        first = (extents.read(rows) if around.loaded else 0) + size
+        last = rows * extents.width if around.stored else 0
+        commands = plan.commands(extents)
+        return (max(compute, load * per_row) + first + last + commands, not plan.whole_k, commands)
+
+
+def _moved_borders(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield chunks with one border moved, removed or added; none where chunks are many."""
+    if len(sizes) > _MANY_CHUNKS:
+        return
+    for i, (a, b) in enumerate(pairwise(sizes)):
+        for step in (1, -1, 2, -2):
+            if min(a - step, b + step) > 0:
+                yield (*sizes[:i], a - step, b + step, *sizes[i + 2 :])
+        if a + b <= MOST_BLOCKS:
+            yield (*sizes[:i], a + b, *sizes[i + 2 :])
+    for i, size in enumerate(sizes):
+        if size > 1:
+            yield (*sizes[:i], size - size // 2, size // 2, *sizes[i + 1 :])

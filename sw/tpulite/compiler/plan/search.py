@@ -1,0 +1,133 @@
+"""Local search: choose how every convolution is cut, by estimated cycles of the whole program."""
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache
+from random import Random
+
+from tpulite.compiler.plan.choices import Choice, Site
+
+__all__ = ["LEADS", "Chosen", "search_plans"]
+
+LEADS = (2, 0, 1, 4, 8)
+"""How many loads may go ahead of a CONV."""
+
+_SHARE = 4
+"""Part of the effort that one candidate may take: where commands are many, each matters less."""
+
+_MOVES = 100
+"""Random moves that are tried at most, when no single variation pays any more."""
+
+_WORSE = 1.01
+"""Moves that make it so much worse are made, too: better ones may lie behind."""
+
+Chosen = tuple[tuple[Choice | None, ...], int]
+"""A choice for each site, none if the layer cuts itself; and how many loads may go ahead."""
+
+
+def search_plans(
+    sites: Sequence[Site],
+    first: Chosen,
+    cost: Callable[[Chosen], tuple[float, int]],
+    effort: int,
+    seed: int,
+) -> Chosen:
+    """Return the best choices found.
+
+    A closed form (compute or DRAM, whichever takes longer, and the first operands) ranks starts for
+    each layer. From the first that fits one choice of one layer at a time is varied, and kept if it
+    pays; then random changes of one or two choices.
+
+    Parameters
+    ----------
+    sites : sequence of Site
+        Layers that have a choice.
+    first : Chosen
+        What is compared with whatever is found.
+    cost : callable
+        Estimated cycles of choices, infinite if they do not fit; and commands that were estimated.
+    effort : int
+        Commands that may be estimated.
+    seed : int
+        Of random moves: equal seeds give equal choices.
+    """
+    spent = 0
+
+    @cache
+    def cycles(state: Chosen) -> float:
+        nonlocal spent
+        found, commands = cost(state)
+        spent += commands
+        return found
+
+    def climb(best: Chosen, limit: int) -> Chosen:
+        before = None
+        while best != before:
+            before = best
+            neighbors = _neighbors(sites, best)
+            state = next(neighbors)
+            while state is not None:
+                most = min(limit - spent, effort // _SHARE)
+                hopeful = _bound(sites, state) < cycles(best)
+                if hopeful and _commands(sites, state) <= most and cycles(state) < cycles(best):
+                    best = state
+                state = neighbors.send(best)
+        return best
+
+    starts = _starts([site.ranked() for site in sites], cycles)
+    start = next(starts, None)
+    if start is None:
+        return first
+    best = here = climb(start, effort)
+    random = Random(seed)
+    for _ in range(_MOVES):
+        state = _moved(sites, here, random)
+        if spent + _commands(sites, state) > effort:
+            break
+        if _bound(sites, state) < cycles(best) and cycles(state) < cycles(best) * _WORSE:
+            here = state
+            best = min(best, state, key=cycles)
+    return min(first, best, key=cycles)
+
+
+def _moved(sites: Sequence[Site], state: Chosen, random: Random) -> Chosen:
+    """Return a state that differs in one or two respects."""
+    choices, lead = list(state[0]), state[1]
+    for _ in range(random.randint(1, 2)):
+        i = random.randrange(len(sites) + 1)
+        if i == len(sites):
+            lead = random.choice(LEADS)
+        elif (choice := choices[i]) is not None:
+            varied = sites[i].varied(choice, random.randrange(len(sites[i].variations)))
+            choices[i] = random.choice(varied) if varied else choice
+    return tuple(choices), lead
+
+
+def _commands(sites: Sequence[Site], state: Chosen) -> int:
+    pairs = zip(sites, state[0], strict=True)
+    return sum(site.plan(choice).commands(site.extents) for site, choice in pairs if choice)
+
+
+def _bound(sites: Sequence[Site], state: Chosen) -> int:
+    """Return cycles that the array needs at least for the layers that have a plan."""
+    return sum(site.bound(choice) for site, choice in zip(sites, state[0], strict=True) if choice)
+
+
+def _starts(ranked: list[list[Choice]], cycles: Callable[[Chosen], float]) -> Iterator[Chosen]:
+    """Yield guesses that fit, the best first: the closed form knows nothing of fragmentation."""
+    for i in range(max(map(len, ranked), default=0)):
+        choices = tuple(each[min(i, len(each) - 1)] if each else None for each in ranked)
+        if cycles((choices, LEADS[0])) < math.inf:
+            yield choices, LEADS[0]
+
+
+def _neighbors(sites: Sequence[Site], best: Chosen) -> Generator[Chosen | None, Chosen, None]:
+    """Yield states that differ in one choice from the best one, which is sent back; then None."""
+    for lead in LEADS:
+        best = yield best[0], lead
+    for i, site in enumerate(sites):
+        for number in range(len(site.variations)):
+            choice = best[0][i]
+            for other in site.varied(choice, number) if choice else ():
+                best = yield (*best[0][:i], other, *best[0][i + 1 :]), best[1]
+    yield None

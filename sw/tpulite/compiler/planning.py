@@ -1,0 +1,130 @@
+"""How the convolutions of a small program are cut: plans that the whole program is judged by."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import RAW_ROWS, Command
+from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.options import Options
+from tpulite.compiler.plan.alone import Surroundings
+from tpulite.compiler.plan.choices import Site
+from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.search import Chosen, search_plans
+from tpulite.compiler.scheduling.online import DoesNotFitError
+from tpulite.compiler.scheduling.schedule import LEAD, schedule_commands
+from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.conv_chunks import conv_extents
+from tpulite.compiler.tiling.place import Placement
+from tpulite.compiler.tiling.tile_groups import tile_groups
+from tpulite.golden.cycles import predict_cycles
+from tpulite.graph.layers import Conv, LayerGraph
+
+__all__ = ["Plans", "choose_plans"]
+
+_MOST = 9
+"""The effort falls with the square of the number of layers, but not for the first few."""
+
+_LEAST = 500
+"""Less effort would find nothing."""
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What was chosen.
+
+    Parameters
+    ----------
+    convs : mapping of int to ConvPlan
+        By layer, how it is cut; layers that are not here cut themselves.
+    lead : int
+        Loads that go ahead of a command, beyond those that it needs.
+    """
+
+    convs: Mapping[int, ConvPlan] = field(default_factory=dict)
+    lead: int = LEAD
+
+
+def choose_plans(
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    placement: Placement,
+    pool: ConstantPool,
+    config: Config,
+    options: Options,
+) -> Plans:
+    """Search plans for the layers that run alone, with an effort that small programs are worth.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Which of its layers run together.
+    placement : Placement
+        Where images are.
+    pool : ConstantPool
+        Knows what has been packed.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    """
+    effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
+    if effort < _LEAST:
+        return Plans()
+    sites = _sites(layers, groups, placement, config) if options.prefetch else {}
+    if not sites:
+        return Plans()
+
+    def plans(chosen: Chosen) -> Plans:
+        pairs = zip(sites.items(), chosen[0], strict=True)
+        return Plans({i: site.plan(choice) for (i, site), choice in pairs if choice}, chosen[1])
+
+    def lower(chosen: Chosen) -> tuple[Command, ...]:
+        made = plans(chosen)
+        tiling = tile_groups(
+            layers, groups, placement, pool.empty(), config, options, plans=made.convs
+        )
+        commands, _ = schedule_commands(tiling, config, lead=made.lead)
+        return insert_tokens(commands, config)
+
+    def cost(chosen: Chosen) -> tuple[float, int]:
+        try:
+            commands = lower(chosen)
+        except DoesNotFitError:
+            return math.inf, 0
+        return predict_cycles(commands, config), len(commands)
+
+    first: Chosen = (None,) * len(sites), LEAD
+    return plans(search_plans(tuple(sites.values()), first, cost, effort, options.seed))
+
+
+def _sites(
+    layers: LayerGraph, groups: tuple[Group, ...], placement: Placement, config: Config
+) -> dict[int, Site]:
+    """Return the layers that can have a plan."""
+    sites = {}
+    for group in groups:
+        index = group.layers.start
+        layer = layers.layers[index]
+        if group.slices or group.finer or not isinstance(layer, Conv):
+            continue
+        source, target = placement.stores[layer.inputs[0]], placement.stores[layer.output]
+        extents = conv_extents(layer, source, target, config.array_size)
+        if extents is None:
+            continue
+        around = Surroundings(
+            free_rows=placement.free_rows[index],
+            input_in_dram=not source.resident,
+            output_in_dram=not target.resident,
+            loaded=source.given or not source.resident,
+            stored=target.stored,
+            weights_in_dram=True,
+            vector_rows=1 if layer.requantization else RAW_ROWS,
+            record_rows=config.record_rows if layer.requantization else 0,
+        )
+        sites[index] = Site(extents, around, config)
+    return sites

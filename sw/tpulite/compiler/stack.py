@@ -1,0 +1,53 @@
+"""Batches of images as one tall image, where no layer sees more of an image than single pixels."""
+
+from dataclasses import replace
+
+from tpulite.graph.layers import Affine, Conv, Elementwise, Image, Layer, LayerGraph, Lut
+from tpulite.program import Program, TensorSpec
+
+__all__ = ["stack_images", "unstack_tensors"]
+
+
+def stack_images(layers: LayerGraph, batch: int) -> LayerGraph | None:
+    """Return the network for all images of a batch below each other; None if they are not alike.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network for one image.
+    batch : int
+        Images.
+    """
+    if batch == 1 or layers.constants or not all(map(_sees_pixels, layers.layers)):
+        return None
+    if any(len({layers.images[name].shape[:2] for name in _images(x)}) > 1 for x in layers.layers):
+        return None
+    tall = {
+        name: Image((batch * image.shape[0], *image.shape[1:]), image.dtype)
+        for name, image in layers.images.items()
+    }
+    return replace(layers, images=tall)
+
+
+def unstack_tensors(program: Program, batch: int) -> Program:
+    """Return the program of a tall image with inputs and outputs that are batches."""
+
+    def unstack(spec: TensorSpec) -> TensorSpec:
+        assert spec.image is not None
+        height, width = spec.image
+        one = (height // batch, width)
+        return replace(spec, m=spec.m // batch, image=one, batch=batch, stacked=True)
+
+    inputs, outputs = tuple(map(unstack, program.inputs)), tuple(map(unstack, program.outputs))
+    return replace(program, inputs=inputs, outputs=outputs)
+
+
+def _sees_pixels(layer: Layer) -> bool:
+    if isinstance(layer, Conv):
+        geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
+        return geometry == (1, 1, 1, 1, 0, 0, 0, 0)
+    return isinstance(layer, Affine | Lut | Elementwise)
+
+
+def _images(layer: Layer) -> tuple[str, ...]:
+    return (*layer.inputs, layer.output)
