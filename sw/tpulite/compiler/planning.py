@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import RAW_ROWS, Command
+from tpulite.arch.isa import RAW_ROWS, Command, Opcode
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.options import Options
@@ -96,7 +96,10 @@ def choose_plans(
             commands = lower(chosen)
         except DoesNotFitError:
             return math.inf, 0
-        return predict_cycles(commands, config), len(commands)
+        cycles = predict_cycles(commands, config)
+        if options.optimize == "memory":
+            return (_moved_rows(commands) << 32) + cycles, len(commands)
+        return cycles, len(commands)
 
     first: Chosen = (None,) * len(sites), LEAD
     return plans(search_plans(tuple(sites.values()), first, cost, effort, options.seed))
@@ -128,3 +131,8 @@ def _sites(
         )
         sites[index] = Site(extents, around, config)
     return sites
+
+
+def _moved_rows(commands: tuple[Command, ...]) -> int:
+    moves = (each for each in commands if each.opcode in (Opcode.LOAD, Opcode.STORE))
+    return sum(each["lines"] * each["rows"] for each in moves)

@@ -62,7 +62,9 @@ class ConvCommands:
         self.x = Axis1D(source.width, stride[1], dilation[1], kernel[1], left)
         if self._strings:  # columns are bytes; padding before the first is in the string
             self.x = Axis1D(source.width, 1, 1, kernel[1], 0)
-        self.extents: tuple[int, int] = (target.height, target.width)[order]
+        self.extents = (target.height, target.width)
+        if self._transposed:
+            self.extents = (target.width, target.height)
         self._offsets = pack_offsets(layer, context)
         self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
         if form is not None:
