@@ -66,7 +66,7 @@ class Options:
     allocator: str = "online"
     moves: int = 32
     seed: int = 0
-    effort: int = 4_000
+    effort: int = 6_000
 
     def __post_init__(self) -> None:
         for name, value, choices in (

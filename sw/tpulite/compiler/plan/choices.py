@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from random import Random
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.plan.alone import Surroundings, alone_cycles
@@ -20,6 +21,12 @@ _MANY_CHUNKS = 8
 
 _STARTS, _CLIMBS = 12, 2
 """Starts that are estimated, and those of them that are improved."""
+
+_LONGER = 1.1
+"""What a layer alone may take longer by a change that may pay in the program."""
+
+_CUTS = 4
+"""How often the first chunks are drawn, for each time that something else is varied."""
 
 _MANY_COMMANDS = 2000
 """Plans of more commands are judged by a closed form."""
@@ -94,6 +101,28 @@ class Site:
             whole_k=choice.whole_k,
             keep_weights=choice.keep_weights,
         )
+
+    def promising(self, choice: Choice, number: int) -> list[Choice]:
+        """Return those of :meth:`varied` that alone would not take much longer, the best first."""
+        found = (x for x in self.varied(choice, number) if self._hopeful(x, choice))
+        return sorted(found, key=self.cycles)
+
+    def drawn(self, choice: Choice, random: Random) -> Choice:
+        """Return a choice that differs from another one at random; or the same."""
+        kind = random.randrange(len(self.variations) + _CUTS)
+        if kind < len(self.variations):
+            found = self.promising(choice, kind)
+            return random.choice(found) if found else choice
+        blocks = self.extents.blocks
+        cuts = sorted(random.sample(range(1, blocks), min(random.randint(0, 3), blocks - 1)))
+        sizes = tuple(b - a for a, b in pairwise([0, *cuts, blocks]))
+        if max(sizes) > MOST_BLOCKS or not choice.whole_k:
+            return choice
+        other = self._canonical(replace(choice, head=sizes))
+        return other if self.fits(other) and self._hopeful(other, choice) else choice
+
+    def _hopeful(self, other: Choice, choice: Choice) -> bool:
+        return self.cycles(other) <= self.cycles(choice) * _LONGER
 
     def varied(self, choice: Choice, number: int) -> list[Choice]:
         """Return choices that fit and differ from another one in one respect."""

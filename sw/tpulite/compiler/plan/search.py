@@ -15,10 +15,13 @@ LEADS = (2, 0, 1, 4, 8)
 _SHARE = 4
 """Part of the effort that one candidate may take: where commands are many, each matters less."""
 
-_MOVES = 100
+_MOVES = 1000
 """Random moves that are tried at most, when no single variation pays any more."""
 
-_WORSE = 1.01
+_CLIMB = 5
+"""Part of the effort that is left to variations in turn; the rest is for random ones."""
+
+_WORSE = 1.005
 """Moves that make it so much worse are made, too: better ones may lie behind."""
 
 Chosen = tuple[tuple[Choice | None, ...], int]
@@ -36,7 +39,7 @@ def search_plans(
 
     A closed form (compute or DRAM, whichever takes longer, and the first operands) ranks starts for
     each layer. From the first that fits one choice of one layer at a time is varied, and kept if it
-    pays; then random changes of one or two choices.
+    pays; then random changes of one to three choices.
 
     Parameters
     ----------
@@ -78,8 +81,8 @@ def search_plans(
     start = next(starts, None)
     if start is None:
         return first
-    best = here = climb(start, effort)
-    random = Random(seed)
+    best = here = climb(start, effort // _CLIMB)
+    random = Random(seed + 1)
     for _ in range(_MOVES):
         state = _moved(sites, here, random)
         if spent + _commands(sites, state) > effort:
@@ -91,15 +94,14 @@ def search_plans(
 
 
 def _moved(sites: Sequence[Site], state: Chosen, random: Random) -> Chosen:
-    """Return a state that differs in one or two respects."""
+    """Return a state that differs in one to three respects."""
     choices, lead = list(state[0]), state[1]
-    for _ in range(random.randint(1, 2)):
+    for _ in range(random.randint(1, 3)):
         i = random.randrange(len(sites) + 1)
         if i == len(sites):
             lead = random.choice(LEADS)
         elif (choice := choices[i]) is not None:
-            varied = sites[i].varied(choice, random.randrange(len(sites[i].variations)))
-            choices[i] = random.choice(varied) if varied else choice
+            choices[i] = sites[i].drawn(choice, random)
     return tuple(choices), lead
 
 
@@ -128,6 +130,6 @@ def _neighbors(sites: Sequence[Site], best: Chosen) -> Generator[Chosen | None, 
     for i, site in enumerate(sites):
         for number in range(len(site.variations)):
             choice = best[0][i]
-            for other in site.varied(choice, number) if choice else ():
+            for other in site.promising(choice, number) if choice else ():
                 best = yield (*best[0][:i], other, *best[0][i + 1 :]), best[1]
     yield None
