@@ -42,6 +42,7 @@ def compiled(monkeypatch):
         (("--no-grouping",), Options(grouping=False)),
         (("--no-rolling", "--halo-guard"), Options(rolling=False, halo_guard=True)),
         (("--moves", "3", "--moves-seed", "9"), Options(moves=3, seed=9)),
+        (("--effort", "0"), Options(effort=0)),
         (("--no-prefetch", "--no-block-start"), Options(prefetch=False, block_start=False)),
         (("--no-interleaved", "--no-dense-mode"), Options(interleaved=False, dense_mode=False)),
     ],

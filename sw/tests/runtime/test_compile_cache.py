@@ -22,6 +22,7 @@ OTHERS = {
     "allocator": "longest",
     "moves": 5,
     "seed": 1,
+    "effort": 7,
 }
 """Another value of each option that is no switch."""
 

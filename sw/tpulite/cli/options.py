@@ -62,6 +62,13 @@ _OPTIONS = (
         show_default=True,
         help="Their seed.",
     ),
+    click.option(
+        "--effort",
+        type=int,
+        default=_DEFAULTS.effort,
+        show_default=True,
+        help="Commands that a search for better plans may estimate in small networks.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
 )
 
@@ -117,6 +124,7 @@ class Choices:
             allocator=values["allocator"],
             moves=values["moves"],
             seed=values["moves_seed"],
+            effort=values["effort"],
             **{name: not values[f"no_{name}"] for name in _WITHOUT},
         )
 
@@ -147,5 +155,5 @@ def _flags(names: list[str]) -> str:
 
 _NAMES = (
     *("optimize", "batch", *(f"no_{name}" for name in _WITHOUT)),
-    *("halo_guard", "allocator", "moves", "moves_seed", "no_cache"),
+    *("halo_guard", "allocator", "moves", "moves_seed", "effort", "no_cache"),
 )

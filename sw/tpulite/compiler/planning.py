@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS, Command, Opcode
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.compiler.grouping.group import Group
@@ -98,7 +98,7 @@ def choose_plans(
             return math.inf, 0
         cycles = predict_cycles(commands, config)
         if options.optimize == "memory":
-            return (_moved_rows(commands) << 32) + cycles, len(commands)
+            return (_traffic(commands, config) << 32) + cycles, len(commands)
         return cycles, len(commands)
 
     first: Chosen = (None,) * len(sites), LEAD
@@ -133,6 +133,8 @@ def _sites(
     return sites
 
 
-def _moved_rows(commands: tuple[Command, ...]) -> int:
+def _traffic(commands: tuple[Command, ...], config: Config) -> int:
+    """Return bytes that go to and come from DRAM, commands included."""
     moves = (each for each in commands if each.opcode in (Opcode.LOAD, Opcode.STORE))
-    return sum(each["lines"] * each["rows"] for each in moves)
+    rows = sum(each["lines"] * each["rows"] for each in moves)
+    return rows * config.row_bytes + len(commands) * COMMAND_BYTES
