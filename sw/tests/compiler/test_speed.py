@@ -118,7 +118,7 @@ def test_a_command_costs_little_even_in_long_programs(program, stage):
 
 
 def test_compiling_costs_little_for_each_command(layers, program):
-    """Everything, with the search for groups and the trials of schedules, but not that for plans."""
+    """Everything, with the search for groups and the trials of schedules, without any for plans."""
     options = Options(effort=0)
     took = seconds(lambda: compile_layers(layers, CONFIG, options))
     cost = took / len(program.commands) / yardstick()

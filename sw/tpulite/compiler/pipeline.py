@@ -76,7 +76,7 @@ def compile_layers(
     tell("simplify")
     simplified = simplify_layers(layers, config, options)
     layers = remove_unread_pixels(simplified.layers)
-    together = stack_images(layers, options.batch)
+    together = stack_images(layers, options.batch, config)
     stacked, layers = together is not None, together or layers
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)

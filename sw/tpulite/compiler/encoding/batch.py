@@ -9,7 +9,7 @@ from tpulite.compiler.options import Options
 from tpulite.golden.cycles import predict_cycles
 from tpulite.program import Program
 
-__all__ = ["compile_batch"]
+__all__ = ["compile_batch", "refuse_batch"]
 
 _ADDRESSED = 1 << 32
 """Bytes that addresses reach."""
@@ -62,11 +62,17 @@ def compile_batch(
 
 def _check_sizes(program: Program, batch: int) -> None:
     """Refuse what is larger than a window of DRAM, going by the program of one image."""
-    sizes = {
-        "inputs": sum(spec.nbytes(program.config) for spec in program.inputs),
-        "outputs": sum(spec.nbytes(program.config) for spec in program.outputs),
-        "commands": len(program.commands) * COMMAND_BYTES,
-    }
+    config = program.config
+    refuse_batch(
+        batch,
+        inputs=sum(spec.nbytes(config) for spec in program.inputs),
+        outputs=sum(spec.nbytes(config) for spec in program.outputs),
+        commands=len(program.commands) * COMMAND_BYTES,
+    )
+
+
+def refuse_batch(batch: int, **sizes: int) -> None:
+    """Raise ValueError if ``batch`` times the bytes of something are more than addresses reach."""
     what, size = max(sizes.items(), key=lambda item: item[1])
     if batch > 1 and batch * size >= _ADDRESSED:
         raise ValueError(
