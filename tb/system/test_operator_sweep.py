@@ -16,7 +16,7 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower import lower
-from tpulite.quant.support import where
+from tpulite.quant.place import place
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 
@@ -49,7 +49,7 @@ def compare(config: Config, drawn: Iterable[Case]) -> tuple[int, list[str]]:
     for index, case in enumerate(drawn):
         exactness = list(KERNELS)[index % len(KERNELS)]
         node = case.graph.nodes[-1]
-        if where(node, case.graph, exactness).engine == "host":
+        if place(case.graph, exactness).placements[node.name].engine == "host":
             left.append(node.op)
             continue
         layers = lower(case.graph, exactness)

@@ -7,7 +7,7 @@ from small_graphs import activation, constant, graph_of, node
 from tpulite.graph.layers import Lut
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment, MachineSegment, partition
-from tpulite.quant.support import Placement, macs_of, where
+from tpulite.quant.place import Placement, macs_of, place
 
 REF = Exactness.LITERT_REF
 
@@ -43,20 +43,23 @@ def chain(*ops):
 
 def test_every_node_has_an_engine():
     graph = network()
-    engines = [where(n, graph, REF).engine for n in graph.nodes]
+    placements = place(graph, REF).placements
+    engines = [placements[n.name].engine for n in graph.nodes]
     assert engines == ["host", "MXU", "VPU", "host", "host"]
     assert [macs_of(n, graph) for n in graph.nodes] == [0, 32, 0, 0, 0]
-    assert where(graph.nodes[3], graph, REF) == Placement("host", "softmax is the host's", True)
-    assert where(chain("reshape").nodes[0], chain("reshape"), REF).engine == "none"
+    assert placements[graph.nodes[3].name] == Placement("host", "softmax is the host's", True)
+    (reshape,) = place(chain("reshape"), REF).placements.values()
+    assert reshape.engine == "none"
 
 
 def test_an_operator_nobody_knows_has_a_reason():
     graph = chain("mystery")
-    assert where(graph.nodes[0], graph, REF) == Placement("host", "no operator mystery", False)
+    (mystery,) = place(graph, REF).placements.values()
+    assert mystery == Placement("host", "no operator mystery", False)
 
 
 def test_ends_stay_on_the_host_unasked():
-    first, middle, last = partition(network(), REF)
+    first, middle, last = partition(place(network(), REF))
     assert isinstance(first, HostSegment)
     assert (first.inputs, first.outputs) == (("image",), ("x",))
     assert isinstance(middle, MachineSegment)
@@ -70,7 +73,7 @@ def test_ends_stay_on_the_host_unasked():
 def test_nodes_that_the_machine_lacks_are_all_named():
     graph = chain("relu", "mystery", "relu", "softmax", "relu", "riddle")
     with pytest.raises(ValueError) as error:
-        partition(graph, REF)
+        partition(place(graph, REF))
     assert str(error.value) == (
         "The machine cannot run 3 of 6 nodes of 'net': node 't2' (MYSTERY): no operator mystery; "
         "node 't4' (SOFTMAX): it lies between nodes of the machine; "
@@ -80,7 +83,7 @@ def test_nodes_that_the_machine_lacks_are_all_named():
 
 def test_with_permission_host_and_machine_take_turns():
     graph = chain("relu", "mystery", "relu", "softmax", "relu", "riddle")
-    segments = partition(graph, REF, host_fallback=True)
+    segments = partition(place(graph, REF), host_fallback=True)
     assert [type(s) for s in segments] == [MachineSegment, HostSegment] * 3
     for before, after in pairwise(segments):
         assert before.outputs == after.inputs
@@ -90,11 +93,16 @@ def test_with_permission_host_and_machine_take_turns():
 
 
 def test_changes_of_shape_stay_with_their_input():
-    segments = partition(chain("relu", "reshape", "softmax", "reshape"), REF)
+    segments = partition(place(chain("relu", "reshape", "softmax", "reshape"), REF))
     assert [[n.op for n in s.nodes] for s in segments] == [
         ["relu", "reshape"],
         ["softmax", "reshape"],
     ]
+
+
+def test_changes_of_scale_stay_with_their_input():
+    segments = partition(place(chain("relu", "softmax", "requantize"), REF))
+    assert [[n.op for n in s.nodes] for s in segments] == [["relu"], ["softmax", "requantize"]]
 
 
 def test_branches_meet_again():
@@ -105,7 +113,7 @@ def test_branches_meet_again():
         node("add", "a b", "y", activation="none"),
     ]
     graph = graph_of(nodes, tensors, "x", "y")
-    segments = partition(graph, REF, host_fallback=True)
+    segments = partition(place(graph, REF), host_fallback=True)
     done = {"x"}
     for segment in segments:
         assert set(segment.inputs) <= done
@@ -123,7 +131,7 @@ def test_a_host_convolution_counts():
     ]
     graph = graph_of([node("dense", "x w b", "y", activation="none")], tensors, "x", "y")
     with pytest.raises(ValueError, match="its bias 'b' is not a constant of int32"):
-        partition(graph, REF)
-    (segment,) = partition(graph, REF, host_fallback=True)
+        partition(place(graph, REF))
+    (segment,) = partition(place(graph, REF), host_fallback=True)
     assert isinstance(segment, HostSegment)
     assert segment.macs == 32

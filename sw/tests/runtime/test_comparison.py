@@ -35,3 +35,14 @@ def test_shapes_may_differ_but_not_sizes_and_dtypes():
     for other in (x.astype(np.uint8), np.zeros((1, 5), np.int8)):
         with pytest.raises(ValueError, match=r"^Tensor 'a' is int8 of shape \[1, 4\] here and "):
             compare_tensors({"a": ""}, [({"a": x}, {"a": other})])
+
+
+def test_channels_that_are_not_known_are_left_out():
+    ours, theirs = np.zeros((2, 2, 3), np.int8), np.zeros((2, 2, 3), np.int8)
+    ours[..., 1], theirs[1, 0, 2] = 9, 4
+    runs = [({"a": ours, "b": ours}, {"a": theirs, "b": ours})]
+    known = {"a": np.array([True, False, True])}
+    narrow, whole = compare_tensors(NAMES, runs, known)
+    assert (narrow.elements, narrow.left_out, narrow.different) == (8, 4, 1)
+    assert narrow.first == (0, 1, 0, 2)
+    assert (whole.elements, whole.left_out) == (12, 0)

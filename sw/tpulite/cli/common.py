@@ -28,6 +28,7 @@ from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
+from tpulite.quant.place import place
 from tpulite.runtime.device import require_device
 from tpulite.runtime.host_ops import can_run
 from tpulite.runtime.model import Model
@@ -191,7 +192,7 @@ def ways_out(graph: Graph, exact: str | None, error: RefusedError) -> list[str]:
         return [f"{advice} a network of floats"]
     if exactness != Exactness.LITERT_REF:
         try:
-            partition(graph, Exactness.LITERT_REF)
+            partition(place(graph, Exactness.LITERT_REF))
         except ValueError:
             pass
         else:

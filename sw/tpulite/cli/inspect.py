@@ -20,10 +20,10 @@ from tpulite.cli.common import (
     ways_out,
 )
 from tpulite.cli.paths import NETWORK
-from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
+from tpulite.quant.place import Placed, place
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
@@ -48,12 +48,14 @@ def inspect(
     """
     if is_model_file(model):
         compiled = load_model(model, exact, False, calibration)
-        graph, exactness, refused = compiled.graph, compiled.exactness, None
+        placed, refused = compiled.placed, None
     else:
         graph = simplify(read_graph(model, calibration))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
-        refused = _refused(graph, exactness)
-    operators = summarize(graph, exactness)
+        placed = place(graph, exactness)
+        refused = _refused(placed)
+    graph, exactness = placed.graph, placed.exactness
+    operators = summarize(placed)
     record = {
         "network": graph.name,
         "exactness": str(exactness),
@@ -74,10 +76,10 @@ def inspect(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _refused(graph: Graph, exactness: Exactness) -> RefusedError | None:
+def _refused(placed: Placed) -> RefusedError | None:
     """Return what compile says if the host may not help."""
     try:
-        partition(graph, exactness)
+        partition(placed)
     except RefusedError as error:
         return error
     return None

@@ -16,7 +16,7 @@ from tpulite.quant.tensors import (
     quantized,
 )
 
-__all__ = ["Context"]
+__all__ = ["Context", "check_reshape"]
 
 _LARGEST = 2047
 """Most rows, or columns, that commands can express."""
@@ -113,12 +113,8 @@ class Context:
         UnsupportedError
             If channels of a pixel would have to part, which no command can do.
         """
-        before, after = self.images[source].shape[2], self.images[target].shape[2]
-        if not absorbed and before != after and (before % _VECTOR or after % _VECTOR):
-            raise UnsupportedError(
-                f"it turns pixels of {before} channels into pixels of {after}, and not both are "
-                f"multiples of {_VECTOR}"
-            )
+        if not absorbed:
+            check_reshape(self.images[source].shape, self.images[target].shape)
         self.emit(Reshape, name, (source,), target)
         self._origins[target] = self._origins.get(source, source)
 
@@ -142,6 +138,22 @@ class Context:
         self.declare(target, image.shape)
         self.emit(Lut, target, (name,), target, table=table)
         return target
+
+
+def check_reshape(source: tuple[int, int, int], target: tuple[int, int, int]) -> None:
+    """Check that channels of a pixel stay together, as no command can part them.
+
+    Raises
+    ------
+    UnsupportedError
+        If they do not.
+    """
+    before, after = source[2], target[2]
+    if before != after and (before % _VECTOR or after % _VECTOR):
+        raise UnsupportedError(
+            f"it turns pixels of {before} channels into pixels of {after}, and not both are "
+            f"multiples of {_VECTOR}"
+        )
 
 
 def _dtype(tensor: Tensor) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from tpulite.graph.graph import Graph, Node
-from tpulite.graph.layers import Layer, LayerGraph
-from tpulite.quant.context import Context
+from tpulite.graph.layers import Layer, LayerGraph, Reshape
+from tpulite.quant.context import Context, check_reshape
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.functions import FUNCTIONS
 from tpulite.quant.lower_affine import lower_batch_norm
@@ -14,7 +14,7 @@ from tpulite.quant.lower_pools import lower_average_pool, lower_max_pool, lower_
 from tpulite.quant.lower_products import lower_conv, lower_dense, lower_depthwise
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["LOWERED", "lower", "lower_node"]
+__all__ = ["LOWERED", "joined", "lower", "lower_node"]
 
 LOWERED: Mapping[str, Callable[[Node, Context], None]] = {
     "conv": lower_conv,
@@ -66,21 +66,47 @@ def lower(graph: Graph, exactness: Exactness) -> LayerGraph:
             _declare_outputs(node, context)
     if refused:
         raise ValueError(f"{graph.name!r} is not the machine's: " + "; ".join(refused))
-    layers = _needed(context.layers, graph.outputs)
-    used = {name for layer in layers for name in (*layer.inputs, layer.output)}
-    used |= {*graph.inputs, *graph.outputs}
-    for name in graph.inputs:
-        context.read(name)
+    return joined(context, graph.name, graph.inputs, graph.outputs)
+
+
+def joined(
+    context: Context, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> LayerGraph:
+    """Return the layers of a context as a network.
+
+    Parameters
+    ----------
+    context : Context
+        Nodes that have been lowered.
+    name : str
+        Name of the network.
+    inputs, outputs : tuple of str
+        Tensors that come from outside, and that are needed there.
+
+    Raises
+    ------
+    ValueError
+        If a change of shape that only some dense layers can do without has to be done.
+    """
+    layers = _needed(context.layers, outputs)
+    for layer in layers:
+        if isinstance(layer, Reshape):
+            source, target = (context.images[x].shape for x in (layer.inputs[0], layer.output))
+            try:
+                check_reshape(source, target)
+            except UnsupportedError as error:
+                raise ValueError(f"{layer.title} is not the machine's: {error}") from error
+    used = {x for layer in layers for x in (*layer.inputs, layer.output)} | {*inputs, *outputs}
+    for x in inputs:
+        context.read(x)
     return LayerGraph(
-        name=graph.name,
+        name=name,
         layers=layers,
-        images={name: image for name, image in context.images.items() if name in used},
-        inputs=graph.inputs,
-        outputs=graph.outputs,
-        constants={name: value for name, value in context.constants.items() if name in used},
-        unsigned=frozenset(
-            name for name in (*graph.inputs, *graph.outputs) if graph.tensors[name].dtype == "uint8"
-        ),
+        images={x: image for x, image in context.images.items() if x in used},
+        inputs=inputs,
+        outputs=outputs,
+        constants={x: value for x, value in context.constants.items() if x in used},
+        unsigned=frozenset(x for x in (*inputs, *outputs) if context.tensor(x).dtype == "uint8"),
     )
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
-from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower import lower
-from tpulite.quant.support import Placement, macs_of, where
+from tpulite.quant.lower import joined
+from tpulite.quant.place import Placed, macs_of
 
 __all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "partition"]
 
@@ -77,17 +76,13 @@ class MachineSegment(Segment):
     layers: LayerGraph
 
 
-def partition(
-    graph: Graph, exactness: Exactness, *, host_fallback: bool = False
-) -> tuple[Segment, ...]:
+def partition(placed: Placed, *, host_fallback: bool = False) -> tuple[Segment, ...]:
     """Cut a network into segments that run one after the other, host and machine in turn.
 
     Parameters
     ----------
-    graph : Graph
+    placed : Placed
         The network.
-    exactness : Exactness
-        Whose bits.
     host_fallback : bool
         Whether the host may run what the machine cannot. Without it, only operators that are
         naturally the host's, before the machine's first node or after its last, may stay there.
@@ -97,47 +92,27 @@ def partition(
     RefusedError
         If the host would have to run others; the message lists them all with their reasons.
     """
-    placements = {node.name: where(node, graph, exactness) for node in graph.nodes}
-    levels = _levels(graph, placements)
+    graph, levels = placed.graph, placed.levels
     if not host_fallback:
-        _check_host(graph, placements, levels)
+        _check_host(placed)
     segments = []
     for level in sorted(set(levels.values())):
         nodes = tuple(node for node in graph.nodes if levels[node.name] == level)
         inputs, outputs = _borders(graph, nodes)
         if level % 2:
-            tensors = {
-                name: graph.tensors[name]
-                for node in nodes
-                for name in (*node.inputs, *node.outputs)
-                if name
-            }
             name = f"{graph.name}/{len(segments)}"
-            part = Graph(name, nodes, tensors, inputs, outputs, graph.format)
-            segments.append(MachineSegment(nodes, inputs, outputs, lower(part, exactness)))
+            layers = joined(placed.contexts[level], name, inputs, outputs)
+            segments.append(MachineSegment(nodes, inputs, outputs, layers))
         else:
-            reasons = tuple(placements[node.name].reason or "between the host's" for node in nodes)
+            placements = (placed.placements[node.name] for node in nodes)
+            reasons = tuple(each.reason or "between the host's" for each in placements)
             macs = sum(macs_of(node, graph) for node in nodes)
             segments.append(HostSegment(nodes, inputs, outputs, reasons, macs))
     return tuple(segments)
 
 
-def _levels(graph: Graph, placements: dict[str, Placement]) -> dict[str, int]:
-    """Return the segment of each node; those of the host are even, those of the machine odd."""
-    producer = {name: node.name for node in graph.nodes for name in node.outputs}
-    levels: dict[str, int] = {}
-    for node in graph.nodes:
-        before = [levels[producer[name]] for name in node.inputs if name in producer]
-        level = max(before, default=0)
-        placement = placements[node.name]
-        host = placement.engine == "host"
-        if placement.engine == "none" and before and level % 2 == 0 and level > 0:
-            host = True  # a change of shape stays where its input is
-        levels[node.name] = level + (level % 2 == host)
-    return levels
-
-
-def _check_host(graph: Graph, placements: dict[str, Placement], levels: dict[str, int]) -> None:
+def _check_host(placed: Placed) -> None:
+    graph, placements, levels = placed.graph, placed.placements, placed.levels
     machine = [level for level in levels.values() if level % 2]
     first, last = min(machine, default=0), max(machine, default=0)
     refused = []

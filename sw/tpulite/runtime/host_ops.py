@@ -1,10 +1,15 @@
 """Operators on the host: exact where a library's bits can be named, else in floating point."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from tpulite.arch.numerics import INT8
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.functions import function_table
+from tpulite.quant.tensors import UnsupportedError, quantized
 from tpulite.runtime.host_float import FLOAT_RULES, activate
 from tpulite.runtime.host_moves import MOVES
 from tpulite.runtime.host_softmax import softmax_fixed_point, softmax_table
@@ -142,6 +147,9 @@ def _rule(node: Node, graph: Graph, exact: str) -> _Run:
         return lambda node, given, tensors, outputs: [
             _softmax(node, given[0], tensors[0], outputs[0], exact)
         ]
+    if node.op == "requantize" and (table := _table(tensors[0], outputs[0], exact)) is not None:
+        low = np.iinfo(tensors[0].dtype).min
+        return lambda node, given, tensors, outputs: [table[given[0].astype(np.int64) - low]]
     if node.op == "max_pool" and _keeps_meaning(node, tensors, outputs):
         return _max_pool
     if node.op in FLOAT_RULES:
@@ -173,6 +181,17 @@ def _same_meaning(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(a.quantization.scale, b.quantization.scale) and np.array_equal(
         a.quantization.zero_point, b.quantization.zero_point
     )
+
+
+def _table(x: Tensor, y: Tensor, exact: str) -> np.ndarray | None:
+    """Return the integers that a change of scale makes of all integers, if there is a table."""
+    try:
+        before, after = quantized(x), quantized(y)
+        size = math.prod(x.shape)
+        image = function_table("requantize", before, after, {}, Exactness(exact), size)
+    except UnsupportedError:
+        return None
+    return (image.astype(np.int64) - INT8[0] + after.low).astype(y.dtype)
 
 
 def _softmax(node: Node, x: np.ndarray, tensor: Tensor, output: Tensor, exact: str) -> np.ndarray:

@@ -19,6 +19,7 @@ from tpulite.graph.passes import simplify
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import MachineSegment, Segment, partition
+from tpulite.quant.place import Placed, place
 from tpulite.runtime.compile_cache import ProgramCache
 from tpulite.runtime.device import Device
 from tpulite.runtime.host_ops import can_run, host_reason, run_node
@@ -29,7 +30,7 @@ from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["Model"]
 
-_PLAN = ("segments", "layers")
+_PLAN = ("placed", "segments", "layers")
 """Attributes that are worked out once and have nothing to do with options."""
 
 
@@ -62,6 +63,8 @@ class Model:
 
     Attributes
     ----------
+    placed : Placed
+        Where each node runs, and why.
     segments : tuple of Segment
         Segments in the order in which they run.
     layers : tuple of LayerGraph
@@ -136,7 +139,11 @@ class Model:
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:  # noqa: D102
-        return partition(self.graph, self.exactness, host_fallback=self.host_fallback)
+        return partition(self.placed, host_fallback=self.host_fallback)
+
+    @cached_property
+    def placed(self) -> Placed:  # noqa: D102
+        return place(self.graph, self.exactness)
 
     @cached_property
     def layers(self) -> tuple[LayerGraph, ...]:  # noqa: D102
@@ -255,7 +262,7 @@ class Model:
 
     def summary(self) -> tuple[OperatorSummary, ...]:
         """Return every operator, where it runs and why."""
-        return summarize(self.graph, self.exactness)
+        return summarize(self.placed)
 
     @property
     def macs(self) -> int:

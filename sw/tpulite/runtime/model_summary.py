@@ -6,7 +6,7 @@ from typing import Any
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.support import macs_of, where
+from tpulite.quant.place import Placed, macs_of
 from tpulite.runtime.host_ops import APPROXIMATE, can_run, host_reason
 
 __all__ = ["OperatorSummary", "statement", "summarize"]
@@ -46,11 +46,12 @@ class OperatorSummary:
         return asdict(self)
 
 
-def summarize(graph: Graph, exactness: Exactness) -> tuple[OperatorSummary, ...]:
+def summarize(placed: Placed) -> tuple[OperatorSummary, ...]:
     """Describe every operator of a network, whether or not it can be computed."""
+    graph, exactness = placed.graph, placed.exactness
     summaries = []
     for node in graph.nodes:
-        placement = where(node, graph, exactness)
+        placement = placed.placements[node.name]
         engine, reason = placement.engine, placement.reason
         if engine == "host":
             engine = "host" if can_run(node, graph, exactness) else "nobody"
