@@ -7,11 +7,11 @@ from programs import WINDOWS
 
 from tpulite.arch import isa, numerics
 from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import Command, Scaling, VectorOp
 from tpulite.arch.numerics import Rounding, wrap32
 from tpulite.golden.datapath import Datapath
 from tpulite.golden.footprint import footprint
-from tpulite.golden.vectors import parameter_rows
 
 SIZES = [4, 8, 16, 32]
 PARAM_ROW = 200

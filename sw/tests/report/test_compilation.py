@@ -4,9 +4,9 @@ import pytest
 from rich.console import Console
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import effects
 from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.arch.memory import Window
-from tpulite.compiler.encoding.accesses import accesses
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.cycles import predict_cycles
 from tpulite.models import CNN_DIGITS
@@ -95,9 +95,9 @@ def plain_use(one):
     """Count live rows with sets, a row and a command at a time."""
     reads, writes = [], []
     for command in one.commands:
-        access = accesses(command, one.config)
-        reads.append({row for piece in (*access.reads, *access.early) for row in piece})
-        writes.append({row for piece in access.writes for row in piece})
+        touched = effects(command, one.config)
+        reads.append({*touched.reads, *touched.early})
+        writes.append({*touched.writes})
     counts = [0] * len(reads)
     for row in set().union(*reads, *writes):
         for number, written in enumerate(writes):

@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.effects import tile_count
 from tpulite.arch.isa import Command, VectorOp
-from tpulite.golden.convolution import k_tiles_of, outputs_of, sum_positions, tap_rows
+from tpulite.golden.convolution import outputs_of, sum_positions, tap_rows
 from tpulite.golden.ops import matmul_int32, requantize, scale_operand, wrap32
 
 __all__ = ["Records", "conv_sums", "vector_results"]
@@ -41,7 +42,7 @@ def conv_sums(
         _, ox = outputs_of(command)
         places = (ox * command["byte_step"] % size)[:, None] + np.arange(size)
         stream = stream.reshape(*stream.shape[:2], 2 * size)[:, np.arange(len(ox))[:, None], places]
-    depth = k_tiles_of(command) * size
+    depth = tile_count(command) * size
     vectors = stream.transpose(1, 0, 2).reshape(-1, depth)
     return matmul_int32(vectors, weights, zero_point)
 

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, RecordForm
+from tpulite.arch.effects import record_rows, tile_count
+from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
 from tpulite.golden.access import FaultSite, Footprint
 
-__all__ = ["conv_ends", "conv_footprint", "k_tiles_of", "outputs_of", "sum_positions", "tap_rows"]
+__all__ = ["conv_ends", "conv_footprint", "outputs_of", "read_rows", "sum_positions", "tap_rows"]
 
 PADDING = -1
 """Stands for the row of a vector that lies outside the image."""
@@ -22,7 +23,7 @@ def conv_footprint(command: Command, config: Config) -> Footprint:
     if fault is not None:
         return Footprint(fault=fault)
     depthwise, drain = command["depthwise"], Drain(command["drain"])
-    k_tiles, m = k_tiles_of(command), command["rows"] * command["columns"]
+    k_tiles, m = tile_count(command), command["rows"] * command["columns"]
     weights = np.arange(k_tiles * config.array_size) + command["weight_row"]
     records = np.arange(_record_rows(command, config)) + command["record_row"]
 
@@ -58,7 +59,7 @@ def conv_ends(command: Command, config: Config) -> tuple[tuple[str, int, int], .
     that the memory has.
     """
     drain, rows, columns = Drain(command["drain"]), command["rows"], command["columns"]
-    tiles, records = k_tiles_of(command), _record_rows(command, config)
+    tiles, records = tile_count(command), _record_rows(command, config)
     ends = [
         ("acc_row", rows * columns - 1, config.acc_rows),
         ("weight_row", tiles * config.array_size - 1, config.ub_rows),
@@ -75,11 +76,30 @@ def conv_ends(command: Command, config: Config) -> tuple[tuple[str, int, int], .
     return tuple(ends)
 
 
-def k_tiles_of(command: Command) -> int:
-    """Return the weight tiles of a CONV."""
+def read_rows(command: Command, config: Config) -> NDArray[np.int64]:
+    """Return the rows that a CONV streams, each at least once, in any order.
+
+    Which rows and which columns of the image are read, and of which blocks, are three questions.
+    """
     if command["depthwise"]:
-        return 1
-    return command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
+        inner, outer = _walks(command)
+        x, y = (inner.places, outer.places)[:: 1 if command["inner"] == Axis.X else -1]
+    else:
+        base = np.arange(command["columns"]) * (command["byte_step"] or command["stride_x"])
+        if command["byte_step"]:
+            base = np.add.outer(base // config.array_size, np.arange(2)).ravel()
+        x = _taps(command, "x", "kernel_columns", base) - command["pad_left"]
+        base = np.arange(command["rows"]) * command["stride_y"]
+        y = _taps(command, "y", "kernel_rows", base) - command["pad_top"]
+    y, x = y[(y >= 0) & (y < command["height"])], x[(x >= 0) & (x < command["width"])]
+    blocks = np.arange(command["blocks"]) * command["act_block_pitch"] + command["act_row"]
+    return np.add.outer(np.add.outer(blocks, y * command["act_pitch"]), x).ravel()
+
+
+def _taps(command: Command, axis: str, kernel: str, base: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the coordinates under a kernel at some places, each once."""
+    taps = np.arange(command[kernel]) * command[f"dilation_{axis}"]
+    return np.unique(np.add.outer(base, taps))
 
 
 def outputs_of(command: Command) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -144,10 +164,8 @@ def _fault(command: Command, config: Config) -> FaultSite | None:
 
 
 def _record_rows(command: Command, config: Config) -> int:
-    if command["drain"] != Drain.REQUANTIZE:
-        return 0
-    short = command["record_form"] == RecordForm.SHORT
-    return config.short_record_rows if short else config.record_rows
+    drain = command["drain"]
+    return record_rows(command["record_form"], config) if drain == Drain.REQUANTIZE else 0
 
 
 def _stream(command: Command, config: Config) -> NDArray[np.int64]:

@@ -6,16 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.effects import BINARY, parameter_rows, tile_count
 from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.golden.access import FaultSite, Footprint
 from tpulite.golden.arithmetic import Records, conv_sums, vector_results
-from tpulite.golden.convolution import k_tiles_of, tap_rows
+from tpulite.golden.convolution import tap_rows
 from tpulite.golden.dram import Dram
 from tpulite.golden.ops import requantize
 from tpulite.golden.records import read_records, unpack_records
-from tpulite.golden.vectors import BINARY, parameter_rows, record_offset
+from tpulite.golden.vectors import record_offset
 
 __all__ = ["Datapath"]
 
@@ -63,7 +64,7 @@ class Datapath:
     def conv(self, command: Command, access: Footprint) -> FaultSite | None:
         """Convolve, accumulate and drain; return the fault of an unusable channel record."""
         size = self.config.array_size
-        weight_rows = k_tiles_of(command) * size
+        weight_rows = tile_count(command) * size
         rows = self.buffer[access.early_reads]
         stream = self.buffer.view(np.int8)[access.vectors]
         stream[access.vectors < 0] = command["pad"]

@@ -1,9 +1,11 @@
-"""What a command touches, quickly: commands that differ in their places alone are looked at once.
+"""What a command touches, as grids: the fast form of :mod:`tpulite.arch.effects`.
 
-The footprint of a command that stands for them, with all places at zero, says what they touch.
+Commands that differ in their places alone are looked at once. What they touch is found in closed
+form, with all places at zero; a long time is spent on none but unusual ones.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -11,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import COMMANDS, Command, Opcode, VectorOp
+from tpulite.arch.effects import BINARY, parameter_rows, record_rows, tile_count
+from tpulite.arch.isa import COMMANDS, RAW_ROWS, Command, Drain, Opcode, VectorOp
 from tpulite.arch.memory import WindowBinding
-from tpulite.arch.registers import Fault
-from tpulite.golden.convolution import conv_ends, conv_footprint
+from tpulite.golden.convolution import conv_ends, read_rows
 from tpulite.golden.grids import Grid, Place, cover
-from tpulite.golden.transfers import transfer_footprint
-from tpulite.golden.vectors import BINARY, operand_rows, parameter_rows, window_rows
+from tpulite.golden.vectors import operand_rows, window_rows
 
-__all__ = ["ExtentFinder", "Extents"]
+__all__ = ["ExtentFinder", "Extents", "Toucher"]
 
 
 class Extents(NamedTuple):
@@ -28,9 +29,10 @@ class Extents(NamedTuple):
     Parameters
     ----------
     early_reads, reads, writes : tuple of (int, Grid)
-        Rows of the unified buffer, as in a footprint, but each once and in any order.
-    lines, beats : (int, Grid), optional
-        Bytes of DRAM, and the beats that hold them; none of these holds bytes of two lines.
+        Rows of the unified buffer, as in :class:`tpulite.arch.effects.Effects`, but each once, or
+        twice where operands share rows, and in any order.
+    lines, beats : tuple of (int, Grid)
+        Bytes of DRAM, and the beats that hold them.
     accumulators : range
         Accumulator rows of a CONV.
     """
@@ -38,8 +40,8 @@ class Extents(NamedTuple):
     early_reads: tuple[Place, ...] = ()
     reads: tuple[Place, ...] = ()
     writes: tuple[Place, ...] = ()
-    lines: Place | None = None
-    beats: Place | None = None
+    lines: tuple[Place, ...] = ()
+    beats: tuple[Place, ...] = ()
     accumulators: range = range(0)
 
 
@@ -58,8 +60,8 @@ class _Pattern(NamedTuple):
     early_reads: _Rows = ()
     reads: _Rows = ()
     writes: _Rows = ()
-    lines: Grid | None = None
-    beats: Grid | None = None
+    lines: tuple[Place, ...] = ()
+    beats: tuple[Place, ...] = ()
     accumulators: int = 0
 
 
@@ -73,57 +75,40 @@ _PLACES = {
 _VALUES = ("flip", "window", "prefetch", "pad", "weight_zero_point", "accumulate", "low", "high")
 """Fields that do not change what is touched, places aside."""
 
-_GET_GEOMETRY = {
-    opcode: itemgetter(
-        *(
-            field.name
-            for field in COMMANDS[opcode].fields[1:]
-            if field.name not in (*_TOKENS, *_VALUES, *places)
-        )
-    )
-    for opcode, places in _PLACES.items()
-}
-_EVERYWHERE = WindowBinding(base=0, size=1 << 60, read=True, write=True)
+
+def _get_geometry(opcode: Opcode) -> Callable[[dict[str, int]], tuple[int, ...]]:
+    """Return what gets the other fields of commands."""
+    others = (*_TOKENS, *_VALUES, *_PLACES[opcode])
+    return itemgetter(*(f.name for f in COMMANDS[opcode].fields[1:] if f.name not in others))
 
 
-class ExtentFinder:
-    """Finds the extents of the commands of one program.
+_GET_GEOMETRY = {int(opcode): _get_geometry(opcode) for opcode in _PLACES}  # enums hash slowly
+_MOST_PATTERNS = 1 << 14
+_NOTHING = _Pattern(())
+
+
+class Toucher:
+    """Says what commands touch that do not fault, wherever it is.
 
     Parameters
     ----------
     config : Config
         The machine.
-    windows : sequence of WindowBinding
-        The DRAM windows, which begin at beats.
     """
 
-    def __init__(self, config: Config, windows: Sequence[WindowBinding]) -> None:
+    def __init__(self, config: Config) -> None:
         self.config = config
-        self.windows = windows
-        self._patterns: dict[tuple[Opcode, tuple[int, ...]], _Pattern | None] = {}
+        self._patterns = _patterns(config)
 
-    def find(self, command: Command) -> Extents | None:
-        """Return what a command touches; None if it faults, or is too uncommon to be told so.
-
-        Parameters
-        ----------
-        command : Command
-            A command whose fields are legal.
-        """
-        opcode, fields = command.opcode, command.fields
-        if opcode == Opcode.END:
-            return Extents()
-        pattern = self._pattern(command)
-        if pattern is None or any(fields[name] + end >= limit for name, end, limit in pattern.ends):
-            return None
-        lines = beats = None
-        if pattern.lines is not None and pattern.beats is not None:
-            window, offset = self.windows[fields["window"]], fields["offset"]
-            permitted = window.write if opcode == Opcode.STORE else window.read
-            if not permitted or offset + pattern.beats.extent * BEAT_BYTES > window.size:
-                return None
-            start = window.base + offset
-            lines, beats = (start, pattern.lines), (start // BEAT_BYTES, pattern.beats)
+    def touched(self, command: Command) -> Extents:
+        """Return what a command touches; bytes and beats are those of its DRAM window."""
+        fields, pattern = command.fields, self.pattern(command)
+        lines, beats = pattern.lines, pattern.beats
+        if lines:
+            offset = fields["offset"]
+            lines = tuple((start + offset, grid) for start, grid in lines)
+            offset //= BEAT_BYTES
+            beats = tuple((start + offset, grid) for start, grid in beats)
         accumulators = range(0)
         if pattern.accumulators:
             first = fields["acc_row"]
@@ -137,78 +122,148 @@ class ExtentFinder:
             accumulators,
         )
 
-    def _pattern(self, command: Command) -> _Pattern | None:
-        opcode, fields = command.opcode, command.fields
+    def pattern(self, command: Command) -> _Pattern:
+        """Return what is common to commands that differ from one in their places alone."""
+        opcode, fields = int(command.opcode), command.fields
+        if opcode == Opcode.END:
+            return _NOTHING
         key = opcode, _GET_GEOMETRY[opcode](fields)
         try:
             return self._patterns[key]
         except KeyError:
-            places = dict.fromkeys(_PLACES[opcode], 0)
-            made = _MAKE[opcode](Command(opcode, fields | places), self.config)
-            return self._patterns.setdefault(key, made)
+            return self._patterns.setdefault(key, self._make(command))
+
+    def _make(self, command: Command) -> _Pattern:
+        if len(self._patterns) >= _MOST_PATTERNS:
+            self._patterns.clear()
+        places = dict.fromkeys(_PLACES[command.opcode], 0)
+        bare = Command(command.opcode, command.fields | places)
+        return _MAKE[command.opcode](bare, self.config)
+
+
+class ExtentFinder:
+    """Finds what the commands of one program touch, and whether they fault.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    windows : sequence of WindowBinding
+        The DRAM windows, which begin at beats.
+    """
+
+    def __init__(self, config: Config, windows: Sequence[WindowBinding]) -> None:
+        self.windows = windows
+        self._toucher = Toucher(config)
+
+    def find(self, command: Command) -> Extents | None:
+        """Return what a command touches, in DRAM by address; None if it faults.
+
+        Parameters
+        ----------
+        command : Command
+            A command whose fields are legal.
+        """
+        fields, pattern = command.fields, self._toucher.pattern(command)
+        if any(fields[name] + end >= limit for name, end, limit in pattern.ends):
+            return None
+        extents = self._toucher.touched(command)
+        if not extents.lines:
+            return extents
+        window = self.windows[fields["window"]]
+        permitted = window.write if command.opcode == Opcode.STORE else window.read
+        end = max(start + grid.extent for start, grid in extents.beats)
+        if not permitted or end * BEAT_BYTES > window.size:
+            return None
+        base = window.base // BEAT_BYTES
+        return extents._replace(
+            lines=tuple((start + window.base, grid) for start, grid in extents.lines),
+            beats=tuple((start + base, grid) for start, grid in extents.beats),
+        )
+
+
+@lru_cache(8)
+def _patterns(config: Config) -> dict[tuple[int, tuple[int, ...]], _Pattern]:
+    """Return the patterns that are known of a machine."""
+    return {}
 
 
 def _moved(rows: _Rows, fields: dict[str, int]) -> tuple[Place, ...]:
-    return tuple((fields[name] + start, grid) for name, start, grid in rows)
+    return tuple([(fields[name] + start, grid) for name, start, grid in rows])
 
 
 def _grids(name: str, rows: NDArray[np.int64]) -> _Rows:
     return tuple((name, start, grid) for start, grid in cover(rows))
 
 
-def _transfer_pattern(command: Command, config: Config) -> _Pattern | None:
-    footprint = transfer_footprint(command, config, _EVERYWHERE)
-    if footprint.fault is not None:
-        assert footprint.fault.code == Fault.BUFFER
-        return _Pattern((("row", footprint.fault.address, config.ub_rows),))
-    spans, stride = footprint.spans, command["stride"]
-    size, beats = spans[0].stop - spans[0].start, len(spans[0].beats)
-    if len(spans) > 1 and stride < BEAT_BYTES * beats:
-        return None
-    rows = footprint.reads if command.opcode == Opcode.STORE else footprint.writes
+def _run(name: str, rows: int) -> _Rows:
+    """Return consecutive rows from a place on."""
+    return ((name, 0, Grid.of(rows)),) if rows else ()
+
+
+def _levels(size: int, count: int, pitch: int) -> tuple[Place, ...]:
+    """Return lines of some size, a pitch apart, each place once."""
+    if count > 1 and pitch > size:
+        return ((0, Grid.of(size, (count, pitch))),)
+    return ((0, Grid.of(size + (count - 1) * pitch)),)
+
+
+def _transfer_pattern(command: Command, config: Config) -> _Pattern:
+    rows, lines, pitch = command["rows"], command["lines"], command["pitch"]
+    ends = (("row", (lines - 1) * pitch + rows - 1, config.ub_rows),)
+    if ends[0][1] >= config.ub_rows:
+        return _Pattern(ends)
+    size, stride = rows * config.row_bytes, command["stride"]
+    touched = tuple(("row", start, grid) for start, grid in _levels(rows, lines, pitch))
     return _Pattern(
-        ends=(("row", int(rows.max()), config.ub_rows),),
-        reads=_grids("row", footprint.reads),
-        writes=_grids("row", footprint.writes),
-        lines=Grid.of(size, (len(spans), stride)),
-        beats=Grid.of(beats, (len(spans), stride // BEAT_BYTES)),
+        ends=ends,
+        reads=touched if command.opcode == Opcode.STORE else (),
+        writes=touched if command.opcode == Opcode.LOAD else (),
+        lines=_levels(size, lines, stride),
+        beats=_levels(-(-size // BEAT_BYTES), lines, stride // BEAT_BYTES),
     )
 
 
 def _conv_pattern(command: Command, config: Config) -> _Pattern:
     ends = conv_ends(command, config)
-    footprint = conv_footprint(command, config)
-    if footprint.fault is not None:
+    if any(end >= limit for _, end, limit in ends):
         return _Pattern(ends)
-    last = {name: end for name, end, _ in ends}
-    weights, records = np.split(footprint.early_reads, [last["weight_row"] + 1])
+    drain = command["drain"]
+    records = record_rows(command["record_form"], config) if drain == Drain.REQUANTIZE else 0
+    writes: _Rows = ()
+    if drain != Drain.KEEP:
+        written = operand_rows(command, "out")
+        if drain == Drain.RAW:
+            written = (written[:, None] + np.arange(RAW_ROWS)).ravel()
+        writes = _grids("out_row", written)
     return _Pattern(
         ends,
-        _grids("weight_row", weights) + _grids("record_row", records),
-        _grids("act_row", footprint.reads),
-        _grids("out_row", footprint.writes),
-        accumulators=len(footprint.accumulators),
+        _run("weight_row", tile_count(command) * config.array_size) + _run("record_row", records),
+        _grids("act_row", read_rows(command, config)),
+        writes,
+        accumulators=command["rows"] * command["columns"],
     )
 
 
 def _vector_pattern(command: Command, config: Config) -> _Pattern:
     operation = VectorOp(command["operation"])
-    window = window_rows(command)
+    window, parameters = window_rows(command), parameter_rows(operation, config)
     names = ("a", "b", "out") if operation in BINARY else ("a", "out")
     rows = {f"{name}_row": operand_rows(command, name) for name in names}
-    rows["param_row"] = np.arange(parameter_rows(operation, config))
-    last = {name: int(each.max()) for name, each in rows.items() if each.size}
+    last = {name: int(each.max()) for name, each in rows.items()}
     last["a_row"] += int(window.max())
+    if parameters:
+        last["param_row"] = parameters - 1
     ends = tuple((name, end, config.ub_rows) for name, end in last.items())
     if max(last.values()) >= config.ub_rows:
         return _Pattern(ends)
     rows["a_row"] = (rows["a_row"][:, None] + window).ravel()
     grids = {name: _grids(name, each) for name, each in rows.items()}
     reads = grids["a_row"] + grids.get("b_row", ())
-    return _Pattern(ends, grids["param_row"], reads, grids["out_row"])
+    return _Pattern(ends, _run("param_row", parameters), reads, grids["out_row"])
 
 
-_MAKE: dict[Opcode, Callable[[Command, Config], _Pattern | None]] = {
+_MAKE: dict[Opcode, Callable[[Command, Config], _Pattern]] = {
     Opcode.LOAD: _transfer_pattern,
     Opcode.STORE: _transfer_pattern,
     Opcode.CONV: _conv_pattern,

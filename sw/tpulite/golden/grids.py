@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grid", "Place", "cover", "meet", "view"]
+__all__ = ["Grid", "Place", "cover", "expand", "meet", "view"]
 
 _FEW = 4  # runs of places that are looked at one by one
 
@@ -65,6 +65,21 @@ def view(array: NDArray, place: Place) -> NDArray:
         start * step,
         (*array.strides[:-1], *(pitch * step for pitch in pitches), step),
     )
+
+
+def expand(place: Place) -> NDArray[np.int64]:
+    """Return all places of a grid.
+
+    Examples
+    --------
+    >>> expand((3, Grid.of(2, (3, 5)))).tolist()
+    [3, 4, 8, 9, 13, 14]
+    """
+    start, (size, _, counts, pitches) = place
+    found = np.arange(start, start + size)
+    for count, pitch in zip(reversed(counts), reversed(pitches), strict=True):
+        found = np.add.outer(np.arange(count) * pitch, found).ravel()
+    return found
 
 
 def meet(a: Place, b: Place) -> bool:

@@ -120,17 +120,25 @@ class BeatHistory:
         if engine == Engine.STORE:
             self.written[span.start : span.stop] = True
 
-    def may_load(self, lines: Place, beats: Place, clock: Clock) -> bool:
+    def may_load(self, lines: Sequence[Place], beats: Sequence[Place], clock: Clock) -> bool:
         """Whether something complete lies in all bytes of some lines, whose beats these are."""
-        stored = view(self._counts[Engine.STORE], beats)
-        return bool(stored.max() <= clock[Engine.STORE] and view(self.written, lines).all())
+        complete = self._before(Engine.STORE, beats, clock)
+        return complete and all(view(self.written, each).all() for each in lines)
 
-    def may_store(self, beats: Place, clock: Clock) -> bool:
+    def may_store(self, beats: Sequence[Place], clock: Clock) -> bool:
         """Whether nobody may still load any of some beats."""
-        return bool(view(self._counts[Engine.LOAD], beats).max() <= clock[Engine.LOAD])
+        return self._before(Engine.LOAD, beats, clock)
 
-    def note_lines(self, engine: Engine, lines: Place, beats: Place, count: int) -> None:
+    def _before(self, engine: Engine, beats: Sequence[Place], clock: Clock) -> bool:
+        counts = self._counts[engine]
+        return all(view(counts, each).max() <= clock[engine] for each in beats)
+
+    def note_lines(
+        self, engine: Engine, lines: Sequence[Place], beats: Sequence[Place], count: int
+    ) -> None:
         """Let an engine load or store lines, whose beats these are."""
-        view(self._counts[engine], beats)[...] = count
+        for each in beats:
+            view(self._counts[engine], each)[...] = count
         if engine == Engine.STORE:
-            view(self.written, lines)[...] = True
+            for each in lines:
+                view(self.written, each)[...] = True

@@ -114,7 +114,7 @@ class RaceDetector:
             return False
         number = len(self._indices[engine]) - 1
         rows.note(engine, extents.early_reads + extents.reads, extents.writes, number)
-        if extents.lines is not None and extents.beats is not None:
+        if extents.lines:
             self._beats.note_lines(engine, extents.lines, extents.beats, number)
         if command.opcode == Opcode.CONV:
             self._accumulate(command, extents.accumulators)
@@ -122,12 +122,13 @@ class RaceDetector:
 
     def _may_transfer(self, engine: Engine, extents: Extents, clock: Clock) -> bool:
         """Whether lines of DRAM can be loaded or stored."""
-        if extents.lines is None or extents.beats is None:
+        if not extents.lines:
             return True
         if engine == Engine.LOAD:
             return self._beats.may_load(extents.lines, extents.beats, clock)
         program = self.program.start, Grid.of(len(self.program))
-        return not meet(extents.lines, program) and self._beats.may_store(extents.beats, clock)
+        apart = not any(meet(lines, program) for lines in extents.lines)
+        return apart and self._beats.may_store(extents.beats, clock)
 
     def _touch(self, command: Command, engine: Engine, footprint: Footprint) -> None:
         """Note what a command touches, row by row, and report what is wrong."""

@@ -4,25 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import LUT_BYTES, Command, VectorOp
+from tpulite.arch.effects import BINARY, WINDOWED, parameter_rows
+from tpulite.arch.isa import Command, VectorOp
 from tpulite.arch.registers import Fault
 from tpulite.golden.access import FaultSite, Footprint
 
 __all__ = [
-    "BINARY",
-    "WINDOWED",
     "operand_rows",
-    "parameter_rows",
     "record_offset",
     "vector_footprint",
     "window_rows",
 ]
-
-WINDOWED = (VectorOp.MAX, VectorOp.SUM)
-"""Operations over a window of A; of all others the window is one vector."""
-
-BINARY = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
-"""Operations with an operand B, whose parameters begin with OPERANDS."""
 
 
 def vector_footprint(command: Command, config: Config) -> Footprint:
@@ -59,18 +51,6 @@ def vector_footprint(command: Command, config: Config) -> Footprint:
 def record_offset(operation: VectorOp, config: Config) -> int:
     """Return the rows of parameters before the channel record."""
     return -(-RECORD_BYTES // config.row_bytes) if operation in BINARY else 0
-
-
-def parameter_rows(operation: VectorOp, config: Config) -> int:
-    """Return the rows of all parameters of an operation."""
-    match operation:
-        case VectorOp.COPY | VectorOp.MAX:
-            return 0
-        case VectorOp.AFFINE:
-            return config.record_rows
-        case VectorOp.LUT:
-            return LUT_BYTES // config.row_bytes
-    return record_offset(operation, config) + -(-RECORD_BYTES // config.row_bytes)
 
 
 def operand_rows(command: Command, name: str) -> NDArray[np.int64]:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.compiler.encoding.accesses import accesses
+from tpulite.golden.extents import Toucher
+from tpulite.golden.grids import view
 from tpulite.program import Program
 
 __all__ = ["BufferUse", "buffer_use"]
@@ -47,14 +48,16 @@ def buffer_use(program: Program) -> BufferUse:
     for start, stop in program.resident:
         born[start:stop], read[start:stop] = 0, last
     begins, ends = np.zeros(last + 2, np.int64), np.zeros(last + 2, np.int64)
+    toucher = Toucher(program.config)
     for number, command in enumerate(program.commands):
-        access = accesses(command, program.config)
-        for piece in (*access.reads, *access.early):
-            read[piece.start : piece.stop] = np.maximum(read[piece.start : piece.stop], number)
-        for piece in access.writes:
-            here = slice(piece.start, piece.stop)
-            _close(begins, ends, born[here], np.minimum(read[here], number - 1))
-            born[here] = read[here] = number
+        touched = toucher.touched(command)
+        for place in (*touched.reads, *touched.early_reads):
+            view(read, place)[...] = number
+        for place in touched.writes:
+            here = view(born, place), view(read, place)
+            _close(begins, ends, here[0], np.minimum(here[1], number - 1))
+            for rows in here:
+                rows[...] = number
     _close(begins, ends, born, read)
     live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
     at = int(live.argmax())

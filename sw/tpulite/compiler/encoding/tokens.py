@@ -2,14 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
-from tpulite.compiler.encoding.accesses import Accesses, accesses
-from tpulite.compiler.encoding.ranges import Lines, Ranges
+from tpulite.golden.extents import Toucher
+from tpulite.golden.grids import Place, view
 
 __all__ = ["insert_tokens"]
 
@@ -25,18 +25,18 @@ class _History:
         # The writers of all engines, then the readers.
         self._latest = np.full((2 * _ENGINES, size), _NEVER, np.int32)
 
-    def read(self, index: int, engine: int, ranges: Ranges, needs: list[int]) -> None:
+    def read(self, index: int, engine: int, places: Sequence[Place], needs: list[int]) -> None:
         """Note a read; raise ``needs``, for each engine the command that must be complete."""
-        for rows in self._pieces(ranges):
+        for rows in self._at(places):
             writers = np.maximum.reduce(rows[:_ENGINES], axis=_AXES[rows.ndim]).tolist()
             for e, writer in enumerate(writers):
                 if writer > needs[e]:
                     needs[e] = writer
             rows[_ENGINES + engine] = index
 
-    def write(self, index: int, engine: int, ranges: Ranges, needs: list[int]) -> None:
+    def write(self, index: int, engine: int, places: Sequence[Place], needs: list[int]) -> None:
         """Note a write; raise ``needs``, for each engine the command that must be complete."""
-        for rows in self._pieces(ranges):
+        for rows in self._at(places):
             users = np.maximum.reduce(rows, axis=_AXES[rows.ndim]).tolist()
             for e, user in enumerate(users):
                 # An engine's writes follow its own earlier reads and writes.
@@ -44,24 +44,17 @@ class _History:
                     needs[e % _ENGINES] = user
             rows[engine] = index
 
-    def _pieces(self, ranges: Ranges) -> Iterator[np.ndarray]:
-        """Cut ranges out; those of an image at once."""
-        latest = self._latest
-        if isinstance(ranges, Lines):
-            pitches = (latest.shape[1], *ranges.pitches, 1)
-            yield np.ndarray(
-                (len(latest), *ranges.counts, ranges.size),
-                latest.dtype,
-                latest,
-                latest.itemsize * ranges.start,
-                [latest.itemsize * pitch for pitch in pitches],
-            )
-            return
-        for rows in ranges:
-            yield latest[:, rows.start : rows.stop]
+    def _at(self, places: Sequence[Place]) -> Iterator[np.ndarray]:
+        """Cut grids out; one run is the common case."""
+        for place in places:
+            start, grid = place
+            if grid.counts:
+                yield view(self._latest, place)
+            else:
+                yield self._latest[:, start : start + grid.size]
 
 
-_AXES = {2: 1, 4: (1, 2, 3)}
+_AXES = [(), (), 1, *(tuple(range(1, ndim)) for ndim in range(3, 12))]
 
 
 def insert_tokens(
@@ -95,9 +88,9 @@ def insert_tokens(
 class _Inserter:
     def __init__(self, commands: tuple[Command, ...], config: Config, prefetch: bool) -> None:
         self._commands, self._prefetch = commands, prefetch
-        self._accesses = [accesses(command, config) for command in commands]
+        self._toucher = Toucher(config)
         self._rows = _History(config.ub_rows)
-        self._beats = _dram_histories(self._accesses)
+        self._beats = _dram_histories(commands, self._toucher)
         self._waits = [0] * len(commands)
         self._signals = [0] * len(commands)
         # At the start of each command, and at the start of the latest one of each engine.
@@ -125,18 +118,19 @@ class _Inserter:
 
     def _visit(self, index: int, engine: int) -> bool:
         """Order one command after its conflicts; return whether it may prefetch."""
-        access = self._accesses[index]
+        command = self._commands[index]
+        touched = self._toucher.touched(command)
         before = self._engine_known[engine]
         needs = [_NEVER] * _ENGINES
         prefetch = False
-        if access.early:
-            self._rows.read(index, engine, access.early, needs)
+        self._rows.read(index, engine, touched.early_reads, needs)
+        if command.opcode == Opcode.CONV:
             prefetch = bool(self._positions[engine]) and all(map(int.__le__, needs, before))
-        self._rows.read(index, engine, access.reads, needs)
-        self._rows.write(index, engine, access.writes, needs)
-        if (history := self._beats.get(access.window)) is not None:
-            history.read(index, engine, access.dram_reads, needs)
-            history.write(index, engine, access.dram_writes, needs)
+        self._rows.read(index, engine, touched.reads, needs)
+        self._rows.write(index, engine, touched.writes, needs)
+        if touched.beats and (history := self._beats.get(command["window"])) is not None:
+            note = history.read if command.opcode == Opcode.LOAD else history.write
+            note(index, engine, touched.beats, needs)
         if not self._prefetch:
             prefetch = False
             if engine == Engine.LOAD:
@@ -174,19 +168,16 @@ class _Inserter:
         return positions[min(later, len(positions) - 1)]
 
 
-def _dram_histories(all_accesses: list[Accesses]) -> dict[int, _History]:
+def _dram_histories(commands: Sequence[Command], toucher: Toucher) -> dict[int, _History]:
     """Return a history for each window that is both read and written."""
-    read = {a.window for a in all_accesses if a.dram_reads}
-    written = {a.window for a in all_accesses if a.dram_writes}
-    return {
-        window: _History(
-            max(
-                ranges[-1].stop
-                for a in all_accesses
-                if a.window == window
-                for ranges in (a.dram_reads, a.dram_writes)
-                if ranges
-            )
-        )
-        for window in read & written
-    }
+    transfers = [c for c in commands if c.opcode in (Opcode.LOAD, Opcode.STORE)]
+    read, written = (
+        {c["window"] for c in transfers if c.opcode == opcode}
+        for opcode in (Opcode.LOAD, Opcode.STORE)
+    )
+    sizes = dict.fromkeys(read & written, 0)
+    for command in transfers:
+        if (window := command["window"]) in sizes:
+            for start, grid in toucher.touched(command).beats:
+                sizes[window] = max(sizes[window], start + grid.extent)
+    return {window: _History(size) for window, size in sizes.items()}

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode, VectorOp
 from tpulite.arch.memory import REFERENCE_MEMORY
-from tpulite.compiler.encoding.accesses import conv_shape
+from tpulite.arch.timing import conv_stream
 
 __all__ = ["estimate_cycles"]
 
@@ -129,7 +129,7 @@ class _Estimate:
     def _conv(self, command: Command, start: int) -> int:
         config = self._config
         size, m = config.array_size, command["rows"] * command["columns"]
-        k_tiles, stream = conv_shape(command)
+        k_tiles, _, stream, _ = conv_stream(command.fields)
         weights_from = start
         if command["prefetch"]:
             weights_from = self._starts[Engine.MXU][-1]

@@ -11,9 +11,10 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode, VectorOp
-from tpulite.compiler.encoding.accesses import accesses
 from tpulite.compiler.ops import Buffer, Op
 from tpulite.compiler.scheduling.scheduled import Schedule
+from tpulite.golden.extents import Toucher
+from tpulite.golden.grids import expand
 
 __all__ = ["verify"]
 
@@ -165,12 +166,10 @@ def _touched(op: Op, buffer: Buffer, config: Config) -> np.ndarray:
     fields = dict(op.fields)
     for number, (name, region) in enumerate(op.rows.items()):
         fields[name] = region.row + far * (1 if region.buffer is buffer else number + 2)
-    access = accesses(Command.make(op.opcode, **fields), config)
-    pieces = [
-        np.arange(max(piece.start - far, 0), min(piece.stop - far, buffer.rows))
-        for piece in (*access.reads, *access.writes, *access.early)
-    ]
-    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+    touched = Toucher(config).touched(Command.make(op.opcode, **fields))
+    grids = (*touched.reads, *touched.writes, *touched.early_reads)
+    rows = np.concatenate([np.empty(0, np.int64), *map(expand, grids)]) - far
+    return rows[(rows >= 0) & (rows < buffer.rows)]
 
 
 def _in_turn(op: Op, new: Buffer, old: Buffer, config: Config) -> bool:
