@@ -4,9 +4,6 @@ The limits are about three times what was measured. They are there for a loop ov
 slice was, or for a search through all commands in every one.
 """
 
-import gc
-import time
-
 import numpy as np
 import pytest
 
@@ -19,37 +16,15 @@ from tpulite.compiler.tiling.constants import channel_records
 from tpulite.golden.check import check
 from tpulite.golden.cycles import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization
+from tpulite.models import CNN_DIGITS
+from tpulite.models.architectures import mobilenet_v2
 from tpulite.program import Program
+from tpulite.runtime.model import Model
+from tpulite_testing.timing import yardsticks
 
 CONFIG = Config()
 END = Command.make(Opcode.END)
 TOKENS = {"wait": 0, "signal": 0}
-
-
-def seconds(work) -> float:
-    """Return the processor's time for some work, the least of several times."""
-    gc.disable()
-    try:
-        times = []
-        for _ in range(5):
-            before = time.process_time()
-            work()
-            times.append(time.process_time() - before)
-        return min(times)
-    finally:
-        gc.enable()
-
-
-def yardstick() -> float:
-    """Return the time of a copy of a command's fields and of a short reduction."""
-    rows, fields = np.zeros((8, 64), np.int32), dict.fromkeys(map(str, range(36)), 1)
-
-    def work():
-        for i in range(2000):
-            rows[:, 8:40].max(axis=1).tolist()
-            dict(fields, wait=i)
-
-    return seconds(work) / 2000
 
 
 def requantization(channels: int) -> Requantization:
@@ -99,8 +74,8 @@ def repeated(program: Program, times: int) -> Program:
 
 
 STAGES = {
-    "tokens": (lambda program: insert_tokens(program.commands, CONFIG), 25),
-    "check": (check, 55),
+    "tokens": (lambda program: insert_tokens(program.commands, CONFIG), 35),
+    "check": (check, 85),
     "predict": (lambda program: predict_cycles(program.commands, CONFIG), 45),
     "encode": (Program.encode, 20),
 }
@@ -112,7 +87,7 @@ def test_a_command_costs_little_even_in_long_programs(program, stage):
     work, limit = STAGES[stage]
     long = repeated(program, 8)
     assert not check(long)
-    cost = seconds(lambda: work(long)) / len(long.commands) / yardstick()
+    cost = yardsticks(lambda: work(long)) / len(long.commands)
     print(f"{stage}: {cost:.1f} yardsticks a command, the limit is {limit}")
     assert cost < limit
 
@@ -120,14 +95,29 @@ def test_a_command_costs_little_even_in_long_programs(program, stage):
 def test_compiling_costs_little_for_each_command(layers, program):
     """Everything, with the search for groups and the trials of schedules, without any for plans."""
     options = Options(effort=0)
-    took = seconds(lambda: compile_layers(layers, CONFIG, options))
-    cost = took / len(program.commands) / yardstick()
+    cost = yardsticks(lambda: compile_layers(layers, CONFIG, options)) / len(program.commands)
     print(f"compiling: {cost:.1f} yardsticks a command of {len(program.commands)}")
-    assert cost < 300
+    assert cost < 360
+
+
+NETWORKS = {
+    "cnn": (lambda: Model.load(CNN_DIGITS).layers[0], 300_000),
+    "mobilenet_v2": (lambda: mobilenet_v2(96), 900_000),
+}
+"""Networks, and limits in yardsticks."""
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_compiling_a_network_costs_little(name):
+    make, limit = NETWORKS[name]
+    network = make()
+    cost = yardsticks(lambda: compile_layers(network, CONFIG), tries=3)
+    print(f"{name}: {cost:,.0f} yardsticks, the limit is {limit:,}")
+    assert cost < limit
 
 
 def test_a_channel_record_costs_next_to_nothing():
     channels = 4096
     scale, bias = requantization(channels), np.zeros(channels, np.int64)
-    cost = seconds(lambda: channel_records(scale, bias, CONFIG)) / channels / yardstick()
+    cost = yardsticks(lambda: channel_records(scale, bias, CONFIG)) / channels
     assert cost < 1

@@ -1,4 +1,3 @@
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from tpulite.arch.memory import Window, WindowBinding
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.golden.machine import Machine, RaceError
+from tpulite_testing.timing import yardsticks
 
 SIZES = [4, 8, 16, 32]
 
@@ -276,12 +276,9 @@ def test_window_must_lie_in_dram():
         Machine(CONFIG).run([end()], windows, filled_dram())
 
 
-def test_a_program_of_forty_commands_takes_less_than_a_tenth_of_a_second():
-    program = [command for command in mlp() * 3 if command.opcode != Opcode.END]
+def test_running_a_command_costs_little():
+    program = [*(command for command in mlp() * 3 if command.opcode != Opcode.END), end()]
     machine, dram = Machine(CONFIG), filled_dram()
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        machine.run([*program, end()], WINDOWS, dram, strict=False)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.1
+    cost = yardsticks(lambda: machine.run(program, WINDOWS, dram, strict=False)) / len(program)
+    print(f"{cost:.0f} yardsticks a command")
+    assert cost < 300
