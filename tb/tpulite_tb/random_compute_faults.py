@@ -1,19 +1,14 @@
 """Random CONVs and VECTORs that must stop the machine."""
 
 from tpulite.arch.config import RECORD_BYTES
+from tpulite.arch.effects import BINARY, parameter_rows, record_rows, steps_of, tile_count
 from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite_tb.random_conv import draw_conv
-from tpulite_tb.random_conv_access import early_rows, tile_count
 from tpulite_tb.random_faults import BadCommands
 from tpulite_tb.random_records import BlockKind
-from tpulite_tb.random_state import Drawn, State, hazard
+from tpulite_tb.random_state import Drawn, State, hazard, mask
 from tpulite_tb.random_transfers import block_load
-from tpulite_tb.random_vector import (
-    draw_vector,
-    parameter_count,
-    vector_outputs,
-    vector_row_of_record,
-)
+from tpulite_tb.random_vector import draw_vector
 
 __all__ = ["draw_bad_record", "draw_conv_out_of_buffer", "draw_vector_out_of_buffer"]
 
@@ -43,8 +38,8 @@ def draw_conv_out_of_buffer(state: State) -> BadCommands | None:
         rest = c["act_row"] + image
         cases.append(("act_block_pitch", c["blocks"] - 1, rest, buffer, _ROW_LIMIT))
     if c["drain"] == Drain.REQUANTIZE:
-        rows = early_rows(command, config)[-1] - c["record_row"]
-        cases.append(("record_row", 1, rows, buffer, _ROW_LIMIT))
+        rows = record_rows(c["record_form"], config)
+        cases.append(("record_row", 1, rows - 1, buffer, _ROW_LIMIT))
     if c["drain"] != Drain.KEEP:
         rest = down * c["out_pitch"] + right * c["out_step"] + raw
         cases.append(("out_row", 1, rest, buffer, _ROW_LIMIT))
@@ -69,7 +64,7 @@ def draw_vector_out_of_buffer(state: State) -> BadCommands | None:
         return None
     rng, limit, command = state.rng, state.config.ub_rows, drawn.command
     operation = VectorOp(command["operation"])
-    count = parameter_count(operation, state.config)
+    count = parameter_rows(operation, state.config)
     if count and rng.random() < 0.25:
         low = limit - count + 1
         row = rng.choice([low, rng.randrange(low, _ROW_LIMIT)])
@@ -92,17 +87,16 @@ def _until_outside(state: State, command: Command, early: int, name: str) -> Bad
     reads: list[int] = []
     writes: list[int] = []
     before: list[int] = []
-    for out, rows in vector_outputs(command):
-        outside = [row for row in (out, *rows) if row >= state.config.ub_rows]
+    for step in steps_of(command, state.config):
+        outside = [row for row in (*step.writes, *step.reads) if row >= state.config.ub_rows]
         if outside:
             if hazard(reads, writes, before) or not state.is_written(reads):
                 return None
-            touched = state.drawn(command, reads=reads, writes=writes)
-            bad = Drawn(command, early, touched.reads, touched.writes)
+            bad = Drawn(command, early, mask(reads), mask(writes))
             when = "later" if writes else "at once"
             return BadCommands([bad], outside[0], f"{name} {when}")
-        reads += rows
-        writes.append(out)
+        reads += step.reads
+        writes += step.writes
         before.append(len(reads))
     return None
 
@@ -124,8 +118,9 @@ def draw_bad_record(state: State) -> BadCommands | None:
         kind = BlockKind.OPERANDS
         if operation in (VectorOp.SUM, VectorOp.AFFINE):
             kind = BlockKind.SHORT if operation == VectorOp.SUM else BlockKind.FULL
-        kinds, name = (kind,), "param_row"
-        offset = vector_row_of_record(operation, state.config)
+        kinds, name, offset = (kind,), "param_row", 0
+        if operation in BINARY:  # behind the operands
+            offset = parameter_rows(operation, state.config) // 2
     bad = [block for block in state.blocks if not block.usable and block.kind in kinds]
     load = block_load(state, state.rng.choice(bad))
     assert load.block is not None
@@ -137,13 +132,5 @@ def draw_bad_record(state: State) -> BadCommands | None:
     channel = state.config.array_size - 1 if kind == BlockKind.FULL else 0
     bit = 8 * RECORD_BYTES * channel + RECORD.offsets()["rounding"]
     address = row + offset + bit // (8 * state.config.row_bytes)
-    bad_command = Drawn(command, _early(state, command), drawn.reads, drawn.writes)
+    bad_command = Drawn(command, state.drawn(command).early, drawn.reads, drawn.writes)
     return BadCommands([load, bad_command], address, kind)
-
-
-def _early(state: State, command: Command) -> int:
-    if command.opcode == Opcode.CONV:
-        return state.drawn(command, early=early_rows(command, state.config)).early
-    count = parameter_count(VectorOp(command["operation"]), state.config)
-    rows = range(command["param_row"], command["param_row"] + count)
-    return state.drawn(command, early=rows).early

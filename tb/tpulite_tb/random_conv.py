@@ -2,8 +2,8 @@
 
 from tpulite.arch import isa
 from tpulite.arch.config import Config
+from tpulite.arch.effects import Effects, effects
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Opcode, RecordForm
-from tpulite_tb.random_conv_access import ConvAccess, conv_access, early_rows
 from tpulite_tb.random_records import BlockKind, DepthwiseTaps
 from tpulite_tb.random_state import Drawn, State, hazard, mask
 
@@ -51,18 +51,13 @@ def draw_conv(state: State) -> Drawn | None:
         command = Command.make(Opcode.CONV, **fields)
         if not _fits(command, config):
             continue
-        access, early = conv_access(command, config), early_rows(command, config)
-        legal = state.is_written(early) and state.is_written(access.reads)
+        access = effects(command, config)
+        legal = state.is_written(access.early) and state.is_written(access.reads)
         if not access.reads and rng.random() < 0.8:
             continue  # nothing but padding is always legal, and would be drawn too often
-        if legal and not hazard(access.reads, access.writes, access.before):
-            return state.drawn(
-                command,
-                early=early,
-                reads=access.reads,
-                writes=access.writes,
-                tags=_tags(command, config, mode, drain_name, access),
-            )
+        if legal and not hazard(access.reads, access.writes, access.reads_before):
+            tags = _tags(command, config, mode, drain_name, access)
+            return state.drawn(command, touched=access, tags=tags)
     return None
 
 
@@ -191,7 +186,7 @@ def _pair(y: int, x: int) -> str:
 
 
 def _tags(
-    command: Command, config: Config, mode: str, drain_name: str, access: ConvAccess
+    command: Command, config: Config, mode: str, drain_name: str, access: Effects
 ) -> tuple[tuple[str, str], ...]:
     c, size = command.fields, config.array_size
     m = c["rows"] * c["columns"]

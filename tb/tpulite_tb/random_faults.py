@@ -10,7 +10,7 @@ from tpulite.arch.isa import COMMANDS, Command, Opcode
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite_tb.random_state import Drawn, State
-from tpulite_tb.random_transfers import draw_load, draw_store, line_rows
+from tpulite_tb.random_transfers import draw_load, draw_store
 
 __all__ = [
     "BadCommands",
@@ -158,8 +158,7 @@ def first_burst(
 
 def _partly(state: State, command: Command, happens: Command) -> Drawn:
     """Describe a transfer of which only ``happens`` can happen."""
-    load, rows = command.opcode == Opcode.LOAD, line_rows(happens)
-    touched = state.drawn(happens, reads=() if load else rows, writes=rows if load else ())
+    touched = state.drawn(happens)
     return Drawn(command, 0, touched.reads, touched.writes, touched.dram_reads, touched.dram_writes)
 
 

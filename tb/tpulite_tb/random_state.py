@@ -1,6 +1,7 @@
 """What random commands have done so far, and what the next one may therefore do.
 
-Nothing here comes from the compiler or the golden machine. Sets of rows and of DRAM beats are bit
+Nothing here comes from the compiler or the golden machine; what commands touch is what
+:mod:`tpulite.arch.effects` specifies. Sets of rows and of DRAM beats are bit
 masks in plain integers, bit i for row i.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.effects import Effects, effects
 from tpulite.arch.isa import Command, Drain, Opcode
 from tpulite.arch.memory import WindowBinding
 from tpulite_tb.random_records import Block, BlockKind
@@ -112,20 +114,22 @@ class State:
         self,
         command: Command,
         *,
-        early: Iterable[int] = (),
-        reads: Iterable[int] = (),
-        writes: Iterable[int] = (),
+        touched: Effects | None = None,
         tags: tuple[tuple[str, str], ...] = (),
         block: Block | None = None,
     ) -> Drawn:
-        """Describe a command; rows beyond the buffer and bytes beyond the window do not count."""
+        """Describe a command; rows beyond the buffer and bytes beyond the window do not count.
+
+        What it touches need not be given, if it is known.
+        """
+        touched = touched or effects(command, self.config)
         buffer = mask(range(self.config.ub_rows))
-        beats = self._beats(command) if command.opcode in (Opcode.LOAD, Opcode.STORE) else 0
+        beats = self._beats(command["window"], touched) if touched.lines else 0
         return Drawn(
             command,
-            early=mask(early) & buffer,
-            reads=mask(reads) & buffer,
-            writes=mask(writes) & buffer,
+            early=mask(touched.early) & buffer,
+            reads=mask(touched.reads) & buffer,
+            writes=mask(touched.writes) & buffer,
             dram_reads=beats if command.opcode == Opcode.LOAD else 0,
             dram_writes=beats if command.opcode == Opcode.STORE else 0,
             tags=tags,
@@ -141,13 +145,13 @@ class State:
         numbers = [number for number in range(starts.bit_length()) if starts >> number & 1]
         return self.rng.choice(numbers) if numbers else None
 
-    def _beats(self, command: Command) -> int:
-        window = self.windows[command["window"]]
+    def _beats(self, number: int, touched: Effects) -> int:
+        window = self.windows[number]
         inside = mask(range(window.base // BEAT_BYTES, (window.base + window.size) // BEAT_BYTES))
-        beats, line_bytes = 0, command["rows"] * self.config.row_bytes
-        for line in range(command["lines"]):
-            start = window.base + command["offset"] + line * command["stride"]
-            beats |= mask(range(start // BEAT_BYTES, -(-(start + line_bytes) // BEAT_BYTES)))
+        beats, base = 0, window.base
+        for line in touched.lines:
+            first, stop = base + line.start, base + line.stop
+            beats |= mask(range(first // BEAT_BYTES, -(-stop // BEAT_BYTES)))
         return beats & inside
 
 

@@ -1,6 +1,7 @@
 """Random LOADs and STOREs."""
 
 from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.effects import effects
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite_tb.random_records import Block, BlockKind
@@ -13,7 +14,6 @@ __all__ = [
     "draw_fill",
     "draw_load",
     "draw_store",
-    "line_rows",
 ]
 
 
@@ -23,14 +23,14 @@ def draw_fill(state: State) -> Drawn:
     rows = state.rng.randint(limit // 4, limit // 2)
     row = state.rng.randint(0, limit - rows)
     command = Command.make(Opcode.LOAD, window=Window.INPUT, lines=1, rows=rows, row=row)
-    return state.drawn(command, writes=range(row, row + rows), tags=_tags(state, command))
+    return state.drawn(command, tags=_tags(state, command))
 
 
 def draw_load(state: State) -> Drawn:
     """Draw a LOAD of lines of anything."""
     window = state.rng.choice([Window.CONSTANTS, Window.INPUT, Window.INPUT, Window.SCRATCH])
     command = _draw_transfer(state, Opcode.LOAD, window)
-    return state.drawn(command, writes=line_rows(command), tags=_tags(state, command))
+    return state.drawn(command, tags=_tags(state, command))
 
 
 def draw_block_load(state: State, *kinds: BlockKind) -> Drawn:
@@ -46,8 +46,7 @@ def block_load(state: State, block: Block) -> Drawn:
     command = Command.make(
         Opcode.LOAD, window=Window.CONSTANTS, offset=block.offset, lines=1, rows=block.rows, row=row
     )
-    rows = range(row, row + block.rows)
-    return state.drawn(command, writes=rows, tags=(("constants", block.kind),), block=block)
+    return state.drawn(command, tags=(("constants", block.kind),), block=block)
 
 
 def draw_store(state: State) -> Drawn | None:
@@ -55,9 +54,9 @@ def draw_store(state: State) -> Drawn | None:
     window = state.rng.choice([Window.OUTPUT, Window.OUTPUT, Window.SCRATCH])
     for _ in range(8):
         command = _draw_transfer(state, Opcode.STORE, window)
-        rows = line_rows(command)
-        if state.is_written(rows):
-            return state.drawn(command, reads=rows, tags=_tags(state, command))
+        touched = effects(command, state.config)
+        if state.is_written(touched.reads):
+            return state.drawn(command, touched=touched, tags=_tags(state, command))
     return None
 
 
@@ -72,18 +71,8 @@ def draw_dump(state: State) -> list[Drawn]:
             Opcode.STORE, window=Window.OUTPUT, lines=1, rows=len(run), row=run.start,
             offset=state.rng.randint(0, window - beats) * BEAT_BYTES,
         )  # fmt: skip
-        dump.append(state.drawn(command, reads=run, tags=_tags(state, command)))
+        dump.append(state.drawn(command, tags=_tags(state, command)))
     return dump
-
-
-def line_rows(command: Command) -> list[int]:
-    """Return the rows of a transfer, line by line."""
-    first, pitch = command["row"], command["pitch"]
-    return [
-        first + line * pitch + row
-        for line in range(command["lines"])
-        for row in range(command["rows"])
-    ]
 
 
 def _tags(state: State, command: Command) -> tuple[tuple[str, str], ...]:

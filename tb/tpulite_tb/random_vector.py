@@ -1,21 +1,18 @@
 """Random VECTORs of every operation."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from tpulite.arch.config import Config
+from tpulite.arch.effects import BINARY, WINDOWED, effects, parameter_rows
 from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite_tb.random_records import BlockKind
 from tpulite_tb.random_state import Drawn, State, hazard, mask
 
-__all__ = ["draw_vector", "parameter_count", "vector_outputs", "vector_row_of_record"]
+__all__ = ["draw_vector"]
 
-_RECORD_BYTES = 16
-_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
-_BINARY = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
 _KINDS = {
     VectorOp.SUM: (BlockKind.FULL, BlockKind.SHORT),
     VectorOp.AFFINE: (BlockKind.FULL,),
-    **dict.fromkeys(_BINARY, (BlockKind.OPERANDS,)),
+    **dict.fromkeys(BINARY, (BlockKind.OPERANDS,)),
 }
 """Blocks that begin with the parameters of an operation."""
 
@@ -31,7 +28,7 @@ def draw_vector(state: State) -> Drawn | None:
             return None
         param_row, name = found[0], found[1].name
     elif operation == VectorOp.LUT:
-        table = state.written_run(parameter_count(operation, config))
+        table = state.written_run(parameter_rows(operation, config))
         if table is None:
             return None
         param_row = table
@@ -43,50 +40,14 @@ def draw_vector(state: State) -> Drawn | None:
             Opcode.VECTOR, operation=operation, param_row=param_row, low=low, high=high,
             **_places(state, operation),
         )  # fmt: skip
-        outputs = list(vector_outputs(command))
-        reads = [row for _, rows in outputs for row in rows]
-        writes = [row for row, _ in outputs]
+        touched = effects(command, config)
+        reads, writes = touched.reads, touched.writes
         if max((*reads, *writes)) >= config.ub_rows or not state.is_written(reads):
             continue
-        each = len(reads) // len(writes)
-        if not hazard(reads, writes, range(each, len(reads) + 1, each)):
-            early = range(param_row, param_row + parameter_count(operation, config))
+        if not hazard(reads, writes, touched.reads_before):
             tags = _tags(command, name, reads, writes)
-            return state.drawn(command, early=early, reads=reads, writes=writes, tags=tags)
+            return state.drawn(command, touched=touched, tags=tags)
     return None
-
-
-def parameter_count(operation: VectorOp, config: Config) -> int:
-    """Return the rows of an operation's parameters."""
-    rows = max(1, _RECORD_BYTES // config.array_size)
-    if operation in _BINARY:
-        return 2 * rows
-    sizes = {VectorOp.SUM: rows, VectorOp.AFFINE: 16, VectorOp.LUT: 256 // config.array_size}
-    return sizes.get(operation, 0)
-
-
-def vector_row_of_record(operation: VectorOp, config: Config) -> int:
-    """Return the rows of parameters before the first channel record."""
-    return parameter_count(operation, config) // 2 if operation in _BINARY else 0
-
-
-def vector_outputs(command: Command) -> Iterator[tuple[int, list[int]]]:
-    """Walk through a VECTOR: the row of each output vector, and the rows read for it."""
-    c = command.fields
-    windowed, binary = c["operation"] in _WINDOWED, c["operation"] in _BINARY
-    for oy in range(c["rows"]):
-        for ox in range(c["columns"]):
-            a = c["a_row"] + oy * c["a_pitch"] + ox * c["a_step"]
-            reads = [a]
-            if windowed:
-                reads = [
-                    a + wy * c["window_pitch"] + wx
-                    for wy in range(c["window_rows"])
-                    for wx in range(c["window_columns"])
-                ]
-            if binary:
-                reads.append(c["b_row"] + oy * c["b_pitch"] + ox * c["b_step"])
-            yield c["out_row"] + oy * c["out_pitch"] + ox * c["out_step"], reads
 
 
 def _places(state: State, operation: VectorOp) -> dict[str, int]:
@@ -106,7 +67,7 @@ def _places(state: State, operation: VectorOp) -> dict[str, int]:
         row = rng.randrange(limit) if run is None else run
         places |= {f"{name}_row": row, f"{name}_pitch": pitch, f"{name}_step": step}
     if rng.random() < 0.25:
-        source = rng.choice(["a", "b"]) if operation in _BINARY else "a"
+        source = rng.choice(["a", "b"]) if operation in BINARY else "a"
         for field in ("row", "pitch", "step"):
             places[f"out_{field}"] = places[f"{source}_{field}"]
     # Windows are drawn for all operations: most must ignore them.
@@ -117,18 +78,18 @@ def _places(state: State, operation: VectorOp) -> dict[str, int]:
 
 
 def _tags(
-    command: Command, name: str, reads: list[int], writes: list[int]
+    command: Command, name: str, reads: Sequence[int], writes: Sequence[int]
 ) -> tuple[tuple[str, str], ...]:
     c = command.fields
     operation = VectorOp(c["operation"])
     title = operation.name.lower()
     m = len(writes)
     tags = [(title if name == "-" else f"{title} {name}", "one output" if m == 1 else "outputs")]
-    if operation in _WINDOWED:
+    if operation in WINDOWED:
         square = c["window_rows"] == c["window_columns"]
         window = f"{c['window_rows']}x{c['window_columns']}" if square else "uneven"
         tags.append((f"{title} window", window))
-    if operation in _BINARY:
+    if operation in BINARY:
         fixed = not c["b_pitch"] and not c["b_step"]
         tags.append((f"{title} B", "broadcast" if fixed and m > 1 else "moves"))
     whole = c["low"] == -128 and c["high"] == 127
