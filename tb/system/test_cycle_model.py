@@ -10,7 +10,6 @@ import random
 
 import numpy as np
 import pytest
-from compiler.random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine, Scaling
@@ -40,6 +39,7 @@ from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 from tpulite.zoo import cache_folder
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 OF_NETWORK, OF_LAYER = 0.01, 0.02
 SHORT = 300

@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from cases import WINDOWS, Case, cases
-from litert import KERNELS, run_litert
-
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
@@ -19,6 +16,8 @@ from tpulite.quant.lower import lower
 from tpulite.quant.place import place
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
+from tpulite_testing.oracles.litert import KERNELS, run_litert
 
 CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))
 """Cases of each machine; TPULITE_RTL_SWEEP=5000 draws more."""

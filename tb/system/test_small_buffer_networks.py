@@ -8,7 +8,7 @@ from tpulite.compiler.options import Options
 from tpulite.graph.layers import Concat, Conv, Depthwise, Image, LayerGraph, Lut
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.compilations import Compilation
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 # A machine of the other system tests, whose simulator is there.
 CONFIG = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)

@@ -25,7 +25,7 @@ from tpulite.compiler.options import Options
 from tpulite.golden.cycles import predict_cycles
 from tpulite.report.traffic import dram_traffic
 
-pytest_plugins = ("command_line",)
+pytest_plugins = ("tpulite_testing.command_line",)
 
 CONV = "conv3x3_12x12x3_to_16"
 

@@ -10,7 +10,7 @@ from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.reference import reference
 
-pytest_plugins = ("command_line",)
+pytest_plugins = ("tpulite_testing.command_line",)
 
 MLP = MODELS / "mlp_digits.npz"
 

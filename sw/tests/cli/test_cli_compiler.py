@@ -15,7 +15,7 @@ from tpulite.models import CNN_DIGITS, MODELS
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file
 
-pytest_plugins = ("command_line",)
+pytest_plugins = ("tpulite_testing.command_line",)
 
 MLP = MODELS / "mlp_digits.npz"
 

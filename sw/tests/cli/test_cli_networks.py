@@ -12,7 +12,7 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo import ENTRIES
 
-pytest_plugins = ("command_line",)
+pytest_plugins = ("tpulite_testing.command_line",)
 
 COUNT = 20
 

@@ -3,7 +3,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rectangles import NETWORKS, collide, lifetimes, network_schedule, schedule_of
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer, Side
@@ -13,6 +12,13 @@ from tpulite.compiler.scheduling.longest import place_in_turn, place_longest, ro
 from tpulite.compiler.scheduling.online import Allocator, DoesNotFitError
 from tpulite.compiler.scheduling.overlap import verify
 from tpulite.compiler.scheduling.scheduled import Lifetime, lower_bound
+from tpulite_testing.compiling.rectangles import (
+    NETWORKS,
+    collide,
+    lifetimes,
+    network_schedule,
+    schedule_of,
+)
 
 SIDES = st.sampled_from(Side)
 

@@ -3,7 +3,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
@@ -16,6 +15,7 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 COSTS = {1: 100, 2: 80, 3: 70, 4: 75, 6: 60, 12: 50}
 """Cycles of an image, by the images that go together: more than 3 seem to be worse."""

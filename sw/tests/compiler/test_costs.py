@@ -1,5 +1,4 @@
 import pytest
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
@@ -10,6 +9,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.cycles import predict
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
 ALONE = Options(grouping=False)

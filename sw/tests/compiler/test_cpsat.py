@@ -2,7 +2,6 @@ import sys
 
 import pytest
 from hypothesis import given, settings
-from rectangles import NETWORKS, collide, lifetimes, network_schedule, schedule_of
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer
@@ -10,6 +9,13 @@ from tpulite.compiler.scheduling.allocate import place_buffers
 from tpulite.compiler.scheduling.cpsat import place_cpsat
 from tpulite.compiler.scheduling.longest import highest_row, place_longest, rows_used
 from tpulite.compiler.scheduling.scheduled import Lifetime, lower_bound
+from tpulite_testing.compiling.rectangles import (
+    NETWORKS,
+    collide,
+    lifetimes,
+    network_schedule,
+    schedule_of,
+)
 
 
 def puzzle() -> tuple[Lifetime, ...]:

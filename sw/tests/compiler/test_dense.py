@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from networks import random_inputs, random_network
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode
@@ -17,6 +16,7 @@ from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.reference import reference
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.dense_networks import random_inputs, random_network
 
 SIZES = (4, 8, 16, 32)
 

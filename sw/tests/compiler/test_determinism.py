@@ -8,7 +8,7 @@ from pathlib import Path
 CODE = """
 import sys
 from hashlib import sha256
-from random_layers import GraphBuilder
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers

@@ -1,5 +1,4 @@
 import pytest
-from tilings import CONFIG, conv, load, store, tiling
 
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import Options
@@ -8,6 +7,7 @@ from tpulite.compiler.scheduling.allocate import Allocation, place_buffers
 from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.schedule import LEAD
+from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
 
 
 def products(rows=4):

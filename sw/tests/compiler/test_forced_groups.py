@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from forced_groups import forced_groups, random_groups
 
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.group import Group
@@ -17,9 +16,10 @@ from tpulite.graph.layers import (
     Pool,
     Reshape,
 )
+from tpulite_testing.compiling.forced_groups import forced_groups, random_groups
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 
 @pytest.mark.parametrize("seed", range(24))

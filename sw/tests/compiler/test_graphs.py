@@ -25,7 +25,7 @@ from tpulite.graph.layers import (
     Reshape,
 )
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 _NEGATED = np.arange(127, -129, -1).astype(np.int8)
 

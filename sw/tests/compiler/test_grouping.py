@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_layers import GraphBuilder, layer_graphs
 
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.candidates import Candidates
@@ -20,6 +19,7 @@ from tpulite.compiler.grouping.search import best_cuts, group_layers
 from tpulite.compiler.grouping.slices import plan_steps, repeated
 from tpulite.compiler.grouping.spans import middle_step
 from tpulite.compiler.options import Options
+from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
 SAME = {"padding": (1, 1, 1, 1)}
 SMALL = Config(ub_rows=2048)

@@ -11,7 +11,7 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Image, Layer, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 SMALL = Config(ub_rows=1024)
 

@@ -14,7 +14,7 @@ from tpulite.compiler.tiling.window import Axis1D
 from tpulite.golden.cycles import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import plain_conv, random_requantization
+from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 
 CONFIGS = {
     "16": Config(ub_rows=512, acc_rows=64),

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from forced_groups import forced_groups
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
@@ -18,7 +17,8 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Image, Layer, LayerGraph, Lut, Pool
 from tpulite.program import Program
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import plain_pool, random_requantization
+from tpulite_testing.compiling.forced_groups import forced_groups
+from tpulite_testing.oracles.plain_layers import plain_pool, random_requantization
 
 SMALL = Config(ub_rows=1024)
 MACHINES = {

@@ -22,7 +22,7 @@ from tpulite.graph.layers import (
     Reshape,
 )
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import (
+from tpulite_testing.oracles.plain_layers import (
     plain_conv,
     plain_elementwise,
     plain_pool,

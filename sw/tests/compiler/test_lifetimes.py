@@ -1,5 +1,3 @@
-from random_layers import GraphBuilder
-
 from tpulite.arch.config import Config
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
@@ -11,6 +9,7 @@ from tpulite.compiler.grouping.lifetimes import (
     peak,
 )
 from tpulite.compiler.options import Options
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 EXAMPLE = (
     Use(2, reads=("0",), writes="3", weights=("w1",), buffers=("B2",)),

@@ -1,5 +1,4 @@
 import pytest
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
@@ -11,6 +10,7 @@ from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
 from tpulite.graph.layers import Image, LayerGraph, Reshape
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 CONFIG = Config(ub_rows=1024)
 ALONE = (Group(range(1)), Group(range(1, 2)))

@@ -1,7 +1,7 @@
 from hypothesis import given
-from random_layers import GraphBuilder, layer_graphs
 
 from tpulite.compiler.order import order_layers
+from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
 
 def names(layers):

@@ -1,13 +1,19 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rectangles import NETWORKS, collide, lifetimes, network_schedule, schedule_of
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.scheduling.overlap import verify
 from tpulite.compiler.scheduling.scheduled import Lifetime, Schedule, find_lifetimes
+from tpulite_testing.compiling.rectangles import (
+    NETWORKS,
+    collide,
+    lifetimes,
+    network_schedule,
+    schedule_of,
+)
 from tpulite_testing.timing import yardsticks
 
 CONFIG = Config(ub_rows=256)

@@ -16,7 +16,7 @@ from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 CONFIGS = [Config(array_size=4), Config(array_size=8), Config(), Config(array_size=32)]
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
@@ -12,6 +11,7 @@ from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.tile_groups import tile_groups
 from tpulite.graph.layers import Image, LayerGraph, Reshape
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
 

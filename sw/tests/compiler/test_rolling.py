@@ -1,7 +1,6 @@
 import re
 
 import pytest
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
@@ -15,6 +14,7 @@ from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.rolling import RollingStore
 from tpulite.compiler.tiling.tile_groups import tile_groups
 from tpulite.program import TensorSpec
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
 

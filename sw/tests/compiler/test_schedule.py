@@ -2,8 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rectangles import NETWORKS, network_schedule
-from tilings import CONFIG, conv, load, store, tiling
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
@@ -15,6 +13,8 @@ from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.overlap import verify
 from tpulite.compiler.scheduling.schedule import schedule, schedule_commands
 from tpulite.compiler.scheduling.scheduled import Lifetime
+from tpulite_testing.compiling.rectangles import NETWORKS, network_schedule
+from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
 
 
 def layers_of_weights(count, rows=8):

@@ -1,7 +1,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_layers import GraphBuilder, layer_graphs
 
 from tpulite.compiler.grouping.backward import (
     Reach,
@@ -14,6 +13,7 @@ from tpulite.compiler.grouping.group import Group, Rows
 from tpulite.compiler.grouping.slices import plan_columns, plan_steps, repeated
 from tpulite.compiler.tiling.window import Axis1D, needed_rows
 from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
+from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
 SAME = {"padding": (1, 1, 1, 1)}
 

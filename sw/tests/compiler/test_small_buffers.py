@@ -25,7 +25,7 @@ from tpulite.models import CNN_DIGITS
 from tpulite.runtime.model import Model
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 TINY = Config(ub_rows=64)
 RNG = np.random.default_rng(7)

@@ -1,8 +1,6 @@
 import random
 
 import pytest
-from drawn_commands import CONFIGS, WINDOWS, draw_command
-from networks import random_network
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode, dense
@@ -13,6 +11,8 @@ from tpulite.golden.check import check
 from tpulite.golden.footprint import footprint
 from tpulite.golden.violations import Kind
 from tpulite.program import Program
+from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
+from tpulite_testing.drawn.dense_networks import random_network
 
 LOAD, MXU = 1 << Engine.LOAD, 1 << Engine.MXU
 END = Command.make(Opcode.END)

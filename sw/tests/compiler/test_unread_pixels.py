@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.compiler.pipeline import compile_layers
@@ -15,6 +14,7 @@ from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
 

@@ -13,7 +13,7 @@ from tpulite.golden.cycles import predict_cycles
 from tpulite.graph.layers import Conv, Depthwise, Image, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
-from tpulite_testing.plain_layers import plain_conv, random_requantization
+from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 
 CONFIGS = {
     "16": Config(),

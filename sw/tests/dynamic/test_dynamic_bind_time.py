@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from dynamic_graphs import affine, conv, pool
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.dynamic import ShapeRange, compile_dynamic
 from tpulite.graph.layers import Elementwise, Image, LayerGraph, Requantization
+from tpulite_testing.graphs.dynamic_graphs import affine, conv, pool
 from tpulite_testing.timing import yardsticks
 
 LIMIT = 1500

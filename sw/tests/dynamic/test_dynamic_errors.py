@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from dynamic_graphs import HALF, affine, conv, pool, single
 
 from tpulite.arch.config import Config
 from tpulite.dynamic import ShapeRange, compile_dynamic
@@ -12,6 +11,7 @@ from tpulite.graph.layers import (
     Image,
     LayerGraph,
 )
+from tpulite_testing.graphs.dynamic_graphs import HALF, affine, conv, pool, single
 
 LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
 

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dynamic_cases import KINDS, config_name, draw_case, draw_inputs, expected
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
@@ -15,6 +14,7 @@ from tpulite.golden.check import check
 from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.dynamic_cases import KINDS, config_name, draw_case, draw_inputs, expected
 
 CONFIGS = (
     Config(),

@@ -4,7 +4,6 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from dynamic_cases import bytes_moved, config_name
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR
@@ -15,6 +14,7 @@ from tpulite.dynamic import Shape, ShapeRange, compile_dynamic
 from tpulite.dynamic.pointwise_plan import SLOTS
 from tpulite.dynamic.selector import choose_all
 from tpulite.graph.layers import Affine, Image, LayerGraph, Requantization
+from tpulite_testing.drawn.dynamic_cases import bytes_moved, config_name
 
 SIZE = 1024
 COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")

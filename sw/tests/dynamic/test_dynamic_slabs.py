@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from dynamic_cases import config_name, draw_case
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.plan.closed_forms import grain
@@ -10,6 +9,7 @@ from tpulite.dynamic import Shape, compile_dynamic
 from tpulite.dynamic.selector import choose_all
 from tpulite.dynamic.slabs import Rows, slab_bounds, slab_modes
 from tpulite.dynamic.windows import Axis
+from tpulite_testing.drawn.dynamic_cases import config_name, draw_case
 
 CONFIGS = (
     Config(),

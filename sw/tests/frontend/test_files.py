@@ -4,9 +4,8 @@ import zipfile
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
-
 from tpulite.frontend.files import load_graph
+from tpulite_testing.files.tflite_builder import Builder
 
 
 def model(code="RELU") -> bytes:

@@ -5,11 +5,10 @@ import pytest
 
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-from onnx_builder import OnnxBuilder, run_onnx
-from onnx_interpreter import interpret
-
 from tpulite.frontend.onnx_file import load_onnx
 from tpulite.graph.graph import Graph, Quantization
+from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+from tpulite_testing.oracles.onnx_interpreter import interpret
 
 RNG = np.random.default_rng(7)
 

@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
-from onnx_builder import OnnxBuilder
 
 from tpulite.frontend.onnx_file import load_onnx
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 
 
 def quantized(scale=0.1, zero_point=3, channels=()) -> bytes:

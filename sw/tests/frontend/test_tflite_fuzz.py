@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
-
 from tpulite.frontend.tflite_file import load_tflite
 from tpulite.graph.passes import simplify
+from tpulite_testing.files.tflite_builder import Builder
 
 
 def network() -> bytes:

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
-from graph.interpreter import run
-
 from tpulite.frontend.tflite_file import load_tflite
 from tpulite.graph.passes import simplify
+from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.oracles.interpreter import run
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

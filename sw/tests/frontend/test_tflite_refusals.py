@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder, schema
-
 from tpulite.frontend.tflite_file import load_tflite
+from tpulite_testing.files.tflite_builder import Builder, schema
 
 
 def build():

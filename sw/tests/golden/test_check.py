@@ -1,12 +1,12 @@
 from dataclasses import replace
 
 import pytest
-from programs import CONFIG, L, S, X, copy, end, load, matmul, mlp, store
 
 from tpulite.arch.memory import Window
 from tpulite.golden.check import check
 from tpulite.golden.violations import Kind, Space
 from tpulite.program import Program, TensorSpec
+from tpulite_testing.compiling.programs import CONFIG, L, S, X, copy, end, load, matmul, mlp, store
 
 INPUT = TensorSpec("x", Window.INPUT, 0, m=128, channels=4)
 

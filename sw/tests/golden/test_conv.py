@@ -4,13 +4,13 @@ import random
 
 import numpy as np
 import pytest
-from conv_loops import OUT, SIZES, Reference, draw, filled
-from programs import WINDOWS, conv, end, filled_dram, image_of, load
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, illegal_combination
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine
+from tpulite_testing.compiling.programs import WINDOWS, conv, end, filled_dram, image_of, load
+from tpulite_testing.oracles.conv_loops import OUT, SIZES, Reference, draw, filled
 from tpulite_testing.timing import yardsticks
 
 CONVOLUTIONS = 50

@@ -1,8 +1,6 @@
 """CONV: faults, illegal combinations, races and what may be overwritten."""
 
 import pytest
-from conv_loops import filled
-from programs import CONFIG, WINDOWS, conv, end, filled_dram, image_of, load, matmul
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, illegal_combination
@@ -10,6 +8,17 @@ from tpulite.arch.registers import Fault
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine
 from tpulite.golden.violations import Kind, Space
+from tpulite_testing.compiling.programs import (
+    CONFIG,
+    WINDOWS,
+    conv,
+    end,
+    filled_dram,
+    image_of,
+    load,
+    matmul,
+)
+from tpulite_testing.oracles.conv_loops import filled
 
 FAULTS = {
     "accumulators": (conv(rows=5, columns=7, weight_row=255), 34),

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from drawn_commands import CONFIGS, WINDOWS, draw_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from tpulite.golden.extents import ExtentFinder
 from tpulite.golden.footprint import footprint
 from tpulite.golden.grids import Grid, cover, expand, meet, view
 from tpulite.golden.races import RaceDetector
+from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
 
 REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 SEED = time.time_ns() if REGRESS else 0

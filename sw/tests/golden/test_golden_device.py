@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from programs import CONFIG, WINDOWS, L, S, end, load, store
 
 from tpulite.arch.registers import Fault
 from tpulite.runtime.device import Device, FaultReport, Job
 from tpulite.runtime.golden_device import GoldenDevice, RaceError
+from tpulite_testing.compiling.programs import CONFIG, WINDOWS, L, S, end, load, store
 
 PROGRAM = 0x100
 LEGAL = [load(0, 8, signal=S), store(0, 8, wait=L), end()]

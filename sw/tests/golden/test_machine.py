@@ -2,7 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from programs import (
+
+from tpulite.arch import numerics
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Drain, Opcode, RecordForm
+from tpulite.arch.memory import Window, WindowBinding
+from tpulite.arch.numerics import Rounding
+from tpulite.arch.registers import Fault
+from tpulite.golden.machine import Machine, RaceError
+from tpulite_testing.compiling.programs import (
     CONFIG,
     WINDOWS,
     copy,
@@ -14,14 +22,6 @@ from programs import (
     records,
     store,
 )
-
-from tpulite.arch import numerics
-from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain, Opcode, RecordForm
-from tpulite.arch.memory import Window, WindowBinding
-from tpulite.arch.numerics import Rounding
-from tpulite.arch.registers import Fault
-from tpulite.golden.machine import Machine, RaceError
 from tpulite_testing.timing import yardsticks
 
 SIZES = [4, 8, 16, 32]

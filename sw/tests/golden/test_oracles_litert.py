@@ -12,7 +12,7 @@ from tpulite.golden import ops
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
-from litert_models import run_conv, run_fully_connected
+from tpulite_testing.oracles.litert_models import run_conv, run_fully_connected
 
 CASES = 40
 M, N = 96, 64

@@ -14,7 +14,11 @@ from tpulite.golden import ops
 
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-from onnx_models import run_matmul_integer, run_qlinear_conv, run_qlinear_matmul
+from tpulite_testing.oracles.onnx_models import (
+    run_matmul_integer,
+    run_qlinear_conv,
+    run_qlinear_matmul,
+)
 
 CASES = 40
 M, N = 96, 64

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from programs import CONFIG, WINDOWS, L, S, V, X, copy, end, filled_dram, load, matmul, mlp, store
 
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
 from tpulite.arch.memory import Window
@@ -10,6 +9,21 @@ from tpulite.golden.dram import Dram
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine, RaceError
 from tpulite.golden.violations import Kind, Space
+from tpulite_testing.compiling.programs import (
+    CONFIG,
+    WINDOWS,
+    L,
+    S,
+    V,
+    X,
+    copy,
+    end,
+    filled_dram,
+    load,
+    matmul,
+    mlp,
+    store,
+)
 
 RAW, WAR, WAW = Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE
 KEEP = {"act_row": 0, "weight_row": 8}

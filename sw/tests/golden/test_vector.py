@@ -2,13 +2,21 @@
 
 import numpy as np
 import pytest
-from programs import CONFIG, WINDOWS, vector
-from vector_loops import OPERANDS, PARAM_ROW, RECORD, SIZES, check, filled, parameters
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.golden.footprint import footprint
+from tpulite_testing.compiling.programs import CONFIG, WINDOWS, vector
+from tpulite_testing.oracles.vector_loops import (
+    OPERANDS,
+    PARAM_ROW,
+    RECORD,
+    SIZES,
+    check,
+    filled,
+    parameters,
+)
 
 PLACES = {
     "rows": 3, "columns": 4, "a_row": 1, "a_pitch": 9, "a_step": 2, "b_row": 60, "b_pitch": 5,

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from programs import CONFIG, WINDOWS, copy, end, filled_dram, load, vector
-from vector_loops import PARAM_ROW, RECORD, SIZES, filled, parameters
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, VectorOp
@@ -14,6 +12,8 @@ from tpulite.golden.datapath import Datapath
 from tpulite.golden.footprint import footprint
 from tpulite.golden.machine import Machine
 from tpulite.golden.violations import Kind
+from tpulite_testing.compiling.programs import CONFIG, WINDOWS, copy, end, filled_dram, load, vector
+from tpulite_testing.oracles.vector_loops import PARAM_ROW, RECORD, SIZES, filled, parameters
 
 OUT = {"out_row": 100}
 FAULTS = {

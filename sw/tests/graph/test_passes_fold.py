@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import GraphBuilder
-from interpreter import run
 
 from tpulite.graph.graph import Node, Quantization, Tensor
 from tpulite.graph.passes import simplify
 from tpulite.graph.passes.fold_batch_norm import fold_batch_norm
 from tpulite.graph.passes.fold_constants import fold_constants
+from tpulite_testing.graphs.float_graphs import GraphBuilder
+from tpulite_testing.oracles.interpreter import run
 
 RNG = np.random.default_rng(5)
 CONV = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "activation": "none"}

@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from graphs import GraphBuilder
 
 from tpulite.graph.passes.fuse_activations import fuse_activations
 from tpulite.graph.passes.fuse_pads import fuse_pads
+from tpulite_testing.graphs.float_graphs import GraphBuilder
 
 Q = (0.5, 3)
 WINDOW = {"stride": (1, 1), "padding": (0, 0, 0, 0), "activation": "none"}

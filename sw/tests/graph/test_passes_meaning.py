@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interpreter import run
-from random_graphs import random_feeds, random_graph
 
 from tpulite.graph.passes import simplify
 from tpulite.graph.passes.fold_batch_norm import fold_batch_norm
@@ -15,6 +13,8 @@ from tpulite.graph.passes.fuse_pads import fuse_pads
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
 from tpulite.graph.verify import verify
+from tpulite_testing.drawn.graphs import random_feeds, random_graph
+from tpulite_testing.oracles.interpreter import run
 
 PASSES = [
     fold_batch_norm,

@@ -1,10 +1,10 @@
 import pytest
-from graphs import GraphBuilder
 
 from tpulite.graph.passes import simplify
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
 from tpulite.graph.passes.rewrite import unique_name
+from tpulite_testing.graphs.float_graphs import GraphBuilder
 
 Q = (0.5, 3)
 SHAPE = (1, 2, 3, 4)

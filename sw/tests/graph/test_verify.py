@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import GraphBuilder
 
 from tpulite.graph.graph import Quantization
 from tpulite.graph.verify import verify
+from tpulite_testing.graphs.float_graphs import GraphBuilder
 
 Q = (0.5, 3)
 IMAGE = (1, 4, 5, 3)

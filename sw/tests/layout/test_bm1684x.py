@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from convolutions import ODD, OURS, SMALL, random_coefficients, random_filter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,13 @@ from tpulite.layout.bm1684x import (
     unpack_bias,
     unpack_coefficients,
     unpack_filter,
+)
+from tpulite_testing.oracles.convolutions import (
+    ODD,
+    OURS,
+    SMALL,
+    random_coefficients,
+    random_filter,
 )
 
 FOLDS = {

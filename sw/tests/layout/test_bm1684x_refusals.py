@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from convolutions import OURS, SMALL, random_coefficients
 
 from tpulite.layout.bm1684x import (
     Coefficients,
@@ -15,6 +14,7 @@ from tpulite.layout.bm1684x import (
     unpack_coefficients,
     unpack_filter,
 )
+from tpulite_testing.oracles.convolutions import OURS, SMALL, random_coefficients
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
-from cases import Case
-from litert import KERNELS, run_golden, run_litert
-from small_graphs import activation, constant, graph_of, node
-from tflite_writer import write_tflite
-
 from tpulite.quant.exactness import Exactness
+from tpulite_testing.drawn.operator_cases import Case
+from tpulite_testing.files.tflite_writer import write_tflite
+from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
+from tpulite_testing.oracles.litert import KERNELS, run_golden, run_litert
 
 CASES = 60
 REFUSALS = ("was compared for height and width alone", "no record gives", "vector code")

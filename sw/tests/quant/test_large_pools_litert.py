@@ -6,11 +6,11 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from small_graphs import activation, graph_of, node
-from tflite_writer import write_tflite
 
 from tpulite.arch.config import Config
 from tpulite.runtime.model import Model
+from tpulite_testing.files.tflite_writer import write_tflite
+from tpulite_testing.graphs.small_graphs import activation, graph_of, node
 
 CONFIG = Config(ub_rows=1024)
 WINDOW = {"window": (280, 20), "stride": (9, 11), "padding": (0, 0, 0, 0), "activation": "none"}

@@ -2,12 +2,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from small_graphs import activation, constant, graph_of, node
 
 from tpulite.graph.layers import Lut
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment, MachineSegment, partition
 from tpulite.quant.place import Placement, macs_of, place
+from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 
 REF = Exactness.LITERT_REF
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
-from cases import OPERATORS, WINDOWS, Case, cases, draw_case
-from litert import KERNELS, run_golden, run_litert
-
 from tpulite.quant.exactness import Exactness
+from tpulite_testing.drawn.operator_cases import OPERATORS, WINDOWS, Case, cases, draw_case
+from tpulite_testing.oracles.litert import KERNELS, run_golden, run_litert
 
 EXAMPLES = int(os.environ.get("TPULITE_SWEEP", "40"))
 

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from litert import run_golden
-from onnx_cases import OPERATORS, draw_onnx_case, run_ort
-
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower import lower
+from tpulite_testing.drawn.onnx_cases import OPERATORS, draw_onnx_case, run_ort
+from tpulite_testing.oracles.litert import run_golden
 
 EXAMPLES = int(os.environ.get("TPULITE_SWEEP", "40"))
 REFUSALS = {
@@ -58,7 +57,7 @@ def test_operator_equals_onnx_runtime(op):
 
 @pytest.mark.parametrize("op", ["add", "sub", "average_pool"])
 def test_chains_of_floats_are_left_to_the_host(op):
-    from cases import draw_case
+    from tpulite_testing.drawn.operator_cases import draw_case
 
     with pytest.raises(ValueError, match="ONNX Runtime"):
         lower(draw_case(op, 3).graph, Exactness.ORT)

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from runtime.batch_programs import lut_program
-from runtime.model_graphs import chain, tensor
 
 from tpulite.arch.config import Config
 from tpulite.golden.check import check
@@ -14,6 +12,8 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file, save_model
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.session import Session
+from tpulite_testing.compiling.batch_programs import lut_program
+from tpulite_testing.graphs.model_graphs import chain, tensor
 
 SHAPE = (3, 5, 7)
 RELU = np.arange(-128, 128).clip(-5, None).astype(np.int8)

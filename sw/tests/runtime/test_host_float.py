@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
-from runtime.model_graphs import meaning, single, tensor
-
 from tpulite.frontend.tflite_file import load_tflite
 from tpulite.runtime.host_float import FLOAT_RULES
 from tpulite.runtime.host_ops import host_reason, quantize, run_node
 from tpulite.runtime.inputs import random_inputs
+from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.graphs.model_graphs import meaning, single, tensor
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its dependencies are not free of deprecations

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from runtime.model_graphs import meaning, single, tensor
 
 from tpulite.runtime.host_ops import dequantize, host_reason, quantize, run_node
+from tpulite_testing.graphs.model_graphs import meaning, single, tensor
 
 EXACT = ("litert-ref", "litert-opt", "litert-xnnpack", "tflm", "ort")
 SIDES = (1, 2, 0, 1)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from runtime.model_graphs import single, tensor
 
 from tpulite.runtime.inputs import check_inputs, random_inputs
+from tpulite_testing.graphs.model_graphs import single, tensor
 
 
 def graph(shape=(1, 9, 6, 2), dtype="int8"):

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
-
 from tpulite.arch.config import Config
 from tpulite.arch.registers import Fault
 from tpulite.frontend.tflite_file import load_tflite
@@ -17,6 +15,7 @@ from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.tflite_builder import Builder
 
 RNG = np.random.default_rng(2024)
 

@@ -3,13 +3,13 @@ import zipfile
 
 import numpy as np
 import pytest
-from runtime.model_graphs import chain, tensor
 
 from tpulite.graph.graph import Node
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file, save_model
 from tpulite.runtime.model_graph import graph_from_json, graph_to_json
+from tpulite_testing.graphs.model_graphs import chain, tensor
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from frontend.tflite_builder import Builder
-
 from tpulite.frontend.files import load_graph
 from tpulite.graph.layers import Conv, Depthwise, Lut, Pad
 from tpulite.runtime.comparison import compare_tensors
@@ -13,6 +11,7 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.tflite_builder import Builder
 
 CORNERS = [((0, 1), (0, 1)), ((1, 0), (1, 0)), ((1, 1), (0, 1)), ((2, 1), (0, 0))]
 

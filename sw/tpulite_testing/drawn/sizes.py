@@ -20,7 +20,7 @@ from tpulite.graph.layers import (
 )
 from tpulite_testing.drawn.choices import Choices
 from tpulite_testing.drawn.compilations import Compilation, random_options
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 __all__ = ["random_sized_layer"]
 

@@ -19,7 +19,7 @@ from tpulite.graph.layers import (
     Reshape,
 )
 from tpulite_testing.drawn.builder import CHANNELS, Builder, Window
-from tpulite_testing.plain_layers import random_requantization
+from tpulite_testing.oracles.plain_layers import random_requantization
 
 __all__ = ["Steps"]
 

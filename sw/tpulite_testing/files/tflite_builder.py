@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from frontend.tflite_model import ModelBuilder, schema
 from numpy.typing import ArrayLike
+
+from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
 __all__ = ["Builder", "schema"]
 

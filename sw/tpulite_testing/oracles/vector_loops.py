@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-from programs import WINDOWS
 
 from tpulite.arch import isa, numerics
 from tpulite.arch.config import RECORD_BYTES, Config
@@ -12,6 +11,7 @@ from tpulite.arch.isa import Command, Scaling, VectorOp
 from tpulite.arch.numerics import Rounding, wrap32
 from tpulite.golden.datapath import Datapath
 from tpulite.golden.footprint import footprint
+from tpulite_testing.compiling.programs import WINDOWS
 
 SIZES = [4, 8, 16, 32]
 PARAM_ROW = 200

@@ -3,11 +3,11 @@
 import warnings
 
 import numpy as np
-from cases import Case
 
 from tpulite.golden.layers import run_layers
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower import lower
+from tpulite_testing.drawn.operator_cases import Case
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its dependencies are not free of deprecations

@@ -1,9 +1,9 @@
 """Random graphs of everything that the passes look at."""
 
 import numpy as np
-from graphs import GraphBuilder
 
 from tpulite.graph.graph import Graph
+from tpulite_testing.graphs.float_graphs import GraphBuilder
 
 __all__ = ["random_feeds", "random_graph"]
 

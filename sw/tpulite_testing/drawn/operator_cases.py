@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tflite_writer import write_tflite
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite_testing.files.tflite_writer import write_tflite
 
 __all__ = ["FUNCTIONS", "OPERATORS", "WINDOWS", "Case", "cases", "draw_case"]
 

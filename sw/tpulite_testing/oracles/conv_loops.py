@@ -3,11 +3,11 @@
 import random
 
 import numpy as np
-from programs import conv
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.golden.datapath import Datapath
+from tpulite_testing.compiling.programs import conv
 
 SIZES = [4, 8, 16]
 OUT = 2048

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from cases import Case, draw_case
 from onnx import TensorProto, helper, numpy_helper
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite_testing.drawn.operator_cases import Case, draw_case
 
 __all__ = ["OPERATORS", "draw_onnx_case", "run_ort"]
 

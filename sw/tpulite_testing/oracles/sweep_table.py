@@ -1,17 +1,17 @@
-"""Print how many elements of each operator equal each library's: ``sweep_table.py CASES [SEED]``.
+"""Print how many elements of each operator equal each library's: ``sweep_table CASES [SEED]``.
 
-The table of docs/exactness.md is what ``sweep_table.py 400`` prints.
+The table of docs/exactness.md is what ``python -m tpulite_testing.oracles.sweep_table 400`` prints.
 """
 
 import sys
 from collections.abc import Callable
 
 import numpy as np
-import onnx_cases
-from cases import OPERATORS, Case, draw_case
-from litert import KERNELS, run_golden, run_litert
 
 from tpulite.quant.exactness import Exactness
+from tpulite_testing.drawn import onnx_cases
+from tpulite_testing.drawn.operator_cases import OPERATORS, Case, draw_case
+from tpulite_testing.oracles.litert import KERNELS, run_golden, run_litert
 
 __all__ = ["main"]
 

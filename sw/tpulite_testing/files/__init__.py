@@ -1,0 +1,1 @@
+"""Writers of small TFLite and ONNX files."""

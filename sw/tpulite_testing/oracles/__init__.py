@@ -1,0 +1,1 @@
+"""Other implementations to compare with: plain loops, interpreters, other people's libraries."""
