@@ -27,7 +27,7 @@ _INSTEAD = {
     "block-level start": "layers are cut into as few commands as the accumulators allow, so the "
     "next one starts late",
     "interleaved depthwise": "a stream of a depthwise convolution is one line of outputs",
-    "dense mode": "images of few channels are padded to whole vectors in DRAM",
+    "dense mode": "inputs of few channels are padded to whole vectors in DRAM, pixel by pixel",
     "dead channel removal": "channels that no result needs are computed, too",
 }
 

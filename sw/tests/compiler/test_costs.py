@@ -58,7 +58,7 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_cycles_in_closed_form_are_those_of_the_cycle_model(name):
     config = Config()
-    layers = pack_patches(LAYERS[name], config, ALONE)
+    layers = pack_patches(LAYERS[name], config)
     (layer,) = layers.layers
     images = tuple(layers.images[each] for each in (*layer.inputs, layer.output))
     strings = string_vectors(layers, layer, config) > 0

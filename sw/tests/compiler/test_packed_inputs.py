@@ -79,7 +79,7 @@ def test_packed_inputs_give_the_same_bits(layers, config, dense):
 
 @given(layers=networks(), config=st.sampled_from(CONFIGS))
 def test_packed_inputs_are_never_larger_than_vectors_of_channels(layers, config):
-    packed = pack_patches(layers, config, Options())
+    packed = pack_patches(layers, config)
     assert image_rows(packed.images["x"], config) <= image_rows(layers.images["x"], config)
     assert packed.images["y"] == layers.images["y"]
 
@@ -96,7 +96,7 @@ def test_patches_take_the_cycles_of_their_products(size, kernel, outputs):
 
 def test_two_rows_of_the_image_share_a_packed_row():
     layers = network((224, 224, 3), 64, (7, 7), stride=(2, 2), padding=(3, 3, 3, 3))
-    packed = pack_patches(layers, Config(), Options())
+    packed = pack_patches(layers, Config())
     patches = packed.packed["x"].patches
     assert patches is not None and patches.size == (2, 1)
     assert packed.layers[0].weight.shape == (4, 7, 6, 64)
@@ -105,9 +105,9 @@ def test_two_rows_of_the_image_share_a_packed_row():
 
 def test_inputs_that_others_read_are_left_as_they_are():
     layers = network((16, 16, 3), 8, (4, 4), stride=(4, 4))
-    assert pack_patches(layers, Config(), Options()).packed.keys() == {"x"}
+    assert pack_patches(layers, Config()).packed.keys() == {"x"}
     (layer,) = layers.layers
     again = replace(layer, name="again", output="z")
     images = {**layers.images, "z": layers.images["y"]}
     both = replace(layers, layers=(layer, again), images=images, outputs=("y", "z"))
-    assert pack_patches(both, Config(), Options()) is both
+    assert pack_patches(both, Config()) is both

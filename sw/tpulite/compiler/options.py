@@ -22,7 +22,8 @@ class Options:
     batch : int
         Images of a run.
     simplify : bool
-        Whether channels that no result needs, and tables that change nothing, are removed first.
+        Whether channels and pixels that no result needs, and tables that change nothing, are
+        removed first.
     grouping : bool
         Whether layers may run together, slice by slice, so that images between them stay on chip.
     rolling : bool
@@ -36,7 +37,7 @@ class Options:
     interleaved : bool
         Whether depthwise convolutions stream several image rows interleaved.
     dense_mode : bool
-        Whether images of few channels may lie in DRAM as strings of bytes.
+        Whether inputs of few channels may lie in DRAM as strings of bytes, or patches of pixels.
     allocator : str
         One of :data:`ALLOCATORS`.
     moves : int

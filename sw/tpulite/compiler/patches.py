@@ -10,7 +10,6 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.compiler.grouping.costs import conv_cycles, transfer_cycles
 from tpulite.compiler.grouping.extents import image_rows
-from tpulite.compiler.options import Options
 from tpulite.compiler.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.program import Patches, TensorSpec
@@ -24,7 +23,7 @@ _CLOSE = 64
 """Layouts within a 64th of the fewest cycles are equal: then the host has the least to do."""
 
 
-def pack_patches(layers: LayerGraph, config: Config, options: Options) -> LayerGraph:
+def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
     """Return the network with inputs packed as patches where that takes fewer cycles.
 
     Only inputs that one convolution reads are packed, and never into more bytes than vectors of
@@ -36,8 +35,6 @@ def pack_patches(layers: LayerGraph, config: Config, options: Options) -> LayerG
         The network.
     config : Config
         The machine.
-    options : Options
-        Choices of the compilation.
     """
     for name in layers.inputs:
         layer = sole_reader(layers, name)
@@ -47,7 +44,7 @@ def pack_patches(layers: LayerGraph, config: Config, options: Options) -> LayerG
         most = image_rows(images[0], config)
         plain, *others = _foldings(layer, images)
         ways = [plain, *(x for x in others if image_rows(x.image(images[0]), config) <= most)]
-        costs = [_cost(layer, images, folding, config, options) for folding in ways]
+        costs = [_cost(layer, images, folding, config) for folding in ways]
         limit = min(costs)[0] * (_CLOSE + 1) // _CLOSE
         if costs[0][0] > limit:
             best = min((rows, i) for i, (cycles, rows) in enumerate(costs) if cycles <= limit)
@@ -133,16 +130,13 @@ def _cost(
     images: tuple[Image, Image],
     folding: _Folding,
     config: Config,
-    options: Options,
 ) -> tuple[int, int]:
     """Return the cycles of the layer with its input from DRAM, and the rows of that."""
     image, outputs, size = folding.image(images[0]), layer.weight.shape[3], config.array_size
     taps, depth = (folding.y.taps, folding.x.taps), image.shape[2]
-    strings = None
-    if options.dense_mode:
-        # Of the weights only the shape counts here, so there are none.
-        weight = np.broadcast_to(np.int8(0), (*taps, depth, outputs))
-        strings = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
+    # Of the weights only the shape counts here, so there are none.
+    weight = np.broadcast_to(np.int8(0), (*taps, depth, outputs))
+    strings = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
     rows, tiles = image_rows(image, config), taps[0] * taps[1] * -(-depth // size)
     if strings is not None:
         rows, tiles = image.shape[0] * strings.vectors, packed_tiles(taps, depth, config)

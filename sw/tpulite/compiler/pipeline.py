@@ -75,12 +75,15 @@ def compile_layers(
     tell = progress or (lambda text: None)
     tell("simplify")
     simplified = simplify_layers(layers, config, options)
-    layers = remove_unread_pixels(simplified.layers)
+    layers = simplified.layers
+    if options.simplify:
+        layers = remove_unread_pixels(layers)
     together = stack_images(layers, options.batch, config)
     stacked, layers = together is not None, together or layers
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
-    layers = pack_patches(layers, config, options)
+    if options.dense_mode:
+        layers = pack_patches(layers, config)
     made: dict[int, dict[str, object]] = {}  # by the images that go together, results of stages
 
     def compile_images(count: int) -> Program:

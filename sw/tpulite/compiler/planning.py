@@ -116,7 +116,7 @@ def _sites(
         if group.slices or group.finer or not isinstance(layer, Conv):
             continue
         source, target = placement.stores[layer.inputs[0]], placement.stores[layer.output]
-        extents = conv_extents(layer, source, target, config.array_size)
+        extents = conv_extents(layer, source, target, config)
         if extents is None:
             continue
         around = Surroundings(

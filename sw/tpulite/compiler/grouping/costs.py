@@ -22,6 +22,7 @@ from tpulite.arch.timing import (
 from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.tiling.cut import cut_parts
 from tpulite.compiler.tiling.filters import plan_filter
+from tpulite.compiler.tiling.window import LARGEST_EXTENT
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -182,10 +183,11 @@ def _filter_cycles(
     phases = [min(d // g, e) for d, g, e in zip(dilation, common, extents, strict=True)]
     step = (stride[0] // common[0], stride[1] // common[1])
     counts = (-(-extents[0] // phases[0]), -(-extents[1] // phases[1]))
-    if counts[0] <= config.acc_rows >= counts[1]:
+    most = min(config.acc_rows, (LARGEST_EXTENT - kernel[0]) // step[0] + 1)
+    if counts[0] <= most and counts[1] <= config.acc_rows:
         return phases[0] * phases[1] * plan_filter(kernel, step, counts, config).cycles
-    # Sums of a column must fit the accumulators, so the image is cut first.
-    cut = -(-counts[0] // config.acc_rows)
+    # A column must fit the accumulators, and what it reads a command, so the image is cut first.
+    cut = -(-counts[0] // most)
     counts = (-(-counts[0] // cut), min(counts[1], config.acc_rows))
     cycles = plan_filter(kernel, step, counts, config).cycles * extents[1] // counts[1]
     return cut * phases[0] * phases[1] * cycles

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tpulite.arch.config import Config
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.tiling.context import Context
@@ -145,12 +146,13 @@ class ChunkedLowering(Lowering[Conv]):
         return region, loads
 
 
-def conv_extents(layer: Conv, source: Store, target: Store, size: int) -> ConvExtents | None:
+def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> ConvExtents | None:
     """Return the extents of a convolution that can have a plan; None if it cannot have one.
 
     All of its kernel must be in each command, of any region of whole rows; none of its channel
     blocks may be idle.
     """
+    size = config.array_size
     if source.strings or source.batch > 1 or not used_blocks(layer, size).all():
         return None
     source, target = _stores(layer, source, target)
@@ -161,7 +163,8 @@ def conv_extents(layer: Conv, source: Store, target: Store, size: int) -> ConvEx
     ):
         line = Axis1D(here, stride[axis], dilation[axis], kernel[axis], layer.padding[axis])
         reach = most_of_axis(line, outputs, pitched=axis == 0)
-        if reach != Reach() or kernel[axis] > reach.taps:
+        largest = min(outputs, config.acc_rows)  # of a region
+        if reach != Reach(most=reach.most) or kernel[axis] > reach.taps or largest > reach.most:
             return None
     return extents
 

@@ -15,7 +15,13 @@ from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.filters import Filter, plan_filter
 from tpulite.compiler.tiling.images import View
 from tpulite.compiler.tiling.lowering import Lowering
-from tpulite.compiler.tiling.window import LARGEST_KERNEL, Axis1D, needed_rows, read_window
+from tpulite.compiler.tiling.window import (
+    LARGEST_EXTENT,
+    LARGEST_KERNEL,
+    Axis1D,
+    needed_rows,
+    read_window,
+)
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwiseLowering"]
@@ -54,8 +60,11 @@ class DepthwiseLowering(Lowering[Depthwise]):
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         index, target = self._context.index, self._target
-        # The sums of a column must fit the accumulators: see plan_filter.
-        for part in cut_parts(rows, 1, self._config, grain=target.grain, parts=1):
+        # The sums of a column must fit the accumulators, and its rows a command: see plan_filter.
+        reach = (self._kernel[0] - 1) * self._layer.dilation[0]
+        most = max(1, (LARGEST_EXTENT - 1 - reach) // self._layer.stride[0] + 1)
+        columns = -(-self._config.acc_rows // most)
+        for part in cut_parts(rows, columns, self._config, grain=target.grain, parts=1):
             out = target.open(part)
             view = None
             if not self._source.resident and not self._by_pass:
@@ -103,6 +112,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
             self._config,
             interleaved=self._context.options.interleaved,
             rows=self._most_taps() if self._by_pass else LARGEST_KERNEL,
+            dilation=self._layer.dilation,
         )
         i = 1 if plan.inner == Axis.X else 0
         stored = strip.start // self._target.grain * self._target.grain

@@ -6,7 +6,7 @@ from itertools import product
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis
 from tpulite.compiler.tiling.cut import split
-from tpulite.compiler.tiling.window import LARGEST_KERNEL
+from tpulite.compiler.tiling.window import LARGEST_EXTENT, LARGEST_KERNEL
 
 __all__ = ["Filter", "plan_filter"]
 
@@ -41,13 +41,15 @@ def plan_filter(
     *,
     interleaved: bool = True,
     rows: int = LARGEST_KERNEL,
+    dilation: tuple[int, int] = (1, 1),
 ) -> Filter:
     """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
     interleaved, and tap (outer, inner) lies at row R * outer + inner of the weight tile: all of a
     pass must lie within its N rows. Without ``interleaved``, V is 1: one line of outputs a stream.
-    A pass has at most ``rows`` rows of the kernel.
+    A pass has at most ``rows`` rows of the kernel, and a command reads at most 2,047 positions,
+    which are ``dilation`` apart.
     """
     best = None
     for inner in (Axis.Y, Axis.X):
@@ -59,7 +61,8 @@ def plan_filter(
             pieces_o = split(kernel[o], -(-kernel[o] // size_o), 1)
             most = _most_outputs(size_i, size_o, stride[i], config.array_size)
             most = min(most, config.acc_rows // outputs[o], outputs[i] if interleaved else 1)
-            if most < 1:
+            reach = ((outputs[o] - 1) * stride[o] + size_o - 1) * dilation[o]
+            if most < 1 or reach >= LARGEST_EXTENT:
                 continue
             groups = split(outputs[i], -(-outputs[i] // most), 1)
             cycles = sum(

@@ -5,7 +5,7 @@ from itertools import accumulate, pairwise
 
 from tpulite.arch.isa import CONV
 from tpulite.compiler.tiling.cut import split
-from tpulite.compiler.tiling.window import LARGEST_KERNEL, Axis1D
+from tpulite.compiler.tiling.window import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
 
 __all__ = ["Pass", "Reach", "cut_kernel", "most_of_axis", "plan_pieces"]
 
@@ -40,15 +40,19 @@ class Reach:
         From the first output up to this one, and from this one on, that limit holds.
     blocks : int
         Most channel blocks of a pass.
+    most : int
+        Most outputs of any region.
     """
 
     taps: int = LARGEST_KERNEL
     outputs: int = _ANY
     limited: tuple[int, int] = (_ANY, _ANY)
     blocks: int = _ANY
+    most: int = _ANY
 
     def cut(self, outputs: range, most: int) -> list[range]:
         """Cut outputs into regions of at most ``most``, and of no more than is possible."""
+        most = min(most, self.most)
         small = min(most, self.outputs)
         bounds = [0, *self.limited, _ANY]
         return [
@@ -90,10 +94,13 @@ def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
         taps = min(taps, _PAD // 2 // axis.dilation + 1)
     if single:
         return Reach(taps, 1)
+    reach = (min(taps, axis.kernel) - 1) * axis.dilation
+    most = (LARGEST_EXTENT - 1 - reach) // step + 1
+    most = most if most < outputs else _ANY
     if not before and behind == _ANY:
-        return Reach(taps)
-    most = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
-    return Reach(taps, most, (before, behind))
+        return Reach(taps, most=most)
+    small = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
+    return Reach(taps, small, (before, behind), most=most)
 
 
 def cut_kernel(

@@ -6,10 +6,13 @@ from tpulite.arch.isa import CONV
 from tpulite.compiler.ops import Region
 from tpulite.compiler.tiling.images import View
 
-__all__ = ["LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
+__all__ = ["LARGEST_EXTENT", "LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
 
 LARGEST_KERNEL = CONV.limit("kernel_rows")
 """Largest kernel of one command, along each axis."""
+
+LARGEST_EXTENT = CONV.limit("height")
+"""Most positions that one command reads, along each axis."""
 
 _FAR = CONV.limit("act_pitch")
 """No rows of the buffer lie further apart; an image row by itself needs no pitch."""
@@ -91,7 +94,7 @@ def read_window(
         ("Padding", max(top, left), CONV.limit("pad_top")),
         ("Stride", max(y.stride, x.stride), CONV.limit("stride_y")),
         ("Dilation", max(y.dilation, x.dilation), CONV.limit("dilation_y")),
-        ("Extent of an image", max(height, width), CONV.limit("height")),
+        ("Extent of an image", max(height, width), LARGEST_EXTENT),
     ):
         if value > limit:
             raise ValueError(f"{what} must be at most {limit}, not {value}")

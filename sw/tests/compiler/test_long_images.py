@@ -1,0 +1,83 @@
+"""Activations with more rows or columns than a field of a command can say."""
+
+import numpy as np
+import pytest
+from random_layers import GraphBuilder
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import CONV
+from tpulite.compiler.grouping.costs import compute_cycles
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.tiling.passes import most_of_axis
+from tpulite.compiler.tiling.window import LARGEST_EXTENT, Axis1D
+from tpulite.golden.layers import run_layers
+from tpulite.runtime.session import Session
+
+SAME = {"padding": (1, 1, 1, 1)}
+
+
+def varied(builder):
+    """Return the network with random weights."""
+    rng = np.random.default_rng(0)
+    for layer in builder.layers:
+        if hasattr(layer, "weight"):
+            layer.weight[:] = rng.integers(-128, 128, layer.weight.shape, np.int8)
+    return builder.graph()
+
+
+LAYERS = {
+    "convolution": lambda net: net.conv("x", 8, **SAME),
+    "stride": lambda net: net.conv("x", 8, 5, stride=(3, 3), padding=(2, 2, 2, 2)),
+    "large stride": lambda net: net.conv("x", 8, stride=(17, 17), **SAME),
+    "dilation": lambda net: net.conv("x", 8, dilation=(9, 9), padding=(9, 9, 9, 9)),
+    "one tap": lambda net: net.conv("x", 8, 1, stride=(2, 2)),
+    "depthwise": lambda net: net.depthwise("x", **SAME),
+    "depthwise with stride": lambda net: net.depthwise("x", stride=(3, 3), **SAME),
+    "depthwise with dilation": lambda net: net.depthwise("x", dilation=(3, 3), padding=(3,) * 4),
+    "pooling": lambda net: net.pool("x", (3, 3), stride=(2, 2), **SAME),
+    "sum": lambda net: net.add("x", net.lut("x")),
+    "channels": lambda net: net.concat("x", net.lut("x"), axis=2),
+    "rows": lambda net: net.concat("x", net.lut("x"), axis=0),
+    "columns": lambda net: net.concat("x", net.lut("x"), axis=1),
+    "frame": lambda net: net.conv(net.pad("x", (2, 2, 2, 2)), 8),
+    "network": lambda net: net.conv(net.depthwise(net.conv("x", 8, **SAME), **SAME), 8, 1),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("shape", "config"),
+    [
+        ((1, 5000, 8), Config(array_size=8)),
+        ((5000, 1, 8), Config(array_size=32)),
+        ((3, 4000, 3), Config(ub_rows=2048)),
+        ((4000, 3, 3), Config(array_size=4)),
+    ],
+)
+def test_long_images_are_cut(shape, config, name):
+    builder = GraphBuilder(shape)
+    LAYERS[name](builder)
+    layers = varied(builder)
+    x = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
+    expected = run_layers(layers, {"x": x})
+    results = Session(compile_layers(layers, config), "golden").run({"x": x})
+    for output in layers.outputs:
+        np.testing.assert_array_equal(results.outputs[output], expected[output])
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 15])
+def test_regions_read_what_a_command_can(stride):
+    axis = Axis1D(70_000, stride, 9, 5, 3)
+    outputs = (axis.extent + 3 - 36) // stride
+    reach = most_of_axis(axis, outputs, pitched=False)
+    regions = reach.cut(range(outputs), CONV.limit("columns"))
+    assert [o for region in regions for o in region] == list(range(outputs))
+    assert max(len(axis.span(region)) for region in regions) <= LARGEST_EXTENT
+
+
+def test_filters_of_large_images_have_a_cost():
+    builder = GraphBuilder((6000, 6000, 16))
+    builder.depthwise("x", stride=(3, 3), **SAME)
+    images = tuple(builder.images.values())
+    cycles = compute_cycles(builder.layers[0], images, (2000, 2000), Config()).mxu
+    assert 3 * 2000 * 2000 < cycles < 12 * 2000 * 2000
