@@ -22,7 +22,7 @@ from tpulite.compiler.options import GOALS, Options
 from tpulite.compiler.order import order_layers
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
-from tpulite.golden.cycles import Timeline, predict
+from tpulite.golden.timing import Timeline, predict
 from tpulite.graph.layers import (
     Conv,
     Depthwise,

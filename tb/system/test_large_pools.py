@@ -6,8 +6,8 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Image, LayerGraph, Pool, Requantization
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice

@@ -20,9 +20,9 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Engine
 from tpulite.arch.memory import MemoryTiming
 from tpulite.arch.registers import EngineState
-from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import decode_commands
+from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Execution, Machine
+from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Device, Job, RunResult
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice

@@ -8,9 +8,9 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Engine, Opcode
-from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import decode_commands, footprint
+from tpulite.golden.effects.footprint import decode_commands, footprint
 from tpulite.golden.machine import Machine
+from tpulite.golden.machine.dram import Dram
 from tpulite_tb.random_program import RandomProgram
 
 CONFIGS = {

@@ -22,7 +22,7 @@ from tpulite.bench import (
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, GOALS, standing
 from tpulite.bench.layers import LayersWorkload
 from tpulite.compiler.options import Options
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.report.traffic import dram_traffic
 
 pytest_plugins = ("tpulite_testing.command_line",)

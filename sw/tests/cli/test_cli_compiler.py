@@ -10,7 +10,7 @@ import pytest
 from tpulite.compiler.dump.stages import STAGES
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS, MODELS
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file

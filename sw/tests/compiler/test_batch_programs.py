@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.compiler.options import Options
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.inputs import random_inputs

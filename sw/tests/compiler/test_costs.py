@@ -8,7 +8,7 @@ from tpulite.compiler.grouping.extents import constant_rows, image_rows, string_
 from tpulite.compiler.options import Options
 from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.golden.cycles import predict
+from tpulite.golden.timing import predict
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}

@@ -6,8 +6,8 @@ from tpulite.arch.config import Config
 from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, Layer, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session

@@ -11,7 +11,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.tiling.passes import Reach, cut_kernel, most_of_axis, plan_pieces
 from tpulite.compiler.tiling.window import Axis1D
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization

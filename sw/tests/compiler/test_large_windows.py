@@ -12,8 +12,8 @@ from tpulite.compiler.grouping.group_costs import GroupCosts
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.tiling.pool import average_requantization
-from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, Layer, LayerGraph, Lut, Pool
 from tpulite.program import Program
 from tpulite.runtime.session import Session

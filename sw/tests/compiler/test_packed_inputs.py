@@ -12,8 +12,8 @@ from tpulite.compiler.grouping.extents import image_rows, string_vectors
 from tpulite.compiler.options import Options
 from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.golden.cycles import predict_cycles
 from tpulite.golden.layers import run_layers
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization

@@ -14,7 +14,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.tiling.constants import channel_records
 from tpulite.golden.check import check
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization
 from tpulite.models import CNN_DIGITS
 from tpulite.models.architectures import mobilenet_v2

@@ -8,8 +8,8 @@ from tpulite.arch.memory import Window
 from tpulite.compiler import compile_network
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.golden.check import check
-from tpulite.golden.footprint import footprint
-from tpulite.golden.violations import Kind
+from tpulite.golden.effects.footprint import footprint
+from tpulite.golden.races.violations import Kind
 from tpulite.program import Program
 from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
 from tpulite_testing.drawn.dense_networks import random_network

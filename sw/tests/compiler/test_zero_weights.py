@@ -9,7 +9,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.substitute import substitute_layers
 from tpulite.compiler.tiling.used_blocks import used_blocks, used_runs
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Depthwise, Image, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session

@@ -7,7 +7,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, illegal_combination
-from tpulite.golden.footprint import footprint
+from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.machine import Machine
 from tpulite_testing.compiling.programs import WINDOWS, conv, end, filled_dram, image_of, load
 from tpulite_testing.oracles.conv_loops import OUT, SIZES, Reference, draw, filled

@@ -6,7 +6,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Engine, Opcode, VectorOp, dense
 from tpulite.arch.registers import EngineState
 from tpulite.compiler import compile_network
-from tpulite.golden.cycles import Timeline, predict, predict_cycles
+from tpulite.golden.timing import Timeline, predict, predict_cycles
 from tpulite.models import mlp_digits
 from tpulite.program import LayerInfo
 from tpulite_testing.timing import yardsticks

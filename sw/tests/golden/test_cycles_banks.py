@@ -5,9 +5,9 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode
-from tpulite.golden.cycles_banks import Traffic, walk
-from tpulite.golden.cycles_operands import OperandFetch
-from tpulite.golden.cycles_phases import FREE, Activations, Outputs
+from tpulite.golden.timing.banks import Traffic, walk
+from tpulite.golden.timing.operands import OperandFetch
+from tpulite.golden.timing.phases import FREE, Activations, Outputs
 
 BANKS, SIZE = 8, 16
 SEEDS = range(60)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tpulite.golden.cycles_banks import Traffic
-from tpulite.golden.cycles_phases import FREE, Rows
-from tpulite.golden.cycles_vector_reads import VectorReads
+from tpulite.golden.timing.banks import Traffic
+from tpulite.golden.timing.phases import FREE, Rows
+from tpulite.golden.timing.vector_reads import VectorReads
 
 BANKS = 8
 SEEDS = range(60)

@@ -14,10 +14,10 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.effects import effects
 from tpulite.arch.isa import Command, Opcode
 from tpulite.compiler.encoding.tokens import insert_tokens
-from tpulite.golden.extents import ExtentFinder
-from tpulite.golden.footprint import footprint
-from tpulite.golden.grids import Grid, cover, expand, meet, view
-from tpulite.golden.races import RaceDetector
+from tpulite.golden.effects.extents import ExtentFinder
+from tpulite.golden.effects.footprint import footprint
+from tpulite.golden.effects.grids import Grid, cover, expand, meet, view
+from tpulite.golden.races.detector import RaceDetector
 from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
 
 REGRESS = bool(os.environ.get("TPULITE_REGRESS"))

@@ -5,10 +5,10 @@ import pytest
 
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
 from tpulite.arch.memory import Window
-from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import footprint
+from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.machine import Machine, RaceError
-from tpulite.golden.violations import Kind, Space
+from tpulite.golden.machine.dram import Dram
+from tpulite.golden.races.violations import Kind, Space
 from tpulite_testing.compiling.programs import (
     CONFIG,
     WINDOWS,

@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling, VectorOp
 from tpulite.arch.numerics import Rounding
-from tpulite.golden.footprint import footprint
+from tpulite.golden.effects.footprint import footprint
 from tpulite_testing.compiling.programs import CONFIG, WINDOWS, vector
 from tpulite_testing.oracles.vector_loops import (
     OPERANDS,

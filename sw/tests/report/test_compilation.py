@@ -8,7 +8,7 @@ from tpulite.arch.effects import effects
 from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.arch.memory import Window
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS
 from tpulite.program import Program
 from tpulite.report import compilation_table, report_programs

@@ -1,7 +1,7 @@
 """What commands cost in cycles: every latency, depth and pace of the machine, written once.
 
 The RTL takes its stages and depths from here; the other latencies follow from its registers, and
-the benches hold :func:`tpulite.golden.cycles.predict` to the chip. Every cost in software is made
+the benches hold :func:`tpulite.golden.timing.predict` to the chip. Every cost in software is made
 of these numbers: the timeline follows them event by event, the compiler's costs add them up. Times
 of the memory are in :mod:`tpulite.arch.memory`. Functions take plain integers; N is the array size.
 

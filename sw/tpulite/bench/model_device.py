@@ -2,8 +2,8 @@
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES
 from tpulite.arch.isa import Command
-from tpulite.golden.cycles import predict_cycles
-from tpulite.golden.footprint import decode_commands
+from tpulite.golden.effects.footprint import decode_commands
+from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.device import Job, RunResult

@@ -19,7 +19,7 @@ from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.conv_chunks import conv_extents
 from tpulite.compiler.tiling.place import Placement
 from tpulite.compiler.tiling.tile_groups import tile_groups
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, LayerGraph
 
 __all__ = ["Plans", "choose_plans"]

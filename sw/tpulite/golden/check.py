@@ -6,11 +6,11 @@ import numpy as np
 
 from tpulite.arch.isa import COMMANDS, Opcode, illegal_combination
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
-from tpulite.golden.access import Footprint
-from tpulite.golden.extents import ExtentFinder
-from tpulite.golden.footprint import footprint
-from tpulite.golden.races import RaceDetector
-from tpulite.golden.violations import Violation
+from tpulite.golden.effects.access import Footprint
+from tpulite.golden.effects.extents import ExtentFinder
+from tpulite.golden.effects.footprint import footprint
+from tpulite.golden.races.detector import RaceDetector
+from tpulite.golden.races.violations import Violation
 from tpulite.program import Program
 
 __all__ = ["check"]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.golden.extents import Toucher
-from tpulite.golden.grids import view
+from tpulite.golden.effects.extents import Toucher
+from tpulite.golden.effects.grids import view
 from tpulite.program import Program
 
 __all__ = ["BufferUse", "buffer_use"]

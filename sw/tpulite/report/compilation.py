@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from tpulite.arch.memory import Window
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 from tpulite.report.buffer import buffer_use
 from tpulite.report.traffic import dram_traffic

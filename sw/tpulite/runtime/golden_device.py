@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import decode_commands
+from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Machine, RaceError
+from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import FaultReport, Job, RunResult
 
 __all__ = ["GoldenDevice", "RaceError"]

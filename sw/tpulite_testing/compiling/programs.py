@@ -7,7 +7,7 @@ from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode, VectorOp
 from tpulite.arch.memory import Window, WindowBinding
 from tpulite.arch.numerics import Rounding
-from tpulite.golden.dram import Dram
+from tpulite.golden.machine.dram import Dram
 
 __all__ = [
     "CONFIG",

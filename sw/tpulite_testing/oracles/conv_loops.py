@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
-from tpulite.golden.datapath import Datapath
+from tpulite.golden.machine.datapath import Datapath
 from tpulite_testing.compiling.programs import conv
 
 SIZES = [4, 8, 16]

@@ -9,8 +9,8 @@ from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import Command, Scaling, VectorOp
 from tpulite.arch.numerics import Rounding, wrap32
-from tpulite.golden.datapath import Datapath
-from tpulite.golden.footprint import footprint
+from tpulite.golden.effects.footprint import footprint
+from tpulite.golden.machine.datapath import Datapath
 from tpulite_testing.compiling.programs import WINDOWS
 
 SIZES = [4, 8, 16, 32]

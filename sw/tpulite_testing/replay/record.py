@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpulite.atomic import write_whole
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 from tpulite.report.traffic import dram_traffic
 from tpulite_testing.replay.case import Case

@@ -6,7 +6,7 @@ from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.encoding.repeat import repeat_program
 from tpulite.compiler.options import Options
-from tpulite.golden.cycles import predict_cycles
+from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 
 __all__ = ["compile_batch", "refuse_batch"]

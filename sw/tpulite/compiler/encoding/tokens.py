@@ -8,8 +8,8 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
-from tpulite.golden.extents import Toucher
-from tpulite.golden.grids import Place, view
+from tpulite.golden.effects.extents import Toucher
+from tpulite.golden.effects.grids import Place, view
 
 __all__ = ["insert_tokens"]
 

@@ -1,6 +1,6 @@
 """A fast estimate of the cycles of a program, by which the compiler chooses among plans.
 
-A search asks it thousands of times, so it leaves out what :mod:`tpulite.golden.cycles` follows:
+A search asks it thousands of times, so it leaves out what :mod:`tpulite.golden.timing` follows:
 conflicts in the unified buffer, and single beats.
 """
 

@@ -13,8 +13,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op
 from tpulite.compiler.scheduling.scheduled import Schedule
-from tpulite.golden.extents import Toucher
-from tpulite.golden.grids import expand
+from tpulite.golden.effects.extents import Toucher
+from tpulite.golden.effects.grids import expand
 
 __all__ = ["verify"]
 

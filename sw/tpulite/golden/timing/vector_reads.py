@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from tpulite.arch.timing import STARVED
-from tpulite.golden.cycles_banks import Traffic
-from tpulite.golden.cycles_phases import FREE
+from tpulite.golden.timing.banks import Traffic
+from tpulite.golden.timing.phases import FREE
 
 __all__ = ["VectorReads"]
 

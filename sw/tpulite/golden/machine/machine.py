@@ -10,13 +10,13 @@ from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode, illegal_combination
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
-from tpulite.golden.access import FaultSite, Footprint, Span
-from tpulite.golden.datapath import Datapath
-from tpulite.golden.dram import Dram
-from tpulite.golden.footprint import footprint
-from tpulite.golden.races import RaceDetector
-from tpulite.golden.transfers import bursts
-from tpulite.golden.violations import Violation
+from tpulite.golden.effects.access import FaultSite, Footprint, Span
+from tpulite.golden.effects.footprint import footprint
+from tpulite.golden.effects.transfers import bursts
+from tpulite.golden.machine.datapath import Datapath
+from tpulite.golden.machine.dram import Dram
+from tpulite.golden.races.detector import RaceDetector
+from tpulite.golden.races.violations import Violation
 
 __all__ = ["Execution", "Machine", "RaceError", "StoredLine"]
 

@@ -12,10 +12,10 @@ from tpulite.arch.timing import (
     drain_interval,
     tile_cycles,
 )
-from tpulite.golden.cycles_banks import walk
-from tpulite.golden.cycles_machine import Head, Machine, Record
-from tpulite.golden.cycles_operands import OperandFetch
-from tpulite.golden.cycles_phases import FREE, Activations, Outputs
+from tpulite.golden.timing.banks import walk
+from tpulite.golden.timing.clockwork import Clockwork, Head, Record
+from tpulite.golden.timing.operands import OperandFetch
+from tpulite.golden.timing.phases import FREE, Activations, Outputs
 
 __all__ = ["Matrix"]
 
@@ -32,7 +32,7 @@ class Matrix(Head):
     unit's reads of activations and writes of results.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Clockwork) -> None:
         super().__init__(machine, Engine.MXU)
         config = machine.config
         self.size = config.array_size

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
-from tpulite.golden.access import Footprint, Span
-from tpulite.golden.clocks import Clock, EngineClocks
-from tpulite.golden.extents import Extents
-from tpulite.golden.grids import Grid, meet
-from tpulite.golden.history import BeatHistory, RowHistory
-from tpulite.golden.violations import Kind, Space, Violation
+from tpulite.golden.effects.access import Footprint, Span
+from tpulite.golden.effects.extents import Extents
+from tpulite.golden.effects.grids import Grid, meet
+from tpulite.golden.races.clocks import Clock, EngineClocks
+from tpulite.golden.races.history import BeatHistory, RowHistory
+from tpulite.golden.races.violations import Kind, Space, Violation
 
 __all__ = ["RaceDetector"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from tpulite.arch.config import Config
 from tpulite.arch.isa import ENGINE_OF, TOKEN_MAX, Command, Engine
 from tpulite.arch.timing import COMMAND_BEATS, DISPATCH, END, TOKEN_RETURN, fetch_buffer
-from tpulite.golden.cycles_banks import Traffic
+from tpulite.golden.timing.banks import Traffic
 
-__all__ = ["NEVER", "Head", "Machine", "Record"]
+__all__ = ["NEVER", "Clockwork", "Head", "Record"]
 
 NEVER = 1 << 60
 """The time of what is not known to happen."""
@@ -72,7 +72,7 @@ class Head:
 
     Parameters
     ----------
-    machine : Machine
+    machine : Clockwork
         The clockwork.
     engine : Engine
         Which engine.
@@ -83,7 +83,7 @@ class Head:
         Cycle from which on the engine may start a command; NEVER while that is not known.
     """
 
-    def __init__(self, machine: "Machine", engine: Engine) -> None:
+    def __init__(self, machine: "Clockwork", engine: Engine) -> None:
         self.machine = machine
         self.engine = int(engine)
         self.queue: deque[tuple[dict[str, int], Record]] = deque()
@@ -134,7 +134,7 @@ class Head:
         return head
 
 
-class Machine:
+class Clockwork:
     """Run a program's commands through fetch, dispatch and the engines.
 
     Everything that happens is an event with a time; the earliest comes next. Engines register what

@@ -7,7 +7,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.effects import tile_count
 from tpulite.arch.isa import Command, VectorOp
-from tpulite.golden.convolution import outputs_of, sum_positions, tap_rows
+from tpulite.golden.effects.convolution import outputs_of, sum_positions, tap_rows
 from tpulite.golden.ops import matmul_int32, requantize, scale_operand, wrap32
 
 __all__ = ["Records", "conv_sums", "vector_results"]

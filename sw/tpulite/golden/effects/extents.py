@@ -16,9 +16,9 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.effects import BINARY, parameter_rows, record_rows, tile_count
 from tpulite.arch.isa import COMMANDS, RAW_ROWS, Command, Drain, Opcode, VectorOp
 from tpulite.arch.memory import WindowBinding
-from tpulite.golden.convolution import conv_ends, read_rows
-from tpulite.golden.grids import Grid, Place, cover
-from tpulite.golden.vectors import operand_rows, window_rows
+from tpulite.golden.effects.convolution import conv_ends, read_rows
+from tpulite.golden.effects.grids import Grid, Place, cover
+from tpulite.golden.effects.vectors import operand_rows, window_rows
 
 __all__ = ["ExtentFinder", "Extents", "Toucher"]
 

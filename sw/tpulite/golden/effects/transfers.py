@@ -8,7 +8,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault
-from tpulite.golden.access import NO_ROWS, FaultSite, Footprint, Span
+from tpulite.golden.effects.access import NO_ROWS, FaultSite, Footprint, Span
 
 __all__ = ["bursts", "transfer_footprint"]
 

@@ -9,7 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import record_rows, tile_count
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
-from tpulite.golden.access import FaultSite, Footprint
+from tpulite.golden.effects.access import FaultSite, Footprint
 
 __all__ = ["conv_ends", "conv_footprint", "outputs_of", "read_rows", "sum_positions", "tap_rows"]
 
@@ -169,7 +169,7 @@ def _record_rows(command: Command, config: Config) -> int:
 
 
 def _stream(command: Command, config: Config) -> NDArray[np.int64]:
-    """Return :attr:`~tpulite.golden.access.Footprint.vectors`."""
+    """Return :attr:`~tpulite.golden.effects.access.Footprint.vectors`."""
     if command["depthwise"]:
         inner, outer = _walks(command)
         x, y = inner.places, outer.places[:, None]

@@ -6,8 +6,8 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
-from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
-from tpulite.golden.cycles_phases import Rows, Walk
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head, Record
+from tpulite.golden.timing.phases import Rows, Walk
 
 __all__ = ["Loads"]
 
@@ -54,7 +54,7 @@ class Loads(Head):
     meanwhile, which is before they come.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Clockwork) -> None:
         super().__init__(machine, Engine.LOAD)
         config = self.config = machine.config
         machine.fetch, machine.follow = self.fetch, self.run

@@ -10,13 +10,13 @@ from tpulite.arch.effects import BINARY, parameter_rows, tile_count
 from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
-from tpulite.golden.access import FaultSite, Footprint
-from tpulite.golden.arithmetic import Records, conv_sums, vector_results
-from tpulite.golden.convolution import tap_rows
-from tpulite.golden.dram import Dram
+from tpulite.golden.effects.access import FaultSite, Footprint
+from tpulite.golden.effects.convolution import tap_rows
+from tpulite.golden.effects.vectors import record_offset
+from tpulite.golden.machine.arithmetic import Records, conv_sums, vector_results
+from tpulite.golden.machine.dram import Dram
+from tpulite.golden.machine.records import read_records, unpack_records
 from tpulite.golden.ops import requantize
-from tpulite.golden.records import read_records, unpack_records
-from tpulite.golden.vectors import record_offset
 
 __all__ = ["Datapath"]
 

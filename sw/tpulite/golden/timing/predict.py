@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
-from tpulite.golden.cycles_machine import Machine
-from tpulite.golden.cycles_matrix import Matrix
-from tpulite.golden.cycles_reads import Loads
-from tpulite.golden.cycles_store import Stores
-from tpulite.golden.cycles_timeline import CommandTimes, LayerTimes, Timeline
-from tpulite.golden.cycles_vector import Vectors
+from tpulite.golden.timing.clockwork import Clockwork
+from tpulite.golden.timing.loads import Loads
+from tpulite.golden.timing.matrix import Matrix
+from tpulite.golden.timing.stores import Stores
+from tpulite.golden.timing.timeline import CommandTimes, LayerTimes, Timeline
+from tpulite.golden.timing.vectors import Vectors
 
 __all__ = ["CommandTimes", "LayerTimes", "Timeline", "predict", "predict_cycles"]
 
@@ -50,7 +50,7 @@ def predict_cycles(commands: Sequence[Command], config: Config) -> int:
     return _machine(commands, config).run()
 
 
-def _machine(commands: Sequence[Command], config: Config) -> Machine:
-    machine = Machine(commands, config)
+def _machine(commands: Sequence[Command], config: Config) -> Clockwork:
+    machine = Clockwork(commands, config)
     machine.heads = [Loads(machine), Stores(machine), Matrix(machine), Vectors(machine)]
     return machine

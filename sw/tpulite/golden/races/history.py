@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
-from tpulite.golden.access import Span
-from tpulite.golden.clocks import NOBODY, Clock
-from tpulite.golden.grids import Place, view
+from tpulite.golden.effects.access import Span
+from tpulite.golden.effects.grids import Place, view
+from tpulite.golden.races.clocks import NOBODY, Clock
 
 __all__ = ["BeatHistory", "RowHistory"]
 

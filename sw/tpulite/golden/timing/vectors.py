@@ -10,8 +10,8 @@ from tpulite.arch.timing import (
     vector_pace,
     vector_window,
 )
-from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
-from tpulite.golden.cycles_vector_reads import VectorReads
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head, Record
+from tpulite.golden.timing.vector_reads import VectorReads
 
 __all__ = ["Vectors"]
 
@@ -19,7 +19,7 @@ __all__ = ["Vectors"]
 class Vectors(Head):
     """VECTOR commands, one after the other."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Clockwork) -> None:
         super().__init__(machine, Engine.VPU)
         self.banks = machine.config.ub_banks
         self.config = machine.config

@@ -13,7 +13,7 @@ from tpulite.arch.timing import (
     STORE_TOKEN,
     row_cycles,
 )
-from tpulite.golden.cycles_machine import NEVER, Head, Machine, Record
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head, Record
 
 __all__ = ["Stores"]
 
@@ -23,7 +23,7 @@ _WINDOW = 32  # cycles that others are looked at beyond
 class Stores(Head):
     """STORE: bursts go out in front, rows are read behind."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Clockwork) -> None:
         super().__init__(machine, Engine.STORE)
         config = self.config = machine.config
         self.event = machine.event(self.finish)

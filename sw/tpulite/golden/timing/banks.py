@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tpulite.arch.timing import STARVED
-from tpulite.golden.cycles_phases import FREE
+from tpulite.golden.timing.phases import FREE
 
 __all__ = ["Stream", "Traffic", "walk"]
 

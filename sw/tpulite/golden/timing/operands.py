@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tpulite.golden.cycles_banks import Traffic, walk
-from tpulite.golden.cycles_phases import FREE
+from tpulite.golden.timing.banks import Traffic, walk
+from tpulite.golden.timing.phases import FREE
 
 __all__ = ["OperandFetch"]
 

@@ -7,7 +7,7 @@ from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.effects import BINARY, WINDOWED, parameter_rows
 from tpulite.arch.isa import Command, VectorOp
 from tpulite.arch.registers import Fault
-from tpulite.golden.access import FaultSite, Footprint
+from tpulite.golden.effects.access import FaultSite, Footprint
 
 __all__ = [
     "operand_rows",

@@ -7,10 +7,10 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
-from tpulite.golden.access import FaultSite, Footprint, Span
-from tpulite.golden.convolution import conv_footprint
-from tpulite.golden.transfers import transfer_footprint
-from tpulite.golden.vectors import vector_footprint
+from tpulite.golden.effects.access import FaultSite, Footprint, Span
+from tpulite.golden.effects.convolution import conv_footprint
+from tpulite.golden.effects.transfers import transfer_footprint
+from tpulite.golden.effects.vectors import vector_footprint
 
 __all__ = ["FaultSite", "Footprint", "Span", "decode_commands", "footprint"]
 

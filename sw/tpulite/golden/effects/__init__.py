@@ -1,0 +1,1 @@
+"""What commands touch, in fast forms that are held to :mod:`tpulite.arch.effects`."""

@@ -1,0 +1,1 @@
+"""Whether tokens order every access: vector clocks, who touched what last, what is wrong."""
