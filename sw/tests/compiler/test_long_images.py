@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from random_layers import GraphBuilder
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
@@ -12,6 +11,7 @@ from tpulite.compiler.tiling.passes import most_of_axis
 from tpulite.compiler.tiling.window import LARGEST_EXTENT, Axis1D
 from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
 
