@@ -13,15 +13,16 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from tflite_file import Tensor, TfliteFile
 from tpulite.models import CLASSES, MODELS
 from tpulite.runtime.model import Model
+from tpulite_testing.files.tflite_builder import Builder
 from train_mlp import TEST_IMAGES, enlarge, to_int8
 
 BATCH = 32
 EPOCHS = 120
 LEARNING_RATE = 3e-3
 WEIGHT_DECAY = 3e-4
+SMALLEST_WEIGHT = 1e-3  # of a channel that training has silenced: its scale must not vanish
 
 
 class Layer:
@@ -149,27 +150,58 @@ def adam(moment: list, at: int, gradient: np.ndarray, step: int) -> np.ndarray:
     return (mean / (np.sqrt(variance) + 1e-8)).astype(np.float32)
 
 
-def quantize(network: Network, images: np.ndarray) -> TfliteFile:
+def quantize(network: Network, images: np.ndarray) -> bytes:
     """Quantize to int8: weights by channel, activations by their range over ``images``."""
-    x = Tensor("image", (1, *images.shape[1:]), np.float32(1 / 127), 0)
-    file = TfliteFile("cnn_digits", x)
-    tensors = {}
+    file = Builder()
+    scales = {"image": np.float32(1 / 127)}
+    x = file.rename(file.input((1, *images.shape[1:]), scales["image"]), "image")
+    zero_points = {}
     for name, values in network.forward(images).items():
         low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
-        scale = np.float32((high - low) / 255)
-        tensors[name] = Tensor(name, (1, *values.shape[1:]), scale, round(-128 - low / scale))
+        scales[name] = np.float32((high - low) / 255)
+        zero_points[name] = round(-128 - low / scales[name])
 
-    def convolve(operand: Tensor, name: str) -> Tensor:
+    def convolve(operand: int, name: str, source: str) -> int:
         layer: Layer = getattr(network, name)
-        weights = layer.weight, layer.bias
-        return file.convolve(operand, tensors[name], *weights, stride=layer.stride, relu=layer.relu)
+        weight = layer.weight[None] if layer.depthwise else np.moveaxis(layer.weight, 3, 0)
+        weight, scale = quantize_weight(weight, 3 if layer.depthwise else 0)
+        y = file.conv(
+            operand,
+            weight,
+            np.rint(layer.bias / (scales[source] * scale)),
+            weight_scale=scale,
+            scale=scales[name],
+            zero_point=zero_points[name],
+            stride=(layer.stride, layer.stride),
+            activation="RELU" if layer.relu else "NONE",
+            depthwise=layer.depthwise,
+        )
+        return file.rename(y, name)
 
-    stem = convolve(x, "stem")
-    pointwise = convolve(convolve(stem, "depthwise"), "pointwise")
-    pool = file.average_pool(convolve(file.add(stem, pointwise, tensors["add"], relu=True), "conv"))
-    weight = network.dense.weight[0, 0]
-    file.dense(pool, tensors["dense"], weight, network.dense.bias, relu=False)
-    return file
+    stem = convolve(x, "stem", "image")
+    pointwise = convolve(convolve(stem, "depthwise", "stem"), "pointwise", "depthwise")
+    y = file.add(stem, pointwise, scales["add"], zero_points["add"], activation="RELU")
+    y = convolve(file.rename(y, "add"), "conv", "add")
+    window = file.shape(y)[1:3]
+    pool = file.rename(file.pool("AVERAGE_POOL_2D", y, window, stride=window), "pool")
+    weight, scale = quantize_weight(network.dense.weight[0, 0].T, None)
+    y = file.dense(
+        pool,
+        weight,
+        np.rint(network.dense.bias / (scales["conv"] * scale)),
+        weight_scale=scale,
+        scale=scales["dense"],
+        zero_point=zero_points["dense"],
+    )
+    return file.build(file.rename(y, "dense"), name="cnn_digits")
+
+
+def quantize_weight(weight: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8 weights, and a scale for each channel of an axis, or one for all."""
+    others = tuple(i for i in range(weight.ndim) if i != axis)
+    largest = np.maximum(np.abs(weight).max(axis=others), SMALLEST_WEIGHT)
+    scale = (largest / 127).astype(np.float32)
+    return np.rint(weight / np.expand_dims(scale, others)).astype(np.int8), scale
 
 
 def main() -> None:
@@ -189,7 +221,7 @@ def main() -> None:
     with threadpool_limits(1):  # sums in another order round otherwise
         train(network, fit, fit_labels, rng)
     path = options.output / "cnn_digits.tflite"
-    quantize(network, fit).save(path)
+    path.write_bytes(quantize(network, fit))
     print(f"{path}: {path.stat().st_size} bytes")
     print(f"float: {network.accuracy(test, test_labels):.2%} of {len(test)} held-out images")
     model = Model.load(path)

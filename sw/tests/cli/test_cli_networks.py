@@ -150,7 +150,7 @@ def test_the_page_of_the_zoo_names_what_does_not_run(tpulite, tmp_path, monkeypa
 
 def unsupported(tmp_path):
     """Write a network with an operator that neither machine nor host has."""
-    builder_module = pytest.importorskip("frontend.tflite_builder")
+    builder_module = pytest.importorskip("tpulite_testing.files.tflite_builder")
     b = builder_module.Builder()
     x = b.input((1, 4, 4, 2), 0.1, 0)
     y = b.tensor((1, 4, 4, 2), 0.1, 0)
@@ -236,7 +236,7 @@ def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, wor
 
 
 def test_several_inputs_are_given_by_name(tpulite, tmp_path):
-    builder_module = pytest.importorskip("frontend.tflite_builder")
+    builder_module = pytest.importorskip("tpulite_testing.files.tflite_builder")
     b = builder_module.Builder()
     sum_of_both = b.add(b.input((1, 2, 2, 4), 0.5), b.input((1, 2, 2, 4), 0.5), 0.5, 0)
     (tmp_path / "two.tflite").write_bytes(b.build(sum_of_both))
@@ -270,7 +270,7 @@ def test_networks_are_known_by_content_and_by_their_name_in_the_zoo(tpulite, tmp
 
 def residual(tmp_path):
     """Write an ONNX network of floats with an addition, and samples."""
-    builder_module = pytest.importorskip("frontend.onnx_builder")
+    builder_module = pytest.importorskip("tpulite_testing.files.onnx_builder")
     b = builder_module.OnnxBuilder()
     x = b.input("x", (1, 2, 6, 6))
     rng = np.random.default_rng(3)

@@ -100,7 +100,9 @@ def test_without_onnx_a_file_of_another_format_tells_what_to_install(tmp_path, m
 
 
 def test_onnx_files_are_read_as_well(tmp_path):
-    onnx_builder = pytest.importorskip("frontend.onnx_builder", reason="ONNX is missing")
+    onnx_builder = pytest.importorskip(
+        "tpulite_testing.files.onnx_builder", reason="ONNX is missing"
+    )
     b = onnx_builder.OnnxBuilder()
     path = tmp_path / "net.bin"
     path.write_bytes(b.build(b.node("Relu", b.input("x", (1, 4)))))

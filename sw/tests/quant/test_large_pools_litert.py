@@ -9,7 +9,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tpulite.arch.config import Config
 from tpulite.runtime.model import Model
-from tpulite_testing.files.tflite_writer import write_tflite
+from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.graphs.small_graphs import activation, graph_of, node
 
 CONFIG = Config(ub_rows=1024)

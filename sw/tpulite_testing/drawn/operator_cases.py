@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
-from tpulite_testing.files.tflite_writer import write_tflite
+from tpulite_testing.files.tflite_graph import write_tflite
 
 __all__ = ["FUNCTIONS", "OPERATORS", "WINDOWS", "Case", "cases", "draw_case"]
 

@@ -14,9 +14,12 @@ with warnings.catch_warnings():
 
 __all__ = ["ModelBuilder", "schema"]
 
-# Versions of operators that LiteRT has; 2 brought int8 to most.
+# Versions of operators that LiteRT has; 2 brought int8 to most, others scales of channels.
 _VERSIONS = {
+    schema.BuiltinOperator.CONV_2D: 3,
     schema.BuiltinOperator.DEPTHWISE_CONV_2D: 5,
+    schema.BuiltinOperator.FULLY_CONNECTED: 5,
+    schema.BuiltinOperator.RELU_N1_TO_1: 1,
     schema.BuiltinOperator.RESHAPE: 1,
     schema.BuiltinOperator.ELU: 1,
     schema.BuiltinOperator.HARD_SWISH: 1,
@@ -55,11 +58,12 @@ class ModelBuilder:
         dtype: str | None = None,
         axis: int = 0,
         data: np.ndarray | None = None,
+        name: str = "",
     ) -> int:
         """Add a tensor; with ``data`` a constant. Several scales belong to ``axis``."""
         dtype = dtype or self.dtype
         tensor = schema.TensorT()
-        tensor.name = f"t{len(self.tensors)}".encode()
+        tensor.name = (name or f"t{len(self.tensors)}").encode()
         tensor.shape = [int(extent) for extent in shape]
         tensor.type = getattr(schema.TensorType, dtype.upper())
         tensor.buffer = 0
@@ -76,6 +80,11 @@ class ModelBuilder:
             self._buffers.append(data.astype(data.dtype.newbyteorder("<")).tobytes())
         self.tensors.append(tensor)
         return len(self.tensors) - 1
+
+    def rename(self, tensor: int, name: str) -> int:
+        """Give a tensor a name; return it."""
+        self.tensors[tensor].name = name.encode()
+        return tensor
 
     def input(self, shape: Sequence[int], scale: float | None = None, zero_point: int = 0) -> int:
         """Add an input of the model."""
@@ -126,12 +135,14 @@ class ModelBuilder:
         self.tensors[y].quantization = self.tensors[x].quantization
         return y
 
-    def build(self, *outputs: int) -> bytes:
-        """Return the file, whose outputs are the given tensors."""
+    def build(self, *outputs: int, name: str = "") -> bytes:
+        """Return the file, whose outputs are the given tensors; ``name`` is that of the network."""
         graph = schema.SubGraphT()
         graph.tensors, graph.operators = self.tensors, self._operators
         graph.inputs, graph.outputs = self.inputs, list(outputs)
+        graph.name = name.encode() or None
         model = schema.ModelT()
+        model.description = graph.name
         model.version = 3
         model.subgraphs, model.operatorCodes, model.buffers = [graph], [], []
         for builtin, custom in self._codes:

@@ -1,0 +1,146 @@
+"""Write a :class:`tpulite.graph.graph.Graph` of TFLite operators as the bytes of a TFLite model."""
+
+from typing import Any
+
+import numpy as np
+
+from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite_testing.files.tflite_model import ModelBuilder, schema
+
+__all__ = ["write_tflite"]
+
+_OPTIONS = {
+    "conv": "Conv2DOptions",
+    "depthwise": "DepthwiseConv2DOptions",
+    "dense": "FullyConnectedOptions",
+    "add": "AddOptions",
+    "sub": "SubOptions",
+    "mul": "MulOptions",
+    "max_pool": "Pool2DOptions",
+    "average_pool": "Pool2DOptions",
+    "mean": "ReducerOptions",
+    "concat": "ConcatenationOptions",
+    "leaky_relu": "LeakyReluOptions",
+    "gelu": "GeluOptions",
+    "softmax": "SoftmaxOptions",
+}
+_ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_1": 2, "relu6": 3}
+_CODES = {
+    "conv": "CONV_2D",
+    "depthwise": "DEPTHWISE_CONV_2D",
+    "dense": "FULLY_CONNECTED",
+    "add": "ADD",
+    "sub": "SUB",
+    "mul": "MUL",
+    "max_pool": "MAX_POOL_2D",
+    "average_pool": "AVERAGE_POOL_2D",
+    "mean": "MEAN",
+    "pad": "PADV2",
+    "concat": "CONCATENATION",
+    "reshape": "RESHAPE",
+    "relu": "RELU",
+    "relu6": "RELU6",
+    "relu_n1_1": "RELU_N1_TO_1",
+    "sigmoid": "LOGISTIC",
+    "tanh": "TANH",
+    "hard_swish": "HARD_SWISH",
+    "leaky_relu": "LEAKY_RELU",
+    "elu": "ELU",
+    "gelu": "GELU",
+    "requantize": "QUANTIZE",
+    "softmax": "SOFTMAX",
+}
+
+
+def write_tflite(graph: Graph) -> bytes:
+    """Return the file; tensors keep their names."""
+    writer = _Writer(graph)
+    for node in graph.nodes:
+        writer.add_node(node)
+    return writer.model.build(*map(writer.tensor, graph.outputs), name=graph.name)
+
+
+class _Writer:
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.model = graph, ModelBuilder()
+        self.index: dict[str, int] = {}
+        self.model.inputs = [self.tensor(name) for name in graph.inputs]
+
+    def tensor(self, name: str) -> int:
+        if name not in self.index:
+            self.index[name] = self.add_tensor(self.graph.tensors[name])
+        return self.index[name]
+
+    def add_tensor(self, tensor: Tensor, shape=None, data=None, axis: int | None = None) -> int:
+        """Add a tensor, perhaps of another shape, value or axis of channels."""
+        q = tensor.quantization
+        return self.model.tensor(
+            tensor.shape if shape is None else shape,
+            None if q is None else q.scale,
+            0 if q is None else q.zero_point,
+            dtype=tensor.dtype,
+            axis=axis if axis is not None else (q and q.axis) or 0,
+            data=tensor.data if data is None else data,
+            name=tensor.name,
+        )
+
+    def constant(self, name: str, data) -> int:
+        array = np.asarray(data, np.int32)
+        return self.add_tensor(Tensor(name, array.shape, "int32", data=array))
+
+    def add_node(self, node: Node) -> None:
+        outputs = [self.tensor(name) for name in node.outputs]
+        self.model.operator(_CODES[node.op], self.inputs(node), outputs, **_options(node))
+
+    def inputs(self, node: Node) -> list[int]:
+        if node.op == "depthwise":
+            # TFLite has a leading 1, so that its channels are axis 3.
+            weight = self.graph.tensors[node.inputs[1]]
+            kernel = self.add_tensor(weight, (1, *weight.shape), axis=3)
+            rest = [self.tensor(name) for name in node.inputs[2:] if name]
+            return [self.tensor(node.inputs[0]), kernel, *rest]
+        inputs = [self.tensor(name) for name in node.inputs if name]
+        if node.op == "mean":
+            inputs.append(self.constant(f"{node.name}.axes", node["axes"]))
+        elif node.op == "pad":
+            top, left, bottom, right = node["padding"]
+            pairs = [[0, 0], [top, bottom], [left, right], [0, 0]]
+            inputs.append(self.constant(f"{node.name}.padding", pairs))
+            like = self.graph.tensors[node.inputs[0]]
+            value = np.array([node["value"]], like.dtype)
+            pad = Tensor(f"{node.name}.value", (1,), like.dtype, like.quantization, value)
+            inputs.append(self.add_tensor(pad))
+        elif node.op == "reshape":
+            inputs.append(self.constant(f"{node.name}.shape", node["shape"]))
+        return inputs
+
+
+def _options(node: Node) -> dict[str, Any]:
+    """Return the options of an operator by the names of the schema, and their type."""
+    options: dict[str, Any] = {}
+    kind = _OPTIONS.get(node.op, "")
+    if node.op in ("conv", "depthwise"):
+        options["strideH"], options["strideW"] = node["stride"]
+        options["dilationHFactor"], options["dilationWFactor"] = node["dilation"]
+        if node.op == "depthwise":
+            options["depthMultiplier"] = node["multiplier"]
+    elif node.op in ("max_pool", "average_pool"):
+        options["strideH"], options["strideW"] = node["stride"]
+        options["filterHeight"], options["filterWidth"] = node["window"]
+    elif node.op in ("add", "sub"):
+        options["potScaleInt16"] = False
+    elif node.op == "mean":
+        options["keepDims"] = node["keep_dims"]
+    elif node.op == "softmax":
+        options["beta"] = 1.0
+    options |= {
+        name: node[attribute]
+        for attribute, name in (("axis", "axis"), ("alpha", "alpha"), ("approximate",) * 2)
+        if kind and attribute in node.attributes
+    }
+    if kind and "activation" in node.attributes:
+        options["fusedActivationFunction"] = _ACTIVATIONS[node["activation"]]
+    if kind and "padding" in node.attributes:
+        # Paddings of cases are those of SAME and VALID; nothing to pad is the same in both.
+        options["padding"] = schema.Padding.SAME if any(node["padding"]) else schema.Padding.VALID
+    return {"options_type": kind, **options} if kind else {}
