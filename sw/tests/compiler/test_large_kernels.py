@@ -23,7 +23,7 @@ CONFIGS = {
     "32": Config(array_size=32, ub_rows=512),
 }
 
-ONE = Options()
+ONE, UNPACKED = Options(), Options(dense_mode=False)
 
 
 def conv(rng, size, kernel, channels, *, stride=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0), raw):
@@ -79,6 +79,7 @@ def test_geometries_beyond_the_fields(config, raw, size, kernel, stride, dilatio
         rng, size, kernel, (3, 7), stride=stride, dilation=dilation, padding=padding, raw=raw
     )
     check_bits(rng, graph, config)
+    check_bits(rng, graph, config, UNPACKED)
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -181,3 +182,33 @@ class TestPlans:
         assert plan_pieces(y, Reach(), 8, 10, 150) == (8, Reach(taps=1, blocks=1))
         assert plan_pieces(y, Reach(), 8, 10, 80) == (4, Reach(taps=2, blocks=1))
         assert plan_pieces(y, Reach(), 8, 10, 5) == (1, Reach(taps=1, blocks=1))
+
+
+FAR = {
+    "patches": ((64, 96, 5), (16, 16), (16, 16), (0, 0, 0, 0)),
+    "borders": ((40, 130, 8), (5, 20), (17, 18), (2, 9, 2, 9)),
+    "dilation": ((20, 150, 4), (3, 3), (2, 16), (1, 20, 1, 20)),
+    "gaps": ((50, 200, 20), (2, 3), (40, 33), (1, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("raw", [False, True])
+def test_columns_that_are_far_from_each_other(name, raw):
+    """Many outputs of a row are one command, also if the host did not pack the input."""
+    (size, kernel, stride, padding), rng = FAR[name], np.random.default_rng(7)
+    dilation = (1, 20) if name == "dilation" else (1, 1)
+    channels = size[2], 24
+    graph = conv(
+        rng, size[:2], kernel, channels, stride=stride, dilation=dilation, padding=padding, raw=raw
+    )
+    for config in (Config(), Config(array_size=4), Config(ub_rows=512, acc_rows=64)):
+        check_bits(rng, graph, config, UNPACKED)
+
+
+def test_far_columns_keep_the_array_busy():
+    """The 14 outputs of a row go together: alone, each takes 16 cycles for each of 256 tiles."""
+    rng, config = np.random.default_rng(0), Config(ub_rows=8192)
+    graph = conv(rng, (64, 224), (16, 16), (3, 16), stride=(16, 16), raw=False)
+    program = check_bits(rng, graph, config, UNPACKED)
+    assert predict_cycles(program.commands, config) < 4 * 14 * 256 * 16 // 4

@@ -9,7 +9,7 @@ from tpulite.compiler.tiling.context import Context
 from tpulite.compiler.tiling.conv_weights import pack_offsets
 from tpulite.compiler.tiling.images import Store, View
 from tpulite.compiler.tiling.passes import Pass
-from tpulite.compiler.tiling.window import Axis1D, read_window
+from tpulite.compiler.tiling.window import LARGEST_STRIDE, Axis1D, read_row, read_window
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvCommands"]
@@ -113,21 +113,27 @@ class ConvCommands:
         """
         y = replace(self.y, kernel=len(part.rows), start=part.rows.start)
         x = replace(self.x, kernel=len(part.columns), start=part.columns.start)
+        far = x.stride > LARGEST_STRIDE and len(region[1]) > 1
         if self._strings:
             fields, place = self._string_window(source[0], y, x, region)
+        elif far:
+            fields, place = read_row(source[0], y, x, region[1], region[0].start, source[1])
         else:
             fields, place = read_window(source[0], y, x, region, source[1])
-        fields |= {
-            "rows": len(region[0]),
-            "columns": len(region[1]),
-            "inner": Axis.X,
-            "blocks": len(part.blocks),
-            "pad": self._layer.input_zero_point,
-            "weight_zero_point": self._layer.weight_zero_point,
-            "acc_row": acc_row,
-            "accumulate": int(not first or bool(self._offsets)),
-            "drain": Drain.KEEP,
-        }
+        extents = {"rows": len(region[0]), "columns": len(region[1])}
+        fields = (
+            extents
+            | fields
+            | {
+                "inner": Axis.X,
+                "blocks": len(part.blocks),
+                "pad": self._layer.input_zero_point,
+                "weight_zero_point": self._layer.weight_zero_point,
+                "acc_row": acc_row,
+                "accumulate": int(not first or bool(self._offsets)),
+                "drain": Drain.KEEP,
+            }
+        )
         places = {"act_row": place, "weight_row": weights}
         if out is not None:
             fields |= self._drain
@@ -140,7 +146,7 @@ class ConvCommands:
                 fields |= {"out_pitch": step, "out_step": view.pitch}
             else:
                 places["out_row"] = view.at(region[0].start, region[1].start, block, step=step)
-                fields |= {"out_pitch": view.pitch, "out_step": step}
+                fields |= {"out_pitch": step if far else view.pitch, "out_step": step}
         return Op(Opcode.CONV, self._context.index, fields, places)
 
     def _string_window(

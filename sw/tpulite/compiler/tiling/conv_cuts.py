@@ -1,12 +1,20 @@
 """How a convolution is cut: passes over its kernel, strips and regions of its output."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.tiling.context import SMALLEST_SHARE, Context
 from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.images import Store
-from tpulite.compiler.tiling.passes import Pass, Reach, cut_kernel, most_of_axis, plan_pieces
+from tpulite.compiler.tiling.passes import (
+    Pass,
+    Reach,
+    cut_kernel,
+    far_columns,
+    most_of_axis,
+    plan_pieces,
+)
 from tpulite.compiler.tiling.used_blocks import used_runs
 from tpulite.compiler.tiling.window import Axis1D
 from tpulite.graph.layers import Conv
@@ -65,6 +73,7 @@ class ConvCuts:
         self._columns = Reach()
         if not source.strings:
             self._columns = most_of_axis(x, self._width, pitched=False)
+            self._consider_far_columns(x)
         outputs = range(-(-layer.weight.shape[3] // self._config.array_size))
         # The first n-block starts when some of its weights are there.
         self.passes = tuple(self._cut_kernel(n, early=n == 0) for n in outputs)
@@ -78,6 +87,14 @@ class ConvCuts:
             self._consider_pieces()
         most = self._most_rows * 3 // 4
         self.heavy = self.pieces or max(map(self._weight_rows, self.passes)) > most
+
+    def _consider_far_columns(self, x: Axis1D) -> None:
+        """Compute rows at once instead of columns, where that keeps the array busier."""
+        far, size = far_columns(x, self._width), self._config.array_size
+        resident = self._source.resident and self._target.resident
+        at_once = len(cut_parts(range(self._height), 1, self._config)[0]) if resident else 1
+        if far is not None and min(far.limited[1] - far.limited[0], size) > min(at_once, size):
+            self._columns, self._rows = far, replace(self._rows, taps=1, most=1)
 
     @property
     def _most_rows(self) -> int:

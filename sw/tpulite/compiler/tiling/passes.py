@@ -7,7 +7,7 @@ from tpulite.arch.isa import CONV
 from tpulite.compiler.tiling.cut import split
 from tpulite.compiler.tiling.window import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
 
-__all__ = ["Pass", "Reach", "cut_kernel", "most_of_axis", "plan_pieces"]
+__all__ = ["Pass", "Reach", "cut_kernel", "far_columns", "most_of_axis", "plan_pieces"]
 
 _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
@@ -101,6 +101,23 @@ def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
         return Reach(taps, most=most)
     small = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
     return Reach(taps, small, (before, behind), most=most)
+
+
+def far_columns(axis: Axis1D, outputs: int) -> Reach | None:
+    """Return what a command can do along image columns with a stride larger than its field.
+
+    It computes outputs of one row then, with one kernel row, see
+    :func:`tpulite.compiler.tiling.window.read_row`; those near the borders alone, as always. None
+    if the stride is not that large, or too large for a pitch.
+    """
+    if not _STRIDE < axis.stride <= CONV.limit("act_pitch"):
+        return None
+    last = (axis.kernel - 1) * axis.dilation - axis.pad  # tap of output 0
+    first = -(-axis.pad // axis.stride)
+    stop = min(outputs, (axis.extent - 1 - last) // axis.stride + 1)
+    if stop - first < 2:
+        return None
+    return Reach(most_of_axis(axis, outputs, pitched=False).taps, 1, (first, stop))
 
 
 def cut_kernel(

@@ -6,13 +6,24 @@ from tpulite.arch.isa import CONV
 from tpulite.compiler.ops import Region
 from tpulite.compiler.tiling.images import View
 
-__all__ = ["LARGEST_EXTENT", "LARGEST_KERNEL", "Axis1D", "needed_rows", "read_window"]
+__all__ = [
+    "LARGEST_EXTENT",
+    "LARGEST_KERNEL",
+    "LARGEST_STRIDE",
+    "Axis1D",
+    "needed_rows",
+    "read_row",
+    "read_window",
+]
 
 LARGEST_KERNEL = CONV.limit("kernel_rows")
 """Largest kernel of one command, along each axis."""
 
 LARGEST_EXTENT = CONV.limit("height")
 """Most positions that one command reads, along each axis."""
+
+LARGEST_STRIDE = CONV.limit("stride_x")
+"""Largest stride of a command; rows of the buffer can be farther from each other."""
 
 _FAR = CONV.limit("act_pitch")
 """No rows of the buffer lie further apart; an image row by itself needs no pitch."""
@@ -113,6 +124,33 @@ def read_window(
         "act_block_pitch": view.block_pitch,
     }
     return fields, view.at(row, column, block)
+
+
+def read_row(
+    view: View, y: Axis1D, x: Axis1D, outputs: range, row: int, block: int
+) -> tuple[dict[str, int], Region]:
+    """Return the same for outputs of one row that are far from each other, and one kernel row.
+
+    The outputs are rows of the command: a pitch may be larger than a stride. Their windows must
+    not reach into the padding on the left and on the right.
+    """
+    position = y.origin(row)
+    fields = dict.fromkeys(("stride_y", "stride_x", "dilation_y", "kernel_rows"), 1) | {
+        "rows": len(outputs),
+        "columns": 1,
+        "dilation_x": x.dilation if x.kernel > 1 else 1,
+        "kernel_columns": x.kernel,
+        "pad_top": 0,
+        "pad_left": 0,
+        "height": len(outputs),
+        "width": (x.kernel - 1) * x.dilation + 1,
+        "act_pitch": x.stride,
+        "act_block_pitch": view.block_pitch,
+    }
+    if 0 <= position < y.extent:
+        return fields, view.at(position, x.origin(outputs.start), block)
+    padding = {"dilation_x": 1, "pad_left": x.kernel, "width": 1}  # all taps lie before column 0
+    return fields | padding, view.at(view.rows.start, 0, block)
 
 
 def _without_idle_steps(axis: Axis1D, outputs: range) -> Axis1D:
