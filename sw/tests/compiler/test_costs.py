@@ -50,7 +50,6 @@ LAYERS = {
     "depthwise with stride": depthwise((9, 56, 96), 3, stride=(2, 2), **SAME),
     "depthwise 5x5": depthwise((14, 14, 32), 5, padding=(2, 2, 2, 2)),
     "depthwise with dilation": depthwise((28, 28, 32), 3, dilation=(2, 2), padding=(2,) * 4),
-    "table": lut((28, 28, 64)),
     "pooling": pool((28, 28, 32), (2, 2), stride=(2, 2)),
 }
 

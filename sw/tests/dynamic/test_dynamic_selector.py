@@ -10,8 +10,8 @@ from tpulite.arch.isa import VECTOR
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.plan.closed_forms import ceil_div, cuts, grain
+from tpulite.compiler.plan.pointwise import SLOTS
 from tpulite.dynamic import Shape, ShapeRange, compile_dynamic
-from tpulite.dynamic.pointwise_plan import SLOTS
 from tpulite.dynamic.selector import choose_all
 from tpulite.graph.layers import Affine, Image, LayerGraph, Requantization
 from tpulite_testing.drawn.dynamic_cases import bytes_moved, config_name

@@ -8,10 +8,10 @@ from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
+from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts, pointwise_plans
 from tpulite.compiler.tiling.constants import channel_records, common_record, pad_to_rows
 from tpulite.dynamic.operator import Bound, tensor_spec
 from tpulite.dynamic.order import Computes, Loads, Stores, order_commands
-from tpulite.dynamic.pointwise_plan import SLOTS, PointwiseFacts, pointwise_strategies
 from tpulite.dynamic.selector import Strategy
 from tpulite.dynamic.shapes import Shape
 from tpulite.dynamic.transfer import DramTensor, load_constants
@@ -21,9 +21,6 @@ from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 from tpulite.program import TensorSpec
 
 __all__ = ["Pointwise"]
-
-_LATENCY = 20
-"""Cycles of a VECTOR beside its vectors and parameters."""
 
 
 class Pointwise:
@@ -48,7 +45,6 @@ class Pointwise:
         (layer,) = layers.layers
         self._layers, self._config, self._layer = layers, config, layer
         self._spare = b""
-        broadcast = False
         match layer:
             case Affine():
                 self._operation = VectorOp.AFFINE
@@ -56,24 +52,13 @@ class Pointwise:
             case Elementwise():
                 self._operation = VectorOp[layer.op.upper()]
                 self._constants = _elementwise_constants(layer, config)
-                shapes = [layers.images[name].shape for name in layer.inputs]
-                broadcast = shapes[0] != shapes[1]
             case Lut():
                 self._operation = VectorOp.LUT
                 self._constants = layer.table.tobytes()
             case _:
                 raise ValueError(f"{layer.title} is not computed vector by vector")
-        affine = self._operation == VectorOp.AFFINE
-        block_rows = config.record_rows if affine else 0
-        common_rows = 0 if affine else len(self._constants) // config.row_bytes
-        self._facts = PointwiseFacts(
-            config=config,
-            operands=len(layer.inputs) - broadcast,
-            broadcast=broadcast,
-            block_rows=block_rows,
-            common_rows=common_rows,
-            overhead=_LATENCY + block_rows + common_rows,
-        )
+        shapes = [layers.images[name].shape for name in layer.inputs]
+        self._facts = pointwise_facts(layer, shapes, config, kept=False)
         self._grain = grain(config.row_bytes)
         self.axes = Axis(1, 1, 1, 0, 0), Axis(1, 1, 1, 0, 0)
 
@@ -84,9 +69,20 @@ class Pointwise:
     def strategies(
         self, batch: Number, height: Number, width: Number, channels: Number
     ) -> tuple[Strategy, ...]:
-        """Return all strategies; see :func:`pointwise_strategies`."""
+        """Return all strategies: those of :func:`pointwise_plans`."""
         blocks = ceil_div(channels, self._config.array_size)
-        return pointwise_strategies(self._facts, batch * height * width, blocks, self._grain)
+        plans = pointwise_plans(self._facts, batch * height * width, blocks, self._grain)
+        names = ("tiles", "parts", "tile_blocks", "tile_pixels", "slot_rows", "needed_rows")
+        return tuple(
+            Strategy(
+                plan.name,
+                plan.feasible,
+                plan.cycles,
+                plan.traffic,
+                {name: getattr(plan, name) for name in names},
+            )
+            for plan in plans
+        )
 
     def bind(self, shape: Shape, strategy: Strategy) -> Bound:
         """Fill in a shape and its strategy."""

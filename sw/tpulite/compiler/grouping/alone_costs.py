@@ -1,16 +1,19 @@
 """What a layer costs that runs by itself."""
 
 from dataclasses import dataclass
+from math import gcd
 
+from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import VECTOR
 from tpulite.compiler.grouping.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.grouping.extents import weight_tiles
 from tpulite.compiler.grouping.graph_table import GraphTable
+from tpulite.compiler.plan.pointwise import POINTWISE, SLOTS, best_pointwise_plan, pointwise_facts
 from tpulite.compiler.tiling.context import STRIPS
 from tpulite.compiler.tiling.pool import WINDOW_ROOM
 from tpulite.graph.layers import Conv, Depthwise, Pool
 
-__all__ = ["alone_cost"]
+__all__ = ["alone_cost", "streams"]
 
 _KEPT = 3
 """Weights are kept if they take at most a third of the buffer."""
@@ -49,6 +52,8 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     limit : int
         Rows of the unified buffer that may be used.
     """
+    if streams(table, index, resident):
+        return _pointwise_cost(table, index, limit)
     config, batch = table.config, table.options.batch
     output, constants = table.outputs[index], table.constants[index]
     height, width = (extents[output] for extents in table.extents)
@@ -89,6 +94,35 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
         cycles = max(cycles + engines.vpu * batch // _PARTS, load + weights, store)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips
     return Cost(cycles, read + loaded, moved.written * batch, rows, commands)
+
+
+def streams(table: GraphTable, index: int, resident: frozenset[str]) -> bool:
+    """Return whether a layer alone moves vectors from DRAM to DRAM, as a pointwise plan says.
+
+    Vectors that are the same everywhere may be on chip.
+    """
+    images, output = table.layers.images, table.outputs[index]
+    names = {*table.sources[index], output}
+    whole = {name for name in names if images[name].shape == images[output].shape}
+    return isinstance(table.layers.layers[index], POINTWISE) and not whole & resident
+
+
+def _pointwise_cost(table: GraphTable, index: int, limit: int) -> Cost:
+    """Return the cost of a layer of which all images are in DRAM, vector by vector."""
+    layer, config, batch = table.layers.layers[index], table.config, table.options.batch
+    assert isinstance(layer, POINTWISE)
+    shapes = [table.layers.images[name].shape for name in dict.fromkeys(layer.inputs)]
+    height, width, channels = shapes[0]
+    facts = pointwise_facts(layer, shapes, config)
+    pixels, blocks = height * width, -(-channels // config.array_size)
+    grain = BEAT_BYTES // gcd(BEAT_BYTES, config.row_bytes)
+    slots = SLOTS if table.options.prefetch else 1
+    plan = best_pointwise_plan(facts, pixels, blocks, grain, room=limit, slots=slots)
+    written = pixels * blocks
+    read = plan.traffic - written + facts.common_rows
+    rows = plan.slots * plan.slot_rows + table.constants[index]
+    commands = plan.tiles * (plan.tile_blocks if facts.block_rows else 1)
+    return Cost(plan.cycles * batch, read * batch, written * batch, rows, commands * batch)
 
 
 def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: int) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tpulite.compiler.grouping.alone_costs import streams
 from tpulite.compiler.grouping.costs import Cost
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.group_costs import GroupCosts
@@ -100,6 +101,8 @@ class Candidates:
                 return
             if self.table.touched(members) <= resident:
                 continue
+            if len(members) == 1 and streams(self.table, start, resident):
+                continue  # it is cut better by itself
             found = self.sliced(members, resident)
             misses = misses + 1 if found is None else 0
             if found is not None:
@@ -108,6 +111,8 @@ class Candidates:
     def best(self, members: range, resident: frozenset[str]) -> Choice | None:
         """Return the best way to run layers as one group; None if there is none."""
         found = None
+        if len(members) == 1 and streams(self.table, members[0], resident):
+            return self.alone(members[0], resident)
         if all(self.table.reaches[0][i] is not None for i in members):
             found = self.sliced(members, resident)
         if len(members) > 1:
@@ -119,7 +124,9 @@ class Candidates:
         """Return how a layer runs by itself: perhaps in columns, if its rows are too long."""
         group = Group(range(index, index + 1))
         whole = (group, self.costs.cost(group, resident))
-        if self.table.touched(group.layers) <= resident or self.fits(group, resident, strips=2):
+        if self.table.touched(group.layers) <= resident or streams(self.table, index, resident):
+            return whole
+        if self.fits(group, resident, strips=2):
             return whole
         numbers = _COLUMNS if self.table.columns_can_be_cut(index) else ()
         cut = (self.sliced(group.layers, resident, columns=columns) for columns in numbers)

@@ -4,11 +4,40 @@ What is done in the end is decided when the groups are known: see
 :class:`tpulite.compiler.tiling.live.LiveImages`.
 """
 
+from collections import Counter
+
 from tpulite.compiler.grouping.graph_table import GraphTable
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.group_costs import GroupCosts
+from tpulite.compiler.plan.pointwise import POINTWISE
+from tpulite.graph.layers import LayerGraph
 
-__all__ = ["crossing_rows", "resident_images"]
+__all__ = ["crossing_rows", "passing_images", "resident_images"]
+
+
+def passing_images(layers: LayerGraph) -> dict[str, int]:
+    """Return the images that only pass by, and the layer that reads or computes each.
+
+    They come from DRAM and go there, vector by vector, and nobody else needs them: to keep them on
+    chip as a whole would gain nothing.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    """
+    readers = Counter(name for layer in layers.layers for name in {*layer.inputs})
+    once = {name for name in layers.inputs if readers[name] == 1 and name not in layers.outputs}
+    given = {*layers.inputs, *layers.constants}
+    passing: dict[str, int] = {}
+    for i, layer in enumerate(layers.layers):
+        ends = layer.output in layers.outputs and not readers[layer.output]
+        if isinstance(layer, POINTWISE) and ends and given.issuperset(layer.inputs):
+            shape = layers.images[layer.output].shape
+            same = {name for name in layer.inputs if layers.images[name].shape == shape}
+            if same <= once:
+                passing |= dict.fromkeys((*same, layer.output), i)
+    return passing
 
 
 def resident_images(
@@ -35,6 +64,7 @@ def resident_images(
         for name in table.touched(group.layers)
         if table.inside(name, group.layers)
     }
+    strips.update(passing_images(table.layers))
     rows = {name: table.rows(name) for name in table.layers.images}
     order = sorted(
         (

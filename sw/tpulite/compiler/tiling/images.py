@@ -245,11 +245,13 @@ class Store:
         )
         return [op for ops in transfers for op in ops]
 
-    def strip(self, rows: range, over: Iterable[View] = ()) -> View:
-        """Return a place for rows of the image that are not resident."""
+    def strip(
+        self, rows: range, over: Iterable[View] = (), *, least: int = 0, bank: int | None = 0
+    ) -> View:
+        """Return a place for rows of the image that are not resident: of ``least`` rows or more."""
         pitch = self.width * self.vector_rows + self._skew
         block_pitch = len(rows) * pitch
-        size = self.blocks * block_pitch
+        size = max(self.blocks * block_pitch, least)
         same = (rows, 0, pitch, block_pitch, size)
         old = (
             view.buffer
@@ -259,7 +261,7 @@ class Store:
         buffer = Buffer(
             f"{self.name}, rows {rows.start} to {rows.stop - 1}",
             size,
-            bank=0,
+            bank=bank,
             side=Side.TOP,
             over=next(old, None),
         )

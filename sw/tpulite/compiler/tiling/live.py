@@ -8,8 +8,9 @@ from tpulite.compiler.grouping.extents import (
     vectors_of_row,
 )
 from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.grouping.residency import passing_images
 from tpulite.compiler.grouping.slices import plan_columns, plan_steps
-from tpulite.compiler.tiling.vector import IN_PLACE
+from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Reshape
 
 __all__ = ["LiveImages"]
@@ -40,6 +41,8 @@ class LiveImages:
         of a group that runs slice by slice are left out.
     inside : set of str
         Those that are left out.
+    passing : set of str
+        Those that layers alone move through the buffer, in tiles.
     over : dict of str to str
         Images that may be made in the place of another one, which nobody needs any longer.
     renamed : dict of str to str
@@ -63,6 +66,9 @@ class LiveImages:
             first.setdefault(layer.output, group.start)
             last.setdefault(layer.output, group.stop - 1)
             last |= dict.fromkeys(layer.inputs, group.stop - 1)
+        alone = {group.layers.start for group in groups if not group.slices and not group.finer}
+        passing = passing_images(layers)
+        self.passing = {name for name, index in passing.items() if index in alone}
         self.inside: set[str] = set()
         self.cut: set[str] = set()
         self.narrow: set[str] = set()
@@ -81,7 +87,7 @@ class LiveImages:
         self.over = {
             layer.output: name
             for i, layer in enumerate(layers.layers)
-            if isinstance(layer, IN_PLACE) and i not in self._groups
+            if isinstance(layer, POINTWISE) and i not in self._groups
             for name in layer.inputs
             if last[name] == i and layers.images[name] == layers.images[layer.output]
             if name not in layers.outputs and name not in layers.constants
@@ -111,7 +117,7 @@ class LiveImages:
 
     def resident(self, outside: frozenset[str]) -> set[str]:
         """Return the images that stay: the largest of those that are too many must go."""
-        resident = set(self._layers.images) - outside - self.inside
+        resident = set(self._layers.images) - outside - self.inside - self.passing
         for i, live in enumerate(self.images):
             while (
                 resident & live

@@ -44,6 +44,11 @@ class Lowering(ABC, Generic[L]):
         except ValueError as error:
             raise ValueError(f"Layer {self._layer.name!r}: {error}") from error
 
+    def alone(self, *, again: bool = False) -> Iterator[Op]:
+        """Yield the commands that compute all of the output, as the layer alone is cut."""
+        for number, rows in enumerate(self.strips()):
+            yield from self.ops(rows, again=again or number > 0)
+
     @abstractmethod
     def strips(self) -> tuple[range, ...]:
         """Return output rows in parts that fit the buffer, as the layer alone is cut."""

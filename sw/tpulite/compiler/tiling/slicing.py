@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from tpulite.compiler.grouping.group import Group, Step
 from tpulite.compiler.grouping.slices import plan_steps
 from tpulite.compiler.ops import Op
+from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.compiler.tiling.context import Context
 from tpulite.compiler.tiling.images import Store
 from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.rolling import RollingStore
-from tpulite.compiler.tiling.vector import IN_PLACE
 from tpulite.graph.layers import Layer, LayerGraph, Pool
 
 __all__ = ["SlicedGroup"]
@@ -69,7 +69,7 @@ class SlicedGroup:
 
     def _advance(self, name: str, layer: Layer, step: Step, context: Context) -> Iterator[Op]:
         over = []
-        if name == layer.output and isinstance(layer, IN_PLACE):
+        if name == layer.output and isinstance(layer, POINTWISE):
             sources = (self._rolling[x] for x in layer.inputs if x in self._rolling)
             over = [source.view for source in sources if source.view is not None]
         yield from self._rolling[name].advance(step[name], context, over)

@@ -180,8 +180,7 @@ class _Tiler:
         (index,) = group.layers
         layer = layer or self.layers.layers[index]
         _, lowering = self._lower(layer, index, group, stores, constants)
-        for number, rows in enumerate(lowering.strips()):
-            yield from lowering.ops(rows, again=again or number > 0)
+        yield from lowering.alone(again=again)
 
     def _parts(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
         """Yield the commands of a layer part by part, each with constants of its own."""

@@ -1,7 +1,9 @@
 """Elementwise layers on the vector path."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,16 +11,16 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import VectorOp
 from tpulite.compiler.ops import Op
+from tpulite.compiler.plan.pointwise import SLOTS, best_pointwise_plan, pointwise_facts
 from tpulite.compiler.tiling.constants import Constant, channel_records, common_record, pad_to_rows
 from tpulite.compiler.tiling.context import Context
 from tpulite.compiler.tiling.cut import cut_parts, cut_strips, split
 from tpulite.compiler.tiling.images import Store, View
-from tpulite.compiler.tiling.lowering import L, Lowering
+from tpulite.compiler.tiling.lowering import Lowering
 from tpulite.compiler.tiling.vector_commands import MOST_VECTORS, vector_op
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
 __all__ = [
-    "IN_PLACE",
     "AffineLowering",
     "ElementwiseLowering",
     "LutLowering",
@@ -28,14 +30,66 @@ __all__ = [
 ]
 
 
-IN_PLACE = (Affine, Elementwise, Lut)
-"""Layers whose output may be made in the place of an input, vector by vector."""
+P = TypeVar("P", Affine, Elementwise, Lut)
 
 
-class _Pointwise(Lowering[L]):
+class _Pointwise(Lowering[P]):
     """A layer of which each vector of the output needs only the same one of its inputs."""
 
     _broadcast = False
+
+    def alone(self, *, again: bool = False) -> Iterator[Op]:
+        stores = (*self._same(), self._target)
+        if any(store.resident or store.line != store.width for store in stores):
+            yield from super().alone(again=again)
+            return
+        sources = dict.fromkeys(self._sources)
+        shapes = [(store.height, store.width, store.blocks) for store in sources]
+        facts = pointwise_facts(self._layer, shapes, self._config)
+        flat, blocks = self._target.flat(), self._target.blocks
+        room, slots = self._context.free_rows, SLOTS if self._context.options.prefetch else 1
+        plan = best_pointwise_plan(facts, flat.height, blocks, flat.grain, room=room, slots=slots)
+        size = plan.tile_blocks * plan.tile_pixels  # places are alike, so none becomes too small
+        # Loads of a tile come as soon as one of the places is free.
+        loaded: deque[Iterator[Op]] = deque()
+        for planes, pixels in plan.cuts(blocks, flat.height, flat.grain):
+            loads, rest = self._tile(planes, pixels, size)
+            yield from loads
+            loaded.append(rest)
+            if len(loaded) == plan.slots:
+                yield from loaded.popleft()
+        for rest in loaded:
+            yield from rest
+
+    def _tile(self, blocks: range, pixels: range, size: int) -> tuple[list[Op], Iterator[Op]]:
+        """Return the loads of a tile of activations that are not resident, and the commands."""
+        index = self._context.index
+        views: dict[Store, View] = {}
+        loads = [op for constant in self._constants(blocks) for op in constant.use()[1]]
+        for source in dict.fromkeys(self._sources):
+            some = source if source.resident else source.flat().some_blocks(blocks)
+            if self._broadcast and views:
+                view, ops = some.read(range(1), index)
+            else:
+                view = some.strip(pixels, least=size, bank=None)
+                ops = some.load(view, pixels, index)
+            loads += ops
+            views[source] = view
+        return loads, self._compute(
+            [views[source] for source in self._sources], blocks, pixels, size
+        )
+
+    def _compute(self, views: list[View], blocks: range, pixels: range, size: int) -> Iterator[Op]:
+        """Yield the commands that compute a tile where its first operand is, and store it."""
+        target = self._target.flat().some_blocks(blocks)
+        out = target.strip(pixels, views, least=size, bank=None)
+        views = [
+            view if source.resident else view.without(blocks.start)
+            for view, source in zip(views, self._sources, strict=True)
+        ]
+        start, index = (pixels.start, 0), self._context.index
+        yield from self._vectors(views, out.without(blocks.start), start, len(pixels), blocks)
+        yield from target.store(out, pixels, index)
 
     def strips(self) -> tuple[range, ...]:
         return strips_of(self._same(), self._target, self._context)
@@ -52,9 +106,8 @@ class _Pointwise(Lowering[L]):
             out = target.open(part, views)
             lines = views[: len(self._same())]
             for pixels in lines_of(part, target.width, [*lines, out], MOST_VECTORS):
-                yield from self._vectors(
-                    views, out, divmod(pixels.start, target.width), len(pixels)
-                )
+                start = divmod(pixels.start, target.width)
+                yield from self._vectors(views, out, start, len(pixels), range(target.blocks))
             first = part.start // target.grain * target.grain
             yield from target.store(out, range(first, part.stop), index)
 
@@ -63,35 +116,47 @@ class _Pointwise(Lowering[L]):
         return tuple(self._sources[:1] if self._broadcast else self._sources)
 
     @abstractmethod
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        """Return the parameters of some blocks."""
+
+    @abstractmethod
     def _vectors(
-        self, views: list[View], out: View, start: tuple[int, int], count: int
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
     ) -> Iterator[Op]:
-        """Yield the commands for ``count`` pixels from ``start`` on, all blocks."""
+        """Yield the commands for ``count`` pixels from ``start`` on, of some blocks."""
 
 
-class _Uniform(_Pointwise[L]):
+class _Uniform(_Pointwise[P]):
     """One set of parameters for all channels: the rows of a command are blocks."""
 
     _operation: VectorOp
     _parameters: Constant
 
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        return (self._parameters,)
+
     def _vectors(
-        self, views: list[View], out: View, start: tuple[int, int], count: int
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
     ) -> Iterator[Op]:
         place, loads = self._parameters.use()
         yield from loads
         fields = {
-            "rows": self._target.blocks,
+            "rows": len(blocks),
             "columns": count,
             "a_pitch": views[0].block_pitch,
             "a_step": 1,
             "out_pitch": out.block_pitch,
             "out_step": 1,
         }
-        places = {"a_row": views[0].at(*start), "out_row": out.at(*start), "param_row": place}
+        first = blocks.start
+        places = {
+            "a_row": views[0].at(*start, first),
+            "out_row": out.at(*start, first),
+            "param_row": place,
+        }
         if len(views) > 1:
             fields |= {"b_pitch": views[1].block_pitch, "b_step": int(not self._broadcast)}
-            places["b_row"] = views[1].at(*(0, 0) if self._broadcast else start)
+            places["b_row"] = views[1].at(*(0, 0) if self._broadcast else start, first)
         yield vector_op(self._context, self._operation, fields, places)
 
 
@@ -139,11 +204,14 @@ class AffineLowering(_Pointwise[Affine]):
         _, blocks = channel_records(requantization, bias, self._config, gain=gain)
         self._records = [context.constant("records", rows) for rows in blocks]
 
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        return self._records[blocks.start : blocks.stop]
+
     def _vectors(
-        self, views: list[View], out: View, start: tuple[int, int], count: int
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
     ) -> Iterator[Op]:
-        for n, constant in enumerate(self._records):
-            place, loads = constant.use()
+        for n in blocks:
+            place, loads = self._records[n].use()
             yield from loads
             fields = {"rows": 1, "columns": count, "a_step": 1, "out_step": 1}
             places = {
