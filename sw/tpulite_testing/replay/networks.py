@@ -35,7 +35,13 @@ _FILES: dict[str, Callable[[str], Graph]] = {
     "patches_4_of_64x64x3_to_48": lambda name: patches_graph(name, (64, 64, 3), 4, 48),
 }
 
-_QUICK_FILES = ("", "8x8", "ub_rows=1024", "memory")
+_QUICK_FILES = ("8x8", "ub_rows=1024")
+_QUICK_DEFAULTS = (
+    *("dense_100_to_30_batch_7", "mlp_256_64_32_16", "mlp_40_40_10_batch_3"),
+    "patches_4_of_64x64x3_to_48",
+)
+"""Files that are not workloads of the benchmark as well."""
+
 _QUICK_BATCHES = ("mlp_256_64_32_16", "mlp_40_40_10_batch_3", "dense_64_to_64_batch_64")
 _QUICK_BENCH = (
     *("gemm_1x16x16", "gemm_1x256x256", "gemm_16x16x16", "gemm_32x32x32", "gemm_64x64x64"),
@@ -54,8 +60,8 @@ def network_cases() -> Iterator[Case]:
     """Yield all of them."""
     for name, make in _FILES.items():
         for key, variant in VARIANTS.items():
-            batched = key == "batch=16" and name in _QUICK_BATCHES
-            quick = key in _QUICK_FILES or batched
+            named = {"": _QUICK_DEFAULTS, "batch=16": _QUICK_BATCHES}.get(key, ())
+            quick = key in _QUICK_FILES or name in named
             yield Case(_join("file", name, key), partial(_file, make, name, variant), quick)
     for key, variant in VARIANTS.items():
         affine = from_layers(lambda: affine_layers(56, 40, 64), variant.config, variant.options)
