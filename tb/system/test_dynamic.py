@@ -7,8 +7,8 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
+from tpulite.compiler.bind import RangeProgram, Shape, ShapeRange, compile_range
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.dynamic import DynamicProgram, Shape, ShapeRange, compile_dynamic
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
     Affine,
@@ -123,12 +123,12 @@ CASES = [(kind, shape) for kind, shapes in KINDS.items() for shape in shapes]
 
 
 @cache
-def program(kind: str) -> tuple[DynamicProgram, Layer]:
+def program(kind: str) -> tuple[RangeProgram, Layer]:
     """Compile a layer once for all its shapes."""
     made, channels, features = layer(kind, np.random.default_rng(len(kind)))
     shapes = ShapeRange((1, 8), (1, 128), (1, 128), (channels, channels))
     network = graph(made, channels, features, 16, 16)
-    return compile_dynamic(network, shapes, Config()), made
+    return compile_range(network, shapes, Config()), made
 
 
 @pytest.mark.parametrize(("kind", "shape"), CASES)

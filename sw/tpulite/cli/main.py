@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tpulite.cli.bench import bench
+from tpulite.cli.bind import bind_file
 from tpulite.cli.cache import cache
 from tpulite.cli.compare import compare
 from tpulite.cli.compile import compile_file
@@ -51,5 +52,5 @@ def _commands() -> None:
     """Compile networks for the tpulite machine, run them, and count the cycles."""
 
 
-for _command in (inspect, compile_file, run, compare, zoo, bench, info, disasm, cache):
+for _command in (inspect, compile_file, bind_file, run, compare, zoo, bench, info, disasm, cache):
     _commands.add_command(_command)

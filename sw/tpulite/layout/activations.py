@@ -50,7 +50,8 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     if spec.batch > 1:
         return np.concatenate([pack_activations(image, spec.one, config) for image in values])
     if spec.patches is not None:
-        values = _pack_patches(values, spec.patches)
+        images = values.reshape(-1, *values.shape[-3:])
+        values = np.stack([_pack_patches(image, spec.patches) for image in images])
     if spec.strings is not None:
         return _pack_strings(values, spec, config)
     n, blocks = config.array_size, spec.blocks(config)

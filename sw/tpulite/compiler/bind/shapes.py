@@ -28,8 +28,10 @@ class ShapeRange:
 
     Parameters
     ----------
-    batch, height, width, channels : tuple of (int, int)
-        Of the input of a layer.
+    batch, height, width : tuple of (int, int)
+        Of the first input of a network.
+    channels : tuple of (int, int), optional
+        Its channels, if the network is one layer that permits several numbers.
 
     Raises
     ------
@@ -40,11 +42,13 @@ class ShapeRange:
     batch: tuple[int, int]
     height: tuple[int, int]
     width: tuple[int, int]
-    channels: tuple[int, int]
+    channels: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             limits = getattr(self, field.name)
+            if field.name == "channels" and limits is None:
+                continue
             pair = isinstance(limits, tuple | list) and len(limits) == 2
             if not pair or not all(_is_whole(limit) for limit in limits):
                 raise ValueError(f"Range of {field.name} must be two whole numbers, not {limits!r}")

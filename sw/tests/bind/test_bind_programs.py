@@ -8,13 +8,13 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
+from tpulite.compiler.bind import Shape, compile_range
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.dynamic import Shape, compile_dynamic
 from tpulite.golden.check import check
 from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.session import Session
-from tpulite_testing.drawn.dynamic_cases import KINDS, config_name, draw_case, draw_inputs, expected
+from tpulite_testing.drawn.range_cases import KINDS, config_name, draw_case, draw_inputs, expected
 
 CONFIGS = (
     Config(),
@@ -38,7 +38,7 @@ def draw_shapes(rng, case, config):
     """Compile a layer for a range, and draw shapes of it; nothing if the buffer is too small."""
     shapes = case.range(5, int(rng.choice([6, 12, 30])), int(rng.choice([6, 12, 30, 90])))
     try:
-        dynamic = compile_dynamic(case.graph(shapes.height[1], shapes.width[1]), shapes, config)
+        dynamic = compile_range(case.graph(shapes.height[1], shapes.width[1]), shapes, config)
     except ValueError as error:
         assert "bytes of the unified buffer" in str(error)
         assert config.ub_bytes <= 1 << 14
@@ -89,7 +89,7 @@ def test_batch_norm_of_fewer_channels(config, channels):
         case = draw_case(rng, "affine")
     shapes = case.range(2, 9, 9)
     shapes = type(shapes)(shapes.batch, shapes.height, shapes.width, (1, case.channels))
-    dynamic = compile_dynamic(case.graph(9, 9), shapes, config)
+    dynamic = compile_range(case.graph(9, 9), shapes, config)
     program = dynamic.bind(7, 5, batch=2, channels=channels)
     assert check(program) == []
     inputs = draw_inputs(rng, program)
@@ -137,7 +137,7 @@ def test_no_token_is_superfluous(kind):
     case = draw_case(rng, kind)
     while case.channels < 40:
         case = draw_case(rng, kind)
-    dynamic = compile_dynamic(case.graph(40, 40), case.range(2, 40, 40), Config(ub_rows=1024))
+    dynamic = compile_range(case.graph(40, 40), case.range(2, 40, 40), Config(ub_rows=1024))
     program = dynamic.bind(40, 33, batch=2)
     commands = program.commands
     assert len(commands) > 20
@@ -175,7 +175,7 @@ def _with(program: Program, commands: list) -> Program:
 
 def test_programs_are_encoded_before_anybody_looks():
     case = draw_case(np.random.default_rng(1), "pool")
-    dynamic = compile_dynamic(case.graph(20, 20), case.range(1, 20, 20), Config())
+    dynamic = compile_range(case.graph(20, 20), case.range(1, 20, 20), Config())
     program = dynamic.bind(19, 18)
     stream = program.encode()
     assert "commands" not in vars(program)
@@ -192,7 +192,7 @@ def test_a_bound_program_is_saved_and_loaded(tmp_path):
     case = draw_case(np.random.default_rng(2), "conv")
     shapes = case.range(3, 20, 20)
     height, width = shapes.height[1], shapes.width[1]
-    dynamic = compile_dynamic(case.graph(height, width), shapes, Config())
+    dynamic = compile_range(case.graph(height, width), shapes, Config())
     program = dynamic.bind(height, width, batch=3)
     program.save(tmp_path / "bound.tpu")
     loaded = Program.load(tmp_path / "bound.tpu")

@@ -6,57 +6,65 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Engine, Opcode
+from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, Slots
+from tpulite.compiler.bind.conv_regions import clip_image, cut_regions
+from tpulite.compiler.bind.operator import Resident, Room, Site
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.slabs import slab_bounds
+from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.bind.transfer import DramTensor, load_constants
+from tpulite.compiler.bind.words import Words, pack_words
 from tpulite.compiler.plan.closed_forms import cuts, grain
-from tpulite.dynamic.conv_plan import ConvFacts, Extents, Slots
-from tpulite.dynamic.conv_regions import clip_image, cut_regions
-from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
-from tpulite.dynamic.selector import Strategy
-from tpulite.dynamic.slabs import slab_bounds
-from tpulite.dynamic.transfer import DramTensor, load_constants
-from tpulite.dynamic.words import Words, pack_words
 
-__all__ = ["conv_commands"]
+__all__ = ["conv_step"]
 
 
-def conv_commands(
+def conv_step(
     facts: ConvFacts,
     extents: Extents,
     strategy: Strategy,
-    tensors: tuple[DramTensor, DramTensor],
+    site: Site,
     fields: Mapping[str, int],
     drain: Drain,
-) -> tuple[Words, Indices]:
-    """Return the program and the positions of its CONVs.
+    offset: int,
+) -> Step:
+    """Return the commands of a convolution.
 
     Parameters
     ----------
     facts : ConvFacts
         The convolution.
     extents : Extents
-        Extents of its images.
+        Extents of its tensors.
     strategy : Strategy
         How to cut them up.
-    tensors : tuple of DramTensor
-        Input and output.
+    site : Site
+        Where everything is.
     fields : mapping of str to int
         Fields that are the same for all shapes.
     drain : Drain
         What becomes of complete sums.
+    offset : int
+        Where its constants begin.
     """
-    return _Commands(facts, extents, strategy).program(*tensors, fields, drain)
+    return _Commands(facts, extents, strategy, site, offset).step(fields, drain)
 
 
 class _Commands:
-    def __init__(self, facts: ConvFacts, extents: Extents, strategy: Strategy) -> None:
+    def __init__(
+        self, facts: ConvFacts, extents: Extents, strategy: Strategy, site: Site, offset: int
+    ) -> None:
         self._facts, self._extents, self._sizes = facts, extents, strategy.sizes
+        self._source, self._target, self._offset = site.sources[0], site.target, offset
         self._kind, _, mode = strategy.name.partition("/")
         self._by_block = self._kind not in ("resident", "streamed")
         self._cut = self._kind.endswith("panels")
         self._slots: Slots = strategy.sizes["slots"]
         self._units = facts.weights.small if self._by_block else facts.weights.large
-        sizes, rows = strategy.sizes, facts.rows(extents)
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        room = Room(0, (sourced,), stored)
+        sizes, rows = strategy.sizes, facts.rows(extents, room)
         self._bounds = slab_bounds(mode, sizes["parts"], rows)
-        self._top, self._bottom = facts.y.reads(self._bounds, extents.height, grain(rows.in_bytes))
         self._panels = sizes["panels"]
         unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
         self._across = cuts(extents.out_width, self._panels, unit)
@@ -66,14 +74,18 @@ class _Commands:
             self._left, self._right = np.array([0]), np.array([extents.width])
         self._regions = cut_regions(facts, extents, sizes, self._bounds, self._across)
         # Places: inputs, then outputs, then weights.
-        blocks = 1 if self._by_block else facts.blocks
         self._in_pitch = sizes["in_columns"]
-        self._in_block = sizes["in_rows"] * self._in_pitch
-        self._in_slot = blocks * self._in_block
-        self._out_base = self._slots.inputs * self._in_slot
+        self._in_slot, self._in_base = sizes["in_slot"], site.row
+        self._top, self._bottom = facts.y.reads(self._bounds, extents.height, grain(rows.in_bytes))
+        if isinstance(self._source, Resident):
+            self._in_base, self._in_block = self._source.row, self._source.block_rows
+            self._top = np.zeros_like(self._top)
+        else:
+            self._in_block = sizes["in_rows"] * self._in_pitch
+        self._out_base = site.row + self._slots.inputs * self._in_slot
         self._out_pitch = sizes["out_columns"] * facts.vector_rows
-        self._out_slot = sizes["slab_rows"] * self._out_pitch
-        self._weight_base = facts.config.ub_rows - sizes["weight_rows"]
+        self._out_slot = sizes["out_slot"]
+        self._weight_base = site.row + sizes["weights_at"]
         self._order_steps()
 
     def _order_steps(self) -> None:
@@ -98,29 +110,38 @@ class _Commands:
         ends = np.append(self._result[1:] != self._result[:-1], True)
         self._result_last = np.flatnonzero(ends)
 
-    def program(
-        self, source: DramTensor, target: DramTensor, fields: Mapping[str, int], drain: Drain
-    ) -> tuple[Words, Indices]:
-        """Return the program and the positions of its CONVs."""
+    def step(self, fields: Mapping[str, int], drain: Drain) -> Step:
+        """Return all commands."""
         weights, weight_row, early = self._load_weights()
-        inputs, in_row = self._load_inputs(source)
+        loads, in_row = (weights,), self._in_base
+        reads, freed = {}, None
+        if isinstance(self._source, DramTensor):
+            inputs, in_row = self._load_inputs(self._source)
+            loads = weights, inputs
+        else:
+            slab = self._tile // self._panels
+            reads[0] = Needs((self._bottom * self._extents.width)[slab])
+        begins = self._bounds[:-1] * self._extents.out_width
+        if isinstance(self._target, DramTensor):
+            freed = np.where(
+                self._result >= self._slots.outputs, self._result - self._slots.outputs, -1
+            )
+            stores = Stores(self._store(self._target), self._result_last)
+            tile, blocks = np.divmod(np.arange(len(self._result_last)), self._facts.weights.outputs)
+            begins = begins[tile // self._panels]
+        else:
+            stores, begins = no_stores(), begins[self._tile // self._panels]
+            blocks = self._units.output[self._unit]
         words = self._convolve(in_row, weight_row, fields, drain)
-        freed = np.where(
-            self._result >= self._slots.outputs, self._result - self._slots.outputs, -1
-        )
-        return order_commands(
-            Loads.join(weights, inputs),
-            Computes(Engine.MXU, words, freed=freed, early=early),
-            Stores(self._store(target), self._result_last),
-            lead=self._facts.config.queue_depth,
-        )
+        computes = Computes(Engine.MXU, words, freed=freed, early=early, reads=reads)
+        return Step(loads, computes, stores, begins, blocks)
 
     def _load_weights(self) -> tuple[Loads, np.ndarray, np.ndarray]:
         """Return LOADs of weights, and for each step the row and the LOAD of its unit."""
         units = self._units
         if self._kind == "resident":
             place = self._weight_base + np.cumsum(units.buffer_rows) - units.buffer_rows
-            words = load_constants(units.offset, units.buffer_rows, place)
+            words = load_constants(self._offset + units.offset, units.buffer_rows, place)
             first = np.empty(len(place), np.int64)
             first[self._unit[::-1]] = np.arange(len(self._unit))[::-1]
             never = np.full(len(place), -1)
@@ -128,7 +149,7 @@ class _Commands:
         unit = self._unit[self._use_first]
         number = np.arange(len(unit))
         place = self._weight_base + number % self._slots.weights * units.largest
-        words = load_constants(units.offset[unit], units.buffer_rows[unit], place)
+        words = load_constants(self._offset + units.offset[unit], units.buffer_rows[unit], place)
         loads = Loads(words, self._use_first, self._use_first, self._freed(self._slots.weights))
         return loads, place[self._use], self._use
 
@@ -143,7 +164,7 @@ class _Commands:
         top, bottom, width = self._top, self._bottom, self._extents.width
         if self._by_block:
             number = np.arange(len(self._use_first))
-            row = number % self._slots.inputs * self._in_slot
+            row = self._in_base + number % self._slots.inputs * self._in_slot
             tile = self._tile[self._use_first]
             block = self._units.block[self._unit[self._use_first]]
             slab, panel = np.divmod(tile, self._panels)
@@ -160,11 +181,11 @@ class _Commands:
             else:
                 region = top[slab] * width, (bottom - top)[slab] * width
                 words = source.transfer(Opcode.LOAD, (block, 1), region, row, 0)
-            loads = Loads(words, self._use_first, self._use_first, self._freed(self._slots.inputs))
-            return loads, row[self._use]
+            freed, needs = self._freed(self._slots.inputs), Needs((bottom * width)[slab], block)
+            return Loads(words, self._use_first, self._use_first, freed, 0, needs), row[self._use]
         count = len(top)
         number = np.arange(count)
-        row = number % self._slots.inputs * self._in_slot
+        row = self._in_base + number % self._slots.inputs * self._in_slot
         length = (bottom - top) * width
         words = source.transfer(
             Opcode.LOAD,
@@ -179,11 +200,11 @@ class _Commands:
         due = np.maximum(np.append(0, last[:-1]), 0)
         freed = np.full(count, -1)
         freed[self._slots.inputs :] = last[: -self._slots.inputs]
-        return Loads(words, due, first, freed), row[self._tile]
+        return Loads(words, due, first, freed, 0, Needs(bottom * width)), row[self._tile]
 
     def _convolve(
         self,
-        in_row: np.ndarray,
+        in_row: np.ndarray | int,
         weight_row: np.ndarray,
         fields: Mapping[str, int],
         drain: Drain,
@@ -210,7 +231,11 @@ class _Commands:
         recorded = final if drain == Drain.REQUANTIZE else 0 * final
         out = (regions.row[region] - self._bounds[slab]) * self._out_pitch
         out += (regions.column[region] - self._across[panel]) * facts.vector_rows
-        out += self._out_base + self._result % self._slots.outputs * self._out_slot
+        if isinstance(self._target, Resident):
+            out += self._bounds[slab] * self._out_pitch
+            out += self._target.row + units.output[unit] * self._target.block_rows
+        else:
+            out += self._out_base + self._result % self._slots.outputs * self._out_slot
         return pack_words(
             Opcode.CONV,
             len(region),

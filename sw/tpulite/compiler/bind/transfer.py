@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.dynamic.words import Words, pack_words
+from tpulite.compiler.bind.words import Words, pack_words
 from tpulite.program import TensorSpec
 
 __all__ = ["DramTensor", "load_constants"]

@@ -7,18 +7,17 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV, Drain
-from tpulite.arch.memory import Window
+from tpulite.compiler.bind.conv_commands import conv_step
+from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, conv_strategies
+from tpulite.compiler.bind.conv_weights import pack_conv
+from tpulite.compiler.bind.operator import Constants, Room, Site
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.shapes import Shape, ShapeRange
+from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.windows import Axis, axes_of
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
-from tpulite.dynamic.conv_commands import conv_commands
-from tpulite.dynamic.conv_plan import ConvFacts, Extents, conv_strategies
-from tpulite.dynamic.conv_weights import pack_conv
-from tpulite.dynamic.operator import Bound, tensor_spec
-from tpulite.dynamic.selector import Strategy
-from tpulite.dynamic.shapes import Shape, ShapeRange
-from tpulite.dynamic.transfer import DramTensor
-from tpulite.dynamic.windows import Axis, axes_of
-from tpulite.graph.layers import Conv, LayerGraph
-from tpulite.program import Strings
+from tpulite.graph.layers import Conv
+from tpulite.program import Strings, TensorSpec
 
 __all__ = ["Convolution"]
 
@@ -46,16 +45,18 @@ class _Dense:
 
 
 class Convolution:
-    """Convolution; follows :class:`tpulite.dynamic.operator.Operator`.
+    """Convolution; follows :class:`tpulite.compiler.bind.operator.Operator`.
 
     Parameters
     ----------
-    layers : LayerGraph
-        A network of this one layer.
+    layer : Conv
+        The layer.
     shapes : ShapeRange
-        Shapes that may be bound.
+        Shapes of the network's input.
     config : Config
         The machine.
+    strings : bool
+        Whether it is the only layer that reads that input, so that it may lie as strings.
 
     Raises
     ------
@@ -63,10 +64,8 @@ class Convolution:
         If the machine cannot express the layer, or lacks its rounding.
     """
 
-    def __init__(self, layers: LayerGraph, shapes: ShapeRange, config: Config) -> None:
-        (layer,) = layers.layers
-        assert isinstance(layer, Conv)
-        self._layers, self._layer, self._config = layers, layer, config
+    def __init__(self, layer: Conv, shapes: ShapeRange, config: Config, *, strings: bool) -> None:
+        self._layer, self._config = layer, config
         kh, kw, channels, _ = layer.weight.shape
         for what, value, limit in (
             ("padding", max(layer.padding), _PAD),
@@ -75,10 +74,8 @@ class Convolution:
         ):
             if value > limit:
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
-        self.axes = self._y, self._x = axes_of(
-            (kh, kw), layer.stride, layer.dilation, layer.padding
-        )
-        self._dense = self._strings(shapes)
+        self._y, self._x = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
+        self._dense = self._strings(shapes) if strings else None
         weight, x = layer.weight, self._x
         if self._dense is not None:
             flat = weight.reshape(kh, kw * channels, -1)
@@ -87,6 +84,7 @@ class Convolution:
             weight = flat.reshape(kh, -1, config.array_size, flat.shape[2])
             x = Axis(weight.shape[1], 1, 1, 0, 0)
         self._weights = pack_conv(layer, weight, config)
+        self.constants = self._weights.data
         # Where a vector needs one vector alone, all pixels of a batch are rows of one column.
         self._flat = (kh, kw, *layer.stride, *layer.padding) == (1, 1, 1, 1, 0, 0, 0, 0)
         self._facts = ConvFacts(
@@ -120,9 +118,14 @@ class Convolution:
         columns = self._x.outputs(shapes.width[1])
         return dense if saves and fits and columns <= self._config.acc_rows else None
 
-    def depth(self) -> int:
-        """Return the multiplications of an output element."""
-        return self._layer.weight[..., 0].size
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+        """Return the geometries along height and width."""
+        return self._y, self._x
+
+    @property
+    def weight_rows(self) -> int:
+        """Return the rows of the buffer for all weights and parameters."""
+        return self._weights.large.total
 
     def _vectors(self, width: Number) -> Number:
         """Return the vectors of an image row."""
@@ -141,31 +144,37 @@ class Convolution:
         return Extents(batch, height, self._vectors(width), *outputs)
 
     def strategies(
-        self, batch: Number, height: Number, width: Number, channels: Number
+        self,
+        batch: Number,
+        height: Number,
+        width: Number,
+        channels: Number,
+        room: Room | None = None,
     ) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`conv_strategies`."""
-        return conv_strategies(self._facts, self._extents(batch, height, width))
+        room = room or Room(self._config.ub_rows)
+        return conv_strategies(self._facts, self._extents(batch, height, width), room)
 
-    def bind(self, shape: Shape, strategy: Strategy) -> Bound:
-        """Fill in a shape and its strategy."""
-        batch, height, width = shape.batch, shape.height, shape.width
-        (source,), (target,) = self._layers.inputs, self._layers.outputs
-        spec = tensor_spec(
-            self._layers, source, Window.INPUT, 0, (batch, height, width), shape.channels
-        )
-        if self._dense is not None:
-            fill = self._layer.input_zero_point + (128 if spec.dtype == "uint8" else 0)
-            strings = Strings(self._vectors(width), self._x.before, fill)
-            spec = replace(spec, m=batch * height, strings=strings)
-        outputs = batch, self._y.outputs(height), self._x.outputs(width)
-        features = self._layer.weight.shape[3]
-        out_spec = tensor_spec(self._layers, target, Window.OUTPUT, 0, outputs, features)
-        program, positions = conv_commands(
+    def source_spec(self, spec: TensorSpec) -> TensorSpec:
+        """Return how an input that only this layer reads should lie in DRAM."""
+        if self._dense is None:
+            return spec
+        assert spec.image is not None
+        fill = self._layer.input_zero_point + (128 if spec.dtype == "uint8" else 0)
+        width = spec.image[-1] if spec.patches is None else spec.patches.count[1]
+        strings = Strings(self._vectors(width), self._x.before, fill)
+        return replace(spec, m=spec.m // width, strings=strings)
+
+    def step(
+        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
+    ) -> Step:
+        """Fill in a shape, its strategy and where everything is."""
+        return conv_step(
             self._facts,
-            self._extents(batch, height, width),
+            self._extents(shape.batch, shape.height, shape.width),
             strategy,
-            (DramTensor.of(spec, self._config), DramTensor.of(out_spec, self._config)),
+            site,
             self._constant_fields,
             self._drain,
+            offset,
         )
-        return Bound(program, positions, self._weights.data, (spec,), (out_spec,))

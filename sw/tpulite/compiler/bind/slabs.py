@@ -85,7 +85,8 @@ def slab_modes(
     rows : Rows
         What to cut.
     in_cost, out_cost : int or array of int
-        Rows of the buffer that an input row and an output row of a slab take, in all places.
+        Rows of the buffer that an input row and an output row of a slab take, in all places; 0 if
+        the tensor is there as a whole.
     room : int or array of int
         Rows of the buffer that there are.
     limit, wanted : int or array of int
@@ -103,7 +104,8 @@ def slab_modes(
 
     # Parts of one image.
     whole = in_cost * least(height + spare, everything) + out_cost * out_height <= room
-    fit = (room - in_cost * (extent - stride + spare)) // (in_cost * stride + out_cost)
+    each = most(in_cost * stride + out_cost, 1)
+    fit = (room - in_cost * (extent - stride + spare)) // each
     size = least(pick(whole, out_height, fit), most(wanted, unit))
     units = ceil_div(out_height, unit)
     parts = pick(size >= out_height, 1, ceil_div(units, most(size // unit, 1)))
@@ -121,9 +123,11 @@ def slab_modes(
         },
         in_cost * (least((smallest - 1) * stride + extent, height) + spare) + out_cost * smallest,
     )
+    if isinstance(batch, int) and batch == 1:  # the others are for several images
+        return (image,)
 
     # Several images at once.
-    each = in_cost * height + out_cost * out_height
+    each = most(in_cost * height + out_cost * out_height, 1)
     fit = pick(each * batch <= room, batch, (room - in_cost * spare) // each)
     units = ceil_div(batch, images)
     size = least(fit, most(wanted // out_height, images))
@@ -140,6 +144,8 @@ def slab_modes(
         },
         each * least(images, batch) + in_cost * spare,
     )
+    if aligned is True:
+        return image, several
 
     # Through from image to image. Between the windows of two images may lie rows without any.
     gap = most(height - out_height * stride, 0)
@@ -147,7 +153,7 @@ def slab_modes(
     fit = (
         (room - in_cost * fixed)
         * out_height
-        // (in_cost * (stride * out_height + gap) + out_cost * out_height)
+        // most(in_cost * (stride * out_height + gap) + out_cost * out_height, 1)
     )
     units = ceil_div(batch * out_height, unit)
     size = least(fit, most(wanted, unit))

@@ -9,12 +9,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
+from tpulite.compiler.bind import Shape, ShapeRange, compile_range
+from tpulite.compiler.bind.selector import choose_all
 from tpulite.compiler.plan.closed_forms import ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS
-from tpulite.dynamic import Shape, ShapeRange, compile_dynamic
-from tpulite.dynamic.selector import choose_all
 from tpulite.graph.layers import Affine, Image, LayerGraph, Requantization
-from tpulite_testing.drawn.dynamic_cases import bytes_moved, config_name
+from tpulite_testing.drawn.range_cases import bytes_moved, config_name
 
 SIZE = 1024
 COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")
@@ -50,7 +50,7 @@ def batch_norm(channels: int = 1024) -> LayerGraph:
 
 def dynamic(config: Config):
     shapes = ShapeRange((1, 1), (1, SIZE), (1, SIZE), (1, SIZE))
-    return compile_dynamic(batch_norm(), shapes, config)
+    return compile_range(batch_norm(), shapes, config)
 
 
 def check_shapes(program, pixels: np.ndarray, blocks: np.ndarray) -> np.ndarray:

@@ -1,16 +1,18 @@
 """Tiles of convolutions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV, RAW_ROWS
+from tpulite.compiler.bind.conv_weights import Weights
+from tpulite.compiler.bind.operator import Room
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.slabs import Rows, slab_modes
+from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
-from tpulite.dynamic.conv_weights import Weights
-from tpulite.dynamic.selector import Strategy
-from tpulite.dynamic.slabs import Rows, slab_modes
-from tpulite.dynamic.windows import Axis
 
 __all__ = ["ConvFacts", "Extents", "Slots", "conv_strategies"]
 
@@ -30,6 +32,9 @@ _PAD = next(field.range[-1] for field in CONV.fields if field.name == "pad_top")
 
 _SMALLEST = 80
 """Vectors of a slab, at least: less would not hide the fetch of its commands."""
+
+_PARTS = 4
+"""Slabs of what stays in the buffer, so that the next layer can start before the last one ends."""
 
 _START = 110  # cycles before anything can arrive
 _COMMAND = 6  # of a CONV beside its vectors, if its weights are there ahead
@@ -86,8 +91,8 @@ class ConvFacts:
         """Rows of the buffer that an output vector takes."""
         return RAW_ROWS if self.weights.form is None else 1
 
-    def rows(self, extents: Extents) -> Rows:
-        """Return the rows that are cut into slabs."""
+    def rows(self, extents: Extents, room: Room) -> Rows:
+        """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
         size, y = self.config.row_bytes, self.y
         blind = self.blind
         return Rows(
@@ -96,8 +101,8 @@ class ConvFacts:
             extents.out_height,
             y.stride,
             y.extent,
-            extents.width * size,
-            extents.out_width * size * self.vector_rows,
+            extents.width * size if room.sources[0] else BEAT_BYTES,
+            extents.out_width * size * self.vector_rows if room.stored else BEAT_BYTES,
             y.before + y.after if blind else 0,
         )
 
@@ -134,7 +139,7 @@ class ConvFacts:
         return (extent - reach) // axis.stride + 1 if extent >= reach else 0
 
 
-def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
+def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Strategy, ...]:
     """Return all ways to cut up a batch of images.
 
     - ``resident``: slabs of output rows, one after the other; all weights stay in the buffer;
@@ -144,30 +149,38 @@ def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
     - ``panels``: the same with part of the columns, where a row is too long;
     - ``lone tiles``, ``lone panels``: one at a time, if the buffer is too small for more.
 
-    A slab has at most as many output vectors as there are accumulators, if DRAM permits.
+    A slab has at most as many output vectors as there are accumulators, if DRAM permits. Only the
+    first two are for inputs that are in the buffer.
     """
-    rows, width, columns = facts.rows(extents), extents.width, extents.out_width
+    rows, width, columns = facts.rows(extents, room), extents.width, extents.out_width
     accumulators, units = facts.config.acc_rows, facts.weights
     limit = least(most(accumulators // columns, 1), facts.tallest)
     vectors = facts.vector_rows * columns
     # Where the fixed costs of a slab and the time to fill and drain the pipeline are equal.
     total = extents.batch * extents.out_height
-    fill = facts.blocks * facts.y.stride * width + vectors
+    sourced, stored = room.sources[0], int(room.stored)
+    fill = most(sourced * facts.blocks * facts.y.stride * width + stored * vectors, 1)
     short = root(total * units.outputs * _COMMAND // fill)
     short = most(short, ceil_div(_SMALLEST, columns))
+    if not sourced and not stored:  # nothing is moved, but the next layer waits
+        parts = least(least(_PARTS, total * columns // _SMALLEST), total)
+        short = ceil_div(total, most(parts, 1))
     strategies = []
     large, small = units.large.largest, units.small.largest
-    for name, slots, blocks, wanted, weight_rows in (
+    kinds = (
         ("resident", _SLOTS, facts.blocks, short, units.large.total),
         ("streamed", _SLOTS, facts.blocks, limit, _SLOTS.weights * large),
         ("tiles", _SLOTS, 1, limit, _SLOTS.weights * small),
         ("lone tiles", _LONE, 1, limit, _LONE.weights * small),
-    ):
+    )
+    for name, slots, blocks, wanted, weight_rows in kinds if sourced else kinds[:2]:
+        if not sourced and room.chained and any(s.feasible for s in strategies):
+            return tuple(strategies)
         for slabs in slab_modes(
             rows,
-            in_cost=slots.inputs * blocks * width,
-            out_cost=slots.outputs * vectors,
-            room=facts.config.ub_rows - weight_rows,
+            in_cost=sourced * slots.inputs * blocks * width,
+            out_cost=stored * slots.outputs * vectors,
+            room=room.rows - weight_rows,
             limit=limit,
             wanted=wanted,
         ):
@@ -180,33 +193,53 @@ def conv_strategies(facts: ConvFacts, extents: Extents) -> tuple[Strategy, ...]:
                 "weight_rows": weight_rows,
                 "needed_rows": slabs.needed + weight_rows,
             }
+            sizes |= _places(facts, slots, sizes, (width, columns), blocks, room)
             strategies.append(
                 Strategy(
                     f"{name}/{slabs.mode}",
                     both(slabs.feasible, width <= _SIZE, facts.tallest > 0),
-                    *_cost(facts, extents, name, sizes),
+                    *_cost(facts, extents, name, sizes, room),
                     sizes,
                 )
             )
-    if not facts.byte_step:
-        strategies.append(_panels("panels", _SLOTS, facts, extents))
-        strategies.append(_panels("lone panels", _LONE, facts, extents))
+    if sourced and not facts.byte_step:
+        strategies.append(_panels("panels", _SLOTS, facts, extents, room))
+        strategies.append(_panels("lone panels", _LONE, facts, extents, room))
     return tuple(strategies)
 
 
-def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents) -> Strategy:
+def _places(
+    facts: ConvFacts,
+    slots: Slots,
+    sizes: Mapping[str, Number],
+    columns: tuple[Number, Number],
+    blocks: int,
+    room: Room,
+) -> dict[str, Number]:
+    """Return the rows of a place of the input and of the output; of a tensor in the buffer, 0."""
+    inputs = room.sources[0] * blocks * sizes["in_rows"] * columns[0]
+    outputs = room.stored * sizes["slab_rows"] * columns[1] * facts.vector_rows
+    return {
+        "in_slot": inputs,
+        "out_slot": outputs,
+        "weights_at": slots.inputs * inputs + slots.outputs * outputs,
+        "tile_rows": slots.inputs * inputs + slots.outputs * outputs + sizes["weight_rows"],
+    }
+
+
+def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents, room: Room) -> Strategy:
     """Cut rows along the width: a tile is part of one output row."""
-    rows = facts.rows(extents)
+    rows = facts.rows(extents, room)
     columns, size = extents.out_width, facts.config.row_bytes
     y, x = facts.y, facts.x
     unit = BEAT_BYTES // min(BEAT_BYTES, size)
     weight_rows = slots.weights * facts.weights.small.largest
-    room = facts.config.ub_rows - weight_rows
+    space, stored = room.rows - weight_rows, int(room.stored)
     in_rows = least(y.extent, extents.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
     fixed = x.extent - x.stride + unit - 1
-    fit = (room - slots.inputs * in_rows * fixed) // (
-        slots.inputs * in_rows * x.stride + slots.outputs * facts.vector_rows
+    fit = (space - slots.inputs * in_rows * fixed) // (
+        slots.inputs * in_rows * x.stride + stored * slots.outputs * facts.vector_rows
     )
     size = least(least(fit, min(facts.widest, facts.config.acc_rows)), columns)
     panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
@@ -223,8 +256,9 @@ def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents) -> Stra
         "weight_rows": weight_rows,
         "needed_rows": weight_rows
         + slots.inputs * in_rows * (fixed + unit * x.stride)
-        + slots.outputs * facts.vector_rows * unit,
+        + stored * slots.outputs * facts.vector_rows * unit,
     }
+    sizes |= _places(facts, slots, sizes, (sizes["in_columns"], out_columns), 1, room)
     return Strategy(
         f"{name}/image",
         both(
@@ -233,13 +267,13 @@ def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents) -> Stra
             size >= least(unit, columns),
             facts.tallest > 0,
         ),
-        *_cost(facts, extents, name, sizes),
+        *_cost(facts, extents, name, sizes, room),
         sizes,
     )
 
 
 def _cost(
-    facts: ConvFacts, extents: Extents, name: str, sizes: dict[str, Number]
+    facts: ConvFacts, extents: Extents, name: str, sizes: dict[str, Number], room: Room
 ) -> tuple[Number, Number]:
     """Return the cycles of LOAD, MXU and STORE side by side, and the rows that they move."""
     config, weights = facts.config, facts.weights
@@ -257,7 +291,7 @@ def _cost(
     count = len(units.output)
     compute = commands * (stream * weights.tiles * weights.outputs + count * fixed)
 
-    slab = sizes["in_rows"] * sizes["in_columns"]
+    slab = room.sources[0] * sizes["in_rows"] * sizes["in_columns"]
     if name == "resident":
         load = tiles * slab * facts.blocks + units.total
         first = slab * facts.blocks
@@ -267,8 +301,8 @@ def _cost(
     else:
         load = tiles * within * (slab * count + units.total)
         first = slab
-    stored = sizes["slab_rows"] * sizes["out_columns"] * facts.vector_rows
-    store = tiles * weights.outputs * (stored + 2)
+    stored = room.stored * sizes["slab_rows"] * sizes["out_columns"] * facts.vector_rows
+    store = room.stored * tiles * weights.outputs * (stored + 2)
     begin = _START + first + int(units.buffer_rows[0])
     end = stored + 2 * config.array_size + _END
     work = compute + load + store

@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.dynamic import ShapeRange, compile_dynamic
-from tpulite.graph.layers import (
-    Affine,
-    Depthwise,
-    Image,
-    LayerGraph,
-)
-from tpulite_testing.graphs.dynamic_graphs import HALF, affine, conv, pool, single
+from tpulite.compiler.bind import ShapeRange, compile_range
+from tpulite.graph.layers import Affine, Image, LayerGraph, Lut, Pad, Reshape
+from tpulite_testing.graphs.range_layers import HALF, affine, conv, pool, single
 
 LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
 
@@ -31,7 +26,7 @@ LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
     ],
 )
 def test_shapes_outside_the_range(values, message):
-    dynamic = compile_dynamic(affine(16), LIMITS, Config())
+    dynamic = compile_range(affine(16), LIMITS, Config())
     with pytest.raises(ValueError, match=f"^Layer 'bn', input 'x': {message}$"):
         dynamic.bind(**values)
 
@@ -61,12 +56,12 @@ def test_a_buffer_that_is_too_small_says_what_is_needed_and_what_there_is():
         r"\d+ bytes of the unified buffer, which has 256$"
     )
     with pytest.raises(ValueError, match=message) as caught:
-        compile_dynamic(conv((3, 3), 16, 16), ranged(16), config)
+        compile_range(conv((3, 3), 16, 16), ranged(16), config)
     assert int(str(caught.value).split(" needs ")[1].split()[0]) > 256
 
 
 def test_the_same_range_on_a_larger_machine_is_possible():
-    compile_dynamic(conv((3, 3), 16, 16), ranged(16), Config(array_size=4, ub_rows=4096))
+    compile_range(conv((3, 3), 16, 16), ranged(16), Config(array_size=4, ub_rows=4096))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +90,9 @@ def test_the_same_range_on_a_larger_machine_is_possible():
             "Layer 'bn': inputs of 4294967296 bytes do not fit a DRAM window, .* 4294967296",
         ),
         (
-            conv((3, 3), 16, 8, stride=(16, 1)),
+            conv((3, 3), 16, 8, dilation=(16, 1), padding=(16, 1, 16, 1)),
             ranged(16),
-            "Layer 'conv': stride must be at most 15, not 16",
+            "Layer 'conv': dilation must be at most 15, not 16",
         ),
         (
             conv((65, 1), 16, 8),
@@ -123,26 +118,32 @@ def test_the_same_range_on_a_larger_machine_is_possible():
 )
 def test_layers_and_ranges_that_do_not_suit_the_machine(graph, shapes, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        compile_dynamic(graph, shapes, Config())
+        compile_range(graph, shapes, Config())
 
 
-def test_layers_without_dynamic_shapes():
-    layer = Depthwise(
-        name="dw",
-        inputs=("x",),
-        output="y",
-        weight=np.ones((1, 1, 16), np.int8),
-        requantization=HALF,
+def test_layers_that_depend_on_the_extents():
+    images = {"x": Image((4, 4, 16)), "y": Image((1, 1, 256)), "z": Image((1, 1, 256))}
+    table = np.arange(256).astype(np.uint8).view(np.int8)
+    layers = (
+        Reshape(name="flatten", inputs=("x",), output="y"),
+        Lut(name="table", inputs=("y",), output="z", table=table),
     )
+    message = r"^Layer 'flatten' depends on the extents: it makes \(1, 1, 256\) of \(4, 4, 16\)$"
+    with pytest.raises(ValueError, match=message):
+        compile_range(LayerGraph("flat", layers, images, ("x",), ("z",)), LIMITS, Config())
+
+
+def test_layers_that_have_no_ranges_of_shapes():
+    layer = Pad(name="frame", inputs=("x",), output="y", padding=(1, 1, 1, 1), value=0)
     image = Image((4, 4, 16))
-    with pytest.raises(ValueError, match=r"^Layer 'dw' has no dynamic shapes: it is Depthwise$"):
-        compile_dynamic(single(layer, image, image), LIMITS, Config())
+    with pytest.raises(ValueError, match=r"^Layer 'frame' has no ranges of shapes: it is Pad$"):
+        compile_range(single(layer, image, layer._infer(image)), LIMITS, Config())
 
 
-def test_networks_of_several_layers():
+def test_an_output_that_is_read_again():
     (layer,) = affine(16).layers
     other = Affine(name="again", inputs=("y",), output="z", gain=layer.gain, requantization=HALF)
     images = dict.fromkeys("xyz", Image((1, 1, 16)))
-    network = LayerGraph("two", (layer, other), images, ("x",), ("z",))
-    with pytest.raises(ValueError, match=r"^Network 'two' must be one layer .* not 2 layers$"):
-        compile_dynamic(network, LIMITS, Config())
+    network = LayerGraph("two", (layer, other), images, ("x",), ("y", "z"))
+    with pytest.raises(ValueError, match=r"^Layer 'again' reads the output 'y': .* read again$"):
+        compile_range(network, LIMITS, Config())

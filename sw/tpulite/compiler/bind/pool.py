@@ -1,22 +1,24 @@
 """Pooling, bound to shapes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR, VectorOp
-from tpulite.arch.memory import Window
 from tpulite.arch.numerics import INT8
+from tpulite.compiler.bind.operator import Constants, Room, Site
+from tpulite.compiler.bind.pool_commands import PoolCommands
+from tpulite.compiler.bind.pool_plan import PoolFacts, pool_strategies
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.windows import Axis, axes_of
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.tiling.constants import common_record
 from tpulite.compiler.tiling.pool import average_requantization
-from tpulite.dynamic.operator import Bound, tensor_spec
-from tpulite.dynamic.pool_commands import PoolCommands
-from tpulite.dynamic.pool_plan import PoolFacts, pool_strategies
-from tpulite.dynamic.selector import Strategy
-from tpulite.dynamic.shapes import Shape
-from tpulite.dynamic.transfer import DramTensor
-from tpulite.dynamic.windows import axes_of
-from tpulite.graph.layers import LayerGraph, Pool
+from tpulite.graph.layers import Pool
+from tpulite.program import TensorSpec
 
 __all__ = ["Pooling"]
 
@@ -26,14 +28,16 @@ _LATENCY = {VectorOp.MAX: 8, VectorOp.SUM: 22}
 
 
 class Pooling:
-    """Pooling layer; follows :class:`tpulite.dynamic.operator.Operator`.
+    """Pooling layer; follows :class:`tpulite.compiler.bind.operator.Operator`.
 
     Parameters
     ----------
-    layers : LayerGraph
-        A network of this one layer.
+    layer : Pool
+        The layer.
     config : Config
         The machine.
+    whole : bool
+        Whether its window is the whole tensor, whatever that is.
 
     Raises
     ------
@@ -41,11 +45,9 @@ class Pooling:
         If a window is too large or may lie in the padding, or if the machine lacks the rounding.
     """
 
-    def __init__(self, layers: LayerGraph, config: Config) -> None:
-        (layer,) = layers.layers
-        assert isinstance(layer, Pool)
-        self._layers, self._config, self._layer = layers, config, layer
-        if max(layer.window) > _WINDOW:
+    def __init__(self, layer: Pool, config: Config, *, whole: bool = False) -> None:
+        self._config, self._layer, self._whole = config, layer, whole
+        if max(layer.window) > _WINDOW and not whole:
             raise ValueError(
                 f"{layer.title}: a window must cover {_WINDOW} positions of an axis or less, "
                 f"not {layer.window}"
@@ -54,16 +56,17 @@ class Pooling:
             raise ValueError(
                 f"{layer.title}: a window {layer.window} must not lie in padding {layer.padding}"
             )
-        self.axes = y, x = axes_of(layer.window, layer.stride, (1, 1), layer.padding)
+        y, x = axes_of(layer.window, layer.stride, (1, 1), layer.padding)
         maximum = layer.op == "max"
         operation = VectorOp.MAX if maximum else VectorOp.SUM
         self._records: dict[int, bytes] = {}
         rows = 0 if maximum else len(self._record(1)) // config.row_bytes
-        if layer.op == "average":  # as many as there are sizes of windows
+        if layer.op == "average" and not whole:  # as many as there are sizes of windows
             rows *= min(y.kernel, y.clipped + 1) * min(x.kernel, x.clipped + 1)
         self._facts = PoolFacts(
             config, y, x, rows, _LATENCY[operation], 1 if maximum else config.vector_cycles
         )
+        self.constants = b""
         summed = layer.op == "sum"
         self._fields = {
             "operation": operation,
@@ -71,37 +74,49 @@ class Pooling:
             "high": INT8[-1] if summed else layer.high,
         }
 
-    def depth(self) -> int:
-        """Return the multiplications of an output element: none on the systolic array."""
-        return 0
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+        """Return the geometries along height and width."""
+        if self._whole:
+            return Axis(height, 1, 1, 0, 0), Axis(width, 1, 1, 0, 0)
+        return self._facts.y, self._facts.x
+
+    def _facts_of(self, height: Number, width: Number) -> PoolFacts:
+        if not self._whole:
+            return self._facts
+        y, x = self.axes_of(height, width)
+        return replace(self._facts, y=y, x=x)
+
+    @property
+    def weight_rows(self) -> int:
+        """Return the rows of the buffer for all weights and parameters."""
+        return self._facts.record_rows
+
+    def source_spec(self, spec: TensorSpec) -> TensorSpec:
+        """Return how an input should lie in DRAM: as usual."""
+        return spec
 
     def strategies(
-        self, batch: Number, height: Number, width: Number, channels: Number
+        self,
+        batch: Number,
+        height: Number,
+        width: Number,
+        channels: Number,
+        room: Room | None = None,
     ) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`pool_strategies`."""
+        room = room or Room(self._config.ub_rows)
         blocks = ceil_div(channels, self._config.array_size)
-        return pool_strategies(self._facts, batch, height, width, blocks)
+        return pool_strategies(self._facts_of(height, width), (batch, height, width), blocks, room)
 
-    def bind(self, shape: Shape, strategy: Strategy) -> Bound:
-        """Fill in a shape and its strategy."""
-        (source,), (target,) = self._layers.inputs, self._layers.outputs
-        inputs = shape.batch, shape.height, shape.width
-        outputs = (
-            shape.batch,
-            *(axis.outputs(n) for axis, n in zip(self.axes, inputs[1:], strict=True)),
-        )
-        spec = tensor_spec(self._layers, source, Window.INPUT, 0, inputs, shape.channels)
-        out_spec = tensor_spec(self._layers, target, Window.OUTPUT, 0, outputs, shape.channels)
-        commands = PoolCommands(self._facts, shape, strategy)
+    def step(
+        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
+    ) -> Step:
+        """Fill in a shape, its strategy and where everything is."""
+        commands = PoolCommands(self._facts_of(shape.height, shape.width), shape, strategy, site)
         records, param_row = self._parameters(*commands.sizes)
-        program, positions = commands.program(
-            DramTensor.of(spec, self._config),
-            DramTensor.of(out_spec, self._config),
-            self._fields,
-            param_row,
-            len(records),
-        )
-        return Bound(program, positions, records, (spec,), (out_spec,))
+        rows = len(records) // self._config.row_bytes
+        first = constants.add(records) if rows else 0
+        return commands.step(self._fields, param_row, first, rows)
 
     def _parameters(self, y: np.ndarray, x: np.ndarray) -> tuple[bytes, np.ndarray]:
         """Return the records that windows of some sizes need, and the row of each one's."""

@@ -3,7 +3,7 @@ import pytest
 
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, Command, Opcode
-from tpulite.dynamic.words import pack_words
+from tpulite.compiler.bind.words import pack_words
 
 
 def legal(rng, field, count: int) -> np.ndarray:

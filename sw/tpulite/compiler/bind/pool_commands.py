@@ -6,15 +6,16 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine, Opcode
+from tpulite.compiler.bind.operator import Resident, Room, Site
+from tpulite.compiler.bind.pool_plan import PoolFacts, pool_rows
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.slabs import slab_bounds
+from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.bind.transfer import DramTensor, load_constants
+from tpulite.compiler.bind.windows import join_bounds
+from tpulite.compiler.bind.words import Words, pack_words
 from tpulite.compiler.plan.closed_forms import cuts, grain
-from tpulite.dynamic.order import Computes, Indices, Loads, Stores, order_commands
-from tpulite.dynamic.pool_plan import PoolFacts, pool_rows
-from tpulite.dynamic.selector import Strategy
-from tpulite.dynamic.shapes import Shape
-from tpulite.dynamic.slabs import slab_bounds
-from tpulite.dynamic.transfer import DramTensor, load_constants
-from tpulite.dynamic.windows import join_bounds
-from tpulite.dynamic.words import Words, pack_words
 
 __all__ = ["PoolCommands"]
 
@@ -30,6 +31,8 @@ class PoolCommands:
         Shape of its input.
     strategy : Strategy
         How to cut it up.
+    site : Site
+        Where everything is.
 
     Attributes
     ----------
@@ -38,9 +41,12 @@ class PoolCommands:
         region of two pieces all windows are alike.
     """
 
-    def __init__(self, facts: PoolFacts, shape: Shape, strategy: Strategy) -> None:
+    def __init__(self, facts: PoolFacts, shape: Shape, strategy: Strategy, site: Site) -> None:
         self._facts, self._shape, sizes = facts, shape, strategy.sizes
-        self._rows = rows = pool_rows(facts, shape.batch, shape.height, shape.width)
+        self._source, self._target, self._base = site.sources[0], site.target, site.row
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        room = Room(0, (sourced,), stored)
+        self._rows = rows = pool_rows(facts, shape.batch, shape.height, shape.width, room)
         self._columns = facts.x.outputs(shape.width)
         self._groups, self._blocks, self._panels = (
             sizes[name] for name in ("groups", "tile_blocks", "panels")
@@ -63,9 +69,19 @@ class PoolCommands:
         self._in_pitch, self._out_pitch = sizes["in_columns"], sizes["out_columns"]
         self._in_block = sizes["in_rows"] * self._in_pitch
         self._out_block = sizes["slab_rows"] * self._out_pitch
-        in_slot, out_slot = self._blocks * self._in_block, self._blocks * self._out_block
-        self._in_row = facts.record_rows + tile % slots * in_slot
-        self._out_row = facts.record_rows + slots * in_slot + tile % slots * out_slot
+        in_slot, out_slot = sizes["in_slot"], sizes["out_slot"]
+        first = site.row + facts.record_rows
+        self._in_row = first + tile % slots * in_slot
+        self._out_row = first + slots * in_slot + tile % slots * out_slot
+        self._seen, self._done = self._top, self._bounds[:-1]
+        if isinstance(self._source, Resident):
+            self._in_block = self._source.block_rows
+            self._in_row = self._source.row + self._first_block * self._in_block
+            self._seen = np.zeros_like(self._top)
+        if isinstance(self._target, Resident):
+            self._out_block = self._target.block_rows
+            self._out_row = self._target.row + self._first_block * self._out_block
+            self._done = np.zeros_like(self._done)
         self._cut_pieces()
 
     def _cut_pieces(self) -> None:
@@ -83,44 +99,46 @@ class PoolCommands:
         self._x_from, right = facts.x.clip(self._x, shape.width)
         self.sizes = stop - first, right - self._x_from
 
-    def program(
-        self,
-        source: DramTensor,
-        target: DramTensor,
-        fields: Mapping[str, int],
-        param_row: np.ndarray,
-        record_bytes: int,
-    ) -> tuple[Words, Indices]:
-        """Return the program and the positions of its VECTORs.
+    def step(
+        self, fields: Mapping[str, int], param_row: np.ndarray, records: int, rows: int
+    ) -> Step:
+        """Return all commands.
 
         Parameters
         ----------
-        source, target : DramTensor
-            Input and output.
         fields : mapping of str to int
             Fields that are the same for all shapes.
         param_row : array of int
-            Row of the record of each pair of pieces.
-        record_bytes : int
-            Bytes of all records.
+            Row of the record of each pair of pieces, from the first one on.
+        records, rows : int
+            Where the records begin in the constants, and their rows.
         """
-        words, owner = self._pool(fields, param_row)
+        words, owner = self._pool(fields, self._base + param_row)
         count = len(self._tile)
         starts = np.searchsorted(owner, np.arange(count + 1))
         first, last = starts[:-1], starts[1:] - 1
-        freed = np.full(count, -1)
-        freed[self._slots :] = last[: -self._slots]
-        loads = Loads(self._load(source), first, first, freed)
-        if record_bytes:
+        loads = []
+        if rows:
             zero = np.zeros(1, np.int64)
-            records = load_constants(0, record_bytes // source.row_bytes, zero)
-            loads = Loads.join(Loads(records, zero, zero, zero - 1), loads)
-        return order_commands(
-            loads,
-            Computes(Engine.VPU, words, freed=np.maximum(owner - self._slots, -1)),
-            Stores(self._store(target), last),
-            lead=self._facts.config.queue_depth,
-        )
+            place = load_constants(records, rows, zero + self._base)
+            loads.append(Loads(place, zero, zero, zero - 1))
+        stop = (self._bottom * self._shape.width)[self._slab]
+        reads, slot_freed = {}, None
+        if isinstance(self._source, DramTensor):
+            freed = np.full(count, -1)
+            freed[self._slots :] = last[: -self._slots]
+            loads.append(Loads(self._load(self._source), first, first, freed, 0, Needs(stop)))
+        else:
+            reads[0] = Needs(stop[owner])
+        begins = (self._bounds[:-1] * self._columns)[self._slab]
+        stores = no_stores()
+        if isinstance(self._target, DramTensor):
+            stores = Stores(self._store(self._target), last)
+            slot_freed = np.maximum(owner - self._slots, -1)
+        else:
+            begins = begins[owner]
+        computes = Computes(Engine.VPU, words, freed=slot_freed, reads=reads)
+        return Step(tuple(loads), computes, stores, begins)
 
     def _pool(self, fields: Mapping[str, int], param_row: np.ndarray) -> tuple[Words, np.ndarray]:
         """Return VECTORs in order, and the tile of each."""
@@ -135,10 +153,10 @@ class PoolCommands:
         i, j, _, block = np.unravel_index(order, each.shape)
         tile = each.ravel()[order]
 
-        down, right = self._y_from - self._top[slab], self._x_from - self._left[panel]
+        down, right = self._y_from - self._seen[slab], self._x_from - self._left[panel]
         a_row = self._in_row[tile] + block * self._in_block
         a_row += down[i] * self._in_pitch + right[j]
-        down, right = self._y - self._bounds[slab], self._x - self._across[panel]
+        down, right = self._y - self._done[slab], self._x - self._across[panel]
         out_row = self._out_row[tile] + block * self._out_block
         out_row += down[i] * self._out_pitch + right[j]
         words = pack_words(

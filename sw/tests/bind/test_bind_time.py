@@ -5,9 +5,9 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
-from tpulite.dynamic import ShapeRange, compile_dynamic
+from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.graph.layers import Elementwise, Image, LayerGraph, Requantization
-from tpulite_testing.graphs.dynamic_graphs import affine, conv, pool
+from tpulite_testing.graphs.range_layers import affine, conv, pool
 from tpulite_testing.timing import yardsticks
 
 LIMIT = 1500
@@ -48,7 +48,7 @@ def test_binding_costs_little(name, extents):
     height, width, batch = extents
     channels = GRAPHS[name].images["x"].shape[2]
     shapes = ShapeRange((1, 8), (3, 112), (3, 112), (channels, channels))
-    dynamic = compile_dynamic(GRAPHS[name], shapes, Config())
+    dynamic = compile_range(GRAPHS[name], shapes, Config())
     cost = yardsticks(lambda: dynamic.bind(height, width, batch=batch))
     print(f"{cost:.0f} yardsticks")
     assert cost < LIMIT

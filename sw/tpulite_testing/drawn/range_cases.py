@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
-from tpulite.dynamic import ShapeRange
+from tpulite.compiler.bind import ShapeRange
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
     Affine,

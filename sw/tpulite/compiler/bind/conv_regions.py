@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpulite.compiler.bind.conv_plan import ConvFacts, Extents
+from tpulite.compiler.bind.windows import Axis, join_bounds
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts
-from tpulite.dynamic.conv_plan import ConvFacts, Extents
-from tpulite.dynamic.windows import Axis, join_bounds
 
 __all__ = ["Regions", "clip_image", "cut_regions"]
 

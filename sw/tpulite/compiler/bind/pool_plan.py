@@ -1,13 +1,15 @@
 """Tiles of pooling layers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VECTOR
+from tpulite.compiler.bind.operator import Room
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.slabs import Rows, slab_modes
+from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
-from tpulite.dynamic.selector import Strategy
-from tpulite.dynamic.slabs import Rows, slab_modes
-from tpulite.dynamic.windows import Axis
 
 __all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
 
@@ -47,8 +49,8 @@ class PoolFacts:
     vector_cycles: int
 
 
-def pool_rows(facts: PoolFacts, batch: Number, height: Number, width: Number) -> Rows:
-    """Return the rows that are cut into slabs."""
+def pool_rows(facts: PoolFacts, batch: Number, height: Number, width: Number, room: Room) -> Rows:
+    """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
     size = facts.config.row_bytes
     return Rows(
         batch,
@@ -56,13 +58,16 @@ def pool_rows(facts: PoolFacts, batch: Number, height: Number, width: Number) ->
         facts.y.outputs(height),
         facts.y.stride,
         facts.y.extent,
-        width * size,
-        facts.x.outputs(width) * size,
+        width * size if room.sources[0] else BEAT_BYTES,
+        facts.x.outputs(width) * size if room.stored else BEAT_BYTES,
     )
 
 
 def pool_strategies(
-    facts: PoolFacts, batch: Number, height: Number, width: Number, blocks: Number
+    facts: PoolFacts,
+    extents: tuple[Number, Number, Number],
+    blocks: Number,
+    room: Room,
 ) -> tuple[Strategy, ...]:
     """Return all ways to cut up a batch of images.
 
@@ -70,25 +75,25 @@ def pool_strategies(
     the input rows that its windows cover; or, where a row is too long, part of its columns
     (``panel``). If the buffer is too small for several tiles, there is one at a time (``lone``).
     """
-    room = facts.config.ub_rows - facts.record_rows
-    rows = pool_rows(facts, batch, height, width)
+    batch, height, width = extents
+    space, sourced, stored = room.rows - facts.record_rows, int(room.sources[0]), int(room.stored)
+    rows = pool_rows(facts, batch, height, width, room)
     columns = facts.x.outputs(width)
     strategies = []
-    for name, tile_blocks, slots in (
-        ("rows", blocks, _SLOTS),
-        ("block", 1, _SLOTS),
-        ("lone block", 1, 1),
-    ):
+    kinds = (("rows", blocks, _SLOTS), ("block", 1, _SLOTS), ("lone block", 1, 1))
+    if not sourced and not stored:
+        kinds = kinds[:1]  # nothing is moved
+    for name, tile_blocks, slots in kinds:
         # Where the fixed costs of a tile and the time to fill and drain the pipeline are equal.
-        fill = tile_blocks * (width * facts.y.stride + columns)
+        fill = tile_blocks * most(sourced * width * facts.y.stride + stored * columns, 1)
         commands = tile_blocks * (facts.x.clipped + 1)
         total = batch * rows.out_height * blocks // tile_blocks
         wanted = most(root(total * commands * facts.overhead // fill), 1)
         for slabs in slab_modes(
             rows,
-            in_cost=slots * tile_blocks * width,
-            out_cost=slots * tile_blocks * columns,
-            room=room,
+            in_cost=sourced * slots * tile_blocks * width,
+            out_cost=stored * slots * tile_blocks * columns,
+            room=space,
             limit=_COLUMNS,
             wanted=wanted,
         ):
@@ -102,6 +107,7 @@ def pool_strategies(
                 "out_columns": columns,
                 "needed_rows": slabs.needed + facts.record_rows,
             }
+            sizes |= _places(facts, sizes, room)
             strategies.append(
                 Strategy(
                     f"{name}/{slabs.mode}",
@@ -110,9 +116,24 @@ def pool_strategies(
                     sizes,
                 )
             )
+    if not (sourced and stored):
+        return tuple(strategies)
     for name, slots in (("panel", _SLOTS), ("lone panel", 1)):
-        strategies.append(_panels(f"{name}/image", slots, facts, rows, (width, columns), blocks))
+        panels = _panels(f"{name}/image", slots, facts, rows, (width, columns), blocks, room)
+        strategies.append(panels)
     return tuple(strategies)
+
+
+def _places(facts: PoolFacts, sizes: Mapping[str, Number], room: Room) -> dict[str, Number]:
+    """Return the rows of a place of the input and of the output; of a tensor in the buffer, 0."""
+    blocks, slots = sizes["tile_blocks"], sizes["slots"]
+    inputs = room.sources[0] * blocks * sizes["in_rows"] * sizes["in_columns"]
+    outputs = room.stored * blocks * sizes["slab_rows"] * sizes["out_columns"]
+    return {
+        "in_slot": inputs,
+        "out_slot": outputs,
+        "tile_rows": slots * (inputs + outputs) + facts.record_rows,
+    }
 
 
 def _panels(
@@ -122,6 +143,7 @@ def _panels(
     rows: Rows,
     widths: tuple[Number, Number],
     blocks: Number,
+    room: Room,
 ) -> Strategy:
     """Cut rows along the width: a tile is part of one output row of one block."""
     width, columns = widths
@@ -129,8 +151,8 @@ def _panels(
     in_rows = least(facts.y.extent, rows.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
     fixed = facts.x.extent - facts.x.stride + unit - 1
-    room = facts.config.ub_rows - facts.record_rows
-    fit = (room // slots - in_rows * fixed) // (in_rows * facts.x.stride + 1)
+    space = room.rows - facts.record_rows
+    fit = (space // slots - in_rows * fixed) // (in_rows * facts.x.stride + 1)
     size = least(least(fit, _COLUMNS), columns)
     panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
     out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
@@ -150,6 +172,7 @@ def _panels(
         "needed_rows": slots * (in_rows * (unit * facts.x.stride + fixed) + unit)
         + facts.record_rows,
     }
+    sizes |= _places(facts, sizes, room)
     return Strategy(
         name,
         both(

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.bind import Shape, compile_range
+from tpulite.compiler.bind.selector import choose_all
+from tpulite.compiler.bind.slabs import Rows, slab_bounds, slab_modes
+from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import grain
-from tpulite.dynamic import Shape, compile_dynamic
-from tpulite.dynamic.selector import choose_all
-from tpulite.dynamic.slabs import Rows, slab_bounds, slab_modes
-from tpulite.dynamic.windows import Axis
-from tpulite_testing.drawn.dynamic_cases import config_name, draw_case
+from tpulite_testing.drawn.range_cases import config_name, draw_case
 
 CONFIGS = (
     Config(),
@@ -43,7 +43,7 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
     for seed in range(12):
         case = draw_case(np.random.default_rng((seed, ord(kind[0]))), kind)
         try:
-            program = compile_dynamic(case.graph(90, 90), case.range(4, 90, 90), config)
+            program = compile_range(case.graph(90, 90), case.range(4, 90, 90), config)
         except ValueError:
             assert config.ub_bytes < 1 << 18, "only a small buffer refuses"
             continue
@@ -52,10 +52,12 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
         grid = np.meshgrid(*axes, indexing="ij")
         batch, height, width = (axis.ravel() for axis in grid)
         channels = np.full(batch.shape, case.channels)
+        for packed in program.network.packed.values():
+            height, width = packed.count(height, width)
         strategies = program.operator.strategies(batch, height, width, channels)
         chosen = choose_all(strategies, batch.shape)
         assert (chosen >= 0).all()
-        out_height = program.operator.axes[0].outputs(height)
+        out_height = program.operator.axes_of(1, 1)[0].outputs(height)
         for index, strategy in enumerate(strategies):
             here = chosen == index
             if not here.any():
@@ -151,7 +153,7 @@ def test_a_batch_that_does_not_begin_at_beats_passes_through():
     for seed in range(40):
         case = draw_case(np.random.default_rng((seed, 1)), "pool")
         try:
-            program = compile_dynamic(case.graph(30, 9), case.range(5, 30, 9), config)
+            program = compile_range(case.graph(30, 9), case.range(5, 30, 9), config)
         except ValueError:
             continue
         names.add(program.strategy(Shape(3, 29, 9, case.channels)).name.partition("/")[2])

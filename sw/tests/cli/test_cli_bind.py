@@ -1,0 +1,46 @@
+import numpy as np
+
+from tpulite.golden.check import check
+from tpulite.models import CNN_DIGITS
+from tpulite.program import Program
+from tpulite.runtime.model import Model
+from tpulite.runtime.session import Session
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+
+def test_a_file_is_bound_to_shapes_of_a_range(tpulite):
+    words = ("--shapes", "batch=1..4,height=16", "1x16x16", "3x16x16")
+    code, out, err = tpulite("bind", CNN_DIGITS, *words)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "cnn_digits_1x16x16.tpu",
+        "cnn_digits_3x16x16.tpu",
+    ]
+    assert all("bound in" in line for line in lines)
+    bound = Program.load("cnn_digits_3x16x16.tpu")
+    assert check(bound) == []
+    (spec,) = bound.inputs
+    x = np.random.default_rng(1).integers(0, 256, spec.shape).astype(np.uint8).view(spec.dtype)
+    due = Model.load(CNN_DIGITS).reference({spec.name: x})
+    ((name, got),) = Session(bound).run(x).outputs.items()
+    np.testing.assert_array_equal(got.reshape(due[name].shape), due[name])
+
+
+def test_shapes_that_are_none(tpulite):
+    for words, message in (
+        (("8x8",), "'8x8' is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96"),
+        (
+            ("--shapes", "depth=3..4", "1x8x8"),
+            "'depth=3..4' is no range: it must be like height=96..224",
+        ),
+        (
+            ("--shapes", "height=12..16", "1x17x16"),
+            "height must be in 12..16, for which the program is compiled, not 17",
+        ),
+    ):
+        code, out, err = tpulite("bind", CNN_DIGITS, *words)
+        assert (code, out) == (2, "")
+        assert err.startswith("tpulite: ")
+        assert err.endswith(f"{message}\n")

@@ -1,0 +1,12 @@
+"""Networks for ranges of shapes: compiled once, bound to a shape in milliseconds.
+
+A network is compiled for all batches, heights and widths of a range. What depends on them is in
+closed form: which strategy of a layer is the cheapest, how many tiles it has, how large they are,
+and every field of every command. To bind a shape is to evaluate these forms; nothing is searched
+or scheduled.
+"""
+
+from tpulite.compiler.bind.compile import RangeProgram, compile_range
+from tpulite.compiler.bind.shapes import Shape, ShapeRange
+
+__all__ = ["RangeProgram", "Shape", "ShapeRange", "compile_range"]

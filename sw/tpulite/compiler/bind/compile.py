@@ -1,0 +1,201 @@
+"""Programs for ranges of shapes: a network is compiled once, and bound to each shape quickly."""
+
+from dataclasses import astuple, replace
+
+import numpy as np
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.bind.bound import BoundProgram
+from tpulite.compiler.bind.network import (
+    Network,
+    check_channels,
+    check_covering,
+    check_windows,
+    compile_nodes,
+)
+from tpulite.compiler.bind.operator import Operator
+from tpulite.compiler.bind.selector import Strategy, choose, choose_all
+from tpulite.compiler.bind.shapes import Shape, ShapeRange
+from tpulite.compiler.bind.site import bind_network
+from tpulite.compiler.order import order_layers
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["RangeProgram", "compile_range"]
+
+_RESIDUES = 64
+"""Sizes at the upper end of a range among which beats, strides and grains meet in every way."""
+
+
+class RangeProgram:
+    """A network, compiled for a range of shapes.
+
+    Parameters
+    ----------
+    network : Network
+        Its layers, compiled but for their extents.
+    shapes : ShapeRange
+        Shapes of its first input that can be bound.
+    """
+
+    def __init__(self, network: Network, shapes: ShapeRange) -> None:
+        self.network, self.shapes = network, shapes
+        self.layers, self.config = network.layers, network.config
+
+    @property
+    def operator(self) -> Operator:
+        """The operator of the first layer."""
+        return self.network.nodes[0].operator
+
+    def strategy(self, shape: Shape) -> Strategy:
+        """Return the strategy with which a network of one layer is computed.
+
+        Raises
+        ------
+        ValueError
+            If the shape is not in the range.
+        """
+        self._check(shape)
+        name = self.network.nodes[0].inputs[0]
+        height, width = self.network.extents(shape.height, shape.width)[name]
+        strategies = self.operator.strategies(shape.batch, height, width, shape.channels)
+        chosen = choose(strategies)
+        if chosen is None:
+            raise ValueError(self._why_not(shape, strategies, 0))
+        return chosen
+
+    def bind(
+        self, height: int, width: int, *, batch: int = 1, channels: int | None = None
+    ) -> BoundProgram:
+        """Return the program for one shape.
+
+        Parameters
+        ----------
+        height, width, batch : int
+            Extents of the first input.
+        channels : int, optional
+            Its channels; by default the most that the program is compiled for.
+
+        Returns
+        -------
+        BoundProgram
+            A legal program. The shape of its tensors is [batch, height, width, channels].
+
+        Raises
+        ------
+        ValueError
+            If the shape is not in the range.
+        """
+        assert self.shapes.channels is not None
+        most = self.shapes.channels[1]
+        shape = Shape(batch, height, width, most if channels is None else channels)
+        self._check(shape)
+        return bind_network(self.network, shape)
+
+    def _check(self, shape: Shape) -> None:
+        layer = self.network.nodes[0].layer
+        self.shapes.check(shape, f"{layer.title}, input {layer.inputs[0]!r}")
+
+    def check_range(self) -> None:
+        """Check that every shape of the range has a strategy for each layer.
+
+        What a strategy needs at least grows with the extents, so the largest ones decide; where
+        rows are smaller than beats it also depends on how many of them make up whole beats.
+
+        Raises
+        ------
+        ValueError
+            If there is a shape without one: with what it needs and what there is.
+        """
+        batch, height, width = self.shapes.batch, self.shapes.height, self.shapes.width
+        if self.config.row_bytes >= BEAT_BYTES:
+            batches, heights = {*batch}, {height[1]}
+            widths = set(range(width[0], width[1] + 1))
+        else:
+            batches = {*batch, *range(batch[0], min(batch[0] + BEAT_BYTES, batch[1] + 1))}
+            heights, widths = (
+                set(range(max(low, high + 1 - _RESIDUES), high + 1))
+                for low, high in (height, width)
+            )
+        if len(self.network.nodes) > 1:
+            batches = {1}  # image after image is always possible
+        for number in range(len(self.network.nodes)):
+            self._check_node(number, (sorted(batches), sorted(heights), sorted(widths)))
+
+    def _check_node(self, number: int, axes: tuple[list[int], list[int], list[int]]) -> None:
+        node, depth = self.network.nodes[number], self._depth(number)
+        batches, heights, widths = axes
+        name = node.inputs[0]
+        # Extents are those of the layer's own input, each once.
+        extents, (tall, wide) = self.network.extents, (heights[-1], widths[-1])
+        heights = sorted({extents(size, wide)[name][0] for size in heights})
+        widths = sorted({extents(tall, size)[name][1] for size in widths})
+        grid = np.meshgrid(batches, heights, widths, indexing="ij")
+        images, rows, columns = (axis.ravel().astype(np.int64) for axis in grid)
+        strategies = node.operator.strategies(images, rows, columns, depth)
+        missing = np.flatnonzero(choose_all(strategies, images.shape) < 0)
+        if missing.size:
+            extents = (int(axis[missing[0]]) for axis in (images, rows, columns))
+            shape = Shape(*extents, channels=depth)
+            strategies = node.operator.strategies(*astuple(shape))
+            raise ValueError(self._why_not(shape, strategies, number))
+
+    def _depth(self, number: int) -> int:
+        if len(self.network.nodes) == 1:
+            assert self.shapes.channels is not None
+            return self.shapes.channels[1]
+        return self.layers.images[self.network.nodes[number].inputs[0]].shape[2]
+
+    def _why_not(self, shape: Shape, strategies: tuple[Strategy, ...], number: int) -> str:
+        """Say why a shape has no strategy."""
+        title = f"{self.network.nodes[number].layer.title} with input {shape}"
+        config = self.config
+        needs = [s.sizes["needed_rows"] for s in strategies]
+        needs = [rows for rows in needs if rows > config.ub_rows]
+        if not needs:
+            return f"{title} cannot be cut up: rows do not begin at beats of {BEAT_BYTES} bytes"
+        return (
+            f"{title} needs {min(needs) * config.row_bytes} bytes of the unified buffer, which "
+            f"has {config.ub_bytes}"
+        )
+
+
+def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> RangeProgram:
+    """Compile a network for a range of shapes.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network. Heights and widths follow from those of the first input by each layer's window,
+        stride and padding; a pooling layer whose window is its whole input follows the extents.
+    shapes : ShapeRange
+        Shapes of its first input. Channels may vary in networks of one layer where they are
+        independent of each other; an affine layer has parameters for the most, and fewer are the
+        first of them.
+    config : Config
+        The machine.
+
+    Returns
+    -------
+    RangeProgram
+        Every shape of the range can be bound.
+
+    Raises
+    ------
+    ValueError
+        If a layer depends on the extents, or if the network or a shape does not suit the machine.
+    """
+    network = compile_nodes(order_layers(layers), shapes, config)
+    depth = layers.images[layers.inputs[0]].shape[2]
+    if shapes.channels is None:
+        shapes = replace(shapes, channels=(depth, depth))
+    assert shapes.channels is not None
+    least, most = shapes.channels
+    if len(network.nodes) == 1:
+        check_channels(network.nodes[0], least, most, config)
+    elif (least, most) != (depth, depth):
+        raise ValueError(f"Network {layers.name!r} has {depth} channels, not {least}..{most}")
+    check_covering(network, shapes)
+    check_windows(network, shapes.batch[1], shapes.height[1], shapes.width[1], most)
+    program = RangeProgram(network, shapes)
+    program.check_range()
+    return program

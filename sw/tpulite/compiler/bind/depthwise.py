@@ -1,0 +1,91 @@
+"""Depthwise convolutions, bound to shapes."""
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import CONV
+from tpulite.compiler.bind.depthwise_commands import depthwise_step
+from tpulite.compiler.bind.depthwise_plan import FilterFacts, depthwise_strategies
+from tpulite.compiler.bind.depthwise_weights import pack_depthwise
+from tpulite.compiler.bind.operator import Constants, Room, Site
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.windows import Axis, axes_of
+from tpulite.compiler.plan.closed_forms import Number
+from tpulite.graph.layers import Depthwise
+from tpulite.program import TensorSpec
+
+__all__ = ["DepthwiseFilter"]
+
+
+class DepthwiseFilter:
+    """Depthwise convolution; follows :class:`tpulite.compiler.bind.operator.Operator`.
+
+    Parameters
+    ----------
+    layer : Depthwise
+        The layer.
+    config : Config
+        The machine.
+
+    Raises
+    ------
+    ValueError
+        If the machine cannot express the layer, or lacks its rounding.
+    """
+
+    def __init__(self, layer: Depthwise, config: Config) -> None:
+        kh, kw, channels = layer.weight.shape
+        for what, value, limit in (
+            ("padding", max(layer.padding), CONV.limit("pad_left")),
+            ("stride", max(layer.stride), CONV.limit("stride_x")),
+            ("dilation", max(layer.dilation), 1),
+        ):
+            if value > limit:
+                raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
+        self._layer, self._config = layer, config
+        self._axes = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
+        weights = pack_depthwise(layer, config)
+        self.constants = weights.data
+        blocks = -(-channels // config.array_size)
+        self._facts = FilterFacts(config, *self._axes, blocks, weights)
+        self._fields = {
+            "stride_y": layer.stride[0],
+            "stride_x": layer.stride[1],
+            "dilation_y": 1,
+            "dilation_x": 1,
+            "pad": layer.input_zero_point,
+            "weight_zero_point": layer.weight_zero_point,
+            "record_form": weights.form,
+        }
+
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+        """Return the geometries along height and width."""
+        return self._axes
+
+    @property
+    def weight_rows(self) -> int:
+        """Return the rows of the buffer for all weights and parameters."""
+        return self._facts.blocks * self._facts.block_rows(self._facts.weights.patterns[0])
+
+    def source_spec(self, spec: TensorSpec) -> TensorSpec:
+        """Return how an input should lie in DRAM: as usual."""
+        return spec
+
+    def strategies(
+        self,
+        batch: Number,
+        height: Number,
+        width: Number,
+        channels: Number,
+        room: Room | None = None,
+    ) -> tuple[Strategy, ...]:
+        """Return all strategies; see :func:`depthwise_strategies`."""
+        room = room or Room(self._config.ub_rows)
+        return depthwise_strategies(self._facts, (batch, height, width), room)
+
+    def step(
+        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
+    ) -> Step:
+        """Fill in a shape, its strategy and where everything is."""
+        extents = shape.batch, shape.height, shape.width
+        return depthwise_step(self._facts, extents, strategy, site, self._fields, offset)

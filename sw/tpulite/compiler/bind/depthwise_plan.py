@@ -1,0 +1,157 @@
+"""Tiles of depthwise convolutions."""
+
+from dataclasses import dataclass
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import CONV
+from tpulite.arch.isa import Axis as Direction
+from tpulite.compiler.bind.depthwise_weights import FilterWeights, Pattern
+from tpulite.compiler.bind.operator import Room
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.slabs import Rows, slab_modes
+from tpulite.compiler.bind.windows import Axis
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
+
+__all__ = ["FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
+
+_SIZE = CONV.limit("width")
+
+_START = 130  # cycles before anything can arrive
+_COMMAND = 8  # of a CONV beside its vectors
+_TRANSFER = 4  # of a LOAD or STORE beside its rows
+
+
+@dataclass(frozen=True)
+class FilterFacts:
+    """What is known of a depthwise convolution before its shape is.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    y, x : Axis
+        Geometry.
+    blocks : int
+        Channel blocks.
+    weights : FilterWeights
+        Its constants.
+    """
+
+    config: Config
+    y: Axis
+    x: Axis
+    blocks: int
+    weights: FilterWeights
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a drain keeps the pace of the array; else sums are drained by themselves."""
+        return self.config.lanes == self.config.array_size
+
+    def block_rows(self, pattern: Pattern) -> int:
+        """Return the rows of the constants of a channel block."""
+        size = self.config.array_size
+        return pattern.numbers * pattern.tile_rows(size) + self.weights.record_rows
+
+
+def pitch_of(width: Number, config: Config) -> Number:
+    """Return the rows from image row to image row: one that spreads columns over all banks."""
+    return width + (width % config.ub_banks == 0)
+
+
+def filter_rows(facts: FilterFacts, extents: tuple[Number, ...], room: Room) -> Rows:
+    """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
+    (batch, height, width), size = extents, facts.config.row_bytes
+    return Rows(
+        batch,
+        height,
+        facts.y.outputs(height),
+        facts.y.stride,
+        facts.y.extent,
+        width * size if room.sources[0] else BEAT_BYTES,
+        facts.x.outputs(width) * size if room.stored else BEAT_BYTES,
+        facts.y.before + facts.y.after,
+    )
+
+
+def depthwise_strategies(
+    facts: FilterFacts, extents: tuple[Number, Number, Number], room: Room
+) -> tuple[Strategy, ...]:
+    """Return all ways to cut up a batch of images.
+
+    A tile is a slab of output rows of one channel block. The weights of all blocks stay
+    (``resident``), or pass by, again for each slab (``streamed``); ``lone``: one tile at a time.
+    """
+    batch, _, width = extents
+    config, rows = facts.config, filter_rows(facts, extents, room)
+    columns, pitch = facts.x.outputs(width), pitch_of(width, config)
+    sourced, stored = int(room.sources[0]), int(room.stored)
+    zeros = 0 if facts.at_once else config.array_size
+    strategies = []
+    for number, pattern in enumerate(facts.weights.patterns):
+        vectors, commands = _work(facts, pattern, (batch, rows.out_height, columns))
+        each = facts.block_rows(pattern)
+        for kind, slots, weights in (
+            ("resident", 3, facts.blocks * each),
+            ("streamed", 3, 3 * each),
+            ("lone", 1, each),
+        ):
+            wanted = most(rows.out_height // 4, 2 * pattern.most)
+            if not sourced and not stored:
+                wanted = rows.out_height * batch  # nothing is moved
+            for slabs in slab_modes(
+                rows,
+                in_cost=sourced * slots * pitch,
+                out_cost=stored * slots * columns,
+                room=room.rows - weights - zeros,
+                limit=rows.out_height * batch,
+                wanted=wanted,
+            ):
+                sizes = slabs.sizes
+                in_slot = sourced * sizes["in_rows"] * pitch
+                out_slot = stored * sizes["slab_rows"] * columns
+                tiles = sizes["slabs"] * facts.blocks
+                load = in_slot + _TRANSFER
+                store = out_slot + stored * _TRANSFER
+                compute = facts.blocks * (vectors + (commands + sizes["slabs"]) * _COMMAND)
+                moved = tiles * load + (facts.blocks if kind == "resident" else tiles) * each
+                work = most(compute, most(moved, tiles * store))
+                if kind == "lone":
+                    work = compute + moved + tiles * store
+                strategies.append(
+                    Strategy(
+                        f"{kind} {pattern.inner.name}/{slabs.mode}",
+                        both(slabs.feasible, width <= _SIZE),
+                        _START + load + each + work + store,
+                        moved + tiles * store,
+                        {
+                            **sizes,
+                            "pattern": number,
+                            "slots": slots,
+                            "weight_slots": facts.blocks if kind == "resident" else slots,
+                            "in_slot": in_slot,
+                            "out_slot": out_slot,
+                            "tile_rows": slots * (in_slot + out_slot) + weights + zeros,
+                            "needed_rows": slabs.needed + weights + zeros,
+                        },
+                    )
+                )
+    return tuple(strategies)
+
+
+def _work(
+    facts: FilterFacts, pattern: Pattern, outputs: tuple[Number, Number, Number]
+) -> tuple[Number, Number]:
+    """Return the vectors that stream for a channel block, and the commands."""
+    batch, rows, columns = outputs
+    inner, outer, i, o = (rows, columns, facts.y, facts.x)
+    if pattern.inner == Direction.X:
+        inner, outer, i, o = columns, rows, facts.x, facts.y
+    at_once = least(least(pattern.most, inner), most(facts.config.acc_rows // outer, 1))
+    at_once = pick(outer * 1 <= facts.config.acc_rows, at_once, 1) if pattern.inner else at_once
+    groups = ceil_div(inner, at_once)
+    pieces = len(pattern.taps)
+    across = (outer - 1) * o.stride + o.kernel
+    stream = (inner * i.stride + groups * most(i.kernel - i.stride, 0)) * across
+    stream = most(stream, groups * facts.config.array_size)
+    return batch * stream * pieces, batch * groups * pieces

@@ -1,0 +1,366 @@
+"""A network whose layers are compiled, but for their extents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import LOAD, RAW_ROWS, VECTOR
+from tpulite.compiler.bind.conv import Convolution
+from tpulite.compiler.bind.depthwise import DepthwiseFilter
+from tpulite.compiler.bind.operator import Operator
+from tpulite.compiler.bind.pointwise import Pointwise
+from tpulite.compiler.bind.pool import Pooling
+from tpulite.compiler.bind.shapes import ShapeRange
+from tpulite.compiler.bind.windows import Axis, axes_of
+from tpulite.compiler.patches import pack_patches
+from tpulite.graph.layers import (
+    Affine,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Image,
+    Layer,
+    LayerGraph,
+    Lut,
+    Pool,
+    Reshape,
+)
+from tpulite.program import Patches
+
+__all__ = ["Network", "Node", "compile_nodes"]
+
+_WINDOW_BYTES = LOAD.limit("offset") + 1
+_BLOCKS = VECTOR.limit("rows")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A layer, compiled.
+
+    Parameters
+    ----------
+    layer : Layer
+        The layer.
+    operator : Operator
+        All that does not depend on extents.
+    inputs : tuple of str
+        Tensors that it reads.
+    offset : int
+        Where its constants begin.
+    """
+
+    layer: Layer
+    operator: Operator
+    inputs: tuple[str, ...]
+    offset: int
+
+    @property
+    def output(self) -> str:
+        """The tensor that it computes."""
+        return self.layer.output
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An input whose vectors are patches of pixels.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+        Geometry of the layer that reads it, before and after it was packed.
+    folded : tuple of Axis
+        The same of the packed layer.
+    patches : Patches
+        How; their number depends on the extents.
+    """
+
+    axes: tuple[Axis, Axis]
+    folded: tuple[Axis, Axis]
+    patches: Patches
+
+    def count(self, height: int, width: int) -> tuple[int, int]:
+        """Return the rows and columns of patches of an image."""
+        counts = []
+        for i, size in enumerate((height, width)):
+            if self.patches.size[i] == self.patches.step[i] == 1:
+                counts.append(size)
+                continue
+            axis = self.folded[i]
+            counts.append((self.axes[i].outputs(size) - 1) * axis.stride + axis.kernel)
+        return counts[0], counts[1]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Layers in order.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        What they were compiled from; the extents of its tensors are without meaning.
+    nodes : tuple of Node
+        The layers.
+    config : Config
+        The machine.
+    constants : bytes
+        Their constants.
+    packed : mapping of str to Packed
+        Inputs that lie there as patches.
+    """
+
+    layers: LayerGraph
+    nodes: tuple[Node, ...]
+    config: Config
+    constants: bytes
+    packed: Mapping[str, Packed]
+
+    def blocks(self, name: str, channels: int | None = None) -> int:
+        """Return the channel blocks of a tensor, or of so many channels."""
+        return -(-(channels or self.layers.images[name].shape[2]) // self.config.array_size)
+
+    def extents(self, height: int, width: int) -> dict[str, tuple[int, int]]:
+        """Return height and width of each tensor; of a packed one, of its patches.
+
+        Raises
+        ------
+        ValueError
+            If a window is larger than what it slides over.
+        """
+        first = self.layers.inputs[0]
+        found = {first: (height, width)}
+        pixel = {name for name in self.layers.inputs if self.is_pixel(name)}
+        for name in self.layers.inputs[1:]:
+            found[name] = (1, 1) if name in pixel else (height, width)
+        for name, packed in self.packed.items():
+            found[name] = packed.count(*found[name])
+        for node in self.nodes:
+            sizes = found[node.inputs[0]]
+            outputs = []
+            for i, what in enumerate(("height", "width")):
+                axis = node.operator.axes_of(*sizes)[i]
+                outputs.append(axis.outputs(sizes[i]))
+                if outputs[i] < 1:
+                    raise ValueError(
+                        f"{node.layer.title}: {what} {sizes[i]} is too small for a window of "
+                        f"{axis.extent}"
+                    )
+            found[node.output] = (outputs[0], outputs[1])
+        return found
+
+    def is_pixel(self, name: str) -> bool:
+        """Return whether a tensor is an input that has one pixel where the first one has more."""
+        first, images = self.layers.inputs[0], self.layers.images
+        one = name in self.layers.inputs and images[name].shape[:2] == (1, 1)
+        return one and images[first].shape[:2] != (1, 1)
+
+
+def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Network:
+    """Compile all layers but for their extents.
+
+    Raises
+    ------
+    ValueError
+        If a layer cannot have such shapes.
+    """
+    _check_graph(layers)
+    layers = _without_reshapes(layers)
+    nodes: list[Node] = []
+    packed: dict[str, Packed] = {}
+    data, size = [], 0
+    users = [name for layer in layers.layers for name in layer.inputs]
+    for layer in layers.layers:
+        inputs = layer.inputs
+        single = inputs[0] in layers.inputs and users.count(inputs[0]) == 1
+        computed = layer
+        if single and isinstance(layer, Conv):
+            computed, patches = _pack(layer, layers, shapes, config)
+            if patches is not None:
+                packed[inputs[0]] = Packed(_axes(layer), _axes(computed), patches)
+        operator = _operator(computed, layers, shapes, config, strings=single)
+        nodes.append(Node(layer, operator, inputs, size))
+        padded = operator.constants + b"\0" * (-len(operator.constants) % BEAT_BYTES)
+        data.append(padded)
+        size += len(padded)
+    return Network(layers, tuple(nodes), config, b"".join(data), packed)
+
+
+def _operator(
+    layer: Layer, layers: LayerGraph, shapes: ShapeRange, config: Config, *, strings: bool
+) -> Operator:
+    match layer:
+        case Affine() | Elementwise() | Lut():
+            return Pointwise(layer, layers, config)
+        case Pool():
+            whole = _covers(layer, layer.window, layers)
+            return Pooling(layer, config, whole=whole)
+        case Conv():
+            return Convolution(layer, shapes, config, strings=strings)
+        case Depthwise():
+            return DepthwiseFilter(layer, config)
+    raise ValueError(f"{layer.title} has no ranges of shapes: it is {type(layer).__name__}")
+
+
+def _axes(layer: Conv) -> tuple[Axis, Axis]:
+    return axes_of(layer.weight.shape[:2], layer.stride, layer.dilation, layer.padding)
+
+
+def _pack(
+    layer: Conv, layers: LayerGraph, shapes: ShapeRange, config: Config
+) -> tuple[Conv, Patches | None]:
+    """Return a layer that computes the same of patches, if that is faster for large inputs."""
+    name, channels = layer.inputs[0], layer.weight.shape[2]
+    extents = shapes.height[1], shapes.width[1]
+    outputs = [axis.outputs(size) for axis, size in zip(_axes(layer), extents, strict=True)]
+    if min(outputs) < 1:
+        return layer, None
+    images = {
+        name: Image((*extents, channels)),
+        layer.output: replace(layers.images[layer.output], shape=(*outputs, layer.weight.shape[3])),
+    }
+    alone = LayerGraph(
+        layers.name, (layer,), images, (name,), (layer.output,), unsigned=layers.unsigned
+    )
+    folded = pack_patches(alone, config)
+    (computed,) = folded.layers
+    assert isinstance(computed, Conv)
+    spec = folded.packed.get(name)
+    return computed, None if spec is None else spec.patches
+
+
+def _covers(layer: Layer, window: tuple[int, ...], layers: LayerGraph) -> bool:
+    """Return whether a window is the whole tensor, so that it follows the extents."""
+    shape = layers.images[layer.inputs[0]].shape[:2]
+    return shape == tuple(window) and len(layers.layers) > 1 and shape != (1, 1)
+
+
+def _check_graph(layers: LayerGraph) -> None:
+    for name in layers.constants:
+        raise ValueError(
+            f"Tensor {name!r} of {layers.name!r} is constant: it has no ranges of shapes"
+        )
+    for layer in layers.layers:
+        for name in layer.inputs:
+            if name in layers.outputs:
+                raise ValueError(
+                    f"{layer.title} reads the output {name!r}: an output of a range of shapes "
+                    "must not be read again"
+                )
+    for name in layers.outputs:
+        if name in layers.inputs:
+            raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
+
+
+def _without_reshapes(layers: LayerGraph) -> LayerGraph:
+    """Remove layers that leave one pixel as it is.
+
+    Raises
+    ------
+    ValueError
+        If a layer reshapes what depends on the extents.
+    """
+    names: dict[str, str] = {}
+    for layer in layers.layers:
+        if not isinstance(layer, Reshape):
+            continue
+        shapes = [layers.images[name].shape for name in (layer.inputs[0], layer.output)]
+        source = layer.inputs[0]
+        needed = layer.output in layers.outputs and source in (*layers.outputs, *layers.inputs)
+        if shapes[0] != shapes[1] or shapes[0][:2] != (1, 1) or needed:
+            raise ValueError(
+                f"{layer.title} depends on the extents: it makes {shapes[1]} of {shapes[0]}"
+            )
+        if layer.output in layers.outputs:
+            names = {old: layer.output if new == source else new for old, new in names.items()}
+            names[source] = layer.output
+        else:
+            names[layer.output] = names.get(source, source)
+    kept = (layer for layer in layers.layers if not isinstance(layer, Reshape))
+    return replace(
+        layers,
+        layers=tuple(
+            replace(
+                layer,
+                inputs=tuple(names.get(name, name) for name in layer.inputs),
+                output=names.get(layer.output, layer.output),
+            )
+            for layer in kept
+        ),
+    )
+
+
+def check_covering(network: Network, shapes: ShapeRange) -> None:
+    """Check that kernels that are as large as their input in the file are so for all shapes.
+
+    Such a layer is a dense one: slid over more, it would mean something else.
+
+    Raises
+    ------
+    ValueError
+        If one is not.
+    """
+    least = network.extents(shapes.height[0], shapes.width[0])
+    most = network.extents(shapes.height[1], shapes.width[1])
+    if len(network.nodes) == 1:
+        return  # its extents are without meaning
+    for node in network.nodes:
+        layer, name = node.layer, node.inputs[0]
+        if not isinstance(layer, Conv | Depthwise) or name in network.packed:
+            continue
+        kernel = layer.weight.shape[:2]
+        if kernel == (1, 1) or kernel != network.layers.images[name].shape[:2]:
+            continue
+        for height, width in (least[name], most[name]):
+            if (height, width) != kernel and not max(layer.padding):
+                raise ValueError(
+                    f"{layer.title} depends on the extents: it covers {kernel[0]} x {kernel[1]} "
+                    f"positions, which is all that it reads, but may have to read "
+                    f"{height} x {width}"
+                )
+
+
+def check_channels(node: Node, least: int, most: int, config: Config) -> None:
+    """Check that a layer that is alone may have so many channels.
+
+    Raises
+    ------
+    ValueError
+        If it may not.
+    """
+    layer = node.layer
+    allowed = range(1, _BLOCKS * config.array_size + 1)
+    if isinstance(layer, Affine):
+        allowed = range(1, len(layer.gain) + 1)
+    if isinstance(layer, Conv | Depthwise):
+        allowed = range(layer.weight.shape[2], layer.weight.shape[2] + 1)
+    if least not in allowed or most not in allowed:
+        raise ValueError(
+            f"{layer.title} can have {allowed[0]}..{allowed[-1]} channels, not {least}..{most}"
+        )
+
+
+def check_windows(network: Network, batch: int, height: int, width: int, channels: int) -> None:
+    """Check that the largest tensors fit their DRAM windows.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    layers, size = network.layers, network.config.array_size
+    extents = network.extents(height, width)
+    alone = len(network.nodes) == 1
+    totals = {"inputs": 0, "an output": 0}
+    for node in network.nodes:
+        for name in dict.fromkeys((*node.inputs, node.output)):
+            rows = RAW_ROWS if layers.images[name].dtype == "int32" else 1
+            depth = layers.images[name].shape[2]
+            if alone and not isinstance(node.layer, Conv):
+                depth = channels
+            needed = batch * extents[name][0] * extents[name][1] * rows * -(-depth // size) * size
+            what = "an output" if name == node.output else "inputs"
+            totals[what] = needed + (totals[what] if name in layers.inputs else 0)
+            if totals[what] >= _WINDOW_BYTES:
+                raise ValueError(
+                    f"{node.layer.title}: {what} of {totals[what]} bytes do not fit a DRAM window, "
+                    f"which has less than {_WINDOW_BYTES}"
+                )

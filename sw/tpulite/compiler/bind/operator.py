@@ -1,0 +1,161 @@
+"""What an operator must know to be bound to shapes."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.memory import Window
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.transfer import DramTensor
+from tpulite.compiler.bind.windows import Axis
+from tpulite.compiler.plan.closed_forms import Number
+from tpulite.graph.layers import LayerGraph
+from tpulite.program import TensorSpec
+
+__all__ = ["Constants", "Operator", "Place", "Resident", "Room", "Site", "tensor_spec"]
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A tensor in the unified buffer: vectors of a channel block one after the other.
+
+    Parameters
+    ----------
+    row : int
+        First row.
+    block_rows : int
+        Rows of a block.
+    """
+
+    row: int
+    block_rows: int
+
+
+Place = DramTensor | Resident
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a strategy may take, and where the tensors are.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the unified buffer for tiles, weights and parameters.
+    sources : tuple of bool
+        Whether each input comes from DRAM.
+    stored : bool
+        Whether the output goes there.
+    chained : bool
+        Whether other layers wait for the output, row after row.
+    """
+
+    rows: int
+    sources: tuple[bool, ...] = (True, True)
+    stored: bool = True
+    chained: bool = False
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a layer of known extents works.
+
+    Parameters
+    ----------
+    row : int
+        First row of what its strategy takes.
+    sources : tuple of Place
+        Its inputs, in the order of the layer.
+    target : Place
+        Its output.
+    """
+
+    row: int
+    sources: tuple[Place, ...]
+    target: Place
+
+
+class Constants:
+    """Image of the CONSTANTS window, to which records of a shape may be added.
+
+    Parameters
+    ----------
+    data : bytes
+        What does not depend on the shape.
+    """
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._parts, self._size = [data], len(data)
+
+    def add(self, data: bytes) -> int:
+        """Add bytes, and return the offset of the first one."""
+        offset = self._size
+        padded = data + b"\0" * (-len(data) % BEAT_BYTES)
+        self._parts.append(padded)
+        self._size += len(padded)
+        return offset
+
+    def image(self) -> bytes:
+        """Return all bytes."""
+        return b"".join(self._parts)
+
+
+class Operator(Protocol):
+    """An operator, compiled: all that does not depend on extents.
+
+    ``constants`` are weights and parameters that are the same for all shapes.
+    """
+
+    constants: bytes
+
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+        """Return the geometries of its window along height and width."""
+        ...
+
+    def strategies(
+        self,
+        batch: Number,
+        height: Number,
+        width: Number,
+        channels: Number,
+        room: Room | None = None,
+    ) -> tuple[Strategy, ...]:
+        """Return all strategies, in closed form: of one shape, or of arrays of them.
+
+        Without ``room`` there is the whole buffer, and all tensors are in DRAM.
+        """
+        ...
+
+    def step(
+        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
+    ) -> Step:
+        """Fill in a shape of the range, the strategy chosen for it, and where everything is.
+
+        ``offset`` is where the operator's constants begin.
+        """
+        ...
+
+    def source_spec(self, spec: TensorSpec) -> TensorSpec:
+        """Return how an input that only this layer reads should lie in DRAM."""
+        ...
+
+    @property
+    def weight_rows(self) -> int:
+        """Return the rows of the buffer for all weights and parameters."""
+        ...
+
+
+def tensor_spec(
+    layers: LayerGraph,
+    name: str,
+    window: Window,
+    offset: int,
+    extents: tuple[int, int, int],
+    channels: int,
+) -> TensorSpec:
+    """Return the spec of a tensor of a network, as a batch of other extents."""
+    dtype = "uint8" if name in layers.unsigned else layers.images[name].dtype
+    batch, height, width = extents
+    return TensorSpec(name, window, offset, batch * height * width, channels, dtype, extents)

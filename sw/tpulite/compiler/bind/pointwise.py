@@ -1,0 +1,281 @@
+"""BatchNorm, elementwise arithmetic and tables, bound to shapes."""
+
+from typing import Any
+
+import numpy as np
+
+from tpulite.arch import isa
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.isa import Engine, Opcode, VectorOp
+from tpulite.arch.numerics import INT8
+from tpulite.compiler.bind.operator import Constants, Resident, Room, Site
+from tpulite.compiler.bind.pointwise_plan import pointwise_strategies
+from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.bind.transfer import DramTensor, load_constants
+from tpulite.compiler.bind.windows import Axis
+from tpulite.compiler.bind.words import Words, pack_words
+from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
+from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
+from tpulite.compiler.tiling.constants import channel_records, common_record, pad_to_rows
+from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
+from tpulite.program import TensorSpec
+
+__all__ = ["Pointwise"]
+
+_POINT = Axis(1, 1, 1, 0, 0)
+
+
+class Pointwise:
+    """Affine, elementwise or table layer; follows :class:`tpulite.compiler.bind.operator.Operator`.
+
+    All images of a batch are one plane a channel block, because no vector needs another one.
+
+    Parameters
+    ----------
+    layer : Affine, Elementwise or Lut
+        The layer.
+    layers : LayerGraph
+        The network that it belongs to.
+    config : Config
+        The machine.
+
+    Raises
+    ------
+    ValueError
+        If the machine lacks the rounding.
+    """
+
+    def __init__(
+        self, layer: Affine | Elementwise | Lut, layers: LayerGraph, config: Config
+    ) -> None:
+        self._config = config
+        self._spare = b""
+        match layer:
+            case Affine():
+                self._operation = VectorOp.AFFINE
+                self._constants, self._spare = _affine_constants(layer, config)
+            case Elementwise():
+                self._operation = VectorOp[layer.op.upper()]
+                self._constants = _elementwise_constants(layer, config)
+            case Lut():
+                self._operation = VectorOp.LUT
+                self._constants = layer.table.tobytes()
+        shapes = [layers.images[name].shape for name in layer.inputs]
+        self._facts = pointwise_facts(layer, shapes, config, kept=False)
+        self.constants = b"" if self._spare else self._constants
+        self._grain = grain(config.row_bytes)
+
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+        """Return the geometries along height and width."""
+        return _POINT, _POINT
+
+    @property
+    def weight_rows(self) -> int:
+        """Return the rows of the buffer for all weights and parameters."""
+        return self._facts.common_rows
+
+    def source_spec(self, spec: TensorSpec) -> TensorSpec:
+        """Return how an input should lie in DRAM: as usual."""
+        return spec
+
+    def strategies(
+        self,
+        batch: Number,
+        height: Number,
+        width: Number,
+        channels: Number,
+        room: Room | None = None,
+    ) -> tuple[Strategy, ...]:
+        """Return all strategies; see :func:`pointwise_strategies`."""
+        room = room or Room(self._config.ub_rows)
+        blocks = ceil_div(channels, self._config.array_size)
+        return pointwise_strategies(self._facts, batch * height * width, blocks, self._grain, room)
+
+    def step(
+        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
+    ) -> Step:
+        """Fill in a shape, its strategy and where everything is."""
+        facts, tiles = self._facts, _Tiles(self._facts, shape, strategy, self._grain, site)
+        stored = isinstance(site.target, DramTensor)
+        loads = [self._load_parameters(tiles, shape.channels, constants, offset)]
+        reads: dict[int, Needs] = {}
+        stop = tiles.first_pixel + tiles.pixels + np.zeros(tiles.count, np.int64)
+        for number, place in enumerate(site.sources):
+            spread = facts.broadcast and number == 1
+            if isinstance(place, Resident):
+                reads[number] = Needs(np.ones_like(tiles.owner) if spread else stop[tiles.owner])
+            elif spread:
+                blocks = tiles.first_block, tiles.blocks
+                words = place.transfer(Opcode.LOAD, blocks, (0, 1), tiles.operands[1][0], 1)
+                loads.append(tiles.loads(words, number, Needs(tiles.none + 1), stored))
+            else:
+                region = (tiles.first_block, tiles.blocks), (tiles.first_pixel, tiles.pixels)
+                row, pitch = tiles.operands[number]
+                words = place.transfer(Opcode.LOAD, *region, row, pitch)
+                loads.append(tiles.loads(words, number, Needs(stop), stored))
+        stores, begins, freed = no_stores(), tiles.first_pixel + tiles.none, None
+        if isinstance(site.target, DramTensor):
+            region = (tiles.first_block, tiles.blocks), (tiles.first_pixel, tiles.pixels)
+            words = site.target.transfer(Opcode.STORE, *region, *tiles.out)
+            stores = Stores(words, tiles.last)
+            if len(loads) == 1 and not facts.block_rows:  # else LOADs of the tile wait
+                freed = np.maximum(tiles.owner - SLOTS, -1)
+        else:
+            begins = begins[tiles.owner]
+        computes = Computes(Engine.VPU, self._compute(tiles), freed=freed, reads=reads)
+        return Step(tuple(loads), computes, stores, begins, freed_by_store=stored)
+
+    def _load_parameters(
+        self, tiles: "_Tiles", channels: int, constants: Constants, offset: int
+    ) -> Loads:
+        if not self._facts.block_rows:
+            zero = np.zeros(1, np.int64)
+            row = zero + tiles.common
+            words = load_constants(offset, self._facts.common_rows, row)
+            return Loads(words, zero, zero, zero - 1)
+        size = RECORD_BYTES * self._config.array_size
+        rows = tiles.blocks * self._facts.block_rows
+        offset = constants.add(self._bound_constants(channels))
+        words = load_constants(offset + tiles.first_block * size, rows, tiles.slot + tiles.none)
+        return tiles.loads(words, CONSTANT, None, tiles.stored)
+
+    def _compute(self, tiles: "_Tiles") -> Words:
+        low, high = INT8[0], INT8[-1]
+        fields: dict[str, Any] = {"operation": self._operation, "low": low, "high": high}
+        fields |= {"window_rows": 1, "window_columns": 1, "a_step": 1, "out_step": 1}
+        (a_row, a_pitch), (out_row, out_pitch) = tiles.operands[0], tiles.out
+        if self._operation == VectorOp.AFFINE:
+            tile, block = tiles.owner, tiles.block
+            return pack_words(
+                Opcode.VECTOR,
+                len(tile),
+                **fields,
+                rows=1,
+                columns=_each(tiles.pixels, tile),
+                a_row=a_row[tile] + block * _each(a_pitch, tile),
+                out_row=out_row[tile] + block * _each(out_pitch, tile),
+                param_row=tiles.slot[tile] + block * self._facts.block_rows,
+            )
+        if self._operation != VectorOp.LUT:
+            fields["b_row"], fields["b_pitch"] = tiles.operands[-1]
+            fields["b_step"] = int(not self._facts.broadcast)
+        return pack_words(
+            Opcode.VECTOR,
+            tiles.count,
+            **fields,
+            rows=tiles.blocks,
+            columns=tiles.pixels,
+            a_row=a_row,
+            a_pitch=a_pitch,
+            out_row=out_row,
+            out_pitch=out_pitch,
+            param_row=tiles.common,
+        )
+
+    def _bound_constants(self, channels: int) -> bytes:
+        """Return parameters of the first channels; what is beyond computes zeros."""
+        used = RECORD_BYTES * channels
+        return self._constants[:used] + self._spare * (-channels % self._config.array_size)
+
+
+class _Tiles:
+    """All tiles of a shape in order, as arrays, or as numbers where they are alike.
+
+    ``slot`` is the first row of the tile's place, ``operands`` and ``out`` are pairs: the first row
+    of each tile, and the rows from block to block. ``owner`` is the tile of each VECTOR, ``block``
+    its block there.
+    """
+
+    def __init__(
+        self, facts: PointwiseFacts, shape: Shape, strategy: Strategy, grain: int, site: Site
+    ) -> None:
+        sizes = strategy.sizes
+        self.common, self.stored = site.row, isinstance(site.target, DramTensor)
+        self.count = count = sizes["tiles"]
+        self.none = np.zeros(count, np.int64)
+        blocks = ceil_div(shape.channels, facts.config.array_size)
+        plane = shape.batch * shape.height * shape.width
+        index = np.arange(count)
+        self.blocks: int | np.ndarray
+        self.pixels: int | np.ndarray
+        if strategy.name == "planes":
+            bounds = cuts(blocks, count, 1)
+            self.first_block, self.first_pixel = bounds[:-1], 0
+            self.blocks, self.pixels = np.diff(bounds), plane
+            if count == 1:
+                self.blocks = blocks
+        else:
+            bounds = cuts(plane, sizes["parts"], grain)
+            self.first_block, part = np.divmod(index, sizes["parts"])
+            self.first_pixel, self.blocks = bounds[part], sizes["tile_blocks"]
+            self.pixels = np.diff(bounds)[part]
+            if count == 1:
+                self.pixels = plane
+        self.slot = site.row + facts.common_rows + index % SLOTS * sizes["slot_rows"]
+        free = self.slot + self.blocks * facts.block_rows
+        self.operands: list[tuple[np.ndarray, int | np.ndarray]] = []
+        place = None
+        for number, source in enumerate(site.sources):
+            if isinstance(source, Resident):
+                first = 0 if facts.broadcast and number else self.first_pixel
+                pitch = source.block_rows
+                row = source.row + self.first_block * pitch + first + self.none
+            elif facts.broadcast and number == 1:
+                row, pitch, free = free, 1, free + self.blocks
+            else:
+                row, pitch, free = free, self.pixels, free + self.blocks * self.pixels
+                place = place or (row, pitch)
+            self.operands.append((row, pitch))
+        if isinstance(site.target, Resident):
+            pitch = site.target.block_rows
+            row = site.target.row + self.first_block * pitch + self.first_pixel + self.none
+            self.out: tuple[np.ndarray, int | np.ndarray] = (row, pitch)
+        else:
+            self.out = place or (free, self.pixels)
+        # VECTORs: one a tile, or one a block of it.
+        self.owner, self.block = index, self.none
+        self.first, self.last = index, index
+        if facts.block_rows:
+            each = np.broadcast_to(self.blocks, count)
+            ends = np.cumsum(each)
+            self.owner = np.repeat(index, each)
+            self.block = np.arange(len(self.owner)) - (ends - each)[self.owner]
+            self.first, self.last = ends - each, ends - 1
+
+    def loads(self, words: Words, operand: int, needs: Needs | None, by_store: bool) -> Loads:
+        """Return LOADs, one a tile."""
+        freed = np.full(self.count, -1)
+        freed[SLOTS:] = np.arange(self.count - SLOTS) if by_store else self.last[:-SLOTS]
+        return Loads(words, self.first, self.first, freed, operand, needs)
+
+
+def _each(value: int | np.ndarray, tile: np.ndarray) -> int | np.ndarray:
+    """Return the value of some tiles."""
+    return value[tile] if isinstance(value, np.ndarray) else value
+
+
+def _affine_constants(layer: Affine, config: Config) -> tuple[bytes, bytes]:
+    """Return the records of all channels, and one that computes zeros."""
+    size = len(layer.gain)
+    bias = np.broadcast_to(layer.requantization.bias, size).astype(np.int64)
+    _, blocks = channel_records(layer.requantization, bias, config, gain=layer.gain)
+    data = b"".join(block.tobytes() for block in blocks)[: RECORD_BYTES * size]
+    record = isa.RECORD.unpack(int.from_bytes(data[:RECORD_BYTES], "little"))
+    spare = dict.fromkeys(record, 0) | {"rounding": record["rounding"]}
+    return data, isa.RECORD.pack(**spare).to_bytes(RECORD_BYTES, "little")
+
+
+def _elementwise_constants(layer: Elementwise, config: Config) -> bytes:
+    operands = isa.OPERANDS.pack(
+        a_zero_point=layer.zero_points[0],
+        b_zero_point=layer.zero_points[1],
+        a_multiplier=layer.multipliers[0],
+        b_multiplier=layer.multipliers[1],
+        a_shift=layer.shifts[0],
+        b_shift=layer.shifts[1],
+        scaling=layer.scaling,
+    )
+    rows = pad_to_rows(operands.to_bytes(RECORD_BYTES, "little"), config)
+    return rows.tobytes() + common_record(layer.requantization, config).tobytes()

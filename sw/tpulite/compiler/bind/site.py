@@ -1,0 +1,322 @@
+"""A network at one shape: where its tensors are, what each layer does there, and the program."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.memory import Window
+from tpulite.compiler.bind.bound import BoundProgram
+from tpulite.compiler.bind.link import Linked, Uses, link
+from tpulite.compiler.bind.network import Network, Node
+from tpulite.compiler.bind.operator import Constants, Place, Resident, Room, Site, tensor_spec
+from tpulite.compiler.bind.residency import Lifetime, place_tensors
+from tpulite.compiler.bind.selector import Strategy, choose
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.transfer import DramTensor
+from tpulite.graph.layers import Conv, Depthwise
+from tpulite.program import LayerInfo, TensorSpec
+
+__all__ = ["bind_network"]
+
+_CALM = 2
+"""Part of the buffer that must be left if a layer is not to wait for the one before."""
+
+_GAIN = 1.1
+"""How much faster a batch must be than its images one after the other to go together."""
+
+_SPARED, _PLACES = 4, 16
+"""Parts of the buffer that tensors leave: at most, and beside the weights of a layer."""
+
+
+def bind_network(network: Network, shape: Shape) -> BoundProgram:
+    """Return the program of a network for a shape of its range."""
+    ways = [_Binder(network, shape, shape.batch)]
+    if shape.batch > 1 and len(network.nodes) > 1 and not ways[0].all_stay:
+        ways.append(_Binder(network, shape, 1))  # image after image
+    planned = [(binder, works) for binder in ways if (works := binder.work()) is not None]
+    if not planned:
+        return ways[-1].bind(ways[-1].leave())
+    # What goes together needs no weights twice, but it streams: that must be worth it.
+    costs = [(1 + i == len(planned) or _GAIN) * b.cycles(w) for i, (b, w) in enumerate(planned)]
+    binder, works = planned[costs.index(min(costs))]
+    return binder.bind(works)
+
+
+def _on_array(node: Node) -> bool:
+    return isinstance(node.layer, Conv | Depthwise)
+
+
+@dataclass(frozen=True)
+class _Worked:
+    """A layer, placed."""
+
+    strategy: Strategy
+    row: int
+
+
+class _Binder:
+    """``together`` images of a batch go through the network at a time."""
+
+    def __init__(self, network: Network, shape: Shape, together: int) -> None:
+        self._network, self._shape, self._together = network, shape, together
+        self._config, self._alone = network.config, len(network.nodes) == 1
+        self._times = shape.batch // together
+        self._extents = network.extents(shape.height, shape.width)
+        self._computed = {node.output: i for i, node in enumerate(network.nodes)}
+        self._tensors, self._tops, self._calm = self._place()
+
+    @property
+    def all_stay(self) -> bool:
+        """Whether all tensors but inputs and outputs stay in the buffer."""
+        return len(self._tensors) == len(self._computed) - len(self._network.layers.outputs)
+
+    def _vectors(self, name: str) -> int:
+        height, width = self._extents[name]
+        return self._together * height * width
+
+    def _place(self) -> tuple[Mapping[str, int], list[int], list[int]]:
+        """Choose the tensors that stay in the buffer, and their rows."""
+        network = self._network
+        readers = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
+        lifetimes = [
+            Lifetime(
+                node.output,
+                network.blocks(node.output) * self._vectors(node.output),
+                number,
+                readers[node.output],
+                number - (number > 0 and _on_array(node) != _on_array(network.nodes[number - 1])),
+            )
+            for number, node in enumerate(network.nodes)
+            if node.output not in network.layers.outputs and node.output in readers
+        ]
+        rows = self._config.ub_rows
+        limits = [
+            rows - min(node.operator.weight_rows + rows // _PLACES, rows // _SPARED)
+            for node in network.nodes
+        ]
+        return place_tensors(lifetimes, limits)
+
+    def cycles(self, works: Sequence[_Worked]) -> int:
+        """Return about how long the layers take one after the other."""
+        return self._times * sum(work.strategy.cycles for work in works)
+
+    def leave(self) -> list[_Worked]:
+        """Let all tensors go to DRAM: a layer needs what they take."""
+        self._tensors, self._tops = {}, [0] * len(self._network.nodes)
+        self._calm = self._tops
+        works = self.work()
+        assert works is not None, "compiling the range has checked it"
+        return works
+
+    def bind(self, works: list[_Worked]) -> BoundProgram:
+        """Return the program."""
+        inputs, outputs = self._specs()
+        places, scratch = self._places(inputs, outputs)
+        constants = Constants(self._network.constants)
+        steps = [
+            self._step(node, work, places, constants)
+            for node, work in zip(self._network.nodes, works, strict=True)
+        ]
+        uses = [self._uses(i, work) for i, work in enumerate(works)]
+        if self._times > 1:
+            steps, uses = self._repeat(steps, uses, works, places, constants)
+        linked = link(steps, uses, lead=self._config.queue_depth)
+        return self._program(linked, constants.image(), scratch, inputs, outputs)
+
+    def work(self) -> list[_Worked] | None:
+        """Choose a strategy for each layer, and rows for what it takes; None: one finds none."""
+        works: list[_Worked] = []
+        before = (0, 0)
+        rows = self._config.ub_rows
+        for number, node in enumerate(self._network.nodes):
+            found = self._choose(number, node)
+            if found is None:
+                return None
+            top, chosen = found
+            taken = chosen.sizes["tile_rows"]
+            low, high = (top, top + taken), (rows - taken, rows)
+            here = low if not taken or before[0] >= low[1] or before[1] <= low[0] else high
+            works.append(_Worked(chosen, here[0]))
+            before = here
+        return works
+
+    def _choose(self, number: int, node: Node) -> tuple[int, Strategy] | None:
+        """Return the rows below which a layer takes none, and its strategy."""
+        height, width = self._extents[node.inputs[0]]
+        channels, rows = self._channels(node.inputs[0]), self._config.ub_rows
+        sources = tuple(name not in self._tensors for name in node.inputs)
+        stored = node.output not in self._tensors
+        top, calm = self._tops[number], self._calm[number]
+        # Half of the rows, so that the next layer can load meanwhile; or all.
+        ways = [(top, rows - top)]
+        if not self._alone:
+            ways.insert(0, (top, (rows - top) // 2))
+        if calm > top and rows - calm >= rows // _CALM:
+            ways.insert(0, (calm, (rows - calm) // 2))
+        for start, most in ways:
+            room = Room(most, sources, stored, chained=not self._alone)
+            strategies = node.operator.strategies(self._together, height, width, channels, room)
+            chosen = choose(strategies)
+            if chosen is not None:
+                return start, chosen
+        return None
+
+    def _channels(self, name: str) -> int:
+        """Return the channels of a tensor; those of a layer that is alone may vary."""
+        layers = self._network.layers
+        if self._alone and not isinstance(layers.layers[0], Conv):
+            return self._shape.channels
+        return layers.images[name].shape[2]
+
+    def _specs(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        """Return inputs and outputs as the host sees them."""
+        network, layers = self._network, self._network.layers
+        readers: dict[str, list[Node]] = {}
+        for node in network.nodes:
+            for name in dict.fromkeys(node.inputs):
+                readers.setdefault(name, []).append(node)
+        specs: dict[Window, list[TensorSpec]] = {Window.INPUT: [], Window.OUTPUT: []}
+        for window, names in ((Window.INPUT, layers.inputs), (Window.OUTPUT, layers.outputs)):
+            offset = 0
+            for name in names:
+                height, width = self._extents[name]
+                batch = self._together
+                if self._alone and network.is_pixel(name):
+                    batch = 1  # one for all images
+                extents = batch, height, width
+                spec = tensor_spec(layers, name, window, offset, extents, self._channels(name))
+                if name in network.packed:
+                    patches = replace(network.packed[name].patches, count=(height, width))
+                    height, width = self._shape.height, self._shape.width
+                    spec = replace(spec, image=(batch, height, width), patches=patches)
+                if window == Window.INPUT and len(readers.get(name, ())) == 1:
+                    spec = readers[name][0].operator.source_spec(spec)
+                if self._times > 1:
+                    spec = replace(spec, image=(height, width), batch=self._times)
+                specs[window].append(spec)
+                offset += spec.nbytes(self._config)
+        return tuple(specs[Window.INPUT]), tuple(specs[Window.OUTPUT])
+
+    def _places(
+        self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    ) -> tuple[dict[str, Place], int]:
+        """Return where each tensor is, and the bytes of those in the SCRATCH window."""
+        network, places, scratch = self._network, {}, 0
+        for spec in (*inputs, *outputs):
+            places[spec.name] = DramTensor.of(spec.one, self._config)
+        for node in network.nodes:
+            name = node.output
+            if name in places:
+                continue
+            vectors = self._vectors(name)
+            if name in self._tensors:
+                places[name] = Resident(self._tensors[name], vectors)
+                continue
+            size = self._config.row_bytes
+            block_bytes = -(-vectors * size // BEAT_BYTES) * BEAT_BYTES
+            places[name] = DramTensor(Window.SCRATCH, scratch, vectors, 1, block_bytes, size, 0)
+            scratch += network.blocks(name) * block_bytes
+        return places, scratch
+
+    def _step(
+        self, node: Node, work: _Worked, places: Mapping[str, Place], constants: Constants
+    ) -> Step:
+        height, width = self._extents[node.inputs[0]]
+        channels = self._channels(node.inputs[0])
+        shape = Shape(self._together, height, width, channels)
+        sources = tuple(places[name] for name in node.inputs)
+        site = Site(work.row, sources, places[node.output])
+        return node.operator.step(shape, work.strategy, site, constants, node.offset)
+
+    def _uses(self, number: int, work: _Worked) -> Uses:
+        node, network = self._network.nodes[number], self._network
+
+        def rows(name: str) -> tuple[int, int]:
+            first = self._tensors[name]
+            return first, first + network.blocks(name) * self._vectors(name)
+
+        stays = (node.output,) if node.output in self._tensors else ()
+        return Uses(
+            operands=tuple(self._computed.get(name, -1) for name in node.inputs),
+            rows=(
+                (work.row, work.row + work.strategy.sizes["tile_rows"]),
+                *(rows(name) for name in stays),
+            ),
+            also=tuple(rows(name) for name in node.inputs if name in self._tensors),
+        )
+
+    def _repeat(
+        self,
+        steps: list[Step],
+        uses: list[Uses],
+        works: list[_Worked],
+        places: dict[str, Place],
+        constants: Constants,
+    ) -> tuple[list[Step], list[Uses]]:
+        """Return the steps of all images: only what the host writes and reads lies elsewhere."""
+        network, count = self._network, len(steps)
+        outer = {name: spec for specs in self._specs() for spec in specs for name in (spec.name,)}
+        readers = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
+        all_steps, all_uses = list(steps), list(uses)
+        for image in range(1, self._times):
+            for name, spec in outer.items():
+                place = places[name]
+                assert isinstance(place, DramTensor)
+                places[name] = replace(place, offset=spec.offset_of(image, self._config))
+            for number, (node, work) in enumerate(zip(network.nodes, works, strict=True)):
+                step, use = steps[number], uses[number]
+                if any(name in outer for name in (*node.inputs, node.output)):
+                    step = self._step(node, work, places, constants)
+                shift = image * count
+                reader = readers.get(node.output, -1) + shift - count
+                all_steps.append(step)
+                all_uses.append(
+                    replace(
+                        use,
+                        operands=tuple(i + shift if i >= 0 else -1 for i in use.operands),
+                        read_before=reader if node.output in readers else -1,
+                    )
+                )
+        return all_steps, all_uses
+
+    def _program(
+        self,
+        linked: Linked,
+        constants: bytes,
+        scratch: int,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+    ) -> BoundProgram:
+        network = self._network
+        sizes = dict.fromkeys(Window, 0)
+        sizes[Window.CONSTANTS] = -(-len(constants) // BEAT_BYTES) * BEAT_BYTES
+        sizes[Window.SCRATCH] = scratch
+        for spec in (*inputs, *outputs):
+            sizes[spec.window] = spec.offset + spec.nbytes(self._config)
+        return BoundProgram.of(
+            np.ascontiguousarray(linked.words.T).tobytes(),
+            config=self._config,
+            constants=constants,
+            window_bytes=tuple(sizes.values()),
+            inputs=inputs,
+            outputs=outputs,
+            layers=tuple(self._info(i, node, linked) for i, node in enumerate(network.nodes)),
+            resident=(),
+        )
+
+    def _info(self, number: int, node: Node, linked: Linked) -> LayerInfo:
+        starts, count = linked.starts.tolist(), len(self._network.nodes)
+        parts = [
+            linked.positions[starts[i] : starts[i + 1]].tolist()
+            for i in range(number, len(starts) - 1, count)
+        ]
+        vectors = self._times * self._vectors(node.output)
+        commands = tuple(i for part in parts for i in part)
+        channels = self._channels(node.output)
+        depth = 0  # multiplications of an output element
+        if isinstance(node.layer, Conv | Depthwise):
+            depth = node.layer.weight[..., 0].size
+        return LayerInfo(node.layer.name, vectors, depth, channels, commands)

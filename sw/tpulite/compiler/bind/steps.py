@@ -1,0 +1,129 @@
+"""The commands of one layer, and what they need of each other and of other layers."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.isa import Engine
+from tpulite.compiler.bind.words import Words
+
+__all__ = ["CONSTANT", "Computes", "Indices", "Loads", "Needs", "Step", "Stores", "no_stores"]
+
+Indices = NDArray[np.int64]
+
+CONSTANT = -1
+"""Number of the operand of LOADs that no layer computes."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What commands need of a tensor.
+
+    Parameters
+    ----------
+    stop : array of int
+        Vectors of each block, from its first one on.
+    blocks : array of int, optional
+        The one channel block; without it, all.
+    """
+
+    stop: Indices
+    blocks: Indices | None = None
+
+
+@dataclass(frozen=True)
+class Loads:
+    """LOADs, in any order.
+
+    Parameters
+    ----------
+    words : Words
+        The commands without tokens.
+    due : array of int
+        The computation of the layer that each should be ahead of; the LOADs are executed in this
+        order.
+    first : array of int
+        The first computation that needs it, at ``due`` or later.
+    freed : array of int
+        The computation, or the STORE, that must be complete before; -1: none. It belongs to a
+        computation before ``due``.
+    operand : int
+        Number of the layer's input that they read; ``CONSTANT``: none.
+    needs : Needs, optional
+        What of that input must be there.
+    """
+
+    words: Words
+    due: Indices
+    first: Indices
+    freed: Indices
+    operand: int = CONSTANT
+    needs: Needs | None = None
+
+
+@dataclass(frozen=True)
+class Computes:
+    """Computations of one engine, in order.
+
+    Parameters
+    ----------
+    engine : Engine
+        MXU or VPU.
+    words : Words
+        The commands without tokens.
+    freed : array of int, optional
+        The STORE that must be complete before each; -1: none.
+    early : array of int, optional
+        The LOAD, in the order of ``Step.loads``, of what each may read ahead of its start.
+    reads : mapping of int to Needs
+        What must be there of each input that is in the buffer.
+    """
+
+    engine: Engine
+    words: Words
+    freed: Indices | None = None
+    early: Indices | None = None
+    reads: dict[int, Needs] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stores:
+    """STOREs, in order; each after the computation ``after``, no two after the same one."""
+
+    words: Words
+    after: Indices
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer of known extents.
+
+    Parameters
+    ----------
+    loads : tuple of Loads
+        What it loads.
+    computes : Computes
+        What it computes.
+    stores : Stores
+        What it stores; nothing, if its output stays in the buffer.
+    begins : array of int
+        The first vector of the output that each STORE writes, or each computation, if there are
+        no STOREs.
+    blocks : array of int, optional
+        The one channel block of each.
+    freed_by_store : bool
+        Whether ``freed`` of LOADs counts STOREs instead of computations.
+    """
+
+    loads: tuple[Loads, ...]
+    computes: Computes
+    stores: Stores
+    begins: Indices
+    blocks: Indices | None = None
+    freed_by_store: bool = False
+
+
+def no_stores() -> Stores:
+    """Return the STOREs of a layer whose output stays."""
+    return Stores(np.empty((4, 0), np.int64), np.empty(0, np.int64))
