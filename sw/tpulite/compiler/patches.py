@@ -14,7 +14,7 @@ from tpulite.compiler.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["pack_patches"]
+__all__ = ["pack_patches", "packed_cycles"]
 
 _EXPOSED = 8
 """An eighth of the shorter of transfers and products does not overlap with the other one."""
@@ -41,15 +41,18 @@ def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
         if layer is None:
             continue
         images = layers.images[name], layers.images[layer.output]
-        most = image_rows(images[0], config)
-        plain, *others = _foldings(layer, images)
-        ways = [plain, *(x for x in others if image_rows(x.image(images[0]), config) <= most)]
+        ways = _ways(layer, images, config)
         costs = [_cost(layer, images, folding, config) for folding in ways]
         limit = min(costs)[0] * (_CLOSE + 1) // _CLOSE
         if costs[0][0] > limit:
             best = min((rows, i) for i, (cycles, rows) in enumerate(costs) if cycles <= limit)
             layers = _fold(layers, name, layer, ways[best[1]])
     return layers
+
+
+def packed_cycles(layer: Conv, images: tuple[Image, Image], config: Config) -> int:
+    """Return the cycles of a convolution of an input that the host packs in the best way."""
+    return min(_cost(layer, images, way, config)[0] for way in _ways(layer, images, config))
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,13 @@ class _Folding:
         whole = np.pad(layer.weight, missing, constant_values=layer.weight_zero_point)
         parts = whole.reshape(y.taps, y.size, x.taps, x.size, channels, outputs)
         return parts.transpose(0, 2, 1, 3, 4, 5).reshape(y.taps, x.taps, -1, outputs)
+
+
+def _ways(layer: Conv, images: tuple[Image, Image], config: Config) -> list[_Folding]:
+    """Return ways to fold that take no more bytes than none, which comes first."""
+    plain, *others = _foldings(layer, images)
+    most = image_rows(images[0], config)
+    return [plain, *(x for x in others if image_rows(x.image(images[0]), config) <= most)]
 
 
 def _foldings(layer: Conv, images: tuple[Image, Image]) -> Iterator[_Folding]:

@@ -10,6 +10,7 @@ from tpulite.compiler.encoding.encode import encode
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.limits import Limits
+from tpulite.compiler.neighbors import join_neighbors
 from tpulite.compiler.options import Options
 from tpulite.compiler.order import order_layers
 from tpulite.compiler.patches import pack_patches
@@ -83,7 +84,7 @@ def compile_layers(
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
     if options.dense_mode:
-        layers = pack_patches(layers, config)
+        layers = pack_patches(join_neighbors(layers, config), config)
     made: dict[int, dict[str, object]] = {}  # by the images that go together, results of stages
 
     def compile_images(count: int) -> Program:
