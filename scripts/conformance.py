@@ -18,7 +18,7 @@ from rich.progress import track
 
 from conformance_cases import Case, bind, find_cases
 from conformance_page import Row, page
-from tpulite.frontend.onnx_file import load_onnx
+from tpulite.frontend.onnx.file import load_onnx
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.runtime.model import Model
 

@@ -12,7 +12,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower import lower
+from tpulite.quant.lower.network import lower
 from tpulite.quant.place import place
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice

@@ -7,7 +7,7 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
 
-from tpulite.frontend.onnx_file import load_onnx
+from tpulite.frontend.onnx.file import load_onnx
 from tpulite.graph.graph import Graph
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx

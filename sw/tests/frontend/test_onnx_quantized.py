@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-from tpulite.frontend.onnx_file import load_onnx
+from tpulite.frontend.onnx.file import load_onnx
 from tpulite.graph.graph import Graph, Quantization
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
 from tpulite_testing.oracles.onnx_interpreter import interpret

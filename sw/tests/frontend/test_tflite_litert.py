@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.frontend.tflite_file import load_tflite
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite.graph.passes import simplify
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.oracles.interpreter import run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.frontend.tflite_file import load_tflite
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite_testing.files.tflite_builder import Builder, schema
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.frontend.tflite_file import load_tflite
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite.runtime.host_float import FLOAT_RULES
 from tpulite.runtime.host_ops import host_reason, quantize, run_node
 from tpulite.runtime.inputs import random_inputs

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.arch.config import Config
 from tpulite.arch.registers import Fault
-from tpulite.frontend.tflite_file import load_tflite
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import FaultReport

@@ -23,7 +23,7 @@ from tpulite.cli.options import Choices
 from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.configs import CONFIGS
 from tpulite.frontend.files import load_graph
-from tpulite.frontend.tflite_parse import IDENTIFIER
+from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
@@ -128,7 +128,7 @@ def read_graph(path: Path, calibration: Path | None) -> Graph:
     for package in ("onnx", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
             raise ValueError("--calibrate needs: pip install 'tpulite[onnx]'")
-    from tpulite.frontend.onnx_file import load_onnx
+    from tpulite.frontend.onnx.file import load_onnx
     from tpulite.quant.calibrate import quantize_onnx
 
     samples, data = load_array(calibration), path.read_bytes()

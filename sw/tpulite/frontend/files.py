@@ -5,8 +5,8 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from tpulite.frontend.tflite_file import load_tflite
-from tpulite.frontend.tflite_parse import IDENTIFIER
+from tpulite.frontend.tflite.file import load_tflite
+from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 
 __all__ = ["load_graph"]
@@ -69,7 +69,7 @@ def _load(path: Path) -> Graph:
         raise ValueError(
             "this is no TFLite file; reading ONNX files needs: pip install 'tpulite[onnx]'"
         )
-    from tpulite.frontend.onnx_file import load_onnx
+    from tpulite.frontend.onnx.file import load_onnx
 
     try:
         return load_onnx(data, name)

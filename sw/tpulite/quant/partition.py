@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
-from tpulite.quant.lower import joined
+from tpulite.quant.lower.network import joined
 from tpulite.quant.place import Placed, macs_of
 
 __all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "partition"]

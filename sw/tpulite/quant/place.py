@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import Conv, Depthwise
-from tpulite.quant.context import Context
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower import lower_node
+from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.network import lower_node
 from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["NATURAL_HOST", "Placed", "Placement", "macs_of", "place"]

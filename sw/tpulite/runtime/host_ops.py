@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.numerics import INT8
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.functions import function_table
+from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import UnsupportedError, quantized
 from tpulite.runtime.host_float import FLOAT_RULES, activate
 from tpulite.runtime.host_moves import MOVES

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.golden.layers import run_layers
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower import lower
+from tpulite.quant.lower.network import lower
 from tpulite_testing.drawn.operator_cases import Case
 
 with warnings.catch_warnings():

@@ -1,0 +1,59 @@
+"""Import of ONNX files: quantized in any of ONNX's ways, or floats."""
+
+from tpulite.frontend.onnx.layout.channels_last import channels_last
+from tpulite.frontend.onnx.layout.shuffle import join_shuffles
+from tpulite.frontend.onnx.quantize.qdq import fuse_quantization
+from tpulite.frontend.onnx.read.model import read_onnx
+from tpulite.frontend.onnx.translate.elementwise import ELEMENTWISE_RULES
+from tpulite.frontend.onnx.translate.importer import Importer
+from tpulite.frontend.onnx.translate.integers import INTEGER_RULES
+from tpulite.frontend.onnx.translate.products import PRODUCT_RULES
+from tpulite.frontend.onnx.translate.shapes import SHAPE_RULES
+from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
+from tpulite.graph.graph import Graph
+from tpulite.graph.verify import verify
+
+__all__ = ["load_onnx"]
+
+_RULES = {**ELEMENTWISE_RULES, **INTEGER_RULES, **PRODUCT_RULES, **SHAPE_RULES, **WINDOW_RULES}
+
+
+def load_onnx(data: bytes, name: str) -> Graph:
+    """Read a network from an ONNX file.
+
+    Operators between DequantizeLinear and QuantizeLinear, QLinear operators and integer products
+    become quantized operators; others work on floats. Images are [batch, height, width, channels]:
+    a tensor whose order is not the file's is named after the file's with a suffix (``.nhwc``), and
+    transposes stand where the order changes, at inputs and outputs of ordinary networks. Operators
+    that graphs do not know keep their name, in lower case, and their attributes; forms that graphs
+    cannot express become ``unsupported``, with the attribute ``reason``.
+
+    Besides the operators of all files there are ``transpose`` (``perm``), ``softmax`` (``axis``)
+    and ``argmax`` (``axis``, ``keep_dims``), and ``conv`` and ``dense`` may have the attribute
+    ``raw``: their output is the int32 sums
+    (zero points that nobody else knows are subtracted after the product, by an ``add`` of int32).
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    name : str
+        Name of the network.
+
+    Returns
+    -------
+    Graph
+        The network; a variable batch is 1.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or incomplete, of an unknown version, has inputs of variable size,
+        or scales that are not finite and positive; the message names the node or tensor.
+    """
+    model = read_onnx(data)
+    in_file_order = Importer(model, _RULES).run(name)
+    quantized = fuse_quantization(in_file_order)
+    graph = channels_last(join_shuffles(quantized))
+    verify(graph)
+    return graph

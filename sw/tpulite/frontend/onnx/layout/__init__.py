@@ -1,0 +1,1 @@
+"""From the order of axes of ONNX to channels last."""

@@ -1,0 +1,1 @@
+"""From DequantizeLinear and QuantizeLinear to quantized nodes."""

@@ -1,0 +1,166 @@
+"""Quantization changes places with operators that only move numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.frontend.onnx.draft import Draft
+from tpulite.frontend.onnx.translate.importer import same_quantization
+from tpulite.frontend.onnx.weights import real_values
+from tpulite.graph.graph import Node, Quantization, Tensor
+
+__all__ = ["INT8", "meet", "merge_equal", "move", "spread_quantization"]
+
+INT8 = ("int8", "uint8")
+
+_MOVING = ("reshape", "transpose", "max_pool", "pad")
+"""Operators on one tensor that mean the same on the integers of any quantization."""
+
+
+def spread_quantization(draft: Draft) -> None:
+    """Give integers that are only moved the quantization of where they come from or go to."""
+    nodes = [node for node in draft.nodes if node.op in _MOVING]
+    for ordered, forward in ((nodes, True), (nodes[::-1], False)):
+        for node in ordered:
+            x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
+            known, unknown = (x, y) if forward else (y, x)
+            found = known.quantization
+            if found is None or found.axis is not None or unknown.quantization is not None:
+                continue
+            if unknown.dtype == known.dtype:
+                draft.add_tensor(replace(unknown, quantization=found))
+    unit = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+    for node in nodes:
+        for name in (node.inputs[0], node.outputs[0]):
+            tensor = draft.tensors[name]
+            if node.op == "max_pool" and tensor.dtype in INT8 and tensor.quantization is None:
+                draft.add_tensor(replace(tensor, quantization=unit))
+
+
+def merge_equal(draft: Draft, node: Node) -> bool:
+    """Quantize a tensor once if it is quantized alike several times."""
+    if node.op != "quantize" or node.outputs[0] in draft.graph.outputs:
+        return False
+    for other in draft.readers(node.inputs[0]):
+        if other.op != "quantize" or other.name == node.name:
+            continue
+        if _same(draft.tensors[other.outputs[0]], draft.tensors[node.outputs[0]]):
+            draft.redirect(node.outputs[0], other.outputs[0])
+            draft.remove(node.name)
+            return True
+    return False
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    if a.quantization is None or b.quantization is None or a.dtype != b.dtype:
+        return False
+    return same_quantization(a.quantization, b.quantization)
+
+
+def move(draft: Draft, node: Node) -> bool:
+    """Let an operator that moves numbers work on integers: dequantize after it, quantize before."""
+    if node.op not in (*_MOVING, "relu"):
+        return False
+    if not draft.tensors[node.outputs[0]].dtype.startswith("float"):
+        return False
+    before = draft.writer(node.inputs[0])
+    if node.op == "relu" and (before is None or _is_quantized(draft, node.outputs[0])):
+        return False  # a quantized operator of its own, or part of one
+    if before is not None and before.op == "dequantize":
+        integers = draft.tensors[before.inputs[0]]
+        if integers.data is not None:
+            return _move_constant(draft, node, integers)
+        if integers.dtype not in INT8:
+            return False
+        y = node.outputs[0]
+        after = draft.only_reader(y)
+        if after is not None and _quantizes_like(draft, after, integers):
+            moved = _moved(draft, node, integers, after.outputs[0])
+            draft.remove(after.name)
+            draft.set(replace(moved, inputs=(integers.name,)))
+            return True
+        moved = _moved(draft, node, integers, f"{y}/integers")
+        draft.set(replace(moved, inputs=(integers.name,)))
+        draft.set(Node(f"{node.name}/dequantize", "dequantize", moved.outputs, (y,), {}, ""))
+        return True
+    after = draft.only_reader(node.outputs[0])
+    if node.op in _MOVING and after is not None and after.op == "quantize":
+        integers = draft.tensors[after.outputs[0]]
+        x = draft.tensors[node.inputs[0]]
+        if integers.dtype not in INT8:
+            return False
+        moved = _moved(draft, node, integers, integers.name)
+        name = f"{node.outputs[0]}/quantized"
+        draft.add_tensor(Tensor(name, x.shape, integers.dtype, integers.quantization))
+        draft.remove(node.name)
+        draft.remove(after.name)
+        draft.set(replace(after, inputs=(x.name,), outputs=(name,)))
+        draft.set(replace(moved, inputs=(name,)))
+        return True
+    return False
+
+
+def _move_constant(draft: Draft, node: Node, integers: Tensor) -> bool:
+    """Move the integers of a constant now."""
+    quantization = integers.quantization
+    if node.op not in ("reshape", "transpose") or quantization is None:
+        return False
+    if quantization.axis is not None or integers.data is None:
+        return False
+    y = draft.tensors[node.outputs[0]]
+    turned = integers.data.transpose(node["perm"]) if node.op == "transpose" else integers.data
+    name = draft.add_tensor(
+        replace(integers, name=f"{y.name}/integers", shape=y.shape, data=turned.reshape(y.shape))
+    )
+    draft.remove(node.name)
+    draft.set(Node(f"{node.name}/dequantize", "dequantize", (name,), (y.name,), {}, ""))
+    return True
+
+
+def _quantized(real: np.ndarray | np.float32, quantization: Quantization, dtype: str) -> np.ndarray:
+    """Return numbers as integers with one scale, as QuantizeLinear does."""
+    limits = np.iinfo(dtype)
+    value = (
+        np.rint(np.asarray(real, np.float32) / quantization.scale[0]) + quantization.zero_point[0]
+    )
+    return np.clip(value, limits.min, limits.max).astype(dtype)
+
+
+def _is_quantized(draft: Draft, name: str) -> bool:
+    return any(reader.op == "quantize" for reader in draft.readers(name))
+
+
+def _quantizes_like(draft: Draft, node: Node, integers: Tensor) -> bool:
+    return node.op == "quantize" and _same(draft.tensors[node.outputs[0]], integers)
+
+
+def _moved(draft: Draft, node: Node, like: Tensor, output: str) -> Node:
+    """Return the node with a result of integers; a float value of padding becomes an integer."""
+    shape = draft.tensors[node.outputs[0]].shape
+    draft.add_tensor(Tensor(output, shape, like.dtype, like.quantization))
+    attributes = dict(node.attributes)
+    if node.op == "pad" and like.quantization is not None:
+        value = _quantized(np.float32(attributes["value"]), like.quantization, like.dtype)
+        attributes["value"] = int(value)
+    return replace(node, outputs=(output,), attributes=attributes)
+
+
+def meet(draft: Draft, node: Node) -> bool:
+    """Dequantize and quantize again: nothing, or from one quantization to another."""
+    if node.op != "quantize":
+        return False
+    before = draft.writer(node.inputs[0])
+    if before is None or before.op != "dequantize":
+        return False
+    x, y = draft.tensors[before.inputs[0]], draft.tensors[node.outputs[0]]
+    if x.dtype not in INT8 or y.dtype not in INT8:
+        return False
+    if x.data is not None and y.name not in draft.graph.outputs and y.quantization is not None:
+        draft.add_tensor(replace(y, data=_quantized(real_values(x), y.quantization, y.dtype)))
+        draft.remove(node.name)
+    elif _same(x, y) and y.name not in draft.graph.outputs:
+        draft.redirect(y.name, x.name)
+        draft.remove(node.name)
+    else:
+        draft.set(replace(node, op="requantize", inputs=(x.name,)))
+    return True

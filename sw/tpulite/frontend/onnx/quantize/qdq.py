@@ -1,0 +1,190 @@
+"""Quantized operators from DequantizeLinear, an operator on floats, and QuantizeLinear."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.frontend.onnx.draft import Draft
+from tpulite.frontend.onnx.quantize.moves import INT8, meet, merge_equal, move, spread_quantization
+from tpulite.frontend.onnx.translate.elementwise import UNARY
+from tpulite.frontend.onnx.weights import real_values
+from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+
+__all__ = ["fuse_quantization"]
+
+_ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
+_FUSIBLE = ("conv", "dense", "add", "sub", "mul", "average_pool", "mean", "concat")
+_WEIGHTED = ("conv", "dense")
+_INT4 = ("int4", "uint4", "int2", "uint2")
+
+
+def fuse_quantization(graph: Graph) -> Graph:
+    """Turn float operators between dequantization and quantization into quantized ones.
+
+    Operators that only move numbers change places with the quantization beside them first, so that
+    they need none of their own.
+
+    Parameters
+    ----------
+    graph : Graph
+        Axes in the file's order.
+
+    Returns
+    -------
+    Graph
+        The same network; what could not be fused stays in floats.
+
+    Raises
+    ------
+    ValueError
+        If the quantization of a bias cannot be expressed.
+    """
+    draft = Draft(graph)
+    spread_quantization(draft)
+    for merge in (merge_equal, move, meet, _drop_clips, _fuse):
+        _repeat(draft, merge)
+    _fold_constants(draft)
+    return draft.freeze()
+
+
+def _repeat(draft: Draft, step: Callable[[Draft, Node], bool]) -> None:
+    """Apply a step to all nodes until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for node in draft.nodes:
+            if draft.current(node) and step(draft, node):
+                changed = True
+
+
+def _drop_clips(draft: Draft, node: Node) -> bool:
+    """Simplify a clip before a quantization whose own range limits it as well."""
+    if node.op not in ("clip", *_ACTIVATIONS):
+        return False
+    after = draft.only_reader(node.outputs[0])
+    if after is None or after.op != "quantize":
+        return False
+    y = draft.tensors[after.outputs[0]]
+    if y.quantization is None or y.dtype not in INT8:
+        return False
+    low, high = _bounds(node)
+    limits = np.iinfo(y.dtype)
+    scale, zero_point = y.quantization.scale[0], int(y.quantization.zero_point[0])
+    reached = [float(scale) * (limit - zero_point) for limit in (limits.min, limits.max)]
+    tight_low, tight_high = low > reached[0], high < reached[1]
+    if not tight_low and not tight_high:
+        draft.set(replace(after, inputs=node.inputs))
+        draft.remove(node.name)
+        return True
+    if tight_low and not tight_high and low == 0 and node.op != "relu":
+        draft.set(replace(node, op="relu", attributes={}))
+        return True
+    return False
+
+
+def _bounds(node: Node) -> tuple[float, float]:
+    fixed = {"relu": (0.0, np.inf), "relu6": (0.0, 6.0), "relu_n1_1": (-1.0, 1.0)}
+    return fixed.get(node.op) or (node["low"], node["high"])
+
+
+def _fuse(draft: Draft, node: Node) -> bool:
+    """Make a float operator a quantized one if all that it reads and writes is quantized."""
+    unary = node.op in UNARY and node.op not in ("quantize", "dequantize", "requantize")
+    if not unary and node.op not in (*_FUSIBLE, "batch_norm"):
+        return False
+    y = node.outputs[0]
+    activation = None
+    after = draft.only_reader(y)
+    if after is not None and after.op in _ACTIVATIONS and node.attributes.get("activation"):
+        activation = after
+        after = draft.only_reader(after.outputs[0])
+    if after is None or after.op != "quantize":
+        return False
+    result = draft.tensors[after.outputs[0]]
+    inputs = _quantized_inputs(draft, node)
+    if inputs is None or result.dtype not in INT8:
+        return False
+    attributes = dict(node.attributes)
+    if activation is not None:
+        attributes["activation"] = activation.op
+        draft.remove(activation.name)
+    draft.remove(after.name)
+    draft.set(replace(node, inputs=inputs, outputs=(result.name,), attributes=attributes))
+    return True
+
+
+def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
+    """Return the integers behind the float inputs of a node; None if there are not all."""
+    operands = 2 if node.op in _WEIGHTED else len(node.inputs)
+    if node.op == "batch_norm":
+        operands = 1
+    integers = []
+    for index, name in enumerate(node.inputs[:operands]):
+        writer = draft.writer(name)
+        if writer is None or writer.op != "dequantize":
+            return None
+        tensor = draft.tensors[writer.inputs[0]]
+        if tensor.dtype in _INT4 and tensor.data is not None:
+            # Narrow weights are int8 weights that happen to be small.
+            wide = tensor.dtype.rstrip("0123456789") + "8"
+            name = f"{tensor.name}/{wide}"
+            draft.add_tensor(replace(tensor, name=name, dtype=wide, data=tensor.data.astype(wide)))
+            tensor = draft.tensors[name]
+        if tensor.dtype not in INT8 or tensor.quantization is None:
+            return None
+        axis = tensor.quantization.axis
+        if node.op in _WEIGHTED and index == 1:
+            channels = 0 if node.op == "conv" or node["transposed"] else 1
+            several = node.op == "dense" and len(tensor.shape) > 2
+            if axis is not None and (several or axis != channels):
+                return None
+        elif axis is not None:
+            return None
+        integers.append(tensor.name)
+    if node.op in _WEIGHTED and len(node.inputs) > 2 and node.inputs[2]:
+        x, weight = (draft.tensors[name].quantization for name in integers)
+        assert x is not None and weight is not None
+        bias = _bias(draft, node, x.scale[0] * weight.scale)
+        return None if bias is None else (*integers, bias)
+    return (*integers, *node.inputs[operands:])
+
+
+def _bias(draft: Draft, node: Node, scale: np.ndarray) -> str | None:
+    """Return a bias in the scale of the sums."""
+    name = node.inputs[2]
+    writer = draft.writer(name)
+    tensor = draft.tensors[name if writer is None else writer.inputs[0]]
+    if tensor.data is None or (writer is not None and writer.op != "dequantize"):
+        return None
+    found = tensor.quantization
+    if writer is None or found is None:
+        real = tensor.data.astype(np.float64)
+    else:
+        real = real_values(tensor)
+        in_sums = tensor.dtype == "int32" and not found.zero_point.any()
+        if in_sums and np.allclose(found.scale, scale, rtol=1e-3, atol=0):
+            return tensor.name
+    real = real.reshape(-1)
+    scale = scale.astype(np.float32)
+    limits = np.iinfo(np.int32)
+    data = np.clip(np.rint(real / scale.astype(np.float64)), limits.min, limits.max)
+    if not np.isfinite(real).all():
+        raise ValueError(f"Node {node.name!r}: bias {tensor.name!r} is not finite")
+    quantization = Quantization(
+        scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None
+    )
+    return draft.add_tensor(
+        Tensor(f"{name}/{node.name}", data.shape, "int32", quantization, data.astype(np.int32))
+    )
+
+
+def _fold_constants(draft: Draft) -> None:
+    """Replace what is left of dequantized constants by floats."""
+    for node in draft.nodes:
+        if node.op == "dequantize":
+            tensor, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
+            if tensor.data is not None and y.name not in draft.graph.outputs:
+                with np.errstate(over="ignore"):
+                    draft.add_tensor(replace(y, data=real_values(tensor).astype(y.dtype)))
+                draft.remove(node.name)

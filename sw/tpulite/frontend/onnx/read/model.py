@@ -1,0 +1,278 @@
+"""ONNX files as plain values: checked, with static shapes, without constant arithmetic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.inliner
+import onnx.version_converter
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper
+
+from tpulite.frontend.onnx.read.expand import expand
+from tpulite.frontend.onnx.read.fold import infer_and_fold
+from tpulite.frontend.onnx.read.tensor import array, type_of
+
+__all__ = ["OnnxModel", "OnnxNode", "read_onnx"]
+
+OLDEST_OPSET = 7
+"""The first whose broadcasting is that of all later ones; older models are converted."""
+
+_CONSTANTS_ALONE = 4
+
+MAX_ELEMENTS = 1 << 31
+"""No tensor of a network for this machine comes near; a larger one is a damaged file."""
+
+_UNKNOWN_DOMAIN = "tpulite.unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxNode:
+    """A node of a file; attributes are numbers, strings, arrays and tuples of them.
+
+    ``source`` is what the file calls the operator; it differs from ``op`` if the node was expanded.
+    """
+
+    name: str
+    op: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxModel:
+    """A checked model.
+
+    Parameters
+    ----------
+    nodes : tuple of OnnxNode
+        In an order in which they can run; names are unique.
+    constants : mapping of str to ndarray
+        Tensors that are known.
+    types : mapping of str to (str, tuple of int or None)
+        dtype and shape of each tensor; None where nobody can know the shape before the run.
+    inputs, outputs : tuple of str
+        Tensors that the user gives and gets.
+    opset : int
+        Version of the standard operators.
+    """
+
+    nodes: tuple[OnnxNode, ...]
+    constants: Mapping[str, np.ndarray]
+    types: Mapping[str, tuple[str, tuple[int, ...] | None]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    opset: int
+
+
+def read_onnx(data: bytes) -> OnnxModel:
+    """Read an ONNX file.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, has its weights elsewhere, uses a version of the operators that is
+        not known, or has inputs of variable size (except for a variable batch, which is 1).
+    """
+    model = _modernized(_parse(data))
+    opset = _check_versions(model)
+    _check_complete(model)
+    _fix_batch(model)
+    _hide_unknown_operators(model, opset)
+    try:
+        _check_form(model)
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+    except (onnx.checker.ValidationError, RuntimeError) as error:
+        raise ValueError(f"Not a valid ONNX model: {_first_line(error)}") from error
+    sources = expand(model, opset)
+    try:
+        infer_and_fold(model, opset)
+    except onnx.shape_inference.InferenceError as error:
+        raise ValueError(f"Shapes of the ONNX model do not fit: {_first_line(error)}") from error
+    return _plain(model, opset, sources)
+
+
+def _parse(data: bytes) -> onnx.ModelProto:
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, RuntimeError, ValueError) as error:
+        raise ValueError(f"Not an ONNX file, or a damaged one: {error}") from error
+    if not model.graph.node and not model.graph.output:
+        raise ValueError(f"Not an ONNX file: {len(data)} bytes without a graph")
+    graph = model.graph
+    names = [value.name for value in (*graph.input, *graph.output, *graph.initializer)]
+    for node in graph.node:
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        names += [attribute.name for attribute in node.attribute]
+    for name in names:
+        if isinstance(name, bytes):
+            raise ValueError(f"Not an ONNX file, or a damaged one: the name {name!r} is not UTF-8")
+    return model
+
+
+def _check_form(model: onnx.ModelProto) -> None:
+    """Let the checker see the model; it asks for shapes of outputs, which nobody else needs."""
+    kinds = [value.type.tensor_type for value in model.graph.output]
+    shapeless = [kind for kind in kinds if not kind.HasField("shape")]
+    for kind in shapeless:
+        kind.shape.SetInParent()
+    onnx.checker.check_model(model)
+    for kind in shapeless:
+        kind.ClearField("shape")
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message; the first two if the first one says nothing alone."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
+
+
+def _modernized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model in the oldest version that we read, if it is of an older one."""
+    # Before this version of the format constants had to be inputs as well.
+    model.ir_version = max(model.ir_version, _CONSTANTS_ALONE)
+    if not 0 < _opset(model) < OLDEST_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    except (onnx.version_converter.ConvertError, RuntimeError) as error:
+        raise ValueError(
+            f"The ONNX model has opset {_opset(model)} and cannot be converted to {OLDEST_OPSET}: "
+            f"{_first_line(error)}"
+        ) from error
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators; 0 if there is none."""
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    return versions.get("", versions.get("ai.onnx", 0))
+
+
+def _check_versions(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators."""
+    if model.ir_version > onnx.IR_VERSION:
+        raise ValueError(
+            f"The ONNX file has IR version {model.ir_version}; the onnx package that is installed "
+            f"reads up to {onnx.IR_VERSION}"
+        )
+    newest = onnx.defs.onnx_opset_version()
+    opset = _opset(model)
+    if not OLDEST_OPSET <= opset <= newest:
+        raise ValueError(
+            f"Opset of an ONNX model must be from {OLDEST_OPSET} to {newest}, not {opset}"
+        )
+    return opset
+
+
+def _check_complete(model: onnx.ModelProto) -> None:
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise ValueError(f"Tensor {name!r} is sparse, which is not supported")
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ValueError(
+                f"Tensor {tensor.name!r} lies in another file; save the model with its weights "
+                "inside"
+            )
+        if any(extent < 0 for extent in tensor.dims):
+            raise ValueError(f"Tensor {tensor.name!r} has the shape {list(tensor.dims)}")
+
+
+def _hide_unknown_operators(model: onnx.ModelProto, opset: int) -> None:
+    """Move nodes that claim to be standard and are not to a domain that nobody checks."""
+    hidden = False
+    for node in model.graph.node:
+        if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type, opset, ""):
+            node.domain = _UNKNOWN_DOMAIN
+            hidden = True
+    if hidden:
+        model.opset_import.append(helper.make_opsetid(_UNKNOWN_DOMAIN, 1))
+
+
+def _fix_batch(model: onnx.ModelProto) -> None:
+    """Give every input a shape; forget what the file says of others that depend on a symbol."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        if not value.type.HasField("tensor_type"):
+            raise ValueError(f"Input {value.name!r} is not a tensor")
+        if not value.type.tensor_type.HasField("shape"):
+            raise ValueError(f"Input {value.name!r} has no shape")
+        for axis, extent in enumerate(value.type.tensor_type.shape.dim):
+            fixed = extent.HasField("dim_value")
+            if axis == 0 and (not fixed or extent.dim_value == -1):
+                extent.dim_value = 1
+            elif not fixed or extent.dim_value < 1:
+                what = extent.dim_value if fixed else extent.dim_param or "unknown"
+                raise ValueError(
+                    f"Input {value.name!r}: dimension {axis} must be fixed and positive, "
+                    f"not {what!r}"
+                )
+    for value in (*model.graph.value_info, *model.graph.output):
+        for extent in value.type.tensor_type.shape.dim:
+            if not extent.HasField("dim_value") or extent.dim_value < 0:
+                extent.Clear()
+
+
+def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> OnnxModel:
+    constants = {tensor.name: array(tensor) for tensor in model.graph.initializer}
+    types: dict[str, tuple[str, tuple[int, ...] | None]] = {}
+    for value in (*model.graph.value_info, *model.graph.output, *model.graph.input):
+        types[value.name] = type_of(value)
+    types |= {name: (value.dtype.name, value.shape) for name, value in constants.items()}
+    for name, (_, shape) in types.items():
+        if shape is not None and np.prod([float(extent) for extent in shape]) > MAX_ELEMENTS:
+            raise ValueError(f"Tensor {name!r} has the absurd shape {list(shape)}")
+    nodes: list[OnnxNode] = []
+    names: set[str] = set()
+    for index, node in enumerate(model.graph.node):
+        name = node.name or f"{node.op_type}_{index}"
+        while name in names:
+            name += "_"
+        names.add(name)
+        nodes.append(
+            OnnxNode(
+                name,
+                node.op_type,
+                "" if node.domain == "ai.onnx" else node.domain,
+                tuple(node.input),
+                tuple(node.output),
+                _attributes(node),
+                sources.get(node.name, node.op_type),
+            )
+        )
+    return OnnxModel(
+        tuple(nodes),
+        constants,
+        types,
+        tuple(value.name for value in model.graph.input if value.name not in constants),
+        tuple(value.name for value in model.graph.output),
+        opset,
+    )
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return attributes as plain values; graphs are of no use to anyone here."""
+    values: dict[str, Any] = {}
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            values[attribute.name] = value.decode("utf-8", "replace")
+        elif isinstance(value, TensorProto):
+            values[attribute.name] = array(value)
+        elif isinstance(value, int | float):
+            values[attribute.name] = value
+        elif isinstance(value, list | tuple) or hasattr(value, "__iter__"):
+            items = [item.decode() if isinstance(item, bytes) else item for item in value]
+            if all(isinstance(item, int | float | str) for item in items):
+                values[attribute.name] = tuple(items)
+    return values

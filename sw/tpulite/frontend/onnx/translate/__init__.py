@@ -1,0 +1,1 @@
+"""From operators of ONNX to nodes of a graph."""

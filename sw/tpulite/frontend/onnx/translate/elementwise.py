@@ -1,0 +1,149 @@
+"""Functions of one number and arithmetic of ONNX."""
+
+import numpy as np
+
+from tpulite.frontend.onnx.read.model import OnnxNode
+from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+
+__all__ = ["BINARY", "ELEMENTWISE_RULES", "UNARY"]
+
+_FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
+    "Abs": ("abs", {}),
+    "Ceil": ("ceil", {}),
+    "Cos": ("cos", {}),
+    "Elu": ("elu", {"alpha": 1.0}),
+    "Erf": ("erf", {}),
+    "Exp": ("exp", {}),
+    "Floor": ("floor", {}),
+    "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "HardSwish": ("hard_swish", {}),
+    "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
+    "Log": ("log", {}),
+    "Mish": ("mish", {}),
+    "Neg": ("neg", {}),
+    "Reciprocal": ("reciprocal", {}),
+    "Relu": ("relu", {}),
+    "Round": ("round", {}),
+    "Selu": ("selu", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "Sigmoid": ("sigmoid", {}),
+    "Sign": ("sign", {}),
+    "Sin": ("sin", {}),
+    "Softplus": ("softplus", {}),
+    "Softsign": ("softsign", {}),
+    "Sqrt": ("sqrt", {}),
+    "Tanh": ("tanh", {}),
+}
+"""Operator and default attributes."""
+
+UNARY = frozenset(
+    {op for op, _ in _FUNCTIONS.values()}
+    | {"clip", "gelu", "relu6", "relu_n1_1", "quantize", "dequantize", "requantize"}
+)
+"""Operators that work number by number, on one tensor."""
+
+BINARY = ("add", "sub", "mul", "maximum", "minimum", "pow", "prelu")
+"""Operators that work number by number, on two tensors."""
+
+_CLIPS = {(0.0, np.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_1"}
+
+
+def _function(graph: Importer, node: OnnxNode) -> str | None:
+    op, defaults = _FUNCTIONS[node.op]
+    attributes = {name: float(node.attributes.get(name, defaults[name])) for name in defaults}
+    if reason := graph.obstacle(node.inputs[0]):
+        return reason
+    graph.emit(op, node.inputs, node.outputs, **attributes)
+    return None
+
+
+def _gelu(graph: Importer, node: OnnxNode) -> str | None:
+    if reason := graph.obstacle(node.inputs[0]):
+        return reason
+    approximate = node.attributes.get("approximate", "none") == "tanh"
+    graph.emit("gelu", node.inputs, node.outputs, approximate=approximate)
+    return None
+
+
+def _clip(graph: Importer, node: OnnxNode) -> str | None:
+    bounds = []
+    for index, attribute, unlimited in ((1, "min", -np.inf), (2, "max", np.inf)):
+        value: float | np.ndarray | None = node.attributes.get(attribute, unlimited)
+        if index < len(node.inputs) and node.inputs[index]:
+            value = graph.known(node.inputs[index])
+            if value is None or value.size != 1:
+                return "bounds that are computed"
+            value = float(value.reshape(-1)[0])
+        bounds.append(_unlimited(float(value)))  # type: ignore[arg-type]
+    x = node.inputs[0]
+    if graph.shape(x) is None:
+        return UNKNOWN_SHAPE
+    if not graph.dtype(x).startswith("float"):
+        return "bounds of integers"
+    low, high = bounds
+    if (low, high) == (-np.inf, np.inf):
+        graph.alias(node.outputs[0], x)
+    elif (low, high) in _CLIPS:
+        graph.emit(_CLIPS[low, high], [x], node.outputs)
+    else:
+        graph.emit("clip", [x], node.outputs, low=low, high=high)
+    return None
+
+
+def _unlimited(value: float) -> float:
+    """Return infinity for the largest float32, which old files write instead."""
+    largest = float(np.finfo(np.float32).max)
+    return float(np.copysign(np.inf, value)) if abs(value) >= largest else value
+
+
+def _prelu(graph: Importer, node: OnnxNode) -> str | None:
+    slope = graph.known(node.inputs[1])
+    if slope is None or not slope.size or np.any(slope != slope.reshape(-1)[0]):
+        return _two("prelu")(graph, node)
+    alpha = float(slope.reshape(-1)[0])
+    graph.emit("leaky_relu", node.inputs[:1], node.outputs, alpha=alpha)
+    return None
+
+
+def _two(op: str, **attributes: str) -> Rule:
+    def rule(graph: Importer, node: OnnxNode) -> str | None:
+        if reason := graph.obstacle(*node.inputs, *node.outputs):
+            return reason
+        if len(node.inputs) != 2:
+            return f"{len(node.inputs)} operands"
+        graph.emit(op, node.inputs, node.outputs, **attributes)
+        return None
+
+    return rule
+
+
+def _arithmetic(op: str) -> Rule:
+    return _two(op, activation="none")
+
+
+def _divide(graph: Importer, node: OnnxNode) -> str | None:
+    """Emit a multiplication by the reciprocal if the divisor is known."""
+    divisor = graph.constant(node.inputs[1])
+    x = node.inputs[0]
+    if graph.shape(x) is None:
+        return UNKNOWN_SHAPE
+    if divisor is None or divisor.dtype.kind != "f" or 0 in divisor:
+        return "a divisor that is computed, or zero"
+    factor = graph.add_constant("reciprocal", np.asarray(1 / divisor, divisor.dtype))
+    graph.emit("mul", [x, factor], node.outputs, activation="none")
+    return None
+
+
+ELEMENTWISE_RULES: dict[str, Rule] = {
+    **dict.fromkeys(_FUNCTIONS, _function),
+    "Add": _arithmetic("add"),
+    "Clip": _clip,
+    "Div": _divide,
+    "Gelu": _gelu,
+    "Max": _two("maximum"),
+    "Min": _two("minimum"),
+    "Mul": _arithmetic("mul"),
+    "PRelu": _prelu,
+    "Pow": _two("pow"),
+    "Sub": _arithmetic("sub"),
+    "Sum": _arithmetic("add"),
+}

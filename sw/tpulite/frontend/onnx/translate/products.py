@@ -1,0 +1,128 @@
+"""Matrix products and quantization of ONNX."""
+
+import math
+from typing import Any
+
+from tpulite.frontend.onnx.read.model import OnnxNode
+from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+
+__all__ = ["PRODUCT_RULES", "dense_product"]
+
+
+_BLOCKS = "scales of blocks"
+_CHANNELS = "an activation with a scale for each channel"
+_COMPUTED = "a product of two computed matrices"
+_FACTOR = "a factor of quantized weights"
+_MATRIX = "weights that are neither one matrix nor one for each of a few"
+_MAX_MATRICES = 64
+_SCALES = "scales that are computed, or numbers that are not integers"
+
+
+def _gemm(graph: Importer, node: OnnxNode) -> str | None:
+    x, weight, bias = (*node.inputs, "")[:3]
+    shapes = graph.shape(x), graph.shape(weight)
+    if shapes[0] is None or shapes[1] is None:
+        return UNKNOWN_SHAPE
+    if not graph.is_weight(weight):
+        return _COMPUTED
+    transposed = bool(node.attributes.get("transB", 0))
+    columns = shapes[1][0 if transposed else 1]
+    if (alpha := node.attributes.get("alpha", 1.0)) != 1.0:
+        values = graph.constant(weight)
+        if values is None:
+            return _FACTOR
+        weight = graph.add_constant("scaled_weight", (values * alpha).astype(values.dtype))
+    if bias and (beta := node.attributes.get("beta", 1.0)) != 1.0:
+        values = graph.constant(bias)
+        if values is None:
+            return _FACTOR
+        bias = graph.add_constant("scaled_bias", (values * beta).astype(values.dtype))
+    if node.attributes.get("transA", 0):
+        x_transposed = graph.temporary("transposed", shapes[0][::-1], graph.dtype(x))
+        graph.emit("transpose", [x], [x_transposed], perm=(1, 0))
+        x = x_transposed
+    size = math.prod(graph.shape(bias) or (1,)) if bias else 0
+    fused = bias and graph.is_weight(bias) and size in (1, columns)
+    y = node.outputs[0]
+    product = y
+    if bias and not fused:
+        product = graph.temporary("product", graph.shape(y) or (), graph.dtype(y))
+    inputs = [x, weight, bias] if fused else [x, weight]
+    graph.emit("dense", inputs, [product], transposed=transposed, activation="none")
+    if product != y:
+        graph.emit("add", [product, bias], [y], activation="none")
+    return None
+
+
+def _matmul(graph: Importer, node: OnnxNode) -> str | None:
+    if not graph.is_weight(node.inputs[1]):
+        return _COMPUTED
+    return dense_product(graph, node.inputs[0], node.inputs[1], node.outputs[0])
+
+
+def dense_product(graph: Importer, x: str, weight: str, y: str, **attributes: Any) -> str | None:
+    """Emit a product ``y`` with a constant matrix, or with one for each of a few matrices of x.
+
+    All but the last axis of x become rows of one matrix. Returns why not, as rules do.
+    """
+    x_shape, w_shape = graph.shape(x), graph.shape(weight)
+    if x_shape is None or w_shape is None:
+        return UNKNOWN_SHAPE
+    attributes = {"transposed": False, "activation": "none"} | attributes
+    batched = 2 < len(w_shape) == len(x_shape) and w_shape[:-2] == x_shape[:-2]
+    if batched and math.prod(w_shape[:-2]) <= _MAX_MATRICES:
+        graph.emit("dense", [x, weight], [y], **attributes)
+        return None
+    if len(w_shape) != 2 or len(x_shape) < 2:
+        return _MATRIX
+    if len(x_shape) == 2:
+        graph.emit("dense", [x, weight], [y], **attributes)
+        return None
+    rows = math.prod(x_shape[:-1])
+    matrix = graph.temporary("rows", (rows, x_shape[-1]), graph.dtype(x))
+    if (quantization := graph.quantization(x)) is not None:
+        matrix = graph.quantize_tensor(matrix, quantization)
+    product = graph.temporary("product", (rows, w_shape[1]), graph.dtype(y))
+    graph.emit("reshape", [x], [matrix], shape=(rows, x_shape[-1]))
+    graph.emit("dense", [matrix, weight], [product], **attributes)
+    graph.emit("reshape", [product], [y], shape=(*x_shape[:-1], w_shape[1]))
+    return None
+
+
+def _quantize(graph: Importer, node: OnnxNode) -> str | None:
+    x, scale, zero_point = (*node.inputs, "")[:3]
+    if graph.shape(x) is None:
+        return UNKNOWN_SHAPE
+    if node.attributes.get("block_size", 0):
+        return _BLOCKS
+    quantization = graph.read_quantization(x, scale, zero_point, node.attributes.get("axis", 1))
+    if quantization is None or not graph.dtype(node.outputs[0]).startswith(("int", "uint")):
+        return _SCALES
+    if quantization.axis is not None:
+        return _CHANNELS
+    graph.quantize_tensor(node.outputs[0], quantization)
+    graph.emit("quantize", [x], node.outputs)
+    return None
+
+
+def _dequantize(graph: Importer, node: OnnxNode) -> str | None:
+    x, scale, zero_point = (*node.inputs, "")[:3]
+    if graph.shape(x) is None:
+        return UNKNOWN_SHAPE
+    if node.attributes.get("block_size", 0):
+        return _BLOCKS
+    quantization = graph.read_quantization(x, scale, zero_point, node.attributes.get("axis", 1))
+    if quantization is None or not graph.dtype(x).startswith(("int", "uint")):
+        return _SCALES
+    if quantization.axis is not None and graph.constant(x) is None:
+        return _CHANNELS
+    graph.emit("dequantize", [graph.quantize_tensor(x, quantization)], node.outputs)
+    return None
+
+
+PRODUCT_RULES: dict[str, Rule] = {
+    "DequantizeLinear": _dequantize,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "QuantizeLinear": _quantize,
+}

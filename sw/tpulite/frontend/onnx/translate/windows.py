@@ -1,0 +1,221 @@
+"""Convolutions and pooling of ONNX: everything with a window that moves over an image."""
+
+from dataclasses import dataclass
+
+from tpulite.frontend.onnx.read.model import OnnxNode
+from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+
+__all__ = ["DIMENSIONS", "WINDOW_RULES", "Window", "conv_attributes", "window_of"]
+
+
+DIMENSIONS = "images of other than one or two dimensions"
+"""Why an operator with a window is not translated."""
+
+_DILATED = "pooling with gaps"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Pairs are (y, x), padding is (top, left, bottom, right); ``extra`` is what ceil_mode adds."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    extra: tuple[int, int]
+
+
+def window_of(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -> Window | None:
+    """Return the window of a node over an image of one or two dimensions.
+
+    A one-dimensional image is one row.
+    """
+    axes = len(image) - 2
+    if axes not in (1, 2) or len(kernel) != axes:
+        return None
+    size = image[2:]
+    stride = tuple(node.attributes.get("strides", (1,) * axes))
+    dilation = tuple(node.attributes.get("dilations", (1,) * axes))
+    pads = tuple(node.attributes.get("pads", (0,) * 2 * axes))
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if min((*kernel, *stride, *dilation)) < 1 or min(pads) < 0:
+        raise ValueError(
+            f"Node {node.name!r}: kernel {list(kernel)}, strides {list(stride)} and dilations "
+            f"{list(dilation)} must be positive, pads {list(pads)} not negative"
+        )
+    before, after, extra = [], [], []
+    for i in range(axes):
+        reach = (kernel[i] - 1) * dilation[i] + 1
+        if auto in ("SAME_UPPER", "SAME_LOWER"):
+            total = max((-(-size[i] // stride[i]) - 1) * stride[i] + reach - size[i], 0)
+            small, large = total // 2, total - total // 2
+            first, last = (small, large) if auto == "SAME_UPPER" else (large, small)
+        elif auto == "VALID":
+            first = last = 0
+        else:
+            first, last = pads[i], pads[axes + i]
+        free = first + size[i] + last - reach
+        if free < 0:
+            raise ValueError(
+                f"Node {node.name!r}: a window of {reach} does not fit an image of {size[i]} with "
+                f"padding {first} and {last}"
+            )
+        more = 0
+        if node.attributes.get("ceil_mode", 0) and free % stride[i]:
+            begins = (free // stride[i] + 1) * stride[i]
+            # A window that begins beyond the image and its first padding does not exist.
+            if begins < size[i] + first:
+                more = begins - free
+        before.append(first)
+        after.append(last)
+        extra.append(more)
+    one = (1,) * (2 - axes)
+    none = (0,) * (2 - axes)
+    return Window(
+        (*one, *kernel),  # type: ignore[arg-type]
+        (*one, *stride),  # type: ignore[arg-type]
+        (*one, *dilation),  # type: ignore[arg-type]
+        (*none, *before, *none, *after),  # type: ignore[arg-type]
+        (*none, *extra),  # type: ignore[arg-type]
+    )
+
+
+def _conv(graph: Importer, node: OnnxNode) -> str | None:
+    x, weight = node.inputs[:2]
+    image, kernel = graph.shape(x), graph.shape(weight)
+    if image is None or kernel is None:
+        return UNKNOWN_SHAPE
+    if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
+        return "its weights are computed"
+    window = window_of(node, image, kernel[2:])
+    if window is None:
+        return DIMENSIONS
+    graph.emit("conv", node.inputs, node.outputs, **conv_attributes(graph, node, window))
+    return None
+
+
+def conv_attributes(graph: Importer, node: OnnxNode, window: Window) -> dict:
+    """Return the attributes of a convolution whose second input are its weights."""
+    image, kernel = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
+    group = node.attributes.get("group", 1)
+    if image is None or kernel is None or group < 1 or kernel[1] * group != image[1]:
+        raise ValueError(
+            f"Node {node.name!r}: {group} groups of kernels {list(kernel or ())} do not fit an "
+            f"image of shape {list(image or ())}"
+        )
+    return {
+        "stride": window.stride,
+        "dilation": window.dilation,
+        "padding": window.padding,
+        "group": group,
+        "activation": "none",
+    }
+
+
+def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
+    image = graph.shape(node.inputs[0])
+    if image is None:
+        return UNKNOWN_SHAPE
+    if any(d != 1 for d in node.attributes.get("dilations", ())):
+        return _DILATED
+    if any(graph.is_read(name) for name in node.outputs[1:]):
+        return "the places of the maxima are asked for"
+    window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
+    if window is None:
+        return DIMENSIONS
+    top, left, bottom, right = window.padding
+    graph.emit(
+        "max_pool",
+        node.inputs,
+        node.outputs[:1],
+        window=window.kernel,
+        stride=window.stride,
+        padding=(top, left, bottom + window.extra[0], right + window.extra[1]),
+        activation="none",
+    )
+    return None
+
+
+def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
+    image = graph.shape(node.inputs[0])
+    reason = graph.obstacle(node.inputs[0])
+    if image is None or reason:
+        return reason
+    if any(d != 1 for d in node.attributes.get("dilations", ())):
+        return _DILATED
+    window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
+    if window is None:
+        return DIMENSIONS
+    x, padding = node.inputs[0], window.padding
+    counted = bool(node.attributes.get("count_include_pad", 0)) and any(padding)
+    if counted and any(window.extra):
+        if len(image) != 4:
+            return DIMENSIONS
+        # Padding counts, what ceil_mode adds does not: the former becomes part of the image.
+        top, left, bottom, right = padding
+        height, width = image[2] + top + bottom, image[3] + left + right
+        padded = graph.temporary("padded", (*image[:2], height, width), graph.dtype(x))
+        graph.emit("pad", [x], [padded], padding=padding, value=0.0)
+        x, padding, counted = padded, (0, 0, 0, 0), False
+    top, left, bottom, right = padding
+    graph.emit(
+        "average_pool",
+        [x],
+        node.outputs,
+        window=window.kernel,
+        stride=window.stride,
+        padding=(top, left, bottom + window.extra[0], right + window.extra[1]),
+        count_include_pad=counted,
+        activation="none",
+    )
+    return None
+
+
+def _global_max_pool(graph: Importer, node: OnnxNode) -> str | None:
+    image = graph.shape(node.inputs[0])
+    if image is None or len(image) not in (3, 4):
+        return UNKNOWN_SHAPE if image is None else DIMENSIONS
+    graph.emit(
+        "max_pool",
+        node.inputs,
+        node.outputs,
+        window=(1, *image[2:])[-2:],
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        activation="none",
+    )
+    return None
+
+
+def _global_average_pool(graph: Importer, node: OnnxNode) -> str | None:
+    image = graph.shape(node.inputs[0])
+    reason = graph.obstacle(node.inputs[0])
+    if image is None or reason:
+        return reason
+    if len(image) not in (3, 4):
+        return DIMENSIONS
+    graph.emit("mean", node.inputs, node.outputs, axes=tuple(range(2, len(image))), keep_dims=True)
+    return None
+
+
+def _batch_norm(graph: Importer, node: OnnxNode) -> str | None:
+    image = graph.shape(node.inputs[0])
+    if image is None or len(image) < 2:
+        return UNKNOWN_SHAPE
+    if node.attributes.get("training_mode", 0) or not node.attributes.get("spatial", 1):
+        return "it learns, or has parameters for each pixel"
+    if not all(graph.is_weight(name) for name in node.inputs[1:5]):
+        return "its parameters are computed"
+    epsilon = float(node.attributes.get("epsilon", 1e-5))
+    graph.emit("batch_norm", node.inputs, node.outputs[:1], epsilon=epsilon)
+    return None
+
+
+WINDOW_RULES: dict[str, Rule] = {
+    "AveragePool": _average_pool,
+    "BatchNormalization": _batch_norm,
+    "Conv": _conv,
+    "GlobalAveragePool": _global_average_pool,
+    "GlobalMaxPool": _global_max_pool,
+    "MaxPool": _max_pool,
+}

@@ -1,0 +1,124 @@
+"""Import of TFLite files."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+from tpulite.frontend.tflite.operators import convert_operator
+from tpulite.frontend.tflite.parse import FileModel, FileOperator, parse_tflite
+from tpulite.frontend.tflite.tensors import read_tensor
+from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.verify import verify
+
+__all__ = ["load_tflite"]
+
+_MISSING = -1  # an optional input that is not there
+
+
+def load_tflite(data: bytes, name: str = "network") -> Graph:
+    """Read the first subgraph of a TFLite file.
+
+    Nodes are named after their operator and its number in the file (``conv_2d_0``), tensors as in
+    the file; a name that two of them have gets a number. Tensors that no operator names are left
+    out.
+
+    Parameters
+    ----------
+    data : bytes
+        The file. Constants of the graph are views of it.
+    name : str
+        Name of the network.
+
+    Returns
+    -------
+    Graph
+        The network, verified; operators that graphs do not know are nodes without attributes.
+
+    Raises
+    ------
+    ValueError
+        If the file is no TFLite file, is corrupt, or has shapes or scales that cannot be; the
+        message names the tensor or the operator.
+    """
+    model = parse_tflite(data)
+    tensors = _read_tensors(model)
+    nodes = []
+    for i, operator in enumerate(model.operators):
+        label = f"{operator.code.lower()}_{i}"
+        try:
+            nodes.append(_node(label, operator, tensors))
+        except ValueError as error:
+            raise ValueError(f"node {label!r}: {error}") from error
+    by_name = {tensor.name: tensor for tensor in tensors.values()}
+    nodes = _drop_first_axes(nodes, by_name)
+    used = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+    ends = [tuple(tensors[i].name for i in side) for side in (model.inputs, model.outputs)]
+    used.update(*ends)
+    by_name = {name: tensor for name, tensor in by_name.items() if name in used}
+    graph = Graph(name, tuple(nodes), by_name, *ends, format="tflite")
+    verify(graph)
+    return graph
+
+
+def _read_tensors(model: FileModel) -> dict[int, Tensor]:
+    """Return the tensors that operators, inputs and outputs name, by number."""
+    users: dict[str, Sequence[int]] = {"the inputs": model.inputs, "the outputs": model.outputs}
+    for i, operator in enumerate(model.operators):
+        label = f"node '{operator.code.lower()}_{i}'"
+        users[f"the inputs of {label}"] = [j for j in operator.inputs if j != _MISSING]
+        users[f"the outputs of {label}"] = operator.outputs
+    for what, numbers in users.items():
+        for number in numbers:
+            if not 0 <= number < len(model.tensors):
+                raise ValueError(f"{what} name tensor {number} of {len(model.tensors)}")
+    tensors, names = {}, set()
+    for number in sorted(set(itertools.chain.from_iterable(users.values()))):
+        file = model.tensors[number]
+        name = file.name or f"tensor_{number}"
+        while name in names:
+            name = f"{name}:{number}"
+        names.add(name)
+        tensors[number] = read_tensor(file, name)
+    return tensors
+
+
+def _node(label: str, file: FileOperator, tensors: dict[int, Tensor]) -> Node:
+    inputs = tuple(None if i == _MISSING else tensors[i] for i in file.inputs)
+    outputs = tuple(tensors[i] for i in file.outputs)
+    operation = convert_operator(file, inputs, outputs)
+    chosen = [inputs[i] for i in operation.inputs]
+    return Node(
+        label,
+        operation.op,
+        tuple(tensor.name if tensor else "" for tensor in chosen),
+        tuple(tensor.name for tensor in outputs),
+        operation.attributes,
+        f"{file.code} {file.custom}".strip(),
+    )
+
+
+def _drop_first_axes(nodes: list[Node], tensors: dict[str, Tensor]) -> list[Node]:
+    """Give depthwise nodes weights [y, x, channels] instead of the file's [1, y, x, channels]."""
+    dropped: dict[str, str] = {}
+    result = []
+    for node in nodes:
+        if node.op == "depthwise":
+            x, weight, *bias = node.inputs
+            if weight not in dropped:
+                dropped[weight] = _add_without_first_axis(tensors, weight)
+            node = dataclasses.replace(node, inputs=(x, dropped[weight], *bias))
+        result.append(node)
+    return result
+
+
+def _add_without_first_axis(tensors: dict[str, Tensor], name: str) -> str:
+    tensor = tensors[name]
+    assert tensor.data is not None
+    quantization = tensor.quantization
+    if quantization is not None and quantization.axis is not None:
+        quantization = dataclasses.replace(quantization, axis=quantization.axis - 1)
+    while name in tensors:
+        name += "[0]"
+    shape = tensor.shape[1:]
+    tensors[name] = Tensor(name, shape, tensor.dtype, quantization, tensor.data.reshape(shape))
+    return name

@@ -1,0 +1,193 @@
+"""Operators of TFLite files: what each becomes in a graph."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tpulite.frontend.tflite.operation import (
+    Inputs,
+    Operation,
+    UnsupportedFormError,
+    constant_integers,
+    fused_activation,
+    present,
+)
+from tpulite.frontend.tflite.parse import FileOperator
+from tpulite.frontend.tflite.windows import (
+    convert_conv,
+    convert_depthwise,
+    convert_pad,
+    pool_conversion,
+)
+from tpulite.graph.graph import Tensor
+
+__all__ = ["convert_operator"]
+
+
+def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, ...]) -> Operation:
+    """Translate an operator.
+
+    Operators that graphs do not know keep their name, in lower case, and have no attributes. Forms
+    that they cannot express become ``unsupported``, with the attribute ``reason``.
+
+    Parameters
+    ----------
+    file : FileOperator
+        The operator.
+    inputs, outputs : tuple of Tensor
+        Its tensors; a missing optional input is None.
+
+    Raises
+    ------
+    ValueError
+        If inputs or outputs are missing, or an option is impossible.
+    """
+    every = tuple(range(len(inputs)))
+    if file.code not in _OPERATIONS:
+        return Operation(file.code.lower(), every, {})
+    convert, least = _OPERATIONS[file.code]
+    missing = [i for i in range(least) if i >= len(inputs) or inputs[i] is None]
+    if missing:
+        raise ValueError(f"input {missing[0]} is missing")
+    if not outputs:
+        raise ValueError("it has no output")
+    for tensor in (*inputs, *outputs):
+        if tensor is not None and tensor.dtype == "object":
+            reason = f"tensor {tensor.name!r} has a type that numpy lacks"
+            return Operation("unsupported", every, {"reason": reason})
+    try:
+        return convert(file.options, inputs, outputs)
+    except UnsupportedFormError as reason:
+        return Operation("unsupported", every, {"reason": str(reason)})
+
+
+def _dense(options, inputs, outputs) -> Operation:
+    if options.get("WeightsFormat", 0) != 0:
+        raise UnsupportedFormError(f"weights in format {options['WeightsFormat']}")
+    return Operation("dense", present(inputs), {"activation": fused_activation(options)})
+
+
+def _elementwise(op: str):
+    def convert(options, inputs, outputs) -> Operation:
+        return Operation(op, (0, 1), {"activation": fused_activation(options)})
+
+    return convert
+
+
+def _mean(options, inputs, outputs) -> Operation:
+    axes = _axes(inputs[1], inputs[0])
+    return Operation("mean", (0,), {"axes": axes, "keep_dims": bool(options.get("KeepDims", 0))})
+
+
+def _concat(options, inputs, outputs) -> Operation:
+    rank, axis = len(outputs[0].shape), options.get("Axis", 0)
+    if None in inputs:
+        raise ValueError("an input is missing")
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is not one of shape {list(outputs[0].shape)}")
+    attributes = {"axis": axis % rank, "activation": fused_activation(options)}
+    return Operation("concat", tuple(range(len(inputs))), attributes)
+
+
+def _reshape(options, inputs, outputs) -> Operation:
+    # Shapes are static, so the output has the wanted one, even if it was computed at run time.
+    return Operation("reshape", (0,), {"shape": outputs[0].shape})
+
+
+def _function(op: str, **fields: str):
+    """Make a conversion that takes attributes from the options of these names."""
+
+    def convert(options, inputs, outputs) -> Operation:
+        attributes = {name: options.get(field, 0.0) for name, field in fields.items()}
+        return Operation(op, (0,), attributes)
+
+    return convert
+
+
+def _elu(options, inputs, outputs) -> Operation:
+    return Operation("elu", (0,), {"alpha": 1.0})
+
+
+def _quantize(options, inputs, outputs) -> Operation:
+    real = np.issubdtype(inputs[0].dtype, np.floating)
+    return Operation("quantize" if real else "requantize", (0,), {})
+
+
+def _argmax(options, inputs, outputs) -> Operation:
+    (axis, *more) = _axes(inputs[1], inputs[0])
+    if more:
+        raise ValueError("it has more than one axis")
+    return Operation("argmax", (0,), {"axis": axis})
+
+
+def _transpose(options, inputs, outputs) -> Operation:
+    order = tuple(constant_integers(inputs[1], "permutations").ravel().tolist())
+    if sorted(order) != list(range(len(inputs[0].shape))):
+        raise ValueError(f"{list(order)} is no permutation of {len(inputs[0].shape)} axes")
+    return Operation("transpose", (0,), {"perm": order})
+
+
+def _with_options(op: str, **fields: str):
+    """Make a conversion that keeps all inputs and takes attributes from integer options."""
+
+    def convert(options, inputs, outputs) -> Operation:
+        attributes = {name: int(options.get(field, 0)) for name, field in fields.items()}
+        return Operation(op, tuple(range(len(inputs))), attributes)
+
+    return convert
+
+
+def _axes(tensor: Tensor, x: Tensor) -> tuple[int, ...]:
+    axes, rank = constant_integers(tensor, "axes").ravel().tolist(), len(x.shape)
+    if not axes or not all(-rank <= axis < rank for axis in axes):
+        raise ValueError(f"axes {axes} are not those of shape {list(x.shape)}")
+    return tuple(sorted({axis % rank for axis in axes}))
+
+
+# For each builtin operator: its conversion, and how many inputs it must have.
+_OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
+    "ADD": (_elementwise("add"), 2),
+    "ARG_MAX": (_argmax, 2),
+    "AVERAGE_POOL_2D": (pool_conversion("average_pool", count_include_pad=False), 1),
+    "CONCATENATION": (_concat, 1),
+    "CONV_2D": (convert_conv, 2),
+    "DEPTHWISE_CONV_2D": (convert_depthwise, 2),
+    "DEQUANTIZE": (_function("dequantize"), 1),
+    "ELU": (_elu, 1),
+    "EXPAND_DIMS": (_reshape, 1),
+    "FULLY_CONNECTED": (_dense, 2),
+    "GATHER": (_with_options("gather", axis="Axis", batch_dims="BatchDims"), 2),
+    "GELU": (_function("gelu", approximate="Approximate"), 1),
+    "HARD_SWISH": (_function("hard_swish"), 1),
+    "LEAKY_RELU": (_function("leaky_relu", alpha="Alpha"), 1),
+    "LOGISTIC": (_function("sigmoid"), 1),
+    "MAX_POOL_2D": (pool_conversion("max_pool"), 1),
+    "MEAN": (_mean, 2),
+    "MUL": (_elementwise("mul"), 2),
+    "PACK": (_with_options("pack", axis="Axis"), 1),
+    "PAD": (convert_pad, 2),
+    "PADV2": (convert_pad, 3),
+    "QUANTIZE": (_quantize, 1),
+    "RELU": (_function("relu"), 1),
+    "RELU6": (_function("relu6"), 1),
+    "RELU_N1_TO_1": (_function("relu_n1_1"), 1),
+    "RESHAPE": (_reshape, 1),
+    "SOFTMAX": (_function("softmax", beta="Beta"), 1),
+    "SPLIT": (_with_options("split"), 2),
+    "SQUEEZE": (_reshape, 1),
+    "STRIDED_SLICE": (
+        _with_options(
+            "strided_slice",
+            begin_mask="BeginMask",
+            end_mask="EndMask",
+            ellipsis_mask="EllipsisMask",
+            new_axis_mask="NewAxisMask",
+            shrink_axis_mask="ShrinkAxisMask",
+            offset="Offset",
+        ),
+        4,
+    ),
+    "SUB": (_elementwise("sub"), 2),
+    "TANH": (_function("tanh"), 1),
+    "TRANSPOSE": (_transpose, 2),
+}

@@ -1,0 +1,124 @@
+"""Tensors of TFLite files: every extent, constant and scale is checked."""
+
+import math
+
+import numpy as np
+
+from tpulite.frontend.tflite.parse import FileTensor
+from tpulite.graph.graph import Quantization, Tensor
+
+__all__ = ["read_tensor"]
+
+_MAX_ELEMENTS = (1 << 31) - 1
+
+# Types that numpy has, too, by the same name; tensors of other types are objects without a value.
+_NUMPY = frozenset(
+    {
+        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    }
+)
+_ACTIVATIONS = ("int8", "uint8", "int16")
+
+
+def read_tensor(file: FileTensor, name: str) -> Tensor:
+    """Check a tensor of a file and give it a name.
+
+    Constants are views of the file, but zeros if the tensor is a state variable, which is what the
+    first run sees. A quantization that nobody needs (int32 has those of biases, which follow from
+    input and weights) is left out if it is not sound.
+
+    Parameters
+    ----------
+    file : FileTensor
+        The tensor.
+    name : str
+        Its name in the graph, and in messages.
+
+    Raises
+    ------
+    ValueError
+        If an extent is dynamic (a batch is taken as 1) or absurd, a constant has not as many bytes
+        as its shape, or a scale or zero point is missing, not finite, not positive or out of range.
+    """
+    try:
+        return _read(file, name)
+    except ValueError as error:
+        raise ValueError(f"tensor {name!r}: {error}") from error
+
+
+def _read(file: FileTensor, name: str) -> Tensor:
+    shape = _shape(file)
+    dtype = file.type.lower()
+    if dtype not in _NUMPY:
+        data = None if file.data is None else np.full(shape, None, object)
+        return Tensor(name, shape, "object", None, data)
+    data = _data(file, shape, np.dtype(dtype))
+    quantization = None
+    if dtype in _ACTIVATIONS:
+        quantization = _quantization(file, shape, np.iinfo(dtype))
+    elif dtype == "int32":
+        try:
+            quantization = _quantization(file, shape, np.iinfo(dtype))
+        except ValueError:
+            quantization = None
+    return Tensor(name, shape, dtype, quantization, data)
+
+
+def _shape(file: FileTensor) -> tuple[int, ...]:
+    if file.signature and len(file.signature) != len(file.shape):
+        raise ValueError(
+            f"shape {list(file.shape)} and signature {list(file.signature)} have different ranks"
+        )
+    if any(extent < 0 for extent in file.signature[1:]) or any(n < 0 for n in file.shape[1:]):
+        dynamic = file.signature or file.shape
+        raise ValueError(f"shape {list(dynamic)} is dynamic; only the batch may be")
+    shape = tuple(1 if i == 0 and n == -1 else n for i, n in enumerate(file.shape))
+    if any(extent < 1 for extent in shape):
+        raise ValueError(f"extents must be positive, not {list(shape)}")
+    if math.prod(shape) > _MAX_ELEMENTS:
+        raise ValueError(f"shape {list(shape)} has more than {_MAX_ELEMENTS:,} elements")
+    return shape
+
+
+def _data(file: FileTensor, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+    if file.variable:
+        return np.zeros(shape, dtype)
+    if file.data is None:
+        return None
+    if file.sparse:
+        raise ValueError("its data are sparse, which is not supported")
+    expected = math.prod(shape) * dtype.itemsize
+    if file.data.size != expected:
+        raise ValueError(
+            f"shape {list(shape)} of {dtype.name} needs {expected} bytes, not {file.data.size}"
+        )
+    return file.data.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def _quantization(
+    file: FileTensor, shape: tuple[int, ...], integers: np.iinfo
+) -> Quantization | None:
+    count = file.scale.size
+    if not count:
+        return None
+    if file.zero_point.size != count:
+        raise ValueError(f"it has {count} scales but {file.zero_point.size} zero points")
+    axis = None
+    if count > 1:
+        axis = file.axis
+        if not 0 <= axis < len(shape):
+            raise ValueError(f"its scales belong to axis {axis} of shape {list(shape)}")
+        if shape[axis] != count:
+            raise ValueError(f"it has {count} scales for {shape[axis]} channels")
+    scale = file.scale.astype(np.float32)
+    sound = np.isfinite(scale) & (scale > 0)
+    if not sound.all():
+        raise ValueError(f"scales must be finite and positive, not {scale[~sound][0]}")
+    zero_point = file.zero_point.astype(np.int64)
+    wrong = (zero_point < integers.min) | (zero_point > integers.max)
+    if wrong.any():
+        raise ValueError(
+            f"zero points must be from {integers.min} to {integers.max}, not {zero_point[wrong][0]}"
+        )
+    return Quantization(scale, zero_point, axis)

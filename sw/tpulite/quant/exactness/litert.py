@@ -1,0 +1,149 @@
+"""Tables of LiteRT's own kernels, in integers of the tensors, not yet clamped.
+
+Sources: tensorflow/lite/kernels/activations.cc (lookup tables, ``ReluPrepare``,
+``LeakyReluPrepare``, ``HardSwishPrepare``), internal/reference/hard_swish.h and leaky_relu.h. The
+roundings of requantization were found by comparison. The optimized kernels give the same bits,
+except for requantization.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.numerics import Rounding, quantize_multiplier
+from tpulite.golden.ops import scale_accumulators
+from tpulite.quant.exactness.near_halves import check_halves
+from tpulite.quant.exactness.scaling import round_away
+from tpulite.quant.tensors import Quantized, UnsupportedError
+
+__all__ = ["hard_swish", "leaky_relu", "lookup", "relu", "requantize"]
+
+Integers = NDArray[np.int64]
+
+_VECTOR = 16
+"""Elements at a time of the optimized requantization; the rest is left to the scalar code."""
+
+_ERROR = 2.0**-22
+"""Bound of the relative error of a float32 function of a library: two units in the last place."""
+
+
+def lookup(
+    op: str, x: Quantized, y: Quantized, function: Callable[[np.ndarray], np.ndarray]
+) -> Integers:
+    """Tabulate in float32 as ``PopulateLookupTable`` does, half away from zero.
+
+    Raises
+    ------
+    UnsupportedError
+        If the last bit of a float32 function decides a result.
+    """
+    inverse = np.float32(1) / y.scale
+    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    scaled = function(real).astype(np.float32) * inverse
+    check_halves(op, real, scaled, np.abs(scaled).astype(np.float64) * _ERROR, y)
+    rounded = round_away(scaled)
+    return np.clip(rounded, -(2**30), 2**30).astype(np.int64) + y.zero_point
+
+
+def relu(x: Quantized, y: Quantized, low: int, high: int) -> Integers:
+    """Requantize by a float32 quotient of scales, clamp to ``low`` and ``high`` of the image."""
+    offset = y.zero_point - y.zero
+    scaled = _scale(x.integers() - x.zero_point, float(x.scale / y.scale)) + y.zero_point
+    return np.clip(scaled, low + offset, high + offset)
+
+
+def leaky_relu(x: Quantized, y: Quantized, alpha: float) -> Integers:
+    """Scale negative numbers by a second multiplier, float32 products that may be negative."""
+    values = x.integers() - x.zero_point
+    positive = _scale(values, float(x.scale / y.scale))
+    negative = _scale(values, float(x.scale * np.float32(alpha) / y.scale))
+    return np.where(values >= 0, positive, negative) + y.zero_point
+
+
+def requantize(x: Quantized, y: Quantized, vectorized: int) -> Integers:
+    """Requantize by a float64 quotient of scales.
+
+    Parameters
+    ----------
+    x, y : Quantized
+        Input and output.
+    vectorized : int
+        Elements of the tensor if a kernel computes 16 at a time, half up, and the rest half away
+        from zero; 0 for the reference kernel.
+
+    Raises
+    ------
+    UnsupportedError
+        If both ways occur and differ.
+    """
+    values, scale = x.integers() - x.zero_point, float(x.scale) / float(y.scale)
+    scalar, vector = (
+        _scale(values, scale, rounding) + y.zero_point
+        for rounding in (Rounding.TFLITE, Rounding.RUY)
+    )
+    if vectorized >= _VECTOR:
+        if vectorized % _VECTOR and np.any(y.image(scalar) != y.image(vector)):
+            raise UnsupportedError(
+                f"LiteRT rounds the last {vectorized % _VECTOR} elements differently"
+            )
+        return vector
+    return scalar
+
+
+def hard_swish(x: Quantized, y: Quantized) -> Integers:
+    """Compute in 16-bit fixed point: x on the output scale times (x + 3) / 6 saturated to 0..1.
+
+    Raises
+    ------
+    UnsupportedError
+        If the output scale is so small that LiteRT refuses it.
+    """
+    fine = np.float32(1 / 128) * x.scale
+    out_multiplier, out_shift = _int16_multiplier(float(fine / y.scale))
+    relu_multiplier, relu_shift = _int16_multiplier(float(fine / np.float32(3 / 32768)))
+    if out_shift > 0:
+        raise UnsupportedError(f"LiteRT refuses hard_swish to the scale {y.scale}")
+    values = (x.integers() - x.zero_point) << 7
+    on_output_scale = _high(values, out_multiplier)
+    relu_like = values
+    if relu_shift > 0:
+        relu_like = _saturate16(relu_like << (relu_shift - 1))
+    relu_like = _high(relu_like, relu_multiplier)
+    if relu_shift > 0:
+        relu_like = _saturate16(relu_like << 1)
+    if relu_shift < 0:
+        relu_like = _divide(relu_like, -relu_shift)
+    relu_like = (relu_like + (1 << 15)) >> 1
+    product = relu_like * on_output_scale
+    toward_zero = np.sign(product) * (np.abs(product) >> 15)
+    return _divide(toward_zero, -out_shift) + y.zero_point
+
+
+def _scale(values: Integers, scale: float, rounding: Rounding = Rounding.TFLITE) -> Integers:
+    multiplier, shift = quantize_multiplier(abs(scale))
+    sign = -1 if scale < 0 else 1
+    return scale_accumulators(values, multiplier=sign * multiplier, shift=shift, rounding=rounding)
+
+
+def _int16_multiplier(scale: float) -> tuple[int, int]:
+    multiplier, shift = quantize_multiplier(scale)
+    half = 1 << 15
+    if multiplier >= (1 << 31) - 1 - half:
+        return (1 << 15) - 1, shift
+    return (multiplier + half) >> 16, shift
+
+
+def _high(values: Integers, multiplier: int) -> Integers:
+    """Return the doubled high half of a 16-bit product, half up."""
+    return (values * multiplier + (1 << 14)) >> 15
+
+
+def _saturate16(values: Integers) -> Integers:
+    return np.clip(values, -(1 << 15), (1 << 15) - 1)
+
+
+def _divide(values: Integers, shift: int) -> Integers:
+    """Divide by a power of two, half away from zero."""
+    half = (1 << shift) >> 1
+    return np.sign(values) * ((np.abs(values) + half) >> shift)

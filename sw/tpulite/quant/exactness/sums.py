@@ -1,0 +1,178 @@
+"""Means over an image: how each library scales a sum, and records that do the same.
+
+The formulas were found by comparison with the libraries' results; that of ONNX Runtime is
+also in MLAS's ``MlasQLinearGlobalAveragePoolNchw``. Where the machine's arithmetic is not that of
+the library, a record counts only if it gives the same result for *every* sum that can occur.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
+from tpulite.golden import ops
+from tpulite.graph.layers import Requantization
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.scaling import make_requantization, round_away
+from tpulite.quant.tensors import Quantized, UnsupportedError
+
+__all__ = ["Mean", "mean_requantization", "run_record"]
+
+_VECTOR = 16
+"""Channels at a time of LiteRT's optimized kernel; the rest is left to the scalar code."""
+
+_LARGEST = 1 << 14
+"""Most elements of a mean whose sums are tried one by one."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of an image.
+
+    Parameters
+    ----------
+    x, y : Quantized
+        Input and output.
+    count : int
+        Elements of each sum.
+    channels : int
+        Channels of the image.
+    planar : bool
+        Whether it is over height and width of a tensor of four axes, and keeps them: LiteRT has
+        kernels of its own for that.
+    """
+
+    x: Quantized
+    y: Quantized
+    count: int
+    channels: int
+    planar: bool
+
+    @property
+    def sums(self) -> NDArray[np.int64]:
+        """All sums of the image that can occur."""
+        return np.arange(self.count * INT8[0], self.count * INT8[-1] + 1, dtype=np.int64)
+
+    @property
+    def tensor_sums(self) -> NDArray[np.int64]:
+        """The same sums, of the integers of the tensor."""
+        return self.sums + self.count * (self.x.low - INT8[0])
+
+
+def mean_requantization(mean: Mean, exactness: Exactness) -> Requantization:
+    """Return how sums of an image become its means.
+
+    Raises
+    ------
+    UnsupportedError
+        If the library does not define means, or the machine cannot reproduce them.
+    """
+    x, y = mean.x, mean.y
+    bias = -mean.count * x.zero
+    if exactness == Exactness.BM1684X:
+        raise UnsupportedError("the rule of bm1684x does not define mean")
+    if exactness == Exactness.ORT:
+        scale = x.scale / (y.scale * np.float32(mean.count))
+        return make_requantization(float(scale), Rounding.FLOAT32, y.zero, bias=bias)
+    if exactness == Exactness.LITERT_XNNPACK:
+        return _find("XNNPACK", mean, _xnnpack(mean), _xnnpack_candidates(mean))
+    if exactness == Exactness.LITERT_OPT and mean.planar:
+        return _optimized(mean)
+    return _reference(mean)
+
+
+def run_record(record: Requantization, sums: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Return what the machine makes of sums with a record for all channels."""
+    return ops.requantize(
+        sums,
+        bias=record.bias,
+        multiplier=record.multiplier,
+        shift=record.shift,
+        rounding=record.rounding,
+        zero_point=record.zero_point,
+        low=record.low,
+        high=record.high,
+    )
+
+
+def _reference(mean: Mean) -> Requantization:
+    """Divide the multiplier by the count, with as many bits as are free, and round it down."""
+    multiplier, shift = quantize_multiplier(float(mean.x.scale) / float(mean.y.scale))
+    more = min(mean.count.bit_length() - 1, 32, 31 + shift)
+    return Requantization(
+        multiplier=np.array([(multiplier << more) // mean.count]),
+        shift=np.array([shift - more]),
+        bias=np.array([-mean.count * mean.x.zero], np.int32),
+        rounding=Rounding.TFLITE,
+        zero_point=mean.y.zero,
+    )
+
+
+def _optimized(mean: Mean) -> Requantization:
+    """Scale the sum without its zero point, which is subtracted afterwards, rounded."""
+    x, y = mean.x, mean.y
+    scale = float(x.scale / (np.float32(mean.count) * y.scale))
+    offset = y.zero_point - int(round_away(np.float32(x.zero_point) * x.scale / y.scale))
+    multiplier, shift = quantize_multiplier(scale)
+    scalar, vector = (
+        y.image(
+            ops.scale_accumulators(
+                mean.tensor_sums, multiplier=multiplier, shift=shift, rounding=rounding
+            )
+            + offset
+        )
+        for rounding in (Rounding.TFLITE, Rounding.RUY)
+    )
+    vectors = 0 if x.unsigned else mean.channels // _VECTOR
+    if vectors and mean.channels % _VECTOR and np.any(scalar != vector):
+        raise UnsupportedError(
+            f"LiteRT rounds the last {mean.channels % _VECTOR} channels of the mean differently"
+        )
+    rounding = Rounding.RUY if vectors else Rounding.TFLITE
+    unsigned = mean.count * (x.low - INT8[0])
+    zero_point = offset - (y.low - INT8[0])
+    # A record's zero point is an int8; what is beyond goes through the bias if it can.
+    low = min(max(zero_point, INT8[0]), INT8[-1])
+    candidates = (
+        make_requantization(
+            scale, rounding, low - more, bias=unsigned + round((zero_point - low + more) / scale)
+        )
+        for more in range(min(9, low - INT8[0] + 1))
+    )
+    return _find("LiteRT", mean, vector if vectors else scalar, candidates)
+
+
+def _xnnpack(mean: Mean) -> NDArray[np.int8]:
+    """Scale the sum in float32, add zero points in float32, round half to even."""
+    x, y, one = mean.x, mean.y, np.float32(1)
+    scale = (one / np.float32(mean.count)) * (x.scale / y.scale)
+    bias = np.float32(y.zero_point) - np.float32(mean.count * x.zero_point) * scale
+    values = mean.tensor_sums.astype(np.float32) * scale + bias
+    return y.image(np.rint(values).astype(np.int64))
+
+
+def _xnnpack_candidates(mean: Mean) -> Iterator[Requantization]:
+    scale = float(mean.x.scale) / float(mean.y.scale) / mean.count
+    for rounding in (Rounding.FLOAT32, Rounding.AWAY, Rounding.SINGLE):
+        for more in (0, 1, -1):
+            zero_point = mean.y.zero + more
+            if zero_point in INT8:
+                # Another parity of the zero point sends ties to the other side.
+                bias = -mean.count * mean.x.zero - round(more / scale)
+                yield make_requantization(scale, rounding, zero_point, bias=bias)
+
+
+def _find(
+    library: str,
+    mean: Mean,
+    wanted: NDArray[np.int8],
+    candidates: Iterator[Requantization],
+) -> Requantization:
+    if mean.count > _LARGEST:
+        raise UnsupportedError(f"a mean of {mean.count} elements is not compared sum by sum")
+    for candidate in candidates:
+        if np.array_equal(run_record(candidate, mean.sums), wanted):
+            return candidate
+    raise UnsupportedError(f"no record gives {library}'s mean for every sum")

@@ -1,0 +1,1 @@
+"""From a quantized graph to integer layers."""

@@ -1,0 +1,97 @@
+"""Batch normalization that no convolution has taken."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.numerics import INT8, Rounding
+from tpulite.golden.ops import requantize
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import Affine, Requantization
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.scaling import make_requantization
+from tpulite.quant.lower.context import Context
+from tpulite.quant.tensors import Quantized, UnsupportedError
+
+__all__ = ["lower_batch_norm"]
+
+_GAIN_BITS = 14
+"""Largest gains are two to this: the bias has that many bits below the scale of the input."""
+
+_BIAS_BITS = 30
+"""Gains are smaller where the bias would need more bits."""
+
+
+def lower_batch_norm(node: Node, context: Context) -> None:
+    """Lower ONNX Runtime's batch normalization between DequantizeLinear and QuantizeLinear.
+
+    It computes ``x * scale + bias`` by channel in float32. Records count only if they give the same
+    result for all 256 inputs of their channel.
+    """
+    if context.exactness != Exactness.ORT:
+        raise UnsupportedError(f"{context.exactness} has no quantized batch_norm")
+    source, target = node.inputs[0], node.outputs[0]
+    image = context.read(source)
+    context.write(target)
+    x, y = context.quantized(source), context.quantized(target)
+    gamma, beta, mean, variance = (_constant(context, name) for name in node.inputs[1:5])
+    deviation = np.sqrt(variance + np.float32(node["epsilon"]))
+    scale = (gamma / deviation).astype(np.float32)
+    bias = (beta - mean * scale).astype(np.float32)
+    if len(scale) != image.shape[2]:
+        raise UnsupportedError(f"it has {len(scale)} channels, its input {image.shape[2]}")
+    gain, record = _affine(x, y, scale, bias)
+    context.emit(Affine, node.name, (source,), target, gain=gain, requantization=record)
+
+
+def _constant(context: Context, name: str) -> NDArray[np.float32]:
+    tensor = context.tensor(name)
+    if tensor.data is None or tensor.dtype != "float32":
+        raise UnsupportedError(f"its parameter {name!r} is not a constant of float32")
+    return tensor.data.reshape(-1)
+
+
+def _affine(
+    x: Quantized, y: Quantized, scale: NDArray[np.float32], bias: NDArray[np.float32]
+) -> tuple[NDArray[np.int16], Requantization]:
+    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    result = (real[:, np.newaxis] * scale + bias) / y.scale
+    wanted = y.image(np.rint(result).astype(np.int64) + y.zero_point)
+    if not scale.all():
+        raise UnsupportedError("a channel has the factor 0")
+    ratio = float(x.scale) * np.abs(scale.astype(np.float64)) / float(y.scale)
+    units = bias.astype(np.float64) / float(y.scale) / ratio
+    bits = np.minimum(_GAIN_BITS, _BIAS_BITS - np.frexp(np.abs(units) + 256)[1])
+    if bits.min() < 0:
+        raise UnsupportedError("a channel's bias is beyond int32")
+    gain = (np.where(scale < 0, -1, 1) * (1 << bits)).astype(np.int16)
+    step = np.ldexp(ratio, -bits)
+    offset = np.rint(np.ldexp(units, bits)) - x.zero * gain.astype(np.int64)
+    for rounding in (Rounding.SINGLE, Rounding.AWAY, Rounding.FLOAT32):
+        record = make_requantization(step, rounding, y.zero, bias=offset)
+        record = _adjust(record, gain, wanted)
+        if record is not None:
+            return gain, record
+    raise UnsupportedError("no records give ONNX Runtime's batch_norm for every number")
+
+
+def _adjust(
+    record: Requantization, gain: NDArray[np.int16], wanted: NDArray[np.int8]
+) -> Requantization | None:
+    """Move the biases of channels by little until all results are as wanted."""
+    bias, numbers = record.bias.copy(), np.arange(INT8[0], INT8[-1] + 1)[:, np.newaxis]
+    pending = np.ones(len(gain), dtype=bool)
+    for step in (0, 1, -1, 2, -2, 3, -3):
+        found = requantize(
+            numbers * gain.astype(np.int64),
+            bias=record.bias.astype(np.int64) + step,
+            multiplier=record.multiplier,
+            shift=record.shift,
+            rounding=record.rounding,
+            zero_point=record.zero_point,
+        )
+        fits = pending & np.all(found == wanted, axis=0)
+        bias[fits] = record.bias[fits] + step
+        pending &= ~fits
+    return None if pending.any() else replace(record, bias=bias)

@@ -1,0 +1,92 @@
+"""Functions of one number, and nodes that only move numbers."""
+
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import Concat, Lut, Pad
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.concat import concat_table
+from tpulite.quant.exactness.functions import function_table
+from tpulite.quant.exactness.scaling import activation_bounds
+from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.products import reads_image
+from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError, image_axis
+
+__all__ = ["lower_concat", "lower_function", "lower_pad", "lower_reshape"]
+
+
+def lower_function(node: Node, context: Context) -> None:
+    """Lower a function of one number to its table."""
+    source, target = node.inputs[0], node.outputs[0]
+    image = context.read(source)
+    context.write(target)
+    table = function_table(
+        node.op,
+        context.quantized(source),
+        context.quantized(target),
+        node.attributes,
+        context.exactness,
+        image.shape[0] * image.shape[1] * image.shape[2],
+    )
+    context.emit(Lut, node.name, (source,), target, table=table)
+
+
+def lower_pad(node: Node, context: Context) -> None:
+    """Lower padding; the value is an integer of the output."""
+    target = node.outputs[0]
+    source = context.requantized(node, node.inputs[0], target)
+    y = context.quantized(target)
+    context.read(source)
+    context.write(target)
+    context.emit(
+        Pad,
+        node.name,
+        (source,),
+        target,
+        padding=tuple(node["padding"]),
+        value=int(node["value"]) - y.zero_point + y.zero,
+    )
+
+
+def lower_concat(node: Node, context: Context) -> None:
+    """Lower concatenation; inputs of other scales are requantized first."""
+    target = node.outputs[0]
+    y = context.quantized(target)
+    sources = []
+    for index, name in enumerate(node.inputs):
+        image, x = context.read(name), context.quantized(name)
+        if x != y:
+            changed = f"{node.name}/{index}"
+            context.declare(changed, image.shape)
+            table = concat_table(x, y, context.exactness)
+            context.emit(Lut, changed, (name,), changed, table=table)
+            name = changed
+        sources.append(name)
+    context.write(target)
+    if activation_bounds(node["activation"], y, context.exactness) != INT8_BOUNDS:
+        raise UnsupportedError(f"it has the activation {node['activation']}")
+    axis = image_axis(context.tensor(target).shape, node["axis"])
+    context.emit(Concat, node.name, tuple(sources), target, axis=axis)
+
+
+def lower_reshape(node: Node, context: Context) -> None:
+    """Lower a reshape: integers stay in order and as they are."""
+    source, target = node.inputs[0], node.outputs[0]
+    image = context.read(source)
+    context.write(target)
+    if image.dtype == "int8":
+        x, y = context.quantized(source), context.quantized(target)
+        if x != y and context.exactness == Exactness.ORT:
+            source = context.requantized(node, source, target)
+        elif x.unsigned != y.unsigned:
+            raise UnsupportedError("its tensors are int8 and uint8")
+    context.reshape(node.name, source, target, absorbed=_is_absorbed(node, context))
+
+
+def _is_absorbed(node: Node, context: Context) -> bool:
+    """Return whether only dense layers read a reshape, which see its input as well."""
+    target = node.outputs[0]
+    users = [other for other in context.graph.nodes if target in other.inputs]
+    if target in context.graph.outputs:
+        return False
+    return bool(users) and all(
+        other.op == "dense" and reads_image(other, context, node.inputs[0]) for other in users
+    )

@@ -1,0 +1,146 @@
+"""From a quantized graph to integer layers."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tpulite.graph.graph import Graph, Node
+from tpulite.graph.layers import Layer, LayerGraph, Reshape
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.functions import FUNCTIONS
+from tpulite.quant.lower.affine import lower_batch_norm
+from tpulite.quant.lower.context import Context, check_reshape
+from tpulite.quant.lower.moves import lower_concat, lower_function, lower_pad, lower_reshape
+from tpulite.quant.lower.pairs import lower_pair
+from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
+from tpulite.quant.lower.products import lower_conv, lower_dense, lower_depthwise
+from tpulite.quant.tensors import UnsupportedError
+
+__all__ = ["LOWERED", "joined", "lower", "lower_node"]
+
+LOWERED: Mapping[str, Callable[[Node, Context], None]] = {
+    "conv": lower_conv,
+    "depthwise": lower_depthwise,
+    "dense": lower_dense,
+    "add": lower_pair,
+    "sub": lower_pair,
+    "mul": lower_pair,
+    "max_pool": lower_max_pool,
+    "average_pool": lower_average_pool,
+    "mean": lower_mean,
+    "pad": lower_pad,
+    "concat": lower_concat,
+    "reshape": lower_reshape,
+    "batch_norm": lower_batch_norm,
+    **dict.fromkeys(FUNCTIONS, lower_function),
+}
+"""How each operator of the machine becomes layers."""
+
+
+def lower(graph: Graph, exactness: Exactness) -> LayerGraph:
+    """Return the integer layers of a graph whose nodes the machine can all compute.
+
+    Parameters
+    ----------
+    graph : Graph
+        A network, or a segment of one.
+    exactness : Exactness
+        Whose bits.
+
+    Returns
+    -------
+    LayerGraph
+        Images have the names of the tensors that they hold. Layers that nobody needs, such as the
+        flattening before a dense layer, are left out.
+
+    Raises
+    ------
+    ValueError
+        If the machine cannot compute nodes; the message names them all, with the reasons.
+    """
+    context = Context(graph, exactness)
+    refused = []
+    for node in graph.nodes:
+        try:
+            lower_node(node, context)
+        except UnsupportedError as error:
+            refused.append(f"node {node.name!r} ({node.source or node.op}): {error}")
+            _declare_outputs(node, context)
+    if refused:
+        raise ValueError(f"{graph.name!r} is not the machine's: " + "; ".join(refused))
+    return joined(context, graph.name, graph.inputs, graph.outputs)
+
+
+def joined(
+    context: Context, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> LayerGraph:
+    """Return the layers of a context as a network.
+
+    Parameters
+    ----------
+    context : Context
+        Nodes that have been lowered.
+    name : str
+        Name of the network.
+    inputs, outputs : tuple of str
+        Tensors that come from outside, and that are needed there.
+
+    Raises
+    ------
+    ValueError
+        If a change of shape that only some dense layers can do without has to be done.
+    """
+    layers = _needed(context.layers, outputs)
+    for layer in layers:
+        if isinstance(layer, Reshape):
+            source, target = (context.images[x].shape for x in (layer.inputs[0], layer.output))
+            try:
+                check_reshape(source, target)
+            except UnsupportedError as error:
+                raise ValueError(f"{layer.title} is not the machine's: {error}") from error
+    used = {x for layer in layers for x in (*layer.inputs, layer.output)} | {*inputs, *outputs}
+    for x in inputs:
+        context.read(x)
+    return LayerGraph(
+        name=name,
+        layers=layers,
+        images={x: image for x, image in context.images.items() if x in used},
+        inputs=inputs,
+        outputs=outputs,
+        constants={x: value for x, value in context.constants.items() if x in used},
+        unsigned=frozenset(x for x in (*inputs, *outputs) if context.tensor(x).dtype == "uint8"),
+    )
+
+
+def lower_node(node: Node, context: Context) -> None:
+    """Add the layers of a node to a context.
+
+    Raises
+    ------
+    UnsupportedError
+        If the machine cannot compute it exactly.
+    """
+    if node.op not in LOWERED:
+        raise UnsupportedError(node.attributes.get("reason", f"no operator {node.op}"))
+    if len(node.outputs) != 1:
+        raise UnsupportedError(f"it has {len(node.outputs)} outputs")
+    if node.op not in ("conv", "depthwise", "dense", "batch_norm") and "" in node.inputs:
+        raise UnsupportedError("an input is missing")
+    LOWERED[node.op](node, context)
+
+
+def _declare_outputs(node: Node, context: Context) -> None:
+    """Let nodes behind one that is refused be checked nevertheless."""
+    for name in node.outputs:
+        if name not in context.images:
+            try:
+                context.write(name)
+            except UnsupportedError:
+                continue
+
+
+def _needed(layers: Iterable[Layer], outputs: tuple[str, ...]) -> tuple[Layer, ...]:
+    needed, kept = set(outputs), []
+    for layer in reversed(list(layers)):
+        if layer.output in needed:
+            needed.update(layer.inputs)
+            kept.append(layer)
+    return tuple(reversed(kept))

@@ -1,0 +1,78 @@
+"""Addition, subtraction and multiplication."""
+
+import numpy as np
+
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import Elementwise
+from tpulite.quant.exactness.pairs import Pair, pair_operands
+from tpulite.quant.lower.context import Context
+from tpulite.quant.tensors import UnsupportedError, centered, image_shape
+
+__all__ = ["lower_pair"]
+
+
+def lower_pair(node: Node, context: Context) -> None:
+    """Lower an operator of two tensors; one may be constant, or the same for all pixels."""
+    target = node.outputs[0]
+    shape = context.write(target).shape
+    names = [_operand(node, context, name, shape) for name in node.inputs[:2]]
+    a, b = (context.quantized(name) for name in node.inputs[:2])
+    if all(name in context.constants for name in names):
+        raise UnsupportedError("both operands are constant")
+    if context.images[names[0]].shape != shape:
+        if node.op == "sub" and names[0] in context.constants:
+            names[0] = _expanded(node, context, names[0], shape)
+        elif node.op == "sub" or context.images[names[1]].shape != shape:
+            raise UnsupportedError("its first operand is the same for all pixels")
+        else:
+            names.reverse()
+            a, b = b, a
+    pair = Pair(node.op, a, b, context.quantized(target), node["activation"])
+    operands = pair_operands(pair, context.exactness)
+    context.emit(
+        Elementwise,
+        node.name,
+        tuple(names),
+        target,
+        op=operands.op,
+        requantization=operands.requantization,
+        zero_points=operands.zero_points,
+        multipliers=operands.multipliers,
+        shifts=operands.shifts,
+        scaling=operands.scaling,
+    )
+
+
+def _operand(node: Node, context: Context, name: str, shape: tuple[int, int, int]) -> str:
+    """Return the image of an operand, of the shape of the result or of one pixel."""
+    tensor = context.tensor(name)
+    own = _aligned(tensor.shape, len(context.tensor(node.outputs[0]).shape))
+    if own in (shape, (1, 1, shape[2])):
+        if image_shape(tensor.shape) == own:
+            context.read(name)
+            return name
+        target = f"{node.name}/{name}"
+        if tensor.data is None:
+            context.read(name)
+            context.declare(target, own)
+            context.reshape(target, name, target)
+            return target
+    if tensor.data is None:
+        raise UnsupportedError(f"{name!r} of {list(tensor.shape)} does not fit {list(shape)}")
+    value = centered(tensor).reshape(own)
+    whole = (1, 1, shape[2]) if own[:2] == (1, 1) else shape
+    try:
+        value = np.broadcast_to(value, whole)
+    except ValueError as error:
+        raise UnsupportedError(f"{name!r} of {list(own)} does not fit {list(shape)}") from error
+    return context.constant(f"{node.name}/{name}", np.ascontiguousarray(value))
+
+
+def _aligned(shape: tuple[int, ...], rank: int) -> tuple[int, int, int]:
+    """Return the image of an operand whose shape is aligned with that of the result at its end."""
+    return image_shape((1,) * (rank - len(shape)) + tuple(shape))
+
+
+def _expanded(node: Node, context: Context, name: str, shape: tuple[int, int, int]) -> str:
+    value = np.broadcast_to(context.constants[name], shape)
+    return context.constant(f"{node.name}/{name}/whole", np.ascontiguousarray(value))

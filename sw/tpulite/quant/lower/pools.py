@@ -1,0 +1,117 @@
+"""Pooling and means."""
+
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import Pad, Pool
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.scaling import activation_bounds
+from tpulite.quant.exactness.sums import Mean, mean_requantization
+from tpulite.quant.lower.context import Context
+from tpulite.quant.tensors import UNSIGNED, UnsupportedError, image_axis
+
+__all__ = ["lower_average_pool", "lower_max_pool", "lower_mean"]
+
+
+def lower_max_pool(node: Node, context: Context) -> None:
+    """Lower a maximum; a requantization does not change which number is largest."""
+    source, target = node.inputs[0], node.outputs[0]
+    y = context.quantized(target)
+    low, high = activation_bounds(node["activation"], y, context.exactness)
+    source = context.requantized(node, source, target)
+    context.read(source)
+    context.write(target)
+    context.emit(
+        Pool,
+        node.name,
+        (source,),
+        target,
+        op="max",
+        window=tuple(node["window"]),
+        stride=tuple(node["stride"]),
+        padding=tuple(node["padding"]),
+        low=low,
+        high=high,
+    )
+
+
+def lower_average_pool(node: Node, context: Context) -> None:
+    """Lower an average of TFLite: of integers, half away from zero.
+
+    ONNX Runtime sums dequantized numbers in float32, in an order of its own, so its average is not
+    a function of the integer sum.
+    """
+    source, target = node.inputs[0], node.outputs[0]
+    x, y = context.quantized(source), context.quantized(target)
+    if context.exactness == Exactness.ORT:
+        raise UnsupportedError("average_pool of ONNX Runtime rounds every term of the sum")
+    if not context.exactness.litert:
+        raise UnsupportedError(f"the rule of {context.exactness} does not define average_pool")
+    if x != y:
+        raise UnsupportedError(f"{context.exactness} does not requantize in average_pool")
+    # XNNPACK has no average of integers; its bounds would be rounded otherwise.
+    low, high = activation_bounds(node["activation"], y, Exactness.LITERT_REF)
+    image, padding = context.read(source), tuple(node["padding"])
+    if node["count_include_pad"] and any(padding):
+        top, left, bottom, right = padding
+        height, width, channels = image.shape
+        padded = f"{node.name}/padded"
+        context.declare(padded, (top + height + bottom, left + width + right, channels))
+        context.emit(Pad, padded, (source,), padded, padding=padding, value=x.zero)
+        source, padding = padded, (0, 0, 0, 0)
+    context.write(target)
+    context.emit(
+        Pool,
+        node.name,
+        (source,),
+        target,
+        op="average",
+        window=tuple(node["window"]),
+        stride=tuple(node["stride"]),
+        padding=padding,
+        offset=UNSIGNED if x.unsigned else 0,
+        low=low,
+        high=high,
+    )
+
+
+def lower_mean(node: Node, context: Context) -> None:
+    """Lower a mean over height, width or both."""
+    source, target = node.inputs[0], node.outputs[0]
+    shape = context.tensor(source).shape
+    image = context.read(source).shape
+    axes = {image_axis(shape, axis) for axis in node["axes"] if shape[axis] > 1}
+    if 2 in axes:
+        raise UnsupportedError("it is over channels")
+    both = all(image[axis] == 1 or axis in axes for axis in (0, 1))
+    if not both and context.exactness.floats:
+        raise UnsupportedError(f"{context.exactness} was compared for height and width alone")
+    if context.exactness == Exactness.ORT and "Reduce" in node.source:
+        raise UnsupportedError("ReduceMean of ONNX Runtime rounds every term of the sum")
+    window = tuple(image[axis] if axis in axes else 1 for axis in (0, 1))
+    mean = Mean(
+        x=context.quantized(source),
+        y=context.quantized(target),
+        count=window[0] * window[1],
+        channels=image[2],
+        planar=len(shape) == 4 and node["keep_dims"] and set(node["axes"]) == {1, 2},
+    )
+    if mean.x.unsigned != mean.y.unsigned:
+        raise UnsupportedError("its tensors are int8 and uint8")
+    requantization = mean_requantization(mean, context.exactness)
+    found = (image[0] // window[0], image[1] // window[1], image[2])
+    wanted = context.write(target)
+    output = target
+    if wanted.shape != found:
+        output = f"{target}/kept"
+        context.declare(output, found)
+    context.emit(
+        Pool,
+        node.name,
+        (source,),
+        output,
+        op="sum",
+        window=window,
+        stride=window,
+        requantization=requantization,
+    )
+    if output != target:
+        context.reshape(f"{node.name}/reshape", output, target)

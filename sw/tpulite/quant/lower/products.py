@@ -1,0 +1,250 @@
+"""Convolutions and dense layers: nodes whose multiplications the systolic array does."""
+
+import math
+
+import numpy as np
+
+from tpulite.arch.numerics import Rounding
+from tpulite.graph.graph import Node, Tensor
+from tpulite.graph.layers import Conv, Depthwise, Requantization
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.scaling import (
+    activation_bounds,
+    make_requantization,
+    scales_of_product,
+)
+from tpulite.quant.exactness.single_rounding import match_thresholds
+from tpulite.quant.lower.context import Context
+from tpulite.quant.tensors import Quantized, UnsupportedError, centered
+
+__all__ = ["lower_conv", "lower_dense", "lower_depthwise", "reads_image"]
+
+_ROUNDINGS = {
+    Exactness.LITERT_REF: (Rounding.TFLITE, Rounding.AWAY),
+    Exactness.LITERT_OPT: (Rounding.RUY, Rounding.RUY),  # depthwise differs, see below
+    Exactness.LITERT_XNNPACK: (Rounding.FLOAT32, Rounding.FLOAT32),
+    Exactness.TFLM: (Rounding.TFLITE, Rounding.TFLITE),
+    Exactness.ORT: (Rounding.FLOAT32, Rounding.FLOAT32),
+    Exactness.BM1684X: (Rounding.SINGLE, Rounding.SINGLE),
+}
+"""Rounding of convolutions and of dense layers."""
+
+_VECTOR = 8
+"""Channels at a time of LiteRT's optimized depthwise kernel; the rest is left to scalar code."""
+
+_LARGEST_IMAGE = 64
+"""Largest image that a dense layer reads as it is."""
+
+
+def lower_conv(node: Node, context: Context) -> None:
+    """Lower a convolution; its weights are [O, kh, kw, I]."""
+    weight = context.tensor(node.inputs[1])
+    _require_rank(weight, 4)
+    kernel = centered(weight).transpose(1, 2, 3, 0)
+    _require_one_group(node)
+    _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv", axis=0)
+
+
+def lower_depthwise(node: Node, context: Context) -> None:
+    """Lower a depthwise convolution; with a multiplier it becomes an ordinary one."""
+    weight = context.tensor(node.inputs[1])
+    _require_rank(weight, 3)
+    kernel = centered(weight)
+    _require_one_group(node)
+    channels = kernel.shape[2] // node["multiplier"]
+    if node["multiplier"] > 1:
+        zero = _weight_zero_point(weight)
+        full = np.full((*kernel.shape[:2], channels, kernel.shape[2]), zero, np.int8)
+        outputs = np.arange(kernel.shape[2])
+        full[:, :, outputs // node["multiplier"], outputs] = kernel
+        _emit_conv(node, context, node.inputs[0], node.outputs[0], full, "depthwise", axis=2)
+        return
+    context.read(node.inputs[0])
+    context.write(node.outputs[0])
+    requantization = _requantization(node, context, "depthwise", axis=2)
+    if requantization is None:
+        raise UnsupportedError("sums of a depthwise convolution cannot be its output")
+    context.emit(
+        Depthwise,
+        node.name,
+        (node.inputs[0],),
+        node.outputs[0],
+        weight=kernel,
+        requantization=requantization,
+        input_zero_point=context.quantized(node.inputs[0]).zero,
+        weight_zero_point=_weight_zero_point(weight),
+        **_window(node),
+    )
+
+
+def lower_dense(node: Node, context: Context) -> None:
+    """Lower a dense layer to a convolution whose kernel covers the image that feeds it.
+
+    The matrix [O, K] is the kernel [kh, kw, C, O] of an image of kh x kw pixels, because elements
+    are in the same order. An image too large for a kernel becomes one pixel first; several rows of
+    K elements become pixels.
+    """
+    weight = context.tensor(node.inputs[1])
+    _require_rank(weight, 2)
+    channels, k = weight.shape
+    source = node.inputs[0]
+    context.read(source)
+    origin = context.origin(source)
+    size = math.prod(context.images[source].shape)
+    if size % k:
+        raise UnsupportedError(f"its {size} inputs are no multiple of {k}")
+    rows = size // k
+    shape = context.images[origin].shape
+    if not reads_image(node, context, origin):
+        origin, shape = source, context.images[source].shape
+    if rows > 1 and shape[2] != k:
+        origin, shape = _reshaped(node, context, origin, (rows, 1, k))
+    elif rows == 1 and max(shape[:2]) > _LARGEST_IMAGE:
+        origin, shape = _reshaped(node, context, origin, (1, 1, k))
+    window = (1, 1) if rows > 1 else shape[:2]
+    kernel = centered(weight).T.reshape(*window, shape[2], channels)
+    output = node.outputs[0]
+    found = (shape[0] - window[0] + 1, shape[1] - window[1] + 1, channels)
+    wanted = context.write(output)
+    if wanted.shape != found:
+        context.declare(f"{output}/rows", found, wanted.dtype)
+        _emit_conv(node, context, origin, f"{output}/rows", kernel, "dense", axis=0)
+        context.reshape(f"{node.name}/reshape", f"{output}/rows", output)
+        return
+    _emit_conv(node, context, origin, output, kernel, "dense", axis=0)
+
+
+def reads_image(node: Node, context: Context, image: str) -> bool:
+    """Return whether a dense layer can read all of an image as one window."""
+    k = context.tensor(node.inputs[1]).shape[-1]
+    shape = context.images[image].shape
+    return math.prod(shape) == k and max(shape[:2]) <= _LARGEST_IMAGE
+
+
+def _reshaped(
+    node: Node, context: Context, source: str, shape: tuple[int, int, int]
+) -> tuple[str, tuple[int, int, int]]:
+    target = f"{node.name}/pixels"
+    context.declare(target, shape)
+    context.reshape(target, source, target)
+    return target, shape
+
+
+def _emit_conv(
+    node: Node,
+    context: Context,
+    source: str,
+    target: str,
+    kernel: np.ndarray,
+    op: str,
+    axis: int,
+) -> None:
+    context.read(source)
+    if target not in context.images:
+        context.write(target)
+    context.emit(
+        Conv,
+        node.name,
+        (source,),
+        target,
+        weight=np.ascontiguousarray(kernel),
+        requantization=_requantization(node, context, op, axis),
+        input_zero_point=context.quantized(node.inputs[0]).zero,
+        weight_zero_point=_weight_zero_point(context.tensor(node.inputs[1])),
+        **({} if op == "dense" else _window(node)),
+    )
+
+
+def _window(node: Node) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(node[name]) for name in ("stride", "dilation", "padding")}
+
+
+def _require_one_group(node: Node) -> None:
+    if node.attributes.get("group", 1) != 1:
+        raise UnsupportedError(f"it has {node['group']} groups of channels")
+
+
+def _require_rank(weight: Tensor, rank: int) -> None:
+    if len(weight.shape) != rank:
+        raise UnsupportedError(f"its weights have shape {list(weight.shape)}")
+
+
+def _weight_quantization(weight: Tensor, channels: int, axis: int) -> np.ndarray:
+    q = weight.quantization
+    if q is None:
+        raise UnsupportedError(f"weights {weight.name!r} have no quantization")
+    if len(q.scale) not in (1, channels) or (len(q.scale) > 1 and q.axis not in (axis, None)):
+        raise UnsupportedError(f"weights {weight.name!r} have {len(q.scale)} scales")
+    return q.scale
+
+
+def _weight_zero_point(weight: Tensor) -> int:
+    assert weight.quantization is not None
+    zero_points = np.unique(weight.quantization.zero_point)
+    if len(zero_points) > 1:
+        raise UnsupportedError(f"weights {weight.name!r} have zero points of channels")
+    return int(zero_points[0]) - (128 if weight.dtype == "uint8" else 0)
+
+
+def _bias(node: Node, context: Context) -> np.ndarray:
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return np.zeros(1, np.int32)
+    bias = context.tensor(node.inputs[2])
+    if bias.data is None or bias.dtype != "int32":
+        raise UnsupportedError(f"its bias {bias.name!r} is not a constant of int32")
+    return np.ascontiguousarray(bias.data.reshape(-1))
+
+
+def _requantization(node: Node, context: Context, op: str, axis: int) -> Requantization | None:
+    """Return how the sums are requantized; None if they are the output."""
+    weight = context.tensor(node.inputs[1])
+    channels = weight.shape[axis]
+    weight_scales = _weight_quantization(weight, channels, axis)
+    x = context.quantized(node.inputs[0])
+    if node.attributes.get("raw", False):
+        if len(node.inputs) > 2 and node.inputs[2]:
+            raise UnsupportedError("its output are sums, to which a bias cannot be added")
+        return None
+    y = context.quantized(node.outputs[0])
+    exactness = context.exactness
+    if exactness == Exactness.LITERT_XNNPACK and op == "depthwise" and x.unsigned:
+        exactness = Exactness.LITERT_OPT  # which computes what XNNPACK does not take
+    scales = scales_of_product(exactness, op, x, weight_scales, y)
+    rounding = _ROUNDINGS[exactness][op == "dense"]
+    if exactness == Exactness.LITERT_OPT and op == "depthwise":
+        rounding = Rounding.TFLITE
+    result = make_requantization(
+        scales,
+        rounding,
+        y.zero,
+        activation_bounds(node.attributes.get("activation", "none"), y, exactness),
+        _bias(node, context),
+    )
+    if exactness == Exactness.LITERT_OPT and op == "depthwise":
+        return result if x.unsigned else _vectorized(result, channels)
+    if exactness == Exactness.LITERT_REF and op == "dense":
+        return match_thresholds(result, scales, _largest_sum(weight, x))
+    return result
+
+
+def _vectorized(result: Requantization, channels: int) -> Requantization:
+    """Round groups of eight channels half up, and what is left half away from zero."""
+    rounding = np.full(channels, int(Rounding.TFLITE), np.int64)
+    rounding[: channels // _VECTOR * _VECTOR] = Rounding.RUY
+    rules = np.unique(rounding)
+    return Requantization(
+        multiplier=result.multiplier,
+        shift=result.shift,
+        bias=result.bias,
+        rounding=Rounding(int(rules[0])) if len(rules) == 1 else rounding,
+        zero_point=result.zero_point,
+        low=result.low,
+        high=result.high,
+    )
+
+
+def _largest_sum(weight: Tensor, x: Quantized) -> int:
+    """Return a bound of the magnitude of the sums without their bias."""
+    distance = max(x.zero_point - x.low, x.high - x.zero_point)
+    kernel = centered(weight).astype(np.int64) - _weight_zero_point(weight)
+    return int(np.abs(kernel).sum(axis=1).max()) * distance
