@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpulite_testing.replay.bound import bound_cases
 from tpulite_testing.replay.case import Case
 from tpulite_testing.replay.compare import Change, changes
 from tpulite_testing.replay.draws import drawn_cases
@@ -15,7 +16,7 @@ __all__ = ["FULL", "QUICK", "Part", "Replay", "cases"]
 
 def cases() -> tuple[Case, ...]:
     """Return all cases."""
-    return (*network_cases(), *drawn_cases())
+    return (*network_cases(), *bound_cases(), *drawn_cases())
 
 
 @dataclass(frozen=True)
