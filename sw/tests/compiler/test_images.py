@@ -4,7 +4,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Side
-from tpulite.compiler.tiling.images import Store
+from tpulite.compiler.tiling.images import Extents, InDram, Store
 from tpulite.program import TensorSpec
 
 CONFIG = Config()
@@ -13,12 +13,25 @@ ROW, BLOCK = WIDTH * 16, HEIGHT * WIDTH * 16
 """Bytes of a row of a block, and of a block."""
 
 
-def store(*, resident=False, batch=1, dtype="int8", window=Window.INPUT, offset=0, **fields):
-    extents = (HEIGHT, WIDTH, BLOCKS)
+def store(
+    *,
+    resident=False,
+    batch=1,
+    dtype="int8",
+    window=Window.INPUT,
+    offset=0,
+    given=False,
+    copies=(),
+    line=None,
+    skew=0,
+    over=None,
+):
+    extents = Extents(HEIGHT, WIDTH, BLOCKS, batch=batch)
     lines = HEIGHT * WIDTH
     image = (HEIGHT, WIDTH)
     spec = TensorSpec("x", window, offset, lines, 32, dtype, image, batch=batch)
-    return Store("x", extents, CONFIG, spec=spec, resident=resident, batch=batch, **fields)
+    dram = InDram((spec, *copies), given, line)
+    return Store.of("x", extents, CONFIG, dram, resident=resident, over=over, skew=skew)
 
 
 def moved(op):
@@ -109,11 +122,11 @@ def test_skewed_rows_have_a_gap_that_is_not_transferred():
 def test_rows_are_loaded_from_beats_on():
     config = Config(array_size=4)
     spec = TensorSpec("x", Window.INPUT, 0, 8 * 6, 4, "int8", (8, 6))
-    image = Store("x", (8, 6, 1), config, spec=spec, resident=False, given=True)
+    image = Store.of("x", Extents(8, 6, 1), config, InDram((spec,), True), resident=False)
     assert image.grain == 2  # of 24 bytes, 1.5 beats
     view, (load,) = image.read(range(3, 5), 0)
     assert (view.rows, load.fields["offset"], load.fields["rows"]) == (range(2, 5), 48, 18)
-    whole = Store("x", (8, 6, 1), config, spec=spec, resident=True, given=True)
+    whole = Store.of("x", Extents(8, 6, 1), config, InDram((spec,), True), resident=True)
     assert moved(whole.read(range(3), 0)[1][0])[2:4] == (1, 24)  # a row more: the next ones begin
     assert moved(whole.read(range(8), 0)[1][0])[1] == 96
 
@@ -137,7 +150,7 @@ def test_top_bits_of_uint8_are_inverted_on_the_way(dtype):
 
 def test_int32_takes_four_rows_a_vector():
     spec = TensorSpec("x", Window.OUTPUT, 0, 80, 32, "int32", (8, 10))
-    image = Store("x", (8, 10, 2), CONFIG, spec=spec, resident=False, vector_rows=4)
+    image = Store.of("x", Extents(8, 10, 2, 4), CONFIG, InDram((spec,)), resident=False)
     view = image.open(range(2, 4))
     assert (view.pitch, view.buffer.rows, image.rows) == (40, 160, 640)
     (op,) = image.store(view, range(2, 4), 0)
@@ -146,7 +159,7 @@ def test_int32_takes_four_rows_a_vector():
 
 def test_copies_of_outputs_are_stored_too():
     output = TensorSpec("x", Window.OUTPUT, 0, 80, 32, "int8", (8, 10))
-    image = store(window=Window.SCRATCH, copy=output)
+    image = store(window=Window.SCRATCH, copies=(output,))
     ops = image.store(image.open(range(8)), range(8), 0)
     assert [op.fields["window"] for op in ops] == [Window.SCRATCH, Window.OUTPUT]
 

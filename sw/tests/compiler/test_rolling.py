@@ -9,7 +9,7 @@ from tpulite.compiler.grouping.group import Group, Rows
 from tpulite.compiler.options import Options
 from tpulite.compiler.tiling.constants import ConstantPool
 from tpulite.compiler.tiling.context import Context
-from tpulite.compiler.tiling.images import Store
+from tpulite.compiler.tiling.images import Extents, InDram, Store
 from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.rolling import RollingStore
 from tpulite.compiler.tiling.tile_groups import tile_groups
@@ -25,9 +25,10 @@ def rolling(*, loaded, size=16, width=10, skew=0, window=None):
     spec = None
     if window is not None:
         spec = TensorSpec("x", window, 0, 12 * width, 2 * size, "int8", (12, width))
-    store = Store("x", (12, width, 2), config, spec=spec, resident=False, skew=skew)
+    dram = InDram(() if spec is None else (spec,))
+    store = Store.of("x", Extents(12, width, 2), config, dram, resident=False, skew=skew)
     context = Context(3, "layer", config, ConstantPool(), {}, {}, 0, 0, Options())
-    return RollingStore(store, loaded=loaded), context
+    return RollingStore.rolling(store, loaded=loaded), context
 
 
 def copies(ops):
@@ -107,7 +108,7 @@ def test_rows_that_are_gone_or_not_there_are_not_read(rows):
     image, context = rolling(loaded=False)
     image.advance(Rows(range(5), range(5)), context)
     image.advance(Rows(range(5, 5), range(5, 5)), context)
-    image.view = image.strip(range(2, 5))
+    image.state.view = image.strip(range(2, 5))
     with pytest.raises(AssertionError):
         image.read(rows, 3)
 

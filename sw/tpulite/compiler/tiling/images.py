@@ -1,6 +1,5 @@
 """Images while a network runs: in the unified buffer, or in DRAM and here a strip at a time."""
 
-import copy
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.program import TensorSpec
 
-__all__ = ["Store", "View"]
+__all__ = ["Extents", "InDram", "Store", "View"]
 
 
 @dataclass(frozen=True)
@@ -47,86 +46,159 @@ class View:
         return replace(self, row=self.row - blocks * self.block_pitch)
 
 
+@dataclass(frozen=True)
+class InDram:
+    """Where an image is in DRAM, if it is.
+
+    Parameters
+    ----------
+    specs : tuple of TensorSpec
+        Where it is read from and written to; further ones are copies that are stored, too, as
+        outputs can only be written. None: it is never there.
+    given : bool
+        Whether it is there from the start.
+    line : int, optional
+        Vectors from row to row, if some are not used: so that rows begin at beats.
+    """
+
+    specs: tuple[TensorSpec, ...] = ()
+    given: bool = False
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Extents:
+    """How large an image is.
+
+    Parameters
+    ----------
+    height, width, blocks : int
+        Rows, vectors in a row, and channel blocks.
+    vector_rows : int
+        Rows of the buffer that a vector takes: 4 for int32.
+    batch : int
+        Images; those that are resident lie one below the other, block by block.
+    """
+
+    height: int
+    width: int
+    blocks: int
+    vector_rows: int = 1
+    batch: int = 1
+
+
+@dataclass(frozen=True, eq=False)
 class Store:
     """Where an image is kept: the whole of it, one image of a batch, or a range of its columns.
+
+    :meth:`of` makes one of a whole image, and methods make parts of it; of what is resident and
+    given, all parts share what has been loaded.
 
     Parameters
     ----------
     name : str
         Name of the image.
-    extents : tuple of int
-        Rows, vectors in a row, and channel blocks.
+    height, width, blocks, vector_rows, batch : int
+        See :class:`Extents`; columns and blocks are those that are here.
     config : Config
         The machine.
-    spec : TensorSpec, optional
-        Where it is in DRAM.
-    copy : TensorSpec, optional
-        Where else it is stored: outputs can only be written.
-    resident : bool
-        Whether all of it stays in the unified buffer from its first to its last use.
+    specs : tuple of TensorSpec
+        Where it is in DRAM: see :class:`InDram`.
     given : bool
         Whether it is in DRAM from the start.
-    vector_rows : int
-        Rows of the buffer that a vector takes: 4 for int32.
-    batch : int
-        Images; those that are resident lie one below the other, block by block.
-    over : Store, optional
-        A resident image of the same size that this one replaces, vector by vector.
+    line : int
+        Vectors in a row in DRAM; more than there are here if this is a range of columns.
+    pitch, block_pitch, first : int
+        Rows of the buffer from image row to image row and from block to block, and the first row,
+        if the image is resident.
     skew : int
         Rows of the buffer between image rows that are not used, so that vectors below each other
         lie in different banks.
-    line : int, optional
-        Vectors from row to row in DRAM, if some are not used: so that rows begin at beats.
+    buffer : Buffer, optional
+        Where it is resident.
+    loaded : list of list of int
+        Rows of each channel block that are here, image by image: the tiler's state.
+    column, image, block : int
+        What the part begins with.
+    resident : bool
+        Whether all of it stays in the unified buffer from its first to its last use.
     """
 
-    def __init__(
-        self,
+    name: str
+    height: int
+    width: int
+    blocks: int
+    vector_rows: int
+    batch: int
+    config: Config
+    specs: tuple[TensorSpec, ...]
+    given: bool
+    line: int
+    pitch: int
+    block_pitch: int
+    skew: int
+    buffer: Buffer | None
+    loaded: list[list[int]]
+    resident: bool
+    first: int = 0
+    column: int = 0
+    image: int = 0
+    block: int = 0
+
+    @classmethod
+    def of(
+        cls,
         name: str,
-        extents: tuple[int, int, int],
+        extents: Extents,
         config: Config,
+        dram: InDram,
         *,
-        spec: TensorSpec | None,
         resident: bool,
-        copy: TensorSpec | None = None,
-        given: bool = False,
-        vector_rows: int = 1,
-        batch: int = 1,
         over: "Store | None" = None,
         skew: int = 0,
-        line: int | None = None,
-    ) -> None:
-        self.name = name
-        self.height, self.width, self.blocks = extents
-        self.spec, self.resident, self.vector_rows, self.batch = spec, resident, vector_rows, batch
-        self._specs = [each for each in (spec, copy) if each is not None]
-        self._config, self._given = config, given
-        self._skew = skew
-        self._pitch = self.width * vector_rows + skew
-        self._block_pitch = batch * self.height * self._pitch
-        self._first = 0  # row of the buffer of the first pixel
-        # First column, and columns of a line in DRAM.
-        self.column, self._line = 0, line or self.width
-        # Rows of each channel block that are here, image by image.
-        self._loaded = [[0] * self.blocks for _ in range(batch)]
-        self._image, self._block = 0, 0
-        self._buffer = None
+    ) -> "Store":
+        """Return where a whole image is; ``over`` is one of the same size that it replaces."""
+        pitch = extents.width * extents.vector_rows + skew
+        block_pitch = extents.batch * extents.height * pitch
+        buffer = None
         if resident:
-            rows = self.blocks * self._block_pitch
-            old = over and over._buffer
-            self._buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM, over=old)
-        # Rows of the image in DRAM begin at beats only every few.
-        row_bytes = self._line * vector_rows * config.row_bytes
-        self.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
+            old = over and over.buffer
+            rows = extents.blocks * block_pitch
+            buffer = Buffer(name, rows, bank=0, side=Side.BOTTOM, over=old)
+        return cls(
+            name,
+            extents.height,
+            extents.width,
+            extents.blocks,
+            extents.vector_rows,
+            extents.batch,
+            config,
+            dram.specs,
+            dram.given,
+            dram.line or extents.width,
+            pitch,
+            block_pitch,
+            skew,
+            buffer,
+            [[0] * extents.blocks for _ in range(extents.batch)],
+            resident,
+        )
+
+    @property
+    def spec(self) -> TensorSpec | None:
+        """Where it is in DRAM, if it is."""
+        return self.specs[0] if self.specs else None
+
+    @property
+    def grain(self) -> int:
+        """After how many rows of the image one begins at a beat in DRAM."""
+        row_bytes = self.line * self.vector_rows * self.config.row_bytes
+        return BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
 
     @property
     def rows(self) -> int:
         """Rows of the unified buffer that one whole image takes."""
-        return self.blocks * self.height * self._pitch
-
-    @property
-    def line(self) -> int:
-        """Vectors in a row in DRAM; more than there are here if this is a range of columns."""
-        return self._line
+        return self.blocks * self.height * self.pitch
 
     @property
     def strings(self) -> bool:
@@ -136,112 +208,106 @@ class Store:
     @property
     def skewed(self) -> bool:
         """Whether rows of the buffer between image rows are not used."""
-        return self._skew > 0
-
-    @property
-    def given(self) -> bool:
-        """Whether it is in DRAM from the start."""
-        return self._given
+        return self.skew > 0
 
     @property
     def stored(self) -> bool:
         """Whether what is computed goes to DRAM."""
-        return bool(self._specs) and not self._given
+        return bool(self.specs) and not self.given
 
     def unread(self) -> "Store":
         """Return the same image, of which nothing is loaded yet."""
-        unread = copy.copy(self)
-        unread._loaded = [[0] * self.blocks for _ in range(self.batch)]
-        return unread
+        return replace(self, loaded=[[0] * self.blocks for _ in range(self.batch)])
 
     def part(self, image: int = 0, columns: range | None = None) -> "Store":
         """Return one image of the batch, and of that some columns."""
-        part = copy.copy(self)
-        columns = columns or range(self.width)
+        one = self
         if self.batch > 1:
-            part.batch, part._image = 1, image
-            part._first += image * self.height * self._pitch
-            part._specs = [
-                replace(spec.one, offset=spec.offset_of(image, self._config))
-                for spec in self._specs
-            ]
-            part.spec = part._specs[0] if self.spec is not None else None
-        part._first += columns.start * self.vector_rows
-        part.column, part.width = self.column + columns.start, len(columns)
-        return part
+            one = replace(
+                self,
+                batch=1,
+                image=image,
+                first=self.first + image * self.height * self.pitch,
+                specs=tuple(
+                    replace(spec.one, offset=spec.offset_of(image, self.config))
+                    for spec in self.specs
+                ),
+            )
+        columns = columns or range(self.width)
+        return replace(
+            one,
+            first=one.first + columns.start * self.vector_rows,
+            column=self.column + columns.start,
+            width=len(columns),
+        )
 
     def some_blocks(self, blocks: range) -> "Store":
         """Return some channel blocks of one image; it must be there if it is resident."""
-        part = copy.copy(self)
-        part.blocks, part._block = len(blocks), self._block + blocks.start
-        part._first += blocks.start * self._block_pitch
-        row_bytes = self._line * self.vector_rows * self._config.row_bytes
+        row_bytes = self.line * self.vector_rows * self.config.row_bytes
         skipped = blocks.start * -(-self.height * row_bytes // BEAT_BYTES) * BEAT_BYTES
-        part._specs = [replace(spec, offset=spec.offset + skipped) for spec in self._specs]
-        return part
+        return replace(
+            self,
+            blocks=len(blocks),
+            block=self.block + blocks.start,
+            first=self.first + blocks.start * self.block_pitch,
+            specs=tuple(replace(spec, offset=spec.offset + skipped) for spec in self.specs),
+        )
 
     def tall(self) -> "Store":
         """Return all images of a batch that are resident as one, which is not in DRAM."""
-        tall = copy.copy(self)
-        tall.height, tall.batch = self.batch * self.height, 1
-        tall.spec, tall._specs, tall._given = None, [], False
-        return tall
+        height = self.batch * self.height
+        return replace(self, height=height, batch=1, specs=(), given=False)
 
     def flat(self) -> "Store":
         """Return the same image as one column of all its pixels; it must be there if resident.
 
         Of an image of which there are only some columns it has the others, too.
         """
-        flat = self._full_width()
-        flat.height, flat.width, flat._line = self.height * self.line, 1, 1
-        flat._pitch = self.vector_rows
-        vector_bytes = self.vector_rows * self._config.row_bytes
-        flat.grain = BEAT_BYTES // math.gcd(BEAT_BYTES, vector_bytes)
-        return flat
+        height, pitch = self.height * self.line, self.vector_rows
+        return replace(self._full_width(), height=height, width=1, line=1, pitch=pitch)
 
     def alias(self, name: str, height: int, width: int) -> "Store":
         """Return the same pixels as images of another shape."""
-        extents = (height, width, self.blocks)
-        other = Store(name, extents, self._config, spec=None, resident=True, batch=self.batch)
-        other._buffer = self._buffer
-        return other
+        extents = Extents(height, width, self.blocks, batch=self.batch)
+        other = Store.of(name, extents, self.config, InDram(), resident=True)
+        return replace(other, buffer=self.buffer)
 
     def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:
         """Return where rows can be read, and the LOADs that must come before."""
         rows = range(max(rows.start, 0), min(rows.stop, self.height))
-        if self._buffer is None:
+        if self.buffer is None:
             rows = range(rows.start // self.grain * self.grain, rows.stop)
             view = self.strip(rows)
             return view, self.load(view, rows, layer)
-        view, ops = self._whole(self._buffer), []
-        if not self._given:
+        view, ops = self._whole(self.buffer), []
+        if not self.given:
             return view, []
-        loaded = self._loaded[self._image]
+        loaded = self.loaded[self.image]
         stop = min(-(-rows.stop // self.grain) * self.grain, self.height)
-        mine = range(self._block, self._block + self.blocks)
+        mine = range(self.block, self.block + self.blocks)
         for start, run in groupby(mine, key=loaded.__getitem__):
             if start < rows.stop:
-                blocks = [block - self._block for block in run]
+                blocks = [block - self.block for block in run]
                 part = self if len(blocks) == self.blocks else self.some_blocks(_range(blocks))
-                line = part if self.width == self._line else part._full_width()
-                ops += line.load(line._whole(self._buffer), range(start, stop), layer)
+                line = part if self.width == self.line else part._full_width()
+                ops += line.load(line._whole(self.buffer), range(start, stop), layer)
         for block in mine:
             loaded[block] = max(loaded[block], stop)
         return view, ops
 
     def open(self, rows: range, over: Iterable[View] = ()) -> View:
         """Return where rows can be written; perhaps in place of those that they are made from."""
-        return self.strip(rows, over) if self._buffer is None else self._whole(self._buffer)
+        return self.strip(rows, over) if self.buffer is None else self._whole(self.buffer)
 
     def load(self, view: View, rows: range, layer: int) -> list[Op]:
         """Return the LOADs of rows."""
-        return self._transfer(Opcode.LOAD, view, rows, layer, self._specs[0])
+        return self._transfer(Opcode.LOAD, view, rows, layer, self.specs[0])
 
     def store(self, view: View, rows: range, layer: int) -> list[Op]:
         """Return the STOREs that must follow when rows are complete."""
         transfers = (
             self._transfer(Opcode.STORE, view, rows, layer, spec)
-            for spec in ([] if self._given else self._specs)
+            for spec in ([] if self.given else self.specs)
         )
         return [op for ops in transfers for op in ops]
 
@@ -249,7 +315,7 @@ class Store:
         self, rows: range, over: Iterable[View] = (), *, least: int = 0, bank: int | None = 0
     ) -> View:
         """Return a place for rows of the image that are not resident: of ``least`` rows or more."""
-        pitch = self.width * self.vector_rows + self._skew
+        pitch = self.width * self.vector_rows + self.skew
         block_pitch = len(rows) * pitch
         size = max(self.blocks * block_pitch, least)
         same = (rows, 0, pitch, block_pitch, size)
@@ -268,20 +334,18 @@ class Store:
         return View(buffer, rows, 0, pitch, block_pitch)
 
     def _whole(self, buffer: Buffer) -> View:
-        return View(buffer, range(self.height), self._first, self._pitch, self._block_pitch)
+        return View(buffer, range(self.height), self.first, self.pitch, self.block_pitch)
 
     def _full_width(self) -> "Store":
-        whole = copy.copy(self)
-        whole._first -= self.column * self.vector_rows
-        whole.column, whole.width = 0, self._line
-        return whole
+        first = self.first - self.column * self.vector_rows
+        return replace(self, first=first, column=0, width=self.line)
 
     def _transfer(
         self, opcode: Opcode, view: View, rows: range, layer: int, spec: TensorSpec
     ) -> list[Op]:
         """Return one command, or one for each block if it has only some columns."""
-        vector_bytes = self.vector_rows * self._config.row_bytes
-        row_bytes = self._line * vector_bytes
+        vector_bytes = self.vector_rows * self.config.row_bytes
+        row_bytes = self.line * vector_bytes
         whole = self.height * row_bytes
         block_bytes = -(-whole // BEAT_BYTES) * BEAT_BYTES
         fields = {
@@ -290,7 +354,7 @@ class Store:
             "offset": spec.offset + rows.start * row_bytes + self.column * vector_bytes,
         }
         shapes = []
-        if self.width == self._line and view.pitch == row_bytes // self._config.row_bytes:
+        if self.width == self.line and view.pitch == row_bytes // self.config.row_bytes:
             count = len(rows) * view.pitch
             complete = len(rows) == self.height and whole % BEAT_BYTES == 0
             if self.blocks == 1:

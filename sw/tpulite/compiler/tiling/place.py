@@ -11,7 +11,7 @@ from tpulite.compiler.grouping.slices import column_grain
 from tpulite.compiler.options import Options
 from tpulite.compiler.packed_rows import pack_rows, sole_reader
 from tpulite.compiler.tiling.constants import ConstantPool
-from tpulite.compiler.tiling.images import Store
+from tpulite.compiler.tiling.images import Extents, InDram, Store
 from tpulite.compiler.tiling.live import LiveImages
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool, Reshape
 from tpulite.layout import pack_activations
@@ -139,18 +139,17 @@ def place_images(
                 if name in live.apart and name not in fixed:
                     line = -(-width // grain) * grain
                 where = spec(name, Window.SCRATCH, dtype, line=line)
-        stores[name] = Store(
+        stores[name] = Store.of(
             name,
-            extents,
+            Extents(*extents, vector_rows, images),
             config,
-            spec=where,
-            copy=copy,
+            InDram(
+                tuple(each for each in (where, copy) if each is not None),
+                name in layers.inputs or name in layers.constants,
+                line,
+            ),
             resident=name in resident,
-            given=name in layers.inputs or name in layers.constants,
-            vector_rows=vector_rows,
-            batch=images,
             over=stores.get(live.over.get(name, "")) if name in resident else None,
-            line=line,
             skew=int(name in skewed and extents[1] % config.ub_banks == 0),
         )
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}

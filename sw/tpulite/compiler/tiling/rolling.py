@@ -1,6 +1,8 @@
 """Images of which a group keeps only the rows that it still needs."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from tpulite.compiler.grouping.group import Rows
 from tpulite.compiler.ops import Op
@@ -11,6 +13,15 @@ from tpulite.compiler.tiling.vector_commands import copy_ops
 __all__ = ["RollingStore"]
 
 
+@dataclass
+class Rolled:
+    """Which rows of an image are there, and which come next."""
+
+    view: View | None = None
+    coming: View | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class RollingStore(Store):
     """An image inside a group; to a layer it looks like any image that is resident.
 
@@ -19,18 +30,26 @@ class RollingStore(Store):
 
     Parameters
     ----------
-    store : Store
-        The image, and where it is in DRAM, if it is.
-    loaded : bool
-        Whether the group reads it from there, instead of computing it.
+    loads : bool
+        Whether the group reads it from DRAM, instead of computing it.
+    state : Rolled
+        Where the group is.
     """
 
-    def __init__(self, store: Store, *, loaded: bool) -> None:
-        vars(self).update(vars(store))
-        self.resident = True
-        self._loads = loaded
-        self.view: View | None = None
-        self._next: View | None = None
+    loads: bool = False
+    state: Rolled = field(default_factory=Rolled)
+
+    @classmethod
+    def rolling(cls, store: Store, *, loaded: bool) -> "RollingStore":
+        """Return an image as a group sees it: loaded from where it is in DRAM, or computed."""
+        same: dict[str, Any] = {each.name: getattr(store, each.name) for each in fields(Store)}
+        same["resident"] = True
+        return cls(**same, loads=loaded)
+
+    @property
+    def view(self) -> View | None:
+        """Where the rows of this step are."""
+        return self.state.view
 
     def prepare(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
         """Return the commands that make room for the next rows, and load them if need be.
@@ -39,23 +58,23 @@ class RollingStore(Store):
         They may come as soon as the rows of the step before are complete. Until :meth:`advance`
         the image has those.
         """
-        if not rows.fresh or self._next is not None:
+        if not rows.fresh or self.state.coming is not None:
             return []
         # In DRAM rows begin at beats only every few: those before are loaded, or stored, again.
         start = rows.fresh.start
-        if self._loads or self.stored:
+        if self.loads or self.stored:
             start = start // self.grain * self.grain
         first = min(rows.view.start, start)
         view = self.strip(range(first, rows.view.stop), over)
-        kept = range(first, start if self._loads else rows.fresh.start)
+        kept = range(first, start if self.loads else rows.fresh.start)
         ops: list[Op] = []
         if kept:
             old = self.view
             assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
             ops += self._copies(old, view, kept, context)
-        if self._loads:
+        if self.loads:
             ops += self.load(view, range(start, rows.fresh.stop), context.index)
-        self._next = view
+        self.state.coming = view
         return ops
 
     def _copies(self, old: View, new: View, rows: range, context: Context) -> Iterator[Op]:
@@ -77,7 +96,7 @@ class RollingStore(Store):
         """Go to the next rows; return the commands that were not prepared."""
         ops = self.prepare(rows, context, over)
         if rows.fresh:
-            self.view, self._next = self._next, None
+            self.state.view, self.state.coming = self.state.coming, None
         return ops
 
     def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:

@@ -33,7 +33,7 @@ class SlicedGroup:
         self._layers = {i: layers.layers[i] for i in group.layers}
         self._computed = {layer.output for layer in self._layers.values()}
         self._rolling = {
-            name: RollingStore(store, loaded=name not in self._computed)
+            name: RollingStore.rolling(store, loaded=name not in self._computed)
             for name, store in stores.items()
             if not store.resident
         }
