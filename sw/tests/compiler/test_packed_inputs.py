@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
@@ -67,6 +67,7 @@ def networks(draw):
     )
 
 
+@settings(max_examples=30)  # each is compiled
 @given(layers=networks(), config=st.sampled_from(CONFIGS), dense=st.booleans())
 def test_packed_inputs_give_the_same_bits(layers, config, dense):
     program = compile_layers(layers, config, Options(dense_mode=dense))

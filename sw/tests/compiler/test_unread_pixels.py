@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
@@ -114,6 +114,7 @@ def networks(draw):
     return varied(builder.graph(*ends))
 
 
+@settings(max_examples=30)  # each is compiled
 @given(layers=networks(), config=st.sampled_from([Config(array_size=4), Config()]))
 def test_networks_without_unread_pixels_compute_the_same(layers, config):
     assert_exact(layers, config)
