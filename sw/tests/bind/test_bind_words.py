@@ -3,7 +3,8 @@ import pytest
 
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, Command, Opcode
-from tpulite.compiler.bind.words import pack_words
+from tpulite.compiler.bind.words import commands as batch
+from tpulite.compiler.bind.words import encode
 
 
 def legal(rng, field, count: int) -> np.ndarray:
@@ -30,7 +31,7 @@ def test_words_are_encoded_commands(opcode, seed):
         if name in signed or rng.random() < 0.4:  # the same for all
             columns[name] = int(columns[name][0])
             commands = [command.replace(**{name: columns[name]}) for command in commands]
-    words = pack_words(opcode, count, **columns)
+    words = encode([batch(opcode, count, **columns)])
     stream = np.ascontiguousarray(words.T).tobytes()
     assert len(stream) == count * COMMAND_BYTES
     assert stream == b"".join(command.encode() for command in commands)
@@ -39,13 +40,13 @@ def test_words_are_encoded_commands(opcode, seed):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"row": np.array([0, 1 << 14])}, r"^LOAD.row does not hold \[0, 16384\]$"),
-        ({"row": np.array([-1, 5])}, r"^LOAD.row does not hold \[-1, 5\]$"),
-        ({"offset": np.array([16, 24])}, r"^LOAD.offset does not hold \[16, 24\]$"),
+        ({"row": np.array([0, 1 << 14])}, r"^LOAD.row must be in range\(0, 16384\), not 16384$"),
+        ({"row": np.array([-1, 5])}, r"^LOAD.row must be in range\(0, 16384\), not -1$"),
+        ({"offset": np.array([16, 24])}, r"^LOAD.offset must be a multiple of 16, not 24$"),
         ({"lines": 0}, r"^LOAD.lines must be at least 1, not 0$"),
         ({"pitch": 1 << 14}, r"^LOAD.pitch must be in range\(0, 16384\), not 16384$"),
     ],
 )
 def test_values_that_do_not_fit(values, message):
     with pytest.raises(ValueError, match=message):
-        pack_words(Opcode.LOAD, 2, **values)
+        encode([batch(Opcode.LOAD, 2, **values)])

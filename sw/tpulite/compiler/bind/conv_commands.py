@@ -13,7 +13,7 @@ from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.words import Words, pack_words
+from tpulite.compiler.bind.words import Batch, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
 
 __all__ = ["conv_step"]
@@ -144,8 +144,7 @@ class _Commands:
             words = load_constants(self._offset + units.offset, units.buffer_rows, place)
             first = np.empty(len(place), np.int64)
             first[self._unit[::-1]] = np.arange(len(self._unit))[::-1]
-            never = np.full(len(place), -1)
-            return Loads(words, first, first, never), place[self._unit], self._unit
+            return Loads(words, first, first), place[self._unit], self._unit
         unit = self._unit[self._use_first]
         number = np.arange(len(unit))
         place = self._weight_base + number % self._slots.weights * units.largest
@@ -208,7 +207,7 @@ class _Commands:
         weight_row: np.ndarray,
         fields: Mapping[str, int],
         drain: Drain,
-    ) -> Words:
+    ) -> Batch:
         facts, extents, regions, units = self._facts, self._extents, self._regions, self._units
         region, unit = self._region, self._unit
         slab, panel = np.divmod(self._tile, self._panels)
@@ -236,7 +235,7 @@ class _Commands:
             out += self._target.row + units.output[unit] * self._target.block_rows
         else:
             out += self._out_base + self._result % self._slots.outputs * self._out_slot
-        return pack_words(
+        return commands(
             Opcode.CONV,
             len(region),
             **fields,
@@ -262,7 +261,7 @@ class _Commands:
             out_step=facts.vector_rows,
         )
 
-    def _store(self, target: DramTensor) -> Words:
+    def _store(self, target: DramTensor) -> Batch:
         bounds, columns = self._bounds, self._extents.out_width
         number = np.arange(len(self._result_last))
         tile, output = np.divmod(number, self._facts.weights.outputs)

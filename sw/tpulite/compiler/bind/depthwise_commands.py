@@ -13,7 +13,7 @@ from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Indices, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import join_bounds
-from tpulite.compiler.bind.words import Words, pack_words
+from tpulite.compiler.bind.words import Batch, commands
 from tpulite.compiler.plan.closed_forms import grain
 
 __all__ = ["depthwise_step"]
@@ -131,8 +131,8 @@ class _Commands:
 
     def step(self, fields: Mapping[str, int]) -> Step:
         """Return all commands."""
-        weights, weight_row, record_row, early = self._load_weights()
-        loads, reads, freed = [weights], {}, None
+        loads, weight_row, record_row, early = self._load_weights()
+        reads, freed = {}, None
         needs = Needs((self._bottom * self._width)[self._slab], self._block)
         blocks = self._block
         if isinstance(self._source, DramTensor):
@@ -150,11 +150,11 @@ class _Commands:
             zero = np.zeros(1, np.int64)
             at = self._offset + self._facts.weights.zeros
             place = load_constants(at, self._size, zero + self._zeros)
-            loads.append(Loads(place, zero, zero, zero - 1))
+            loads.append(Loads(place, zero, zero))
         computes = Computes(Engine.MXU, words, freed=freed, early=early, reads=reads)
         return Step(tuple(loads), computes, stores, begins, blocks)
 
-    def _load_weights(self) -> tuple[Loads, Indices, Indices, Indices]:
+    def _load_weights(self) -> tuple[list[Loads], Indices, Indices, Indices]:
         """Return LOADs, and for each command the rows of its tile and records, and the LOAD."""
         facts, pattern = self._facts, self._pattern
         inner = self._r_rows if pattern.inner == Axis.Y else self._r_columns
@@ -167,24 +167,22 @@ class _Commands:
         block = self._block[use]
         row = self._weights + use % self._sizes["weight_slots"] * slot
         tiles = pattern.offset + (block * pattern.numbers + low - 1) * each * self._row_bytes
-        words = np.concatenate(
-            [
-                load_constants(self._offset + tiles, (high - low + 1) * each, row + records),
-                load_constants(self._offset + block * records * self._row_bytes, records, row),
-            ],
-            axis=1,
+        words = (
+            load_constants(self._offset + tiles, (high - low + 1) * each, row + records),
+            load_constants(self._offset + block * records * self._row_bytes, records, row),
         )
         first = self._first[use]
-        freed = np.full(len(use), -1)
+        freed = None
         if not self._stays:
+            freed = np.full(len(use), -1)
             freed[self._slots :] = self._last[: -self._slots]
-        first, freed = np.tile(first, 2), np.tile(freed, 2)
         mine = self._c_tile if not self._stays else self._block[self._c_tile]
         number = inner[self._c_region] - low if pattern.numbers > 1 else 0
         place = row[mine] + records + number * each
         place = place + np.minimum(self._c_piece, len(pattern.taps) - 1) * self._size
         # LOADs of one tile are executed one after the other: the records come second.
-        return Loads(words, first, first, freed), place, row[mine], mine + len(use)
+        loads = [Loads(each, first, first, freed) for each in words]
+        return loads, place, row[mine], mine + len(use)
 
     @property
     def _row_bytes(self) -> int:
@@ -211,7 +209,7 @@ class _Commands:
 
     def _convolve(
         self, weight_row: Indices, record_row: Indices, fields: Mapping[str, int]
-    ) -> Words:
+    ) -> Batch:
         facts, taps, region = self._facts, self._pattern.taps, self._c_region
         pieces, tile = len(taps), self._c_tile
         piece = np.minimum(self._c_piece, pieces - 1)
@@ -256,7 +254,7 @@ class _Commands:
                 if one or zero:
                     values[name] = np.where(alone, int(one), value)
             values["weight_row"] = np.where(alone, self._zeros, weight_row)
-        return pack_words(
+        return commands(
             Opcode.CONV,
             len(region),
             **values,
@@ -268,7 +266,7 @@ class _Commands:
             out_step=1,
         )
 
-    def _store(self, target: DramTensor) -> Words:
+    def _store(self, target: DramTensor) -> Batch:
         height = np.diff(self._bounds)[self._slab] * self._columns
         first = (self._bounds[:-1] * self._columns)[self._slab]
         return target.transfer(Opcode.STORE, (self._block, 1), (first, height), self._out_row, 0)

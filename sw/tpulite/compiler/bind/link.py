@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.isa import TOKEN_MAX, Engine
-from tpulite.compiler.bind.steps import CONSTANT, Indices, Needs, Step
-from tpulite.compiler.bind.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words
+from tpulite.compiler.bind.steps import Indices, Needs, Step
+from tpulite.compiler.bind.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words, encode
 
 __all__ = ["Linked", "Uses", "link"]
 
@@ -86,17 +86,18 @@ class _Linker:
 
     def __init__(self, steps: Sequence[Step], uses: Sequence[Uses]) -> None:
         self._steps, self._uses = steps, uses
-        counts = np.array([step.computes.words.shape[1] for step in steps])
+        counts = np.array([step.computes.words.count for step in steps])
         engines = np.array([int(step.computes.engine) for step in steps])
         self._starts = np.append(0, np.cumsum(counts))
         stores = np.array([len(step.stores.after) for step in steps])
         self._store_starts = np.append(0, np.cumsum(stores))
         self._engine = np.repeat(engines, counts)
-        # Of each engine: its computations in order, and how many of them are before each step.
+        # Of each engine: its computations in order, and how many commands are before each step.
         self._members = {e: np.flatnonzero(self._engine == e) for e in _ENGINES}
         self._before = {
             e: np.append(0, np.cumsum(np.where(engines == e, counts, 0))).tolist() for e in _ENGINES
         }
+        self._before[int(Engine.STORE)] = self._store_starts.tolist()
         self._written = [_Written(step) for step in steps]
 
     def run(self, lead: int) -> Linked:
@@ -108,97 +109,83 @@ class _Linker:
                 for s, start in zip(self._steps, self._starts.tolist(), strict=False)
             ]
         )
-        self._store_words = np.concatenate([s.stores.words for s in self._steps], axis=1)
+        self._store_words = encode([s.stores.words for s in self._steps])
         return self._merge(lead, self._find_tokens())
 
     def _collect_loads(self) -> None:
-        words, due, first, counts = [], [], [], []
-        needs: dict[int, list[np.ndarray]] = {e: [] for e in (*_ENGINES, Engine.STORE)}
-        for number, (step, uses) in enumerate(zip(self._steps, self._uses, strict=True)):
-            start = int(self._starts[number])
-            base = self._earlier(number, uses.rows[:1])
-            counts.append(sum(len(loads.due) for loads in step.loads))
-            for loads in step.loads:
-                count = len(loads.due)
-                words.append(loads.words)
-                due.append(loads.due + start)
-                first.append(loads.first + start)
-                mine: dict[int, int | np.ndarray] = dict(base)
-                freer = Engine.STORE if step.freed_by_store else step.computes.engine
-                shift = (
-                    self._store_starts[number]
-                    if step.freed_by_store
-                    else self._before[freer][number]
-                )
-                own = np.where(loads.freed >= 0, loads.freed + shift, -1)
-                mine[freer] = np.maximum(own, mine[freer])
-                if loads.operand != CONSTANT and loads.needs is not None:
-                    producer = uses.operands[loads.operand]
-                    if producer >= 0:
-                        need = self._written[producer].latest(loads.needs)
-                        need = need + self._store_starts[producer]
-                        mine[Engine.STORE] = np.maximum(mine[Engine.STORE], need)
-                for e, value in mine.items():
-                    needs[e].append(np.broadcast_to(value, count))
-        self._due = np.concatenate(due)
-        order = np.argsort(self._due, kind="stable")
-        self._due, self._first = self._due[order], np.concatenate(first)[order]
-        self._load_words = np.concatenate(words, axis=1)[:, order]
-        self._load_needs = {e: np.concatenate(needs[e])[order] for e in needs}
+        """Put all LOADs in order, and find what each needs."""
+        parts = [(i, loads) for i, step in enumerate(self._steps) for loads in step.loads]
+        ends = np.cumsum([len(loads.due) for _, loads in parts])
+        counts = np.bincount([i for i, _ in parts], [len(x.due) for _, x in parts]).astype(int)
+        self._load_ends = np.cumsum(counts)
+        owner = np.repeat(np.arange(len(counts)), counts)
+        shift = self._starts[owner]
+        due = np.concatenate([loads.due for _, loads in parts]) + shift
+        first = np.concatenate([loads.first for _, loads in parts]) + shift
+        needs = {e: latest[owner] for e, latest in self._earlier(1).items()}
+        for (number, loads), end in zip(parts, ends.tolist(), strict=True):
+            step, mine = self._steps[number], slice(end - len(loads.due), end)
+            if loads.freed is not None:
+                engine = int(Engine.STORE if step.freed_by_store else step.computes.engine)
+                before = self._before[engine][number]
+                need = needs[engine][mine]
+                np.maximum(need, loads.freed + before, out=need, where=loads.freed >= 0)
+            producer = self._uses[number].operands[loads.operand] if loads.needs else -1
+            if loads.needs is not None and producer >= 0:
+                need = needs[Engine.STORE][mine]
+                written = self._written[producer].latest(loads.needs)
+                np.maximum(need, written + self._before[Engine.STORE][producer], out=need)
+        order = np.argsort(due, kind="stable")
+        self._due, self._first = due[order], first[order]
+        self._load_words = encode([loads.words for _, loads in parts])[:, order]
+        self._load_needs = {e: need[order] for e, need in needs.items()}
         # Where LOADs are now, in the order of steps.
         self._place = np.empty(len(order), np.int64)
         self._place[order] = np.arange(len(order))
-        self._load_ends = np.cumsum(counts)
 
     def _collect_computes(self) -> None:
-        sources = (*_ENGINES, Engine.STORE)
-        needs: dict[int, list[np.ndarray]] = {e: [] for e in sources}
-        early, loaded = [], 0
+        """Find what computations need."""
+        counts = np.diff(self._starts)
+        owner = np.repeat(np.arange(len(counts)), counts)
+        needs = {e: latest[owner] for e, latest in self._earlier(2).items()}
+        for engine in _ENGINES:  # an engine's writes follow its own reads and writes
+            needs[engine][self._engine == engine] = -1
+        early = np.full(len(owner), len(self._due))
         for number, (step, uses) in enumerate(zip(self._steps, self._uses, strict=True)):
-            computes = step.computes
-            count = computes.words.shape[1]
-            mine: dict[int, int | np.ndarray] = dict(self._earlier(number, uses.rows))
-            mine[computes.engine] = -1  # an engine's writes follow its own reads and writes
+            computes, mine = step.computes, slice(*self._starts[number : number + 2])
             if computes.freed is not None:
-                own = np.where(computes.freed >= 0, computes.freed + self._store_starts[number], -1)
-                mine[Engine.STORE] = np.maximum(own, mine[Engine.STORE])
+                need, before = needs[Engine.STORE][mine], self._before[Engine.STORE][number]
+                np.maximum(need, computes.freed + before, out=need, where=computes.freed >= 0)
             for operand, needed in computes.reads.items():
                 producer = uses.operands[operand]
-                engine = self._steps[producer].computes.engine
-                need = self._written[producer].latest(needed) + self._before[engine][producer]
-                mine[engine] = np.maximum(mine[engine], need)
-            for e, value in mine.items():
-                needs[e].append(np.broadcast_to(value, count))
-            if computes.early is None:
-                early.append(np.full(count, len(self._due)))
-            else:
-                early.append(self._place[computes.early + loaded])
-            loaded += sum(len(loads.due) for loads in step.loads)
-        self._words = np.concatenate([s.computes.words for s in self._steps], axis=1)
-        self._needs = {e: np.concatenate(needs[e]) for e in sources}
-        self._early = np.concatenate(early)
+                engine = int(self._steps[producer].computes.engine)
+                need = needs[engine][mine]
+                written = self._written[producer].latest(needed)
+                np.maximum(need, written + self._before[engine][producer], out=need)
+            if computes.early is not None:
+                loaded = self._load_ends[number - 1] if number else 0
+                early[mine] = self._place[computes.early + loaded]
+        self._words = encode([s.computes.words for s in self._steps])
+        self._needs, self._early = needs, early
 
-    def _earlier(self, number: int, rows: tuple[tuple[int, int], ...]) -> dict[int, int]:
-        """Return the latest commands of earlier steps that have to do with some rows."""
-        latest = {int(e): -1 for e in (*_ENGINES, Engine.STORE)}
-        missing = set(latest)
-        for other in range(number - 1, -1, -1):
-            uses = self._uses[other]
-            if not any(
-                low < high_too and low_too < high
-                for low, high in rows
-                for low_too, high_too in (*uses.rows, *uses.also)
-            ):
-                continue
-            engine = int(self._steps[other].computes.engine)
-            if engine in missing:
-                latest[engine] = self._before[Engine(engine)][other + 1] - 1
-                missing.discard(engine)
-            if Engine.STORE in missing and len(self._steps[other].stores.after):
-                latest[Engine.STORE] = int(self._store_starts[other + 1]) - 1
-                missing.discard(Engine.STORE)
-            if not missing:
-                break
+    def _earlier(self, ranges: int) -> dict[int, Indices]:
+        """Return the latest commands of earlier steps that have to do with the rows of each.
+
+        What counts are the first ``ranges`` of the rows that a step writes.
+        """
+        count = len(self._uses)
+        written = _bounds([uses.rows[:ranges] for uses in self._uses])
+        touched = _bounds([(*uses.rows, *uses.also) for uses in self._uses])
+        meet = np.zeros((count, count), bool)
+        for low, high in written:
+            for low_too, high_too in touched:
+                meet |= (low[:, None] < high_too) & (low_too < high[:, None])
+        meet &= np.tri(count, k=-1, dtype=bool)
+        latest = {}
+        for e in (*_ENGINES, int(Engine.STORE)):
+            ends = np.array(self._before[e])
+            last = np.where(ends[1:] > ends[:-1], ends[1:] - 1, -1)
+            latest[e] = np.where(meet, last, -1).max(axis=1)
         return latest
 
     def _find_tokens(self) -> list["_Tokens"]:
@@ -333,6 +320,15 @@ def _sort(keys: Indices) -> tuple[Indices, Indices]:
         return keys, np.arange(len(keys))
     order = np.argsort(keys, kind="stable")
     return keys[order], order
+
+
+def _bounds(
+    ranges: Sequence[tuple[tuple[int, int], ...]],
+) -> list[tuple[Indices, Indices]]:
+    """Return the first, second ... range of all steps: where they begin and end."""
+    longest = max(map(len, ranges))
+    filled = np.array([(*each, *[(0, 0)] * (longest - len(each))) for each in ranges])
+    return [(filled[:, i, 0], filled[:, i, 1]) for i in range(longest)]
 
 
 def _growth(needs: Indices) -> tuple[Indices, NDArray[np.bool_]]:

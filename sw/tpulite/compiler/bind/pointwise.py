@@ -15,7 +15,7 @@ from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import Axis
-from tpulite.compiler.bind.words import Words, pack_words
+from tpulite.compiler.bind.words import Batch, commands
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
 from tpulite.compiler.tiling.constants import channel_records, common_record, pad_to_rows
@@ -134,21 +134,21 @@ class Pointwise:
             zero = np.zeros(1, np.int64)
             row = zero + tiles.common
             words = load_constants(offset, self._facts.common_rows, row)
-            return Loads(words, zero, zero, zero - 1)
+            return Loads(words, zero, zero)
         size = RECORD_BYTES * self._config.array_size
         rows = tiles.blocks * self._facts.block_rows
         offset = constants.add(self._bound_constants(channels))
         words = load_constants(offset + tiles.first_block * size, rows, tiles.slot + tiles.none)
         return tiles.loads(words, CONSTANT, None, tiles.stored)
 
-    def _compute(self, tiles: "_Tiles") -> Words:
+    def _compute(self, tiles: "_Tiles") -> Batch:
         low, high = INT8[0], INT8[-1]
         fields: dict[str, Any] = {"operation": self._operation, "low": low, "high": high}
         fields |= {"window_rows": 1, "window_columns": 1, "a_step": 1, "out_step": 1}
         (a_row, a_pitch), (out_row, out_pitch) = tiles.operands[0], tiles.out
         if self._operation == VectorOp.AFFINE:
             tile, block = tiles.owner, tiles.block
-            return pack_words(
+            return commands(
                 Opcode.VECTOR,
                 len(tile),
                 **fields,
@@ -161,7 +161,7 @@ class Pointwise:
         if self._operation != VectorOp.LUT:
             fields["b_row"], fields["b_pitch"] = tiles.operands[-1]
             fields["b_step"] = int(not self._facts.broadcast)
-        return pack_words(
+        return commands(
             Opcode.VECTOR,
             tiles.count,
             **fields,
@@ -244,7 +244,7 @@ class _Tiles:
             self.block = np.arange(len(self.owner)) - (ends - each)[self.owner]
             self.first, self.last = ends - each, ends - 1
 
-    def loads(self, words: Words, operand: int, needs: Needs | None, by_store: bool) -> Loads:
+    def loads(self, words: Batch, operand: int, needs: Needs | None, by_store: bool) -> Loads:
         """Return LOADs, one a tile."""
         freed = np.full(self.count, -1)
         freed[SLOTS:] = np.arange(self.count - SLOTS) if by_store else self.last[:-SLOTS]

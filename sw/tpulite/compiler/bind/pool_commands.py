@@ -14,7 +14,7 @@ from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import join_bounds
-from tpulite.compiler.bind.words import Words, pack_words
+from tpulite.compiler.bind.words import Batch, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
 
 __all__ = ["PoolCommands"]
@@ -121,7 +121,7 @@ class PoolCommands:
         if rows:
             zero = np.zeros(1, np.int64)
             place = load_constants(records, rows, zero + self._base)
-            loads.append(Loads(place, zero, zero, zero - 1))
+            loads.append(Loads(place, zero, zero))
         stop = (self._bottom * self._shape.width)[self._slab]
         reads, slot_freed = {}, None
         if isinstance(self._source, DramTensor):
@@ -140,7 +140,7 @@ class PoolCommands:
         computes = Computes(Engine.VPU, words, freed=slot_freed, reads=reads)
         return Step(tuple(loads), computes, stores, begins)
 
-    def _pool(self, fields: Mapping[str, int], param_row: np.ndarray) -> tuple[Words, np.ndarray]:
+    def _pool(self, fields: Mapping[str, int], param_row: np.ndarray) -> tuple[Batch, np.ndarray]:
         """Return VECTORs in order, and the tile of each."""
         slab = np.searchsorted(self._bounds, self._y, "right") - 1
         panel = np.searchsorted(self._across, self._x, "right") - 1
@@ -159,7 +159,7 @@ class PoolCommands:
         down, right = self._y - self._done[slab], self._x - self._across[panel]
         out_row = self._out_row[tile] + block * self._out_block
         out_row += down[i] * self._out_pitch + right[j]
-        words = pack_words(
+        words = commands(
             Opcode.VECTOR,
             len(order),
             **fields,
@@ -178,7 +178,7 @@ class PoolCommands:
         )
         return words, tile
 
-    def _load(self, source: DramTensor) -> Words:
+    def _load(self, source: DramTensor) -> Batch:
         width, height = self._shape.width, self._bottom - self._top
         if self._cut:
             return source.rectangles(
@@ -194,7 +194,7 @@ class PoolCommands:
             Opcode.LOAD, source, self._top * width, height * width, self._in_row, self._in_block
         )
 
-    def _store(self, target: DramTensor) -> Words:
+    def _store(self, target: DramTensor) -> Batch:
         height = np.diff(self._bounds)
         if self._cut:
             return target.rectangles(
@@ -219,7 +219,7 @@ class PoolCommands:
         length: np.ndarray,
         row: np.ndarray,
         pitch: int,
-    ) -> Words:
+    ) -> Batch:
         """Encode transfers of whole rows of the blocks of each tile."""
         # A number, if it is the only one, tells whether blocks lie without a gap.
         size = length[self._slab] if len(length) > 1 else int(length[0])

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.arch.isa import Engine
-from tpulite.compiler.bind.words import Words
+from tpulite.arch.isa import Engine, Opcode
+from tpulite.compiler.bind.words import Batch
 
 __all__ = ["CONSTANT", "Computes", "Indices", "Loads", "Needs", "Step", "Stores", "no_stores"]
 
@@ -38,14 +38,14 @@ class Loads:
 
     Parameters
     ----------
-    words : Words
+    words : Batch
         The commands without tokens.
     due : array of int
         The computation of the layer that each should be ahead of; the LOADs are executed in this
         order.
     first : array of int
         The first computation that needs it, at ``due`` or later.
-    freed : array of int
+    freed : array of int, optional
         The computation, or the STORE, that must be complete before; -1: none. It belongs to a
         computation before ``due``.
     operand : int
@@ -54,10 +54,10 @@ class Loads:
         What of that input must be there.
     """
 
-    words: Words
+    words: Batch
     due: Indices
     first: Indices
-    freed: Indices
+    freed: Indices | None = None
     operand: int = CONSTANT
     needs: Needs | None = None
 
@@ -70,7 +70,7 @@ class Computes:
     ----------
     engine : Engine
         MXU or VPU.
-    words : Words
+    words : Batch
         The commands without tokens.
     freed : array of int, optional
         The STORE that must be complete before each; -1: none.
@@ -81,7 +81,7 @@ class Computes:
     """
 
     engine: Engine
-    words: Words
+    words: Batch
     freed: Indices | None = None
     early: Indices | None = None
     reads: dict[int, Needs] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Computes:
 class Stores:
     """STOREs, in order; each after the computation ``after``, no two after the same one."""
 
-    words: Words
+    words: Batch
     after: Indices
 
 
@@ -126,4 +126,4 @@ class Step:
 
 def no_stores() -> Stores:
     """Return the STOREs of a layer whose output stays."""
-    return Stores(np.empty((4, 0), np.int64), np.empty(0, np.int64))
+    return Stores(Batch(Opcode.STORE, 0, {}), np.empty(0, np.int64))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.bind.words import Words, pack_words
+from tpulite.compiler.bind.words import Batch, commands
 from tpulite.program import TensorSpec
 
 __all__ = ["DramTensor", "load_constants"]
@@ -64,7 +64,7 @@ class DramTensor:
         vectors: tuple[int | Numbers, int | Numbers],
         row: Numbers,
         pitch: int | Numbers,
-    ) -> Words:
+    ) -> Batch:
         """Encode transfers of some vectors of some blocks.
 
         Parameters
@@ -85,7 +85,7 @@ class DramTensor:
             lines, length = 1, lines * length
         if isinstance(lines, int) and lines == 1:
             stride = pitch = 0
-        return pack_words(
+        return commands(
             opcode,
             len(row),
             window=self.window,
@@ -107,7 +107,7 @@ class DramTensor:
         width: int,
         row: Numbers,
         pitch: int,
-    ) -> Words:
+    ) -> Batch:
         """Encode transfers of parts of the rows of an image, of one block each.
 
         Parameters
@@ -126,7 +126,7 @@ class DramTensor:
             Rows of the unified buffer from image row to image row.
         """
         size = self.row_bytes * self.vector_rows
-        return pack_words(
+        return commands(
             opcode,
             len(row),
             window=self.window,
@@ -140,9 +140,9 @@ class DramTensor:
         )
 
 
-def load_constants(offset: int | Numbers, rows: int | Numbers, row: Numbers) -> Words:
+def load_constants(offset: int | Numbers, rows: int | Numbers, row: Numbers) -> Batch:
     """Encode LOADs of ``rows`` rows of the constants from byte ``offset`` on."""
-    return pack_words(
+    return commands(
         Opcode.LOAD,
         len(row),
         window=Window.CONSTANTS,

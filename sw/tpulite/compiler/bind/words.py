@@ -1,4 +1,7 @@
-"""Many commands at once: fields of constants and of arrays, packed into 256-bit words."""
+"""Many commands at once: fields of constants and of arrays, encoded as 256-bit words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +9,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, HEADER, Opcode
 
-__all__ = ["END_WORD", "PREFETCH", "SIGNAL", "WAIT", "Words", "pack_words"]
+__all__ = ["END_WORD", "PREFETCH", "SIGNAL", "WAIT", "Batch", "Words", "commands", "encode"]
 
 Words = NDArray[np.int64]
 """Commands [4, n]: lane i holds bits 64 i to 64 i + 63 of each."""
@@ -29,8 +32,9 @@ PREFETCH = COMMANDS[Opcode.CONV].offsets()["prefetch"]
 END_WORD = np.array([[int(Opcode.END)], [0], [0], [0]])
 
 
-def pack_words(opcode: Opcode, count: int, **fields: int | NDArray[np.int64]) -> Words:
-    """Encode ``count`` commands of one opcode.
+@dataclass(frozen=True)
+class Batch:
+    """Commands of one opcode, not yet encoded.
 
     Parameters
     ----------
@@ -38,8 +42,22 @@ def pack_words(opcode: Opcode, count: int, **fields: int | NDArray[np.int64]) ->
         What they all do.
     count : int
         How many.
-    fields : int or array of int64
+    fields : mapping of str to int or array of int64
         Fields that all have in common, and fields of each. What is not named is 0.
+    """
+
+    opcode: Opcode
+    count: int
+    fields: Mapping[str, int | NDArray[np.int64]]
+
+
+def commands(opcode: Opcode, count: int, **fields: int | NDArray[np.int64]) -> Batch:
+    """Return ``count`` commands of one opcode."""
+    return Batch(opcode, count, fields)
+
+
+def encode(batches: Sequence[Batch]) -> Words:
+    """Encode commands, batch after batch: a field of all of them at once.
 
     Raises
     ------
@@ -48,28 +66,57 @@ def pack_words(opcode: Opcode, count: int, **fields: int | NDArray[np.int64]) ->
 
     Examples
     --------
-    >>> words = pack_words(Opcode.LOAD, 2, lines=1, rows=16, row=np.array([0, 16]))
+    >>> words = encode([commands(Opcode.LOAD, 2, lines=1, rows=16, row=np.array([0, 16]))])
     >>> [hex(word) for word in words[1]]
     ['0x80008000', '0x400080008000']
     """
-    table = _FIELDS[opcode]
-    base, arrays = int(opcode), []
-    for name, value in fields.items():
-        offset, width, field = table[name]
-        if isinstance(value, np.ndarray):
-            bits = int(np.bitwise_or.reduce(value))
-            if bits < 0 or bits >> width or bits & (field.multiple - 1):
-                raise ValueError(f"{opcode.name}.{name} does not hold {value.tolist()}")
-            arrays.append((offset, width, value))
-        else:
-            if (why := field.problem(value)) is not None:
-                raise ValueError(f"{opcode.name}.{name} {why}")
-            base |= (value & ((1 << width) - 1)) << offset
-    lanes = np.frombuffer(base.to_bytes(COMMAND_BYTES, "little"), "<i8")
-    words = np.repeat(lanes[:, None], count, axis=1)
-    for offset, width, value in arrays:
-        lane, shift = divmod(offset, _LANE_BITS)
-        words[lane] |= value << shift
-        if shift + width > _LANE_BITS:
-            words[lane + 1] |= value >> (_LANE_BITS - shift)
+    ends = np.cumsum([batch.count for batch in batches]).tolist()
+    words = np.zeros((_LANES, ends[-1]), np.int64)
+    groups: dict[Opcode, list[tuple[Batch, int, int]]] = {}
+    for batch, end in zip(batches, ends, strict=True):
+        if batch.count:
+            groups.setdefault(batch.opcode, []).append((batch, end - batch.count, end))
+    for opcode, group in groups.items():
+        mine = np.zeros(ends[-1], np.int64) if len(groups) > 1 else int(opcode)
+        columns: dict[str, NDArray[np.int64]] = {}
+        for batch, start, end in group:
+            if isinstance(mine, np.ndarray):
+                mine[start:end] = int(opcode)
+            for name, value in batch.fields.items():
+                column = columns.get(name)
+                if column is None:
+                    columns[name] = column = np.zeros(ends[-1], np.int64)
+                column[start:end] = value
+        words[0] |= mine
+        for name, column in columns.items():
+            _insert(words, opcode, name, column, group)
     return words
+
+
+def _insert(
+    words: Words,
+    opcode: Opcode,
+    name: str,
+    column: NDArray[np.int64],
+    group: Sequence[tuple[Batch, int, int]],
+) -> None:
+    """Write a field into all words; 0 stands where another opcode is, or nothing was named."""
+    offset, width, field = _FIELDS[opcode][name]
+    low, high = int(column.min()), int(column.max())
+    wrong = low < field.range[0] or high > field.range[-1]
+    if not wrong and field.multiple > 1:
+        wrong = bool(int(np.bitwise_or.reduce(column)) & (field.multiple - 1))
+    if not wrong and field.minimum is not None:
+        named = (batch.fields[name] for batch, _, _ in group if name in batch.fields)
+        wrong = any(np.min(value) < field.minimum for value in named)
+    if wrong:
+        for batch, _, _ in group:
+            for value in np.ravel(batch.fields.get(name, 0)).tolist():
+                if name in batch.fields and (why := field.problem(value)) is not None:
+                    raise ValueError(f"{opcode.name}.{name} {why}")
+    if low < 0:
+        column = column & ((1 << width) - 1)
+    lane, shift = divmod(offset, _LANE_BITS)
+    words[lane] |= column << shift
+    if shift + width > _LANE_BITS:
+        words[lane + 1] |= column >> (_LANE_BITS - shift)

@@ -19,11 +19,15 @@ def ceil_div(a: Number, b: Number) -> Number:
 
 def least(a: Number, b: Number) -> Number:
     """Return the smaller number."""
+    if type(a) is int and type(b) is int:
+        return a if a < b else b
     return min(a, b) if _plain(a, b) else np.minimum(a, b)
 
 
 def most(a: Number, b: Number) -> Number:
     """Return the larger number."""
+    if type(a) is int and type(b) is int:
+        return a if a > b else b
     return max(a, b) if _plain(a, b) else np.maximum(a, b)
 
 
