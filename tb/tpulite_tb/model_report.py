@@ -57,7 +57,7 @@ class ModelRun:
 def as_json(run: ModelRun, simulator: str) -> dict:
     """Return the figures of a run."""
     cycles = run.results.cycles or ()
-    programs = run.model.compile().programs
+    programs = run.model.programs
     return {
         "network": run.name,
         "simulator": simulator,
@@ -75,7 +75,7 @@ def as_json(run: ModelRun, simulator: str) -> dict:
 def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     """Print the account of the first image layer by layer, and the figures of the run."""
     figures = as_json(run, simulator)
-    for program, results in zip(run.model.compile().programs, run.results.segments[0], strict=True):
+    for program, results in zip(run.model.programs, run.results.segments[0], strict=True):
         layers = layer_table(account_layers(program, results), title=f"{run.name}: MXU cycles")
         console.print(layers)
     size = run.model.config.array_size**2

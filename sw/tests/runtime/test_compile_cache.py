@@ -206,10 +206,12 @@ def test_a_model_of_other_options_is_another_model():
     model = Model.load(CNN_DIGITS).compile()
     other = model.with_options(Options(seed=5))
     assert (other.options.seed, model.options.seed) == (5, 0)
-    assert other.layers is model.layers
-    assert "programs" not in vars(other)
+    assert other.segments is model.segments
+    assert not other.compiled
     stages = []
-    assert other.compile(dump=lambda index, stage, value: stages.append((index, stage))) is other
+    compiled = other.compile(dump=lambda index, stage, value: stages.append((index, stage)))
+    assert compiled.programs == compiled.compiled != model.programs
+    assert compiled.compile() is compiled
     assert {(0, "layers"), (0, "encode")} <= set(stages)
 
 

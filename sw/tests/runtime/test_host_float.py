@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.frontend.tflite.file import load_tflite
-from tpulite.runtime.host_float import FLOAT_RULES
-from tpulite.runtime.host_ops import host_reason, quantize, run_node
+from tpulite.runtime.host.float_ops import FLOAT_RULES
+from tpulite.runtime.host.ops import host_reason, quantize, run_node
 from tpulite.runtime.inputs import random_inputs
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.graphs.model_graphs import meaning, single, tensor

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tpulite.runtime.host_ops import dequantize, host_reason, quantize, run_node
+from tpulite.runtime.host.ops import dequantize, host_reason, quantize, run_node
 from tpulite_testing.graphs.model_graphs import meaning, single, tensor
 
 EXACT = ("litert-ref", "litert-opt", "litert-xnnpack", "tflm", "ort")

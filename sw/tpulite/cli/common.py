@@ -30,7 +30,7 @@ from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
 from tpulite.quant.place import place
 from tpulite.runtime.device import require_device
-from tpulite.runtime.host_ops import can_run
+from tpulite.runtime.host.ops import can_run
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 

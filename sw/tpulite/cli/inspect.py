@@ -48,7 +48,7 @@ def inspect(
     """
     if is_model_file(model):
         compiled = load_model(model, exact, False, calibration)
-        placed, refused = compiled.placed, None
+        placed, refused = compiled.plan.placed, None
     else:
         graph = simplify(read_graph(model, calibration))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)

@@ -101,7 +101,8 @@ def run(
     console = Console()
     if inputs is None:
         console.print(f"{count} random input{'s' * (count > 1)}, seed {seed}", highlight=False)
-    runner = Runner(compile_model(model, cache=choices.cache), device)
+    model = compile_model(model, cache=choices.cache)
+    runner = Runner(model, device)
     results = _run_all(runner, checked, count)
     accounts = _accounts(model, results)
     if csv_path is not None:

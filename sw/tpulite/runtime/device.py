@@ -7,7 +7,7 @@ Devices are found through the entry-point group ``tpulite.devices``: the golden 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ __all__ = [
     "FaultReport",
     "Job",
     "RunResult",
+    "Tracing",
     "device_names",
     "open_device",
     "require_device",
@@ -88,6 +89,13 @@ class Device(Protocol):
     def reset(self) -> None:
         """Soft reset: leave QUIESCED, be ready for the next program."""
         ...
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """A device that can record what its engines do; ``trace`` says whether it does."""
+
+    trace: bool
 
 
 def device_names() -> list[str]:

@@ -1,42 +1,33 @@
 """Networks ready to run: where each operator runs, whose bits it has, programs for the machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.simplify.network import Simplified, simplify_layers
+from tpulite.compiler.simplify.network import Simplified
 from tpulite.frontend.files import load_graph
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
-from tpulite.graph.layers import LayerGraph
 from tpulite.graph.passes import simplify
-from tpulite.program import Program
 from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.partition import MachineSegment, Segment, partition
-from tpulite.quant.place import Placed, place
-from tpulite.runtime.compile_cache import ProgramCache
+from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device
-from tpulite.runtime.host_ops import can_run, host_reason, run_node
+from tpulite.runtime.host.ops import run_node
 from tpulite.runtime.inputs import check_inputs
-from tpulite.runtime.model_compile import Dump, Progress, compile_parts
+from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["Model"]
 
-_PLAN = ("placed", "segments", "layers")
-"""Attributes that are worked out once and have nothing to do with options."""
-
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """A network and the plan of its run: segments of the host and of the machine in turn.
+class Model(PlannedModel):
+    """A network ready to run.
 
     Load, run and compare in four lines::
 
@@ -45,62 +36,8 @@ class Model:
         assert (results.outputs["y"] == model.reference(x)["y"]).all()
         print(results.cycles)
 
-    Parameters
-    ----------
-    graph : Graph
-        The network, simplified.
-    exactness : Exactness
-        Whose bits it reproduces.
-    config : Config
-        The machine.
-    host_fallback : bool
-        Whether the host may compute what the machine cannot, between its segments.
-    compiled : tuple of Program
-        Programs of the segments of the machine, if they are known; else they are compiled when
-        they are needed.
-    options : Options
-        How they are compiled.
-
-    Attributes
-    ----------
-    placed : Placed
-        Where each node runs, and why.
-    segments : tuple of Segment
-        Segments in the order in which they run.
-    layers : tuple of LayerGraph
-        Integer layers of the segments of the machine.
-    simplified : tuple of Simplified
-        What the compiler makes of them first.
-    programs : tuple of Program
-        Programs of the segments of the machine.
-
-    Raises
-    ------
-    ValueError
-        If the machine cannot compute an operator and the host may not; the message lists them all.
+    Parameters, attributes and errors are those of :class:`tpulite.runtime.model_plan.PlannedModel`.
     """
-
-    graph: Graph
-    exactness: Exactness
-    config: Config
-    host_fallback: bool = False
-    compiled: tuple[Program, ...] = ()
-    options: Options = field(default_factory=Options)
-
-    def __post_init__(self) -> None:
-        lost = [
-            f"node {node.name!r} ({node.source or node.op}): "
-            + host_reason(node, self.graph, self.exactness)
-            for segment in self.segments
-            if not isinstance(segment, MachineSegment)
-            for node in segment.nodes
-            if not can_run(node, self.graph, self.exactness)
-        ]
-        if lost:
-            raise ValueError(
-                f"Neither machine nor host can run {len(lost)} of {len(self.graph.nodes)} nodes "
-                f"of {self.graph.name!r}: {'; '.join(lost)}"
-            )
 
     @classmethod
     def load(
@@ -136,72 +73,6 @@ class Model:
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
         config, options = config or Config(), options or Options()
         return cls(graph, exactness, config, host_fallback, options=options)
-
-    @cached_property
-    def segments(self) -> tuple[Segment, ...]:  # noqa: D102
-        return partition(self.placed, host_fallback=self.host_fallback)
-
-    @cached_property
-    def placed(self) -> Placed:  # noqa: D102
-        return place(self.graph, self.exactness)
-
-    @cached_property
-    def layers(self) -> tuple[LayerGraph, ...]:  # noqa: D102
-        return tuple(x.layers for x in self.segments if isinstance(x, MachineSegment))
-
-    @cached_property
-    def simplified(self) -> tuple[Simplified, ...]:  # noqa: D102
-        return tuple(simplify_layers(part, self.config, self.options) for part in self.layers)
-
-    @cached_property
-    def programs(self) -> tuple[Program, ...]:  # noqa: D102
-        return self.compiled or compile_parts(self.layers, self.config, self.options)
-
-    def with_options(self, options: Options) -> "Model":
-        """Return the same network, to be compiled in another way."""
-        other = replace(self, options=options, compiled=())
-        # What does not depend on options need not be worked out again.
-        vars(other).update({name: vars(self)[name] for name in _PLAN if name in vars(self)})
-        return other
-
-    def compile(
-        self, *, cache: bool = False, progress: Progress | None = None, dump: Dump | None = None
-    ) -> "Model":
-        """Return this model with its programs.
-
-        Parameters
-        ----------
-        cache : bool
-            Whether to look for programs in the user's cache, and to keep them there.
-        progress : callable, optional
-            Called with a line of text at every step.
-        dump : callable, optional
-            Called with the index of a program, the name of a stage and its result; see
-            :func:`tpulite.compiler.pipeline.compile_layers`. Then nothing is taken from the cache.
-
-        Raises
-        ------
-        ValueError
-            If a layer does not suit the machine or the options.
-        """
-        if not self.compiled and (dump is not None or "programs" not in vars(self)):
-            vars(self)["programs"] = compile_parts(
-                self.layers,
-                self.config,
-                self.options,
-                cache=ProgramCache.default() if cache else None,
-                progress=progress,
-                dump=dump,
-            )
-        return self
-
-    def debug_programs(self) -> tuple[Program, ...]:
-        """Compile programs that store every image, for comparisons tensor by tensor.
-
-        Their images are those of the simplified layers.
-        """
-        every = (self._all_outputs(each.layers) for each in self.simplified)
-        return tuple(compile_layers(layers, self.config, self.options) for layers in every)
 
     def run(
         self,
@@ -262,7 +133,7 @@ class Model:
 
     def summary(self) -> tuple[OperatorSummary, ...]:
         """Return every operator, where it runs and why."""
-        return summarize(self.placed)
+        return summarize(self.plan.placed)
 
     @property
     def macs(self) -> int:
@@ -277,17 +148,6 @@ class Model:
     def statement(self) -> str:
         """Return in words whose bits the results are, and the host's share of the MACs."""
         return statement(self.summary(), self.exactness)
-
-    def value(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return a tensor's value, perhaps a constant."""
-        data = self.graph.tensors[name].data
-        return values[name] if data is None else data
-
-    def _all_outputs(self, layers: LayerGraph) -> LayerGraph:
-        outputs = tuple(layer.output for layer in layers.layers)
-        tensors = self.graph.tensors
-        unsigned = {x for x in outputs if x in tensors and tensors[x].dtype == "uint8"}
-        return replace(layers, outputs=outputs, unsigned=layers.unsigned | unsigned)
 
     def _each(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
         checked, count = check_inputs(self.graph, inputs)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,13 +9,11 @@ from tpulite.arch.memory import PAGE_BYTES
 from tpulite.compiler.simplify.network import Simplified
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
-from tpulite.runtime.device import Device, open_device
-from tpulite.runtime.host_ops import run_node
+from tpulite.runtime.device import Device, Tracing, open_device
+from tpulite.runtime.host.ops import run_node
+from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
-
-if TYPE_CHECKING:
-    from tpulite.runtime.model import Model
 
 __all__ = ["ModelResults", "Runner", "as_dtype", "join_runs"]
 
@@ -75,7 +72,7 @@ class Runner:
 
     Parameters
     ----------
-    model : Model
+    model : PlannedModel
         The network.
     device : str or Device
         A device of the model's configuration, or the name of one.
@@ -94,10 +91,10 @@ class Runner:
         If there is no such device, or it is another machine or too small.
     """
 
-    def __init__(self, model: "Model", device: str | Device, *, tensors: bool = False) -> None:
+    def __init__(self, model: PlannedModel, device: str | Device, *, tensors: bool = False) -> None:
         self.model = model
         self.tensors = tensors
-        programs = model.debug_programs() if tensors else model.compile().programs
+        programs = model.debug_programs() if tensors else model.programs
         self.batch = max((program.batch for program in programs), default=1)
         if isinstance(device, str):
             device = open_device(device, model.config, dram_bytes=_dram_bytes(programs))
@@ -111,8 +108,8 @@ class Runner:
     def record_traces(self, on: bool) -> None:
         """Let the device record what its engines do in the runs to come, if it can."""
         for session in self.sessions:
-            if hasattr(session.device, "trace"):
-                vars(session.device)["trace"] = on
+            if isinstance(session.device, Tracing):
+                session.device.trace = on
 
     def run(self, *inputs: Mapping[str, np.ndarray]) -> ModelResults:
         """Run the machine once, for one input or up to ``batch`` of them.

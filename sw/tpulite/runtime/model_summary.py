@@ -7,7 +7,7 @@ from typing import Any
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.place import Placed, macs_of
-from tpulite.runtime.host_ops import APPROXIMATE, can_run, host_reason
+from tpulite.runtime.host.ops import APPROXIMATE, can_run, host_reason
 
 __all__ = ["OperatorSummary", "statement", "summarize"]
 

@@ -10,9 +10,9 @@ from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import UnsupportedError, quantized
-from tpulite.runtime.host_float import FLOAT_RULES, activate
-from tpulite.runtime.host_moves import MOVES
-from tpulite.runtime.host_softmax import softmax_fixed_point, softmax_table
+from tpulite.runtime.host.float_ops import FLOAT_RULES, activate
+from tpulite.runtime.host.moves import MOVES
+from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
 
 __all__ = ["APPROXIMATE", "can_run", "dequantize", "host_reason", "quantize", "run_node"]
 

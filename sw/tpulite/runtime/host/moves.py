@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
-from tpulite.runtime.host_float import pad_image
+from tpulite.runtime.host.float_ops import pad_image
 
 __all__ = ["MOVES"]
 

@@ -1,0 +1,1 @@
+"""Operators that the host computes, in numpy, between the machine's segments."""
