@@ -9,7 +9,7 @@ import pytest
 
 from tpulite.arch.memory import Window
 from tpulite.arch.registers import Fault, Permission
-from tpulite.compiler.dense.chain import compile_network
+from tpulite.compiler import compile_layers
 from tpulite.configs import named_config
 from tpulite.models import mlp_digits
 from tpulite.runtime.device import Job
@@ -44,7 +44,7 @@ def program(tmp_path_factory):
 def session():
     """Run the digits on the golden machine; its memory then holds program, input and output."""
     network = mlp_digits()
-    session = Session(compile_network(network, CONFIG, batch=BATCH), "golden")
+    session = Session(compile_layers(network.graph(BATCH), CONFIG), "golden")
     x = np.random.default_rng(1).integers(-128, 128, (BATCH, 256), dtype=np.int8)
     assert session.run(x).fault is None
     return session

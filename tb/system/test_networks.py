@@ -10,7 +10,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.dense.chain import compile_network, compile_pair
+from tpulite.compiler import compile_layers, compile_pair
 from tpulite.configs import named_config
 from tpulite.graph.network import Dense, Network
 from tpulite.models import mlp_digits
@@ -67,7 +67,7 @@ def device(request) -> RtlDevice:
 
 def check(device: RtlDevice, network: Network, m: int) -> None:
     x = inputs(network, m)
-    session = Session(compile_network(network, device.config, batch=m), device)
+    session = Session(compile_layers(network.graph(m), device.config), device)
     assert np.array_equal(session.run(x).output, reference(network, x))
 
 
@@ -86,7 +86,7 @@ def test_digits_cold_and_warm(device: RtlDevice) -> None:
     network = mlp_digits()
     x = inputs(network, 16)
     due = reference(network, x)
-    cold, warm = compile_pair(network, device.config, batch=16)
+    cold, warm = compile_pair(network.graph(16), device.config)
     first = Session(cold, device)
     second = Session(warm, device, base=first.end)
     before = first.run(x)
@@ -104,7 +104,7 @@ def run_small(device) -> list[dict[str, int]]:
     for m, k, n in ((1, 1, 1), (17, 33, 19), (64, 24, 8)):
         network = gemm(k, n, Rounding.RUY, seed=m)
         x = inputs(network, m)
-        results = Session(compile_network(network, SMALL, batch=m), device).run(x)
+        results = Session(compile_layers(network.graph(m), SMALL), device).run(x)
         assert np.array_equal(results.output, reference(network, x))
         counters.append(dict(results.counters))
     return counters

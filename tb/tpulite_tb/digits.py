@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tpulite.compiler.dense.chain import compile_network, compile_pair
+from tpulite.compiler import compile_layers, compile_pair
 from tpulite.models import DigitsTest, mlp_digits
 from tpulite.program import Program
 from tpulite.runtime.device import Device
@@ -121,8 +121,8 @@ def run_digits(
         prepare(result)
         return result
 
-    single = compile_network(network, device.config, batch=BATCH)
-    loading, resident = compile_pair(network, device.config, batch=BATCH)
+    single = compile_layers(network.graph(BATCH), device.config)
+    loading, resident = compile_pair(network.graph(BATCH), device.config)
 
     cold = run(session(single), "cold batch 0", batch(0))
     first = session(loading)
@@ -132,7 +132,7 @@ def run_digits(
     outputs = np.concatenate([account.results.output for account in (cold, *warm)])
     streamed = None
     if stream:
-        program = compile_network(network, device.config, batch=STREAM_BATCHES * BATCH)
+        program = compile_layers(network.graph(STREAM_BATCHES * BATCH), device.config)
         streamed = run(session(program), "stream", slice(STREAM_BATCHES * BATCH))
     slowest = max(warm, key=lambda account: account.results.counters["cycles"])
     return DigitsRun(len(images), cold, slowest, streamed, outputs, differences, cycles, seconds)

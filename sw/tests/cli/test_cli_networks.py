@@ -178,7 +178,6 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("inspect", "none.tflite"), "none.tflite: the file cannot be read"),
         (("inspect", "cut.tflite"), "cut.tflite: "),
         (("compile", "cut.tflite"), "cut.tflite: "),
-        (("compile", CNN_DIGITS, "--order", "fast"), "--order is for .npz networks"),
         (("compile", CNN_DIGITS, "--exact", "mine"), "'mine' is not one of 'litert-ref'"),
         (("compile", CNN_DIGITS, "-o", "none/out"), "No such file or directory"),
         (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "--calibrate is for ONNX files"),

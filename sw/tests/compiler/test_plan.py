@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulite.compiler.dense.plan import CHUNK_STYLES, MAX_K_TILES, chunks
+from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.tiling.cut import split
 
 
@@ -16,8 +16,8 @@ def test_ranges_cover_the_extent_once_at_multiples(extent, parts, align):
 
 
 @pytest.mark.parametrize("style", CHUNK_STYLES)
-@given(k_tiles=st.integers(1, 3 * MAX_K_TILES))
-def test_chunks_cover_k_and_fit_a_command(style, k_tiles):
-    sizes = chunks(k_tiles, style)
-    assert sum(sizes) == k_tiles
-    assert all(1 <= size <= MAX_K_TILES for size in sizes)
+@given(blocks=st.integers(1, 3 * MOST_BLOCKS))
+def test_chunks_cover_k_and_fit_a_command(style, blocks):
+    sizes = chunks(blocks, style)
+    assert sum(sizes) == blocks
+    assert all(1 <= size <= MOST_BLOCKS for size in sizes)

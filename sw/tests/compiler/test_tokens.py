@@ -5,14 +5,13 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode, dense
 from tpulite.arch.memory import Window
-from tpulite.compiler import compile_network
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.golden.check import check
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.races.violations import Kind
 from tpulite.program import Program
 from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
-from tpulite_testing.drawn.dense_networks import random_network
+from tpulite_testing.drawn.dense_networks import compile_network, random_network
 
 LOAD, MXU = 1 << Engine.LOAD, 1 << Engine.MXU
 END = Command.make(Opcode.END)
@@ -47,7 +46,7 @@ def drop_token(program: Program, index: int, giver: Engine) -> Program:
 @pytest.mark.parametrize("ub_rows", [256, 16384])
 def test_every_wait_is_needed(sizes, ub_rows):
     network = random_network(1, sizes)
-    program = compile_network(network, Config(ub_rows=ub_rows), batch=24, effort=500)
+    program = compile_network(network, Config(ub_rows=ub_rows), batch=24)
     assert not check(program)
     waits = 0
     for index, command in enumerate(program.commands[:-1]):

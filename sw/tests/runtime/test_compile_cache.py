@@ -24,6 +24,7 @@ OTHERS = {
     "moves": 5,
     "seed": 1,
     "effort": 7,
+    "order": "document",
 }
 """Another value of each option that is no switch."""
 

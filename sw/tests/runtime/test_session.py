@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler import compile_network
+from tpulite.compiler import compile_layers
 from tpulite.graph.network import Dense, Network
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.reference import reference
@@ -29,7 +29,7 @@ def network(**fields):
 
 @pytest.fixture(scope="module")
 def program():
-    return compile_network(network(), CONFIG, batch=3, effort=0)
+    return compile_layers(network().graph(3), CONFIG)
 
 
 def inputs(seed=0):

@@ -7,7 +7,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.bench.workload import Outcome
-from tpulite.compiler import compile_network, compile_pair
+from tpulite.compiler import compile_layers, compile_pair
 from tpulite.graph.network import Dense, Network
 from tpulite.models import DigitsTest, mlp_digits
 from tpulite.program import Program
@@ -52,10 +52,10 @@ class DenseWorkload:
 
     def compile(self) -> tuple[Program, ...]:
         """Compile it; the last program is what is measured."""
-        batch = len(self.values)
+        layers = self.network.graph(len(self.values))
         if self.warm:
-            return compile_pair(self.network, self.config, batch=batch)
-        return (compile_network(self.network, self.config, batch=batch),)
+            return compile_pair(layers, self.config)
+        return (compile_layers(layers, self.config),)
 
     def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
         """Run what was compiled, and compare the result with the exact one."""

@@ -1,5 +1,6 @@
 """The command ``compile``: from a network's file to a file that runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.info import summary
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
-from tpulite.compiler import ORDERS, compile_network
+from tpulite.compiler import compile_layers
 from tpulite.configs import named_config
 from tpulite.graph.network import Network
 from tpulite.report import compilation_table
@@ -31,7 +32,6 @@ _COMPILED_SUFFIX = ".tpulite"
 @config_option
 @plan_options
 @compiler_options
-@click.option("--order", type=click.Choice(ORDERS), help="Of a .npz network: of its products.")
 @click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
 @dump_options
 @json_option
@@ -43,7 +43,6 @@ def compile_file(
     host_fallback: bool,
     calibration: Path | None,
     choices: Choices,
-    order: str | None,
     report: bool,
     dump: str | None,
     dump_dir: Path | None,
@@ -64,20 +63,13 @@ def compile_file(
     if network.suffix == _DENSE_SUFFIX:
         if exact or host_fallback or calibration:
             raise click.UsageError("A .npz network is quantized, and no part of it is the host's.")
-        choices.refuse("a .npz network is compiled in another way", but=("batch",))
         if report or dumps.stages or json_path is not None:
             raise click.UsageError("--report, --dump and --json are for networks of other kinds.")
-        program = compile_network(
-            Network.load(network),
-            config,
-            batch=_BATCH if choices.batch is None else choices.batch,
-            order=order or "fast",
-        )
+        layers = Network.load(network).graph(_BATCH if choices.batch is None else choices.batch)
+        program = compile_layers(layers, config, replace(choices.options(), batch=1))
         write_whole(output, program.save)
         click.echo(f"{output}: {summary(program)}")
         return
-    if order is not None:
-        raise click.UsageError("--order is for .npz networks.")
     plan = load_model(network, exact, host_fallback, calibration, config, choices)
     if plan.compiled and dumps.stages:
         raise click.UsageError(f"--dump cannot be used: {network} is compiled.")

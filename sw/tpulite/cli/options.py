@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from tpulite.compiler.options import ALLOCATORS, GOALS, Options
+from tpulite.compiler.options import ALLOCATORS, GOALS, ORDERS, Options
 
 __all__ = ["Choices", "compiler_options"]
 
@@ -69,6 +69,13 @@ _OPTIONS = (
         show_default=True,
         help="Commands that a search for better plans may estimate in small networks.",
     ),
+    click.option(
+        "--order",
+        type=click.Choice(ORDERS),
+        default=_DEFAULTS.order,
+        show_default=True,
+        help="Of products in small networks: chosen, or that of the source document.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
 )
 
@@ -125,6 +132,7 @@ class Choices:
             moves=values["moves"],
             seed=values["moves_seed"],
             effort=values["effort"],
+            order=values["order"],
             **{name: not values[f"no_{name}"] for name in _WITHOUT},
         )
 
@@ -155,5 +163,5 @@ def _flags(names: list[str]) -> str:
 
 _NAMES = (
     *("optimize", "batch", *(f"no_{name}" for name in _WITHOUT)),
-    *("halo_guard", "allocator", "moves", "moves_seed", "effort", "no_cache"),
+    *("halo_guard", "allocator", "moves", "moves_seed", "effort", "order", "no_cache"),
 )

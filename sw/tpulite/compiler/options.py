@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass
 
-__all__ = ["ALLOCATORS", "GOALS", "Options"]
+__all__ = ["ALLOCATORS", "GOALS", "ORDERS", "Options"]
 
 GOALS = ("latency", "memory")
 """``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
 
 ALLOCATORS = ("online", "longest", "cpsat")
 """How addresses are found: in program order; long-lived buffers first; by OR-tools' solver."""
+
+
+ORDERS = ("fast", "document")
+"""Orders of products: ``fast`` is chosen; ``document`` takes all n-blocks for one block of input
+channels after another, each with accumulators of its own."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Options:
     effort : int
         Commands that a search for better plans may estimate in a network of one or two layers; of
         more layers it is less by the square of their number.
+    order : str
+        One of :data:`ORDERS`: of products of layers that see pixels only.
 
     Raises
     ------
@@ -67,12 +74,14 @@ class Options:
     allocator: str = "online"
     moves: int = 32
     seed: int = 0
-    effort: int = 6_000
+    effort: int = 9_000
+    order: str = "fast"
 
     def __post_init__(self) -> None:
         for name, value, choices in (
             ("optimize", self.optimize, GOALS),
             ("allocator", self.allocator, ALLOCATORS),
+            ("order", self.order, ORDERS),
         ):
             if value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.compiler.encoding.assemble import assemble
-from tpulite.compiler.encoding.batch import compile_batch
+from tpulite.compiler.encoding.batch import check_sizes, compile_batch
 from tpulite.compiler.encoding.encode import encode
 from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.grouping.search import group_layers
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.neighbors import join_neighbors
@@ -20,7 +21,7 @@ from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.simplify.network import simplify_layers
 from tpulite.compiler.stack import stack_images, unstack_tensors
 from tpulite.compiler.substitute import substitute_layers
-from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.constants import ConstantPool, Pins
 from tpulite.compiler.tiling.place import place_images
 from tpulite.compiler.tiling.tile_groups import tile_groups
 from tpulite.compiler.unread_pixels import remove_unread_pixels
@@ -28,7 +29,7 @@ from tpulite.golden.check import check
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["compile_layers"]
+__all__ = ["compile_layers", "compile_pair"]
 
 _DEFAULTS = Options()
 
@@ -70,6 +71,45 @@ def compile_layers(
         If a layer does not suit the machine, an output is not computed, or the network does not
         fit, even cut into slices.
     """
+    return _build(layers, config, options, None, progress=progress, dump=dump)[0]
+
+
+def compile_pair(
+    layers: LayerGraph,
+    config: Config,
+    options: Options = _DEFAULTS,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Program, Program]:
+    """Compile a network twice: to load its constants and run, and to run when they are there.
+
+    The first program leaves weights and records in the unified buffer, and neither overwrites
+    them: the second one may run any number of times after the first. Parameters and errors are
+    those of :func:`compile_layers`.
+
+    Raises
+    ------
+    ValueError
+        If the constants do not fit the unified buffer, or nothing else fits beside them.
+    """
+    for choices in (options, replace(options, effort=0)):
+        cold, left = _build(layers, config, choices, False, progress=progress)
+        warm, wanted = _build(layers, config, choices, True, progress=progress)
+        if left == wanted:  # plans may differ, but not so much that constants do
+            return cold, warm
+    raise AssertionError(f"The programs of {layers.name!r} disagree on where constants are")
+
+
+def _build(
+    layers: LayerGraph,
+    config: Config,
+    options: Options,
+    loaded: bool | None,
+    *,
+    progress: Callable[[str], None] | None = None,
+    dump: Callable[[str, object], None] | None = None,
+) -> tuple[Program, Mapping[int, bytes]]:
+    """Return a program, and the constants that stay by row: if ``loaded`` says which program."""
     for name in layers.outputs:
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
@@ -79,18 +119,25 @@ def compile_layers(
     layers = simplified.layers
     if options.simplify:
         layers = remove_unread_pixels(layers)
-    together = stack_images(layers, options.batch, config)
+    check_sizes(layers, config, options.batch)
+    together = stack_images(layers, options.batch)
     stacked, layers = together is not None, together or layers
     macs = layers.macs()
     layers = substitute_layers(order_layers(layers), config)
-    if options.dense_mode:
+    if options.dense_mode and not stacked:
         layers = pack_patches(join_neighbors(layers, config), config)
-    made: dict[int, dict[str, object]] = {}  # by the images that go together, results of stages
+    # By the images that go together, results of stages, and constants.
+    made: dict[int, dict[str, object]] = {}
+    pools: dict[int, ConstantPool] = {}
 
     def compile_images(count: int) -> Program:
         made[count] = {}
         show = (lambda stage, value: None) if dump is None else made[count].__setitem__
-        return _compile(layers, macs, config, replace(options, batch=count), tell, show)
+        pins = None if loaded is None else Pins(config.ub_banks, loaded=loaded)
+        pool = ConstantPool(pins)
+        choices = replace(options, batch=count)
+        program, pools[count] = _compile(layers, macs, config, choices, pool, tell, show)
+        return program
 
     if stacked:
         program, count = unstack_tensors(compile_images(1), options.batch), 1
@@ -108,7 +155,8 @@ def compile_layers(
     tell("check")
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
-    return program
+    pins = pools[count].pins
+    return program, {} if pins is None else pins.data
 
 
 def _compile(
@@ -116,18 +164,22 @@ def _compile(
     macs: Mapping[str, int],
     config: Config,
     options: Options,
+    pool: ConstantPool,
     tell: Callable[[str], None],
     show: Callable[[str, object], None],
-) -> Program:
+) -> tuple[Program, ConstantPool]:
     """Compile a network for all images of a batch together."""
     limits = Limits()
+    taken = 0 if pool.pins is None else _pinned_rows(layers, pool, config, options)
     while True:  # until everything fits: what does not changes the next attempt
         tell("group layers")
         groups = group_layers(layers, config, options, refused=limits.refused)
         groups = limits.cut(groups)
         show("group", groups)
-        pool = ConstantPool()
-        placement = place_images(layers, groups, config, options, pool=pool, outside=limits.outside)
+        pool = pool.empty()
+        placement = place_images(
+            layers, groups, config, options, pool=pool, outside=limits.outside, taken=taken
+        )
         show("place", placement)
         tell("tile")
         plans = Plans()
@@ -155,4 +207,28 @@ def _compile(
     tell("encode and insert tokens")
     commands, owners = encode(ordered, allocation.rows)
     commands = insert_tokens(commands, config, prefetch=options.prefetch)
-    return assemble(layers, macs, placement, pool, commands, owners, config, options.batch)
+    resident = tiling.resident
+    program = assemble(
+        layers, macs, placement, pool, commands, owners, config, options.batch, resident
+    )
+    return program, pool
+
+
+def _pinned_rows(layers: LayerGraph, pool: ConstantPool, config: Config, options: Options) -> int:
+    """Return the rows of constants that stay, if each layer cuts itself.
+
+    Raises
+    ------
+    ValueError
+        If the unified buffer has fewer.
+    """
+    pool, alone = pool.empty(), tuple(Group(range(i, i + 1)) for i in range(len(layers.layers)))
+    placement = place_images(layers, alone, config, options, pool=pool)
+    rows = tile_groups(layers, alone, placement, pool, config, options).first_row
+    if rows >= config.ub_rows:
+        raise ValueError(
+            f"Constants of network {layers.name!r} need {rows} rows ({rows * config.row_bytes} "
+            f"bytes) to stay, the unified buffer has {config.ub_rows} "
+            f"({config.ub_rows * config.row_bytes} bytes) for them and all images"
+        )
+    return rows

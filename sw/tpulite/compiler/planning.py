@@ -15,7 +15,7 @@ from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.search import Chosen, search_plans
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.schedule import LEAD, schedule_commands
-from tpulite.compiler.tiling.constants import ConstantPool
+from tpulite.compiler.tiling.constants import ConstantPool, Pins
 from tpulite.compiler.tiling.conv_chunks import conv_extents
 from tpulite.compiler.tiling.place import Placement
 from tpulite.compiler.tiling.tile_groups import tile_groups
@@ -73,9 +73,10 @@ def choose_plans(
         Choices of the compilation.
     """
     effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
-    if effort < _LEAST:
+    documented = options.order == "document"
+    if not options.prefetch or (effort < _LEAST and not documented):
         return Plans()
-    sites = _sites(layers, groups, placement, config) if options.prefetch else {}
+    sites = _sites(layers, groups, placement, pool.pins, config)
     if not sites:
         return Plans()
 
@@ -101,14 +102,26 @@ def choose_plans(
             return (_traffic(commands, config) << 32) + cycles, len(commands)
         return cycles, len(commands)
 
+    if documented:
+        lists = [site.documented() for site in sites.values()]
+        states: list[Chosen] = [
+            (tuple(each[min(i, len(each) - 1)] if each else None for each in lists), 2)
+            for i in range(max(map(len, lists)))
+        ]
+        return plans(next((state for state in states if cost(state)[0] < math.inf), states[-1]))
     first: Chosen = (None,) * len(sites), LEAD
     return plans(search_plans(tuple(sites.values()), first, cost, effort, options.seed))
 
 
 def _sites(
-    layers: LayerGraph, groups: tuple[Group, ...], placement: Placement, config: Config
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    placement: Placement,
+    pins: Pins | None,
+    config: Config,
 ) -> dict[int, Site]:
     """Return the layers that can have a plan."""
+    pinned, loaded = pins is not None, pins is not None and pins.loaded
     sites = {}
     for group in groups:
         index = group.layers.start
@@ -125,9 +138,9 @@ def _sites(
             output_in_dram=not target.resident,
             loaded=source.given or not source.resident,
             stored=target.stored,
-            weights_in_dram=True,
+            weights_in_dram=not loaded,
             vector_rows=1 if layer.requantization else RAW_ROWS,
-            record_rows=config.record_rows if layer.requantization else 0,
+            record_rows=config.record_rows if layer.requantization and not pinned else 0,
         )
         sites[index] = Site(extents, around, config)
     return sites

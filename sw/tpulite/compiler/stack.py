@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 
-from tpulite.arch.config import Config
-from tpulite.compiler.encoding.batch import refuse_batch
-from tpulite.compiler.grouping.extents import image_rows
 from tpulite.graph.layers import Affine, Conv, Elementwise, Image, Layer, LayerGraph, Lut
 from tpulite.program import Program, TensorSpec
 
 __all__ = ["stack_images", "unstack_tensors"]
 
 
-def stack_images(layers: LayerGraph, batch: int, config: Config) -> LayerGraph | None:
+def stack_images(layers: LayerGraph, batch: int) -> LayerGraph | None:
     """Return the network for all images of a batch below each other; None if they are not alike.
 
     Parameters
@@ -20,23 +17,11 @@ def stack_images(layers: LayerGraph, batch: int, config: Config) -> LayerGraph |
         The network for one image.
     batch : int
         Images.
-    config : Config
-        The machine.
-
-    Raises
-    ------
-    ValueError
-        If so many images are more than a window of DRAM has room for.
     """
     if batch == 1 or layers.constants or not all(map(_sees_pixels, layers.layers)):
         return None
     if any(len({layers.images[name].shape[:2] for name in _images(x)}) > 1 for x in layers.layers):
         return None
-
-    def size(names: tuple[str, ...]) -> int:
-        return sum(image_rows(layers.images[name], config) for name in names) * config.row_bytes
-
-    refuse_batch(batch, inputs=size(layers.inputs), outputs=size(layers.outputs))
     tall = {
         name: Image((batch * image.shape[0], *image.shape[1:]), image.dtype)
         for name, image in layers.images.items()

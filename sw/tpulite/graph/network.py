@@ -6,12 +6,15 @@ import json
 import zipfile
 import zlib
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from tpulite.arch import isa
 from tpulite.arch.numerics import INT8, Rounding, float32_multiplier, quantize_multiplier
+from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.requantization import Requantization
 
 __all__ = ["Dense", "Network"]
 
@@ -138,6 +141,30 @@ class Dense:
         convert = float32_multiplier if self.rounding == Rounding.FLOAT32 else quantize_multiplier
         return tuple(convert(float(scale)) for scale in self.scale)
 
+    def conv(self, source: str, target: str) -> Conv:
+        """Return the layer as a convolution of pixels: the same bits."""
+        requantization = None
+        if not self.raw:
+            multiplier, shift = np.array(self.multipliers(), np.int64).T
+            requantization = Requantization(
+                multiplier=np.ascontiguousarray(multiplier),
+                shift=np.ascontiguousarray(shift),
+                bias=self.bias,
+                rounding=self.rounding,
+                zero_point=self.output_zero_point,
+                low=self.low,
+                high=self.high,
+            )
+        return Conv(
+            name=self.name,
+            inputs=(source,),
+            output=target,
+            weight=self.weight[None, None],
+            requantization=requantization,
+            input_zero_point=self.input_zero_point,
+            weight_zero_point=self.weight_zero_point,
+        )
+
     def dump(self) -> str:
         """Return one line of text."""
         scales = f"{self.scale.min():.4g}..{self.scale.max():.4g}x{self.scale.size}"
@@ -225,6 +252,33 @@ class Network:
     def output_dtype(self) -> str:
         """``int32`` if the last layer is raw, else that of the input."""
         return "int32" if self.layers[-1].raw else self.input_dtype
+
+    def graph(self, batch: int = 1) -> LayerGraph:
+        """Return the integer layers that the compiler takes.
+
+        Parameters
+        ----------
+        batch : int
+            Input vectors of a run; tensors are matrices [batch, channels].
+        """
+        if batch < 1:
+            raise ValueError(f"Batch must be at least 1, not {batch!r}")
+        names = ["input", *(f"after {layer.name}" for layer in self.layers[:-1]), "output"]
+        pairs = zip(self.layers, pairwise(names), strict=True)
+        images = {"input": Image((batch, 1, self.k))}
+        for name, layer in zip(names[1:], self.layers, strict=True):
+            images[name] = Image((batch, 1, layer.n), "int32" if layer.raw else "int8")
+        ends = frozenset({"input", "output"})
+        unsigned = ends if self.input_dtype == "uint8" else frozenset()
+        return LayerGraph(
+            name=self.name,
+            layers=tuple(layer.conv(*pair) for layer, pair in pairs),
+            images=images,
+            inputs=("input",),
+            outputs=("output",),
+            unsigned=unsigned - {"output"} if self.layers[-1].raw else unsigned,
+            matrices=ends,
+        )
 
     def dump(self) -> str:
         """Return the network as text, a line a layer."""

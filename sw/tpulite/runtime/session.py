@@ -29,7 +29,7 @@ class Session:
     Compile, run and compare in five lines::
 
         network = Network.load("net.npz")
-        program = compile_network(network, Config(), batch=16)
+        program = compile_layers(network.graph(batch=16), Config())
         results = Session(program, "rtl").run(x)
         assert (results.output == reference(network, x)).all()
         print(results.cycles)

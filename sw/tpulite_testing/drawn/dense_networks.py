@@ -1,13 +1,23 @@
 """Random networks for tests."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
+from tpulite.compiler import compile_layers
+from tpulite.compiler.options import Options
 from tpulite.graph.network import Dense, Network
+from tpulite.program import Program
 
-__all__ = ["random_inputs", "random_network"]
+__all__ = ["compile_network", "random_inputs", "random_network"]
+
+
+def compile_network(network: Network, config: Config, batch: int, **options: Any) -> Program:
+    """Compile a chain of dense layers, by default without much search."""
+    return compile_layers(network.graph(batch), config, Options(**({"effort": 500} | options)))
 
 
 def random_network(

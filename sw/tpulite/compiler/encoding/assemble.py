@@ -23,6 +23,7 @@ def assemble(
     owners: tuple[int, ...],
     config: Config,
     batch: int,
+    resident: tuple[tuple[int, int], ...] = (),
 ) -> Program:
     """Join commands, constants and tensors.
 
@@ -44,6 +45,8 @@ def assemble(
         The machine.
     batch : int
         Images of a run.
+    resident : tuple of (int, int)
+        Rows that an earlier program has left in the unified buffer.
     """
     constants = pool.image()
     sizes = {
@@ -60,6 +63,7 @@ def assemble(
         inputs=placement.inputs,
         outputs=placement.outputs,
         layers=_infos(layers, macs, commands, owners, batch),
+        resident=resident,
     )
 
 

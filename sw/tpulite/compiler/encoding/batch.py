@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
-from tpulite.arch.config import COMMAND_BYTES
+from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.encoding.repeat import repeat_program
+from tpulite.compiler.grouping.extents import image_rows
 from tpulite.compiler.options import Options
 from tpulite.golden.timing import predict_cycles
+from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["compile_batch", "refuse_batch"]
+__all__ = ["check_sizes", "compile_batch"]
 
 _ADDRESSED = 1 << 32
 """Bytes that addresses reach."""
@@ -43,7 +45,7 @@ def compile_batch(
         If the tensors or the commands of a batch are more than the machine can address.
     """
     best, least = compile_images(1), None
-    _check_sizes(best, options.batch)
+    _refuse(options.batch, "commands", len(best.commands) * COMMAND_BYTES)
     for count in range(2, options.batch + 1):
         if options.batch % count:
             continue
@@ -60,23 +62,19 @@ def compile_batch(
     return repeat_program(best, times, prefetch=options.prefetch), best.batch
 
 
-def _check_sizes(program: Program, batch: int) -> None:
-    """Refuse what is larger than a window of DRAM, going by the program of one image."""
-    config = program.config
-    refuse_batch(
-        batch,
-        inputs=sum(spec.nbytes(config) for spec in program.inputs),
-        outputs=sum(spec.nbytes(config) for spec in program.outputs),
-        commands=len(program.commands) * COMMAND_BYTES,
-    )
+def check_sizes(layers: LayerGraph, config: Config, batch: int) -> None:
+    """Refuse inputs and outputs of a batch that no window of DRAM can hold."""
+    for what, names in (("inputs", layers.inputs), ("outputs", layers.outputs)):
+        rows = sum(image_rows(layers.images[name], config) for name in names)
+        _refuse(batch, what, rows * config.row_bytes)
 
 
-def refuse_batch(batch: int, **sizes: int) -> None:
+def _refuse(batch: int, what: str, size: int) -> None:
     """Raise ValueError if ``batch`` times the bytes of something are more than addresses reach."""
-    what, size = max(sizes.items(), key=lambda item: item[1])
-    if batch > 1 and batch * size >= _ADDRESSED:
+    if batch * size >= _ADDRESSED:
+        of = f"A batch of {batch} images" if batch > 1 else "The network"
         raise ValueError(
-            f"A batch of {batch} images needs {batch * size} bytes of {what}, "
+            f"{of} needs {batch * size} bytes of {what}, "
             f"but DRAM windows have less than {_ADDRESSED}"
         )
 

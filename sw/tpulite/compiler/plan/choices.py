@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from random import Random
 
 from tpulite.arch.config import BEAT_BYTES, Config
@@ -12,21 +12,27 @@ from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.tiling.cut import split
 
-__all__ = ["Choice", "Site"]
+__all__ = ["VARIATIONS", "Choice", "Site"]
 
 _TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
 """Relative sizes of the pieces of the last n-block."""
 
 _MANY_CHUNKS = 8
 
-_STARTS, _CLIMBS = 12, 2
+_STARTS, _CLIMBS = 12, 4
 """Starts that are estimated, and those of them that are improved."""
 
 _LONGER = 1.1
 """What a layer alone may take longer by a change that may pay in the program."""
 
+VARIATIONS = 5
+"""Respects in which choices can be varied."""
+
 _CUTS = 4
 """How often the first chunks are drawn, for each time that something else is varied."""
+
+_DOCUMENTED = 4
+"""Accumulators side by side, at least, in the order of the source document."""
 
 _MANY_COMMANDS = 2000
 """Plans of more commands are judged by a closed form."""
@@ -59,9 +65,33 @@ class Site:
         """Return start choices, the cheapest of the layer alone first; all fit by their sizes."""
         starts = dict.fromkeys(map(self._canonical, self._starts()))
         starts = sorted(filter(self.fits, starts), key=self._closed_form)
-        cycles = {start: self.cycles(start) for start in starts[:_STARTS]}
-        best = [self._climb(start) for start in sorted(cycles, key=cycles.__getitem__)[:_CLIMBS]]
-        return list(dict.fromkeys([*sorted(best, key=self.cycles), *starts]))
+        best = [self._climb(start, all_parts=True) for start in self._best(starts[:_STARTS])]
+        kinds: dict[int, Choice] = {}
+        for start in sorted(starts[: 2 * _STARTS], key=self.cycles):
+            kinds.setdefault(start.parts, start)
+        others = [self._climb(start) for start in [*kinds.values()][:_CLIMBS]]
+        ordered = (sorted(each, key=self.cycles) for each in (best, others))
+        return list(dict.fromkeys([*chain(*ordered), *starts]))
+
+    def _best(self, choices: list[Choice]) -> list[Choice]:
+        return sorted(choices, key=self.cycles)[:_CLIMBS]
+
+    def documented(self) -> list[Choice]:
+        """Return choices of the order for i in blocks, for j in n-blocks: acc[j] += A[i] @ W[i, j].
+
+        First with as many accumulators side by side as there are, then with the four that the order
+        asks for and ever smaller parts.
+        """
+        extents, ones = self.extents, chunks(self.extents.blocks, "ones")
+        found = []
+        for parts in self._parts():
+            vectors = max(map(len, split(extents.rows, parts, extents.grain))) * extents.width
+            side_by_side = max(1, min(extents.n_blocks, self._config.acc_rows // vectors))
+            for group in dict.fromkeys((side_by_side, min(side_by_side, _DOCUMENTED))):
+                if group >= min(_DOCUMENTED, extents.n_blocks):
+                    for whole_k, keep in ((True, True), (True, False), (False, False)):
+                        found.append(Choice(parts, group, ones, ones, whole_k, keep, "one"))
+        return list(filter(self.fits, found))
 
     def cycles(self, choice: Choice) -> float:
         """Return estimated cycles of the layer alone; see :func:`alone_cycles`."""
@@ -80,13 +110,15 @@ class Site:
         vectors = sum(max(len(part) * extents.width, size) for part in parts)
         return extents.blocks * extents.taps * extents.n_blocks * vectors
 
-    def _climb(self, best: Choice) -> Choice:
-        """Vary one respect at a time as long as the layer alone gets faster."""
+    def _climb(self, best: Choice, *, all_parts: bool = False) -> Choice:
+        """Vary one respect at a time as long as the layer alone gets faster; parts if asked for."""
         before = None
         while best != before:
             before = best
-            for number in range(len(self.variations)):
-                best = min([best, *self.varied(best, number)], key=self.cycles)
+            for number in range(VARIATIONS):
+                others = self.varied(best, number)
+                fixed = [x for x in others if all_parts or x.parts == best.parts]
+                best = min([best, *fixed], key=self.cycles)
         return best
 
     def plan(self, choice: Choice) -> ConvPlan:
@@ -109,8 +141,8 @@ class Site:
 
     def drawn(self, choice: Choice, random: Random) -> Choice:
         """Return a choice that differs from another one at random; or the same."""
-        kind = random.randrange(len(self.variations) + _CUTS)
-        if kind < len(self.variations):
+        kind = random.randrange(VARIATIONS + _CUTS)
+        if kind < VARIATIONS:
             found = self.promising(choice, kind)
             return random.choice(found) if found else choice
         blocks = self.extents.blocks
@@ -126,13 +158,13 @@ class Site:
 
     def varied(self, choice: Choice, number: int) -> list[Choice]:
         """Return choices that fit and differ from another one in one respect."""
-        found = map(self._canonical, self.variations[number](choice))
+        found = map(self._canonical, self._variations[number](choice))
         return [other for other in dict.fromkeys(found) if other != choice and self.fits(other)]
 
     @property
-    def variations(self) -> list[Callable[[Choice], Iterator[Choice]]]:
+    def _variations(self) -> list[Callable[[Choice], Iterator[Choice]]]:
         """Functions from a choice to those that differ from it in one respect."""
-        return [self._borders, self._heads, self._with_parts, self._bodies, self._tails]
+        return [self._tails, self._borders, self._heads, self._with_parts, self._bodies]
 
     def _canonical(self, choice: Choice) -> Choice:
         """Return the one of all choices with the same plan that stands for them."""

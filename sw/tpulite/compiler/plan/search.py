@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from random import Random
 
-from tpulite.compiler.plan.choices import Choice, Site
+from tpulite.compiler.plan.choices import VARIATIONS, Choice, Site
 
 __all__ = ["LEADS", "Chosen", "search_plans"]
 
@@ -15,11 +16,14 @@ LEADS = (2, 0, 1, 4, 8)
 _SHARE = 4
 """Part of the effort that one candidate may take: where commands are many, each matters less."""
 
+_STARTS = 8
+"""Starts among which those with the fewest cycles are improved."""
+
 _MOVES = 1000
 """Random moves that are tried at most, when no single variation pays any more."""
 
-_CLIMB = 5
-"""Part of the effort that is left to variations in turn; the rest is for random ones."""
+_CLIMB = 2
+"""Part of the effort for a start that is improved by variations in turn."""
 
 _WORSE = 1.005
 """Moves that make it so much worse are made, too: better ones may lie behind."""
@@ -78,10 +82,12 @@ def search_plans(
         return best
 
     starts = _starts([site.ranked() for site in sites], cycles)
-    start = next(starts, None)
-    if start is None:
+    # Those of several layers are tried together, which says less and less.
+    found = list(islice(starts, _STARTS // min(2, len(sites))))
+    if not found:
         return first
-    best = here = climb(start, effort // _CLIMB)
+    best = climb(min(found, key=cycles), effort // _CLIMB)
+    here = best
     random = Random(seed + 1)
     for _ in range(_MOVES):
         state = _moved(sites, here, random)
@@ -125,11 +131,11 @@ def _starts(ranked: list[list[Choice]], cycles: Callable[[Chosen], float]) -> It
 
 def _neighbors(sites: Sequence[Site], best: Chosen) -> Generator[Chosen | None, Chosen, None]:
     """Yield states that differ in one choice from the best one, which is sent back; then None."""
-    for lead in LEADS:
-        best = yield best[0], lead
-    for i, site in enumerate(sites):
-        for number in range(len(site.variations)):
+    for number in range(VARIATIONS):
+        for i, site in enumerate(sites):
             choice = best[0][i]
             for other in site.promising(choice, number) if choice else ():
                 best = yield (*best[0][:i], other, *best[0][i + 1 :]), best[1]
+        for lead in LEADS if number == 0 else ():
+            best = yield best[0], lead
     yield None

@@ -14,16 +14,61 @@ from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.graph.layers import Requantization
 from tpulite.layout import pack_record_columns
 
-__all__ = ["Constant", "ConstantPool", "channel_records", "common_record", "pad_to_rows"]
+__all__ = ["Constant", "ConstantPool", "Pins", "channel_records", "common_record", "pad_to_rows"]
 
 
 T = TypeVar("T")
 
 
-class ConstantPool:
-    """The image of the window, made piece by piece; equal pieces are stored once."""
+class Pins:
+    """Rows of the unified buffer at which constants stay, for programs that run in turn.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    banks : int
+        Banks of the unified buffer.
+    loaded : bool
+        Whether an earlier program has left them there.
+
+    Attributes
+    ----------
+    end : int
+        First row behind them.
+    data : dict of int to bytes
+        By row, what is there.
+    """
+
+    def __init__(self, banks: int, *, loaded: bool) -> None:
+        self.loaded, self.end = loaded, 0
+        self.data: dict[int, bytes] = {}
+        self._banks = banks
+        self._rows: dict[tuple[bytes, int | None], int] = {}
+
+    def place(self, data: bytes, rows: int, bank: int | None) -> int:
+        """Return the first row of a constant; a new one comes behind all others."""
+        if (data, bank) not in self._rows:
+            row = self.end
+            if bank is not None:
+                row += (bank - row) % self._banks
+            self._rows[data, bank], self.data[row], self.end = row, data, row + rows
+        return self._rows[data, bank]
+
+    def empty(self) -> "Pins":
+        """Return the same without constants."""
+        return Pins(self._banks, loaded=self.loaded)
+
+
+class ConstantPool:
+    """The image of the window, made piece by piece; equal pieces are stored once.
+
+    Parameters
+    ----------
+    pins : Pins, optional
+        Where constants stay, if they do.
+    """
+
+    def __init__(self, pins: Pins | None = None) -> None:
+        self.pins = pins
         self._parts: list[bytes] = []
         self._offsets: dict[bytes, int] = {}
         self._size = 0
@@ -37,7 +82,7 @@ class ConstantPool:
 
     def empty(self) -> "ConstantPool":
         """Return a pool without pieces that knows what has been packed."""
-        pool = ConstantPool()
+        pool = ConstantPool(self.pins and self.pins.empty())
         pool._packed = self._packed
         return pool
 
@@ -89,14 +134,23 @@ class Constant:
         self.rows = data.shape[0]
         self._name, self._layer, self._bank, self._side = name, layer, bank, side
         self._stays = stays
-        self.offset = pool.add(data.tobytes())
+        content = data.tobytes()
+        self.offset = pool.add(content)
         self._buffer: Buffer | None = None
+        self._pinned = pool.pins is not None
+        self._here = False
+        if pool.pins is not None:
+            row = pool.pins.place(content, self.rows, bank)
+            self._buffer, self._here = Buffer(name, self.rows, row), pool.pins.loaded
 
     def use(self, *, again: bool = False) -> tuple[Region, list[Op]]:
         """Return where the constant is, and the LOAD before it; ``again`` for another copy."""
-        if self._buffer is not None and self._stays and not again:
-            return Region(self._buffer), []
-        self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=self._side)
+        if self._buffer is not None and (self._pinned or (self._stays and not again)):
+            if self._here:
+                return Region(self._buffer), []
+        else:
+            self._buffer = Buffer(self._name, self.rows, bank=self._bank, side=self._side)
+        self._here = True
         fields = {"window": Window.CONSTANTS, "offset": self.offset, "lines": 1, "rows": self.rows}
         region = Region(self._buffer)
         return region, [Op(Opcode.LOAD, self._layer, fields, {"row": region})]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tpulite.arch.config import Config
-from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.ops import Op, Region, Side
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.tiling.context import Context
 from tpulite.compiler.tiling.conv_commands import ConvCommands
@@ -52,7 +52,8 @@ class ChunkedLowering(Lowering[Conv]):
         return Held(
             f"{what} of {self._layer.name}",
             self._context.index,
-            offset=self._context.pool.add(data),
+            data=data,
+            pool=self._context.pool,
             rows=rows,
             row_bytes=self._config.row_bytes,
             bank=bank,
@@ -101,6 +102,8 @@ class ChunkedLowering(Lowering[Conv]):
                     continue
                 target = self._target.some_blocks(range(n, n + 1))
                 out = target.open(region[0])
+                if not target.resident:  # as all that comes and goes with its part
+                    out = target.strip(region[0], side=Side.NEXT)
                 yield commands.multiply(
                     source, region, part, weights, at, first=first, out=(out, 0), record=record
                 )
@@ -119,7 +122,7 @@ class ChunkedLowering(Lowering[Conv]):
             return view, 0, loads
         rows = range(rows.start // source.grain * source.grain, rows.stop)
         if self._part != p or self._view is None:
-            self._part, self._view, self._here = p, source.strip(rows), 0
+            self._part, self._view, self._here = p, source.strip(rows, side=Side.NEXT), 0
         missing, loads = range(self._here, chunk.stop), []
         if missing:
             some = source.some_blocks(missing)

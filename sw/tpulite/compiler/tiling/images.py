@@ -312,7 +312,13 @@ class Store:
         return [op for ops in transfers for op in ops]
 
     def strip(
-        self, rows: range, over: Iterable[View] = (), *, least: int = 0, bank: int | None = 0
+        self,
+        rows: range,
+        over: Iterable[View] = (),
+        *,
+        least: int = 0,
+        bank: int | None = 0,
+        side: Side = Side.TOP,
     ) -> View:
         """Return a place for rows of the image that are not resident: of ``least`` rows or more."""
         pitch = self.width * self.vector_rows + self.skew
@@ -328,7 +334,7 @@ class Store:
             f"{self.name}, rows {rows.start} to {rows.stop - 1}",
             size,
             bank=bank,
-            side=Side.TOP,
+            side=side,
             over=next(old, None),
         )
         return View(buffer, rows, 0, pitch, block_pitch)

@@ -33,9 +33,13 @@ class LiveImages:
         The machine.
     batch : int
         Images of a run that go together.
+    taken : int
+        Rows of the unified buffer in which constants stay.
 
     Attributes
     ----------
+    most : int
+        Rows of the unified buffer beside them.
     images : list of set of str
         For each layer, images that are needed while it runs, or later; those between the layers
         of a group that runs slice by slice are left out.
@@ -55,8 +59,14 @@ class LiveImages:
     """
 
     def __init__(
-        self, layers: LayerGraph, groups: tuple[Group, ...], config: Config, batch: int
+        self,
+        layers: LayerGraph,
+        groups: tuple[Group, ...],
+        config: Config,
+        batch: int,
+        taken: int = 0,
     ) -> None:
+        self.most = config.ub_rows - taken
         self._layers, self._config, self._batch = layers, config, batch
         self._groups = {i: group for group in groups if group.slices for i in group.layers}
         cut = [group for group in groups if group.slices or group.finer]
@@ -121,7 +131,7 @@ class LiveImages:
         for i, live in enumerate(self.images):
             while (
                 resident & live
-                and self.rows(i, live & resident) + self._needs(i, resident) > self._config.ub_rows
+                and self.rows(i, live & resident) + self._needs(i, resident) > self.most
             ):
                 resident.remove(max(live & resident, key=self._ease))
         for target, source in self.renamed.items():  # both here, or both in DRAM

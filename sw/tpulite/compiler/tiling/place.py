@@ -57,6 +57,7 @@ def place_images(
     *,
     pool: ConstantPool,
     outside: frozenset[str] = frozenset(),
+    taken: int = 0,
 ) -> Placement:
     """Decide for each image whether it stays on chip while it is needed.
 
@@ -74,9 +75,11 @@ def place_images(
         Where images that are known are kept.
     outside : frozenset of str
         Images that must not stay on chip.
+    taken : int
+        Rows of the unified buffer in which constants stay.
     """
     size, batch = config.array_size, options.batch
-    live = LiveImages(layers, groups, config, batch)
+    live = LiveImages(layers, groups, config, batch, taken)
     resident = live.resident(outside)
     skewed, fixed, grain = _skewed(layers), fixed_lines(layers), column_grain(config)
     stores: dict[str, Store] = {}
@@ -96,8 +99,9 @@ def place_images(
         lines = height * (line or width)
         if strings is not None:
             lines = width if strings.transposed else height
+        shape = None if name in layers.matrices else (height, width)
         made = TensorSpec(
-            name, window, offsets[window], lines, channels, dtype, (height, width), strings, batch
+            name, window, offsets[window], lines, channels, dtype, shape, strings, batch
         )
         if (packed := layers.packed.get(name)) is not None:
             made = replace(packed, offset=made.offset, m=lines, strings=strings, batch=batch)
@@ -159,7 +163,7 @@ def place_images(
         tuple(sorted(outputs, key=lambda each: order[each.name])),
         offsets[Window.SCRATCH],
         tuple(frozenset(each & resident) for each in live.images),
-        tuple(config.ub_rows - live.rows(i, each & resident) for i, each in enumerate(live.images)),
+        tuple(live.most - live.rows(i, each & resident) for i, each in enumerate(live.images)),
         frozenset(live.pinned),
     )
 

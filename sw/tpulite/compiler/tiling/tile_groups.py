@@ -62,8 +62,11 @@ def tile_groups(
         If a layer does not suit the machine.
     """
     tiler = _Tiler(layers, placement, pool, config, options, shares, plans)
-    ops = [op for group in groups for op in tiler.group(group)]
-    return Tiling(tuple(ops), placement.inputs, placement.outputs, placement.scratch_bytes)
+    ops = tuple(op for group in groups for op in tiler.group(group))
+    pinned = 0 if pool.pins is None else pool.pins.end
+    resident = ((0, pinned),) if pool.pins is not None and pool.pins.loaded else ()
+    tensors = placement.inputs, placement.outputs, placement.scratch_bytes
+    return Tiling(ops, *tensors, pinned, resident)
 
 
 def tile_group(

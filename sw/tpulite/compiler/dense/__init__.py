@@ -1,1 +1,0 @@
-"""Chains of dense layers: the plan of a chain is searched."""
