@@ -5,9 +5,9 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Engine, Opcode, VectorOp, dense
 from tpulite.arch.registers import EngineState
-from tpulite.golden.timing import Timeline, predict, predict_cycles
 from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
+from tpulite.golden.timing import Timeline, predict, predict_cycles
 from tpulite.models import mlp_digits
 from tpulite.program import LayerInfo
 from tpulite_testing.timing import yardsticks

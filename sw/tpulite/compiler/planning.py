@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS, Command, Opcode
+from tpulite.compiler.encoding.encode import encode
 from tpulite.compiler.encoding.tokens import insert_tokens
 from tpulite.compiler.grouping.group import Group
 from tpulite.compiler.options import Options
@@ -13,6 +14,7 @@ from tpulite.compiler.plan.alone import Surroundings
 from tpulite.compiler.plan.choices import Site
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.search import Chosen, search_plans
+from tpulite.compiler.scheduling.fit import fit
 from tpulite.compiler.scheduling.online import DoesNotFitError
 from tpulite.compiler.scheduling.schedule import LEAD, schedule_commands
 from tpulite.compiler.tiling.constants import ConstantPool, Pins
@@ -74,7 +76,8 @@ def choose_plans(
     """
     effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
     documented = options.order == "document"
-    if not options.prefetch or (effort < _LEAST and not documented):
+    settled = not options.prefetch or options.allocator == "cpsat"
+    if settled or (effort < _LEAST and not documented):
         return Plans()
     sites = _sites(layers, groups, placement, pool.pins, config)
     if not sites:
@@ -89,7 +92,11 @@ def choose_plans(
         tiling = tile_groups(
             layers, groups, placement, pool.empty(), config, options, plans=made.convs
         )
-        commands, _ = schedule_commands(tiling, config, lead=made.lead)
+        if options.allocator == "online":
+            commands, _ = schedule_commands(tiling, config, lead=made.lead)
+        else:
+            ordered, allocation = fit(tiling, config, options, lead=made.lead)
+            commands, _ = encode(ordered, allocation.rows)
         return insert_tokens(commands, config)
 
     def cost(chosen: Chosen) -> tuple[float, int]:
