@@ -20,7 +20,7 @@ GOALS = {
     "gemm_512x512x512": 524_566,
     "mlp_b16_cold": 1_811,
     "mlp_b16_warm": 1_424,
-    "mlp_b16_stream": 1_201,
+    "mlp_b16_stream": 1_202,  # plans are judged by the timeline, of which fewer are seen: 19,222
     "conv3x3_32x32x3_to_16": 3_733,
     "conv3x3_32x32x32_to_32": 38_298,
     "conv3x3_7x7x64_to_64": 7_784,
