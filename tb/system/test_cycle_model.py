@@ -17,10 +17,10 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import EngineState
 from tpulite.bench.models import NETWORKS
 from tpulite.bench.workloads import WORKLOADS, parse_workload
-from tpulite.compiler.grouping.search import group_layers
+from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import GOALS, Options
-from tpulite.compiler.order import order_layers
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.rewrite.order import order_layers
 from tpulite.configs import named_config
 from tpulite.golden.timing import Timeline, predict
 from tpulite.graph.layers import (

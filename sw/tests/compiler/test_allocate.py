@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer, Side
 from tpulite.compiler.options import ALLOCATORS
-from tpulite.compiler.scheduling.allocate import place_buffers
-from tpulite.compiler.scheduling.longest import place_in_turn, place_longest, rows_used
-from tpulite.compiler.scheduling.online import Allocator, DoesNotFitError
-from tpulite.compiler.scheduling.overlap import verify
-from tpulite.compiler.scheduling.scheduled import Lifetime, lower_bound
+from tpulite.compiler.schedule.allocate import place_buffers
+from tpulite.compiler.schedule.longest import place_in_turn, place_longest, rows_used
+from tpulite.compiler.schedule.online import Allocator, DoesNotFitError
+from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,
     collide,

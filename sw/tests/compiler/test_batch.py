@@ -7,9 +7,9 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.encoding import batch as module
-from tpulite.compiler.encoding.batch import compile_batch
-from tpulite.compiler.encoding.repeat import repeat_program
+from tpulite.compiler.encode import batch as module
+from tpulite.compiler.encode.batch import compile_batch
+from tpulite.compiler.encode.repeat import repeat_program
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check

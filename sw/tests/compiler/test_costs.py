@@ -3,11 +3,11 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
 from tpulite.arch.registers import EngineState
-from tpulite.compiler.grouping.costs import compute_cycles, transfer_cycles
-from tpulite.compiler.grouping.extents import constant_rows, image_rows, string_vectors
+from tpulite.compiler.geometry.extents import constant_rows, image_rows, string_vectors
+from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.options import Options
-from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.timing import predict
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

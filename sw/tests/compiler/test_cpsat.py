@@ -5,10 +5,10 @@ from hypothesis import given, settings
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer
-from tpulite.compiler.scheduling.allocate import place_buffers
-from tpulite.compiler.scheduling.cpsat import place_cpsat
-from tpulite.compiler.scheduling.longest import highest_row, place_longest, rows_used
-from tpulite.compiler.scheduling.scheduled import Lifetime, lower_bound
+from tpulite.compiler.schedule.allocate import place_buffers
+from tpulite.compiler.schedule.cpsat import place_cpsat
+from tpulite.compiler.schedule.longest import highest_row, place_longest, rows_used
+from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,
     collide,

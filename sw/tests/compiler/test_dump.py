@@ -6,15 +6,15 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, disassemble
 from tpulite.compiler.dump.places import picture
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
-from tpulite.compiler.grouping.graph_table import GraphTable
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.lifetimes import lifetimes, peak
-from tpulite.compiler.grouping.predictions import predict_groups
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.lifetimes import lifetimes, peak
+from tpulite.compiler.group.predictions import predict_groups
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.scheduling.allocate import place_buffers
-from tpulite.compiler.scheduling.schedule import schedule
+from tpulite.compiler.schedule.allocate import place_buffers
+from tpulite.compiler.schedule.schedule import schedule
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.model import Model
 

@@ -2,11 +2,11 @@ import pytest
 
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import Options
-from tpulite.compiler.scheduling import fit as module
-from tpulite.compiler.scheduling.allocate import Allocation, place_buffers
-from tpulite.compiler.scheduling.fit import fit
-from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.scheduling.schedule import LEAD
+from tpulite.compiler.schedule import fit as module
+from tpulite.compiler.schedule.allocate import Allocation, place_buffers
+from tpulite.compiler.schedule.fit import fit
+from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.schedule import LEAD
 from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import (
     Conv,

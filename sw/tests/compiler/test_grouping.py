@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.grouping.candidates import Candidates
-from tpulite.compiler.grouping.graph_table import GraphTable
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.group_costs import GroupCosts
-from tpulite.compiler.grouping.lifetimes import lifetimes, peak
-from tpulite.compiler.grouping.moves import improve, total_key
-from tpulite.compiler.grouping.predictions import predict_groups
-from tpulite.compiler.grouping.residency import resident_images
-from tpulite.compiler.grouping.search import best_cuts, group_layers
-from tpulite.compiler.grouping.slices import plan_steps, repeated
-from tpulite.compiler.grouping.spans import middle_step
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import plan_steps, repeated
+from tpulite.compiler.group.candidates import Candidates
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.group_costs import GroupCosts
+from tpulite.compiler.group.lifetimes import lifetimes, peak
+from tpulite.compiler.group.moves import improve, total_key
+from tpulite.compiler.group.predictions import predict_groups
+from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.search import best_cuts, group_layers
+from tpulite.compiler.group.spans import middle_step
 from tpulite.compiler.options import Options
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 

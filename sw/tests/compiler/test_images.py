@@ -4,7 +4,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Side
-from tpulite.compiler.tiling.images import Extents, InDram, Store
+from tpulite.compiler.place.stores import Extents, InDram, Store
 from tpulite.program import TensorSpec
 
 CONFIG = Config()

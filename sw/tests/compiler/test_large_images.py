@@ -3,7 +3,7 @@
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.compiler.grouping.search import group_layers
+from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers

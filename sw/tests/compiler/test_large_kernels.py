@@ -7,10 +7,10 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.passes import Reach, cut_kernel, most_of_axis, plan_pieces
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.tiling.passes import Reach, cut_kernel, most_of_axis, plan_pieces
-from tpulite.compiler.tiling.window import Axis1D
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session

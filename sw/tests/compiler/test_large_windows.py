@@ -5,13 +5,13 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.grouping.candidates import Candidates
-from tpulite.compiler.grouping.graph_table import GraphTable
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.group_costs import GroupCosts
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.candidates import Candidates
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.group_costs import GroupCosts
+from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.tiling.pool import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, Layer, LayerGraph, Lut, Pool

@@ -1,7 +1,7 @@
 from tpulite.arch.config import Config
-from tpulite.compiler.grouping.graph_table import GraphTable
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.lifetimes import (
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.lifetimes import (
     Lifetime,
     Use,
     lifetimes,

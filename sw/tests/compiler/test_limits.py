@@ -2,13 +2,13 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
-from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.tiling.constants import ConstantPool
-from tpulite.compiler.tiling.place import place_images
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.placement import place_images
+from tpulite.compiler.schedule.online import DoesNotFitError
 from tpulite.graph.layers import Image, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

@@ -5,10 +5,10 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
-from tpulite.compiler.grouping.costs import compute_cycles
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D
+from tpulite.compiler.geometry.passes import most_of_axis
+from tpulite.compiler.group.costs import compute_cycles
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.tiling.passes import most_of_axis
-from tpulite.compiler.tiling.window import LARGEST_EXTENT, Axis1D
 from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.neighbors import join_neighbors
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.runtime.session import Session

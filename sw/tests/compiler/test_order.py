@@ -1,6 +1,6 @@
 from hypothesis import given
 
-from tpulite.compiler.order import order_layers
+from tpulite.compiler.rewrite.order import order_layers
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op, Region
-from tpulite.compiler.scheduling.overlap import verify
-from tpulite.compiler.scheduling.scheduled import Lifetime, Schedule, find_lifetimes
+from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,
     collide,

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.grouping.extents import image_rows, string_vectors
+from tpulite.compiler.geometry.extents import image_rows, string_vectors
 from tpulite.compiler.options import Options
-from tpulite.compiler.patches import pack_patches
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph

@@ -4,12 +4,12 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.tiling.constants import ConstantPool
-from tpulite.compiler.tiling.place import place_images
-from tpulite.compiler.tiling.tile_groups import tile_groups
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.placement import place_images
 from tpulite.graph.layers import Image, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
-from tpulite.compiler.tiling.cut import split
 
 
 @given(st.integers(1, 5000), st.integers(1, 300), st.sampled_from([1, 2, 4]))

@@ -5,14 +5,14 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.memory import Window
-from tpulite.compiler.grouping.group import Group, Rows
+from tpulite.compiler.geometry.group import Group, Rows
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.rolling import RollingStore
+from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
-from tpulite.compiler.tiling.constants import ConstantPool
-from tpulite.compiler.tiling.context import Context
-from tpulite.compiler.tiling.images import Extents, InDram, Store
-from tpulite.compiler.tiling.place import place_images
-from tpulite.compiler.tiling.rolling import RollingStore
-from tpulite.compiler.tiling.tile_groups import tile_groups
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.placement import place_images
+from tpulite.compiler.place.stores import Extents, InDram, Store
 from tpulite.program import TensorSpec
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.encoding.encode import encode
 from tpulite.compiler.ops import Buffer, Side
-from tpulite.compiler.scheduling.dram_order import stores_before
-from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.scheduling.overlap import verify
-from tpulite.compiler.scheduling.schedule import schedule, schedule_commands
-from tpulite.compiler.scheduling.scheduled import Lifetime
+from tpulite.compiler.schedule.addresses import encode
+from tpulite.compiler.schedule.dram_order import stores_before
+from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.schedule import schedule, schedule_commands
+from tpulite.compiler.schedule.scheduled import Lifetime
 from tpulite_testing.compiling.rectangles import NETWORKS, network_schedule
 from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
 
@@ -133,7 +133,7 @@ def test_of_large_loads_one_goes_ahead():
 
 @pytest.mark.parametrize(("region", "early"), [(3, True), (100, False)])
 def test_where_something_finds_no_place_nothing_goes_ahead(monkeypatch, region, early):
-    monkeypatch.setattr("tpulite.compiler.scheduling.schedule._REGION", region)
+    monkeypatch.setattr("tpulite.compiler.schedule.schedule._REGION", region)
     a, b = (Buffer(name, 2, side=Side.TOP) for name in "ab")
     large, weights = (Buffer(*each, side=Side.BOTTOM) for each in [("large", 24), ("weights", 8)])
     ops = [load(a), conv(a, a), load(b), conv(b, b), load(large), conv(large, large)]

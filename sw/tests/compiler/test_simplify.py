@@ -11,7 +11,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.simplify.network import Simplified, simplify_layers
+from tpulite.compiler.rewrite.simplify.network import Simplified, simplify_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
     Concat,

@@ -2,16 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulite.compiler.grouping.backward import (
+from tpulite.compiler.geometry.axis import Axis1D, needed_rows
+from tpulite.compiler.geometry.backward import (
     Reach,
     backward,
     backward_columns,
     backward_extent,
     sliceable,
 )
-from tpulite.compiler.grouping.group import Group, Rows
-from tpulite.compiler.grouping.slices import plan_columns, plan_steps, repeated
-from tpulite.compiler.tiling.window import Axis1D, needed_rows
+from tpulite.compiler.geometry.group import Group, Rows
+from tpulite.compiler.geometry.slices import plan_columns, plan_steps, repeated
 from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 

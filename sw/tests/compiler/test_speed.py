@@ -9,10 +9,10 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
-from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.tiling.constants import channel_records
+from tpulite.compiler.place.constants import channel_records
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization

@@ -5,7 +5,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode, dense
 from tpulite.arch.memory import Window
-from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.golden.check import check
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.races.violations import Kind

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.unread_pixels import remove_unread_pixels
+from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Depthwise

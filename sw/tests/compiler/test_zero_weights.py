@@ -5,10 +5,10 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
+from tpulite.compiler.geometry.used_blocks import used_blocks, used_runs
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.substitute import substitute_layers
-from tpulite.compiler.tiling.used_blocks import used_blocks, used_runs
+from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Depthwise, Image, LayerGraph
 from tpulite.program import Program

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.effects import effects
 from tpulite.arch.isa import Command, Opcode
-from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.golden.effects.extents import ExtentFinder
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.grids import Grid, cover, expand, meet, view

@@ -10,7 +10,7 @@ import click
 from tpulite.atomic import write_whole
 from tpulite.cli.paths import FOLDER
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
-from tpulite.compiler.scheduling.scheduled import Schedule
+from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.model import Model
 

@@ -6,19 +6,19 @@ from itertools import islice, product
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.grouping.backward import sliceable
-from tpulite.compiler.grouping.extents import image_rows
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.slices import column_grain
+from tpulite.compiler.geometry.backward import sliceable
+from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import column_grain
+from tpulite.compiler.lower.channels import channels_can_be_cut
+from tpulite.compiler.lower.tile_groups import tile_group
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
-from tpulite.compiler.scheduling.apart import schedule_apart
-from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.scheduling.uses import Uses
-from tpulite.compiler.tiling.channels import channels_can_be_cut
-from tpulite.compiler.tiling.constants import ConstantPool
-from tpulite.compiler.tiling.place import Placement, fixed_lines, place_images
-from tpulite.compiler.tiling.tile_groups import tile_group
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.placement import Placement, fixed_lines, place_images
+from tpulite.compiler.schedule.apart import schedule_apart
+from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.uses import Uses
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["Cut", "find_cut"]

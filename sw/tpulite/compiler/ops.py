@@ -37,7 +37,7 @@ class Buffer:
     over : Buffer, optional
         Another buffer of as many rows, in whose place this one may be made: each command that
         writes rows of this one writes only what it, or an earlier one, has read last in the same
-        rows of the other. A hint: allocation decides (:mod:`tpulite.compiler.scheduling.in_place`).
+        rows of the other. A hint: allocation decides (:mod:`tpulite.compiler.schedule.in_place`).
     """
 
     name: str

@@ -4,27 +4,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.encoding.assemble import assemble
-from tpulite.compiler.encoding.batch import check_sizes, compile_batch
-from tpulite.compiler.encoding.encode import encode
-from tpulite.compiler.encoding.tokens import insert_tokens
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.search import group_layers
+from tpulite.compiler.encode.assemble import assemble
+from tpulite.compiler.encode.batch import check_sizes, compile_batch
+from tpulite.compiler.encode.tokens import insert_tokens
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.limits import Limits
-from tpulite.compiler.neighbors import join_neighbors
+from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
-from tpulite.compiler.order import order_layers
-from tpulite.compiler.patches import pack_patches
+from tpulite.compiler.place.constants import ConstantPool, Pins
+from tpulite.compiler.place.placement import place_images
 from tpulite.compiler.planning import Plans, choose_plans
-from tpulite.compiler.scheduling.fit import fit
-from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.simplify.network import simplify_layers
-from tpulite.compiler.stack import stack_images, unstack_tensors
-from tpulite.compiler.substitute import substitute_layers
-from tpulite.compiler.tiling.constants import ConstantPool, Pins
-from tpulite.compiler.tiling.place import place_images
-from tpulite.compiler.tiling.tile_groups import tile_groups
-from tpulite.compiler.unread_pixels import remove_unread_pixels
+from tpulite.compiler.rewrite.neighbors import join_neighbors
+from tpulite.compiler.rewrite.order import order_layers
+from tpulite.compiler.rewrite.patches import pack_patches
+from tpulite.compiler.rewrite.simplify.network import simplify_layers
+from tpulite.compiler.rewrite.stack import stack_images, unstack_tensors
+from tpulite.compiler.rewrite.substitute import substitute_layers
+from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
+from tpulite.compiler.schedule.addresses import encode
+from tpulite.compiler.schedule.fit import fit
+from tpulite.compiler.schedule.online import DoesNotFitError
 from tpulite.golden.check import check
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS, Command, Opcode
-from tpulite.compiler.encoding.encode import encode
-from tpulite.compiler.encoding.tokens import insert_tokens
-from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.encode.tokens import insert_tokens
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.lower.conv.chunks import conv_extents
+from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
+from tpulite.compiler.place.constants import ConstantPool, Pins
+from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.plan.alone import Surroundings
 from tpulite.compiler.plan.choices import Site
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.search import Chosen, search_plans
-from tpulite.compiler.scheduling.fit import fit
-from tpulite.compiler.scheduling.online import DoesNotFitError
-from tpulite.compiler.scheduling.schedule import LEAD, schedule_commands
-from tpulite.compiler.tiling.constants import ConstantPool, Pins
-from tpulite.compiler.tiling.conv_chunks import conv_extents
-from tpulite.compiler.tiling.place import Placement
-from tpulite.compiler.tiling.tile_groups import tile_groups
+from tpulite.compiler.schedule.addresses import encode
+from tpulite.compiler.schedule.fit import fit
+from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.schedule import LEAD, schedule_commands
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, LayerGraph
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.compiler.simplify.network import Simplified
+from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.frontend.files import load_graph
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph

@@ -10,7 +10,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.simplify.network import Simplified, simplify_layers
+from tpulite.compiler.rewrite.simplify.network import Simplified, simplify_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tpulite.arch.memory import PAGE_BYTES
-from tpulite.compiler.simplify.network import Simplified
+from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device, Tracing, open_device

@@ -5,7 +5,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import LUT_BYTES, Command, Opcode, VectorOp
 from tpulite.arch.memory import Window
-from tpulite.compiler.encoding.tokens import insert_tokens
+from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.program import Program, TensorSpec
 
 __all__ = ["lut_program"]

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 
 from tpulite.compiler import pipeline
-from tpulite.compiler.grouping.backward import sliceable
-from tpulite.compiler.grouping.graph_table import GraphTable
-from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.geometry.backward import sliceable
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["forced_groups", "random_groups"]

@@ -9,7 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.scheduling.scheduled import Lifetime, Schedule, find_lifetimes
+from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite.models import CNN_DIGITS
 from tpulite.models.architectures import mobilenet_v2
 from tpulite.runtime.model import Model

@@ -17,7 +17,7 @@ from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.selector import Strategy, choose, choose_all
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 from tpulite.compiler.bind.site import bind_network
-from tpulite.compiler.order import order_layers
+from tpulite.compiler.rewrite.order import order_layers
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["RangeProgram", "compile_range"]

@@ -8,9 +8,9 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, RecordForm
+from tpulite.compiler.lower.conv.weights import folded_bias
+from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.plan.closed_forms import ceil_div, cuts
-from tpulite.compiler.tiling.constants import channel_records
-from tpulite.compiler.tiling.conv_weights import folded_bias
 from tpulite.graph.layers import Conv
 
 __all__ = ["Units", "Weights", "pack_conv"]

@@ -16,9 +16,9 @@ from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, 
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.bind.words import Batch, commands
+from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
-from tpulite.compiler.tiling.constants import channel_records, common_record, pad_to_rows
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 from tpulite.program import TensorSpec
 

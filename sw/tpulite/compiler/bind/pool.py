@@ -14,9 +14,9 @@ from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.bind.windows import Axis, axes_of
+from tpulite.compiler.lower.pool.pool import average_requantization
+from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
-from tpulite.compiler.tiling.constants import common_record
-from tpulite.compiler.tiling.pool import average_requantization
 from tpulite.graph.layers import Pool
 from tpulite.program import TensorSpec
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, short
-from tpulite.compiler.grouping.costs import Cost
-from tpulite.compiler.grouping.graph_table import GraphTable
-from tpulite.compiler.grouping.group import Group
-from tpulite.compiler.grouping.group_costs import GroupCosts
-from tpulite.compiler.grouping.lifetimes import Lifetime, lifetimes, peak
-from tpulite.compiler.grouping.predictions import predict_groups
-from tpulite.compiler.grouping.residency import resident_images
-from tpulite.compiler.grouping.search import group_layers
-from tpulite.compiler.grouping.slices import plan_columns, plan_steps
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import plan_columns, plan_steps
+from tpulite.compiler.group.costs import Cost
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.group_costs import GroupCosts
+from tpulite.compiler.group.lifetimes import Lifetime, lifetimes, peak
+from tpulite.compiler.group.predictions import predict_groups
+from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 

@@ -2,8 +2,8 @@
 
 from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, extents, short
-from tpulite.compiler.tiling.images import Store
-from tpulite.compiler.tiling.place import Placement
+from tpulite.compiler.place.placement import Placement
+from tpulite.compiler.place.stores import Store
 from tpulite.graph.layers import Conv, Depthwise, Elementwise, Layer, LayerGraph, Pool
 from tpulite.program import TensorSpec
 

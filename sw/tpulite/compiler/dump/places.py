@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from tpulite.compiler.dump.text import columns
 from tpulite.compiler.dump.tiling import Numbers, op_text
 from tpulite.compiler.ops import Buffer
-from tpulite.compiler.scheduling.allocate import Allocation
-from tpulite.compiler.scheduling.scheduled import Lifetime, Schedule
+from tpulite.compiler.schedule.allocate import Allocation
+from tpulite.compiler.schedule.scheduled import Lifetime, Schedule
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["allocation_text", "picture", "schedule_text"]

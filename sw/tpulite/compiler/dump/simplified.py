@@ -1,7 +1,7 @@
 """Readable text of what a network can do without."""
 
 from tpulite.compiler.dump.text import columns, short
-from tpulite.compiler.simplify.network import Simplified
+from tpulite.compiler.rewrite.simplify.network import Simplified
 
 __all__ = ["simplified_text"]
 

@@ -10,13 +10,13 @@ from tpulite.compiler.dump.layers import layers_text, placement_text
 from tpulite.compiler.dump.places import allocation_text, schedule_text
 from tpulite.compiler.dump.simplified import simplified_text
 from tpulite.compiler.dump.tiling import tiling_text
-from tpulite.compiler.grouping.group import Group
+from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
-from tpulite.compiler.scheduling.allocate import Allocation
-from tpulite.compiler.scheduling.scheduled import Schedule
-from tpulite.compiler.simplify.network import Simplified
-from tpulite.compiler.tiling.place import Placement
+from tpulite.compiler.place.placement import Placement
+from tpulite.compiler.rewrite.simplify.network import Simplified
+from tpulite.compiler.schedule.allocate import Allocation
+from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["STAGES", "Compilation", "stage_text"]

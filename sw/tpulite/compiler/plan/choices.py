@@ -7,10 +7,10 @@ from itertools import chain, pairwise
 from random import Random
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.alone import Surroundings, alone_cycles
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
-from tpulite.compiler.tiling.cut import split
 
 __all__ = ["VARIATIONS", "Choice", "Site"]
 

@@ -1,7 +1,7 @@
 """Cutting K: which channel blocks of the input the commands of an n-block multiply in turn."""
 
 from tpulite.arch import isa
-from tpulite.compiler.tiling.cut import split
+from tpulite.compiler.geometry.cut import split
 
 __all__ = ["CHUNK_STYLES", "MOST_BLOCKS", "chunks"]
 

@@ -1,0 +1,88 @@
+"""The last step of compilation: everything that a device needs, in one program."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.memory import Window
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.placement import Placement
+from tpulite.graph.layers import LayerGraph
+from tpulite.program import LayerInfo, Program
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    layers: LayerGraph,
+    macs: Mapping[str, int],
+    placement: Placement,
+    pool: ConstantPool,
+    commands: tuple[Command, ...],
+    owners: tuple[int, ...],
+    config: Config,
+    batch: int,
+    resident: tuple[tuple[int, int], ...] = (),
+) -> Program:
+    """Join commands, constants and tensors.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    macs : mapping of str to int
+        Multiplications of each layer that has some, those by zeros that were added not counted.
+    placement : Placement
+        Where its images are in DRAM.
+    pool : ConstantPool
+        Its constants.
+    commands : tuple of Command
+        The program, END last.
+    owners : tuple of int
+        Layer of each command but END.
+    config : Config
+        The machine.
+    batch : int
+        Images of a run.
+    resident : tuple of (int, int)
+        Rows that an earlier program has left in the unified buffer.
+    """
+    constants = pool.image()
+    sizes = {
+        Window.CONSTANTS: len(constants),
+        Window.INPUT: sum(spec.nbytes(config) for spec in placement.inputs),
+        Window.OUTPUT: sum(spec.nbytes(config) for spec in placement.outputs),
+        Window.SCRATCH: placement.scratch_bytes,
+    }
+    return Program(
+        config=config,
+        commands=commands,
+        constants=constants,
+        window_bytes=tuple(sizes[window] for window in Window),
+        inputs=placement.inputs,
+        outputs=placement.outputs,
+        layers=_infos(layers, macs, commands, owners, batch),
+        resident=resident,
+    )
+
+
+def _infos(
+    layers: LayerGraph,
+    macs: Mapping[str, int],
+    commands: tuple[Command, ...],
+    owners: tuple[int, ...],
+    batch: int,
+) -> tuple[LayerInfo, ...]:
+    numbers: dict[tuple[int, Opcode], list[int]] = defaultdict(list)
+    for number, (command, owner) in enumerate(zip(commands, owners, strict=False)):
+        numbers[owner, command.opcode].append(number)
+    infos = []
+    for index, layer in enumerate(layers.layers):
+        height, width, channels = layers.images[layer.output].shape
+        depth = macs.get(layer.name, 0) // (height * width * channels)
+        mine = list(numbers[index, Opcode.CONV])
+        if not depth:
+            mine = sorted(mine + numbers[index, Opcode.VECTOR])
+        infos.append(LayerInfo(layer.name, batch * height * width, depth, channels, tuple(mine)))
+    return tuple(infos)

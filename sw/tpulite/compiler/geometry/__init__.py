@@ -1,0 +1,1 @@
+"""Integers alone: how axes, kernels and buffers are cut, and what reads what."""

@@ -1,0 +1,111 @@
+"""Rows of the unified buffer that images and constants take, from shapes alone."""
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import RAW_ROWS
+from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
+from tpulite.compiler.geometry.used_blocks import used_blocks
+from tpulite.graph.layers import (
+    Affine,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Image,
+    Layer,
+    LayerGraph,
+    Lut,
+    Pool,
+)
+
+__all__ = [
+    "constant_rows",
+    "image_rows",
+    "k_tiles",
+    "rows_at_once",
+    "string_vectors",
+    "vectors_of_row",
+    "weight_tiles",
+]
+
+_PHASE_TILES = 2
+"""Weight tiles of a depthwise layer, pass and block: the last group of rows has another one."""
+
+
+def vectors_of_row(image: Image, config: Config) -> int:
+    """Return the rows of the buffer that one row of an image takes, all channel blocks."""
+    _, width, channels = image.shape
+    vector = RAW_ROWS if image.dtype == "int32" else 1
+    return width * -(-channels // config.array_size) * vector
+
+
+def image_rows(image: Image, config: Config) -> int:
+    """Return the rows of the buffer that a whole image takes."""
+    return image.shape[0] * vectors_of_row(image, config)
+
+
+def k_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
+    """Return the weight tiles of an n-block; ``strings``: of dense mode."""
+    kh, kw, channels, _ = layer.weight.shape
+    if strings:
+        return packed_tiles((kh, kw), channels, config)
+    return kh * kw * -(-channels // config.array_size)
+
+
+def weight_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
+    """Return the weight tiles of all n-blocks; tiles of nothing but zeros are not there."""
+    if strings:
+        return -(-layer.weight.shape[3] // config.array_size) * k_tiles(layer, config, strings=True)
+    taps = layer.weight.shape[0] * layer.weight.shape[1]
+    return taps * int(used_blocks(layer, config.array_size).sum())
+
+
+def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int:
+    """Return the rows of weights, records and parameters of a layer."""
+    size = config.array_size
+    match layer:
+        case Conv():
+            records = 0
+            if layer.requantization is not None:
+                short = layer.requantization.channels == 1
+                records = config.short_record_rows if short else config.record_rows
+            blocks = -(-layer.weight.shape[-1] // size)
+            return weight_tiles(layer, config, strings=strings) * size + blocks * records
+        case Depthwise():
+            short = layer.requantization.channels == 1
+            records = config.short_record_rows if short else config.record_rows
+            return -(-layer.weight.shape[-1] // size) * (_PHASE_TILES * size + records)
+        case Affine():
+            return -(-len(layer.gain) // size) * config.record_rows
+        case Lut():
+            return -(-len(layer.table) // config.row_bytes)
+        case Elementwise():
+            return 2 * -(-BEAT_BYTES // config.row_bytes)
+        case Pool() if layer.op != "max":
+            return -(-BEAT_BYTES // config.row_bytes)
+    return 0
+
+
+def rows_at_once(constants: int, channels: int, config: Config) -> int:
+    """Return the rows of constants of which two blocks of outputs have theirs at a time.
+
+    Those of deep kernels come in parts.
+
+    Examples
+    --------
+    >>> rows_at_once(400, 64, Config(array_size=16)), rows_at_once(100, 16, Config(array_size=16))
+    (200, 100)
+    """
+    blocks = -(-channels // config.array_size)
+    most = 2 * (config.ub_rows // 8 + config.record_rows)  # a command has an eighth of the buffer
+    return min(-(-constants * min(2, blocks) // blocks), most)
+
+
+def string_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
+    """Return the vectors in a row of an input whose rows are packed for dense mode; 0 if not.
+
+    Strings along columns are left out: nothing can be cut then.
+    """
+    if not isinstance(layer, Conv) or sole_reader(layers, layer.inputs[0]) is not layer:
+        return 0
+    images = layers.images[layer.inputs[0]], layers.images[layer.output]
+    strings = pack_rows(layer, images, config)
+    return 0 if strings is None else strings.vectors

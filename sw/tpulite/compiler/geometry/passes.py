@@ -1,0 +1,194 @@
+"""What one command of a convolution multiplies: a pass over part of the kernel."""
+
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from tpulite.arch.isa import CONV
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
+from tpulite.compiler.geometry.cut import split
+
+__all__ = ["Pass", "Reach", "cut_kernel", "far_columns", "most_of_axis", "plan_pieces"]
+
+_EARLY = 9
+"""k-tiles of the first command of a layer, more or less: it starts when they are there."""
+
+_ANY = 1 << 30
+
+_PAD, _STRIDE, _DILATION = (CONV.limit(name) for name in ("pad_top", "stride_y", "dilation_y"))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Part of a kernel, and of the channel blocks of the input."""
+
+    rows: range
+    columns: range
+    blocks: range
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What one command can do along an axis.
+
+    Parameters
+    ----------
+    taps : int
+        Most taps of a pass.
+    outputs : int
+        Most outputs of a region.
+    limited : tuple of int
+        From the first output up to this one, and from this one on, that limit holds.
+    blocks : int
+        Most channel blocks of a pass.
+    most : int
+        Most outputs of any region.
+    """
+
+    taps: int = LARGEST_KERNEL
+    outputs: int = _ANY
+    limited: tuple[int, int] = (_ANY, _ANY)
+    blocks: int = _ANY
+    most: int = _ANY
+
+    def cut(self, outputs: range, most: int) -> list[range]:
+        """Cut outputs into regions of at most ``most``, and of no more than is possible."""
+        most = min(most, self.most)
+        small = min(most, self.outputs)
+        bounds = [0, *self.limited, _ANY]
+        return [
+            range(part.start + piece.start, part.start + piece.stop)
+            for (start, stop), count in zip(pairwise(bounds), (small, most, small), strict=True)
+            if (part := range(max(start, outputs.start), min(stop, outputs.stop)))
+            for piece in split(len(part), -(-len(part) // count), 1)
+        ]
+
+
+def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
+    """Return what the fields of a command can express along an axis, of any geometry.
+
+    Of a single tap the dilation does not matter. Large strides are either pitches, which takes
+    single taps, too, or leave one output to a region. Padding is at most 31 positions. So regions
+    that begin farther before the image, or behind it, must be small enough to have no more, as all
+    of it may be padding.
+
+    Parameters
+    ----------
+    axis : Axis1D
+        The whole kernel along the axis.
+    outputs : int
+        All outputs.
+    pitched : bool
+        Whether the axis is that of image rows, whose distance is a field.
+    """
+    taps, step, single = LARGEST_KERNEL, axis.stride, axis.stride > _STRIDE and not pitched
+    if axis.dilation > _DILATION:
+        taps = 1
+    if axis.stride > _STRIDE and pitched:
+        taps, step = 1, 1
+    # The last tap of an output reads here; behind the image lie no more positions than padding.
+    last = (axis.kernel - 1) * axis.dilation - axis.pad
+    before, behind = max(0, -(-(axis.pad - _PAD) // axis.stride)), _ANY
+    if (outputs - 1) * axis.stride + last - axis.extent >= _PAD:
+        behind = max(before, -(-(axis.extent - last) // axis.stride))
+    if before or behind != _ANY:
+        taps = min(taps, _PAD // 2 // axis.dilation + 1)
+    if single:
+        return Reach(taps, 1)
+    reach = (min(taps, axis.kernel) - 1) * axis.dilation
+    most = (LARGEST_EXTENT - 1 - reach) // step + 1
+    most = most if most < outputs else _ANY
+    if not before and behind == _ANY:
+        return Reach(taps, most=most)
+    small = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
+    return Reach(taps, small, (before, behind), most=most)
+
+
+def far_columns(axis: Axis1D, outputs: int) -> Reach | None:
+    """Return what a command can do along image columns with a stride larger than its field.
+
+    It computes outputs of one row then, with one kernel row, see
+    :func:`tpulite.compiler.lower.window.read_row`; those near the borders alone, as always. None
+    if the stride is not that large, or too large for a pitch.
+    """
+    if not _STRIDE < axis.stride <= CONV.limit("act_pitch"):
+        return None
+    last = (axis.kernel - 1) * axis.dilation - axis.pad  # tap of output 0
+    first = -(-axis.pad // axis.stride)
+    stop = min(outputs, (axis.extent - 1 - last) // axis.stride + 1)
+    if stop - first < 2:
+        return None
+    return Reach(most_of_axis(axis, outputs, pitched=False).taps, 1, (first, stop))
+
+
+def cut_kernel(
+    kernel: tuple[int, int],
+    blocks: range,
+    most: int,
+    *,
+    rows: Reach,
+    columns: Reach,
+    early: bool = False,
+) -> tuple[Pass, ...]:
+    """Cut a kernel into passes over some channel blocks.
+
+    Parameters
+    ----------
+    kernel : tuple of int
+        Its rows and columns.
+    blocks : range
+        Channel blocks of the input.
+    most : int
+        k-tiles whose weights do not crowd out everything else.
+    rows, columns : Reach
+        What a pass may have.
+    early : bool
+        Whether the first pass should be small, so that its weights are there soon.
+    """
+    kh, kw = kernel
+    most = max(1, most)
+    parts = [split(k, -(-k // axis.taps), 1) for k, axis in ((kh, rows), (kw, columns))]
+    if len(parts[0][0]) * len(parts[1][0]) > 2 * most:  # even those of one block would
+        if len(parts[1][0]) > 2 * most:
+            parts[1] = split(kw, -(-kw // most), 1)
+        parts[0] = split(kh, -(-kh * len(parts[1][0]) // most), 1)
+    taps = len(parts[0][0]) * len(parts[1][0])
+    count = max(-(-len(blocks) * taps // most), -(-len(blocks) // rows.blocks))
+    chunks = list(split(len(blocks), count, 1))
+    if early and len(blocks) * taps >= _EARLY:
+        first = chunks[0]
+        sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
+        bounds = [0, *accumulate(sizes)]
+        chunks[:1] = [range(a, b) for a, b in pairwise(bounds)]
+    chunks = [blocks[chunk.start : chunk.stop] for chunk in chunks]
+    return tuple(Pass(r, c, b) for b in chunks for r in parts[0] for c in parts[1])
+
+
+def plan_pieces(
+    y: Axis1D, reach: Reach, outputs: int, row_rows: int, room: int
+) -> tuple[int, Reach]:
+    """Return output rows, and passes over the kernel, so that the image rows of a pass fit.
+
+    As many output rows as possible, as each region loads all weights; then as many kernel rows.
+
+    Parameters
+    ----------
+    y : Axis1D
+        Image rows.
+    reach : Reach
+        What a command can express.
+    outputs : int
+        Most output rows of a region.
+    row_rows : int
+        Rows of the unified buffer that an image row of one channel block takes.
+    room : int
+        Rows of the unified buffer for one piece of the image.
+    """
+    while True:
+        for taps in range(min(y.kernel, reach.taps), 0, -1):
+            rows = min((outputs - 1) * y.stride + (taps - 1) * y.dilation + 1, y.extent)
+            if rows * row_rows <= room:
+                blocks = room // (rows * row_rows)
+                return outputs, replace(reach, taps=taps, blocks=blocks)
+        if outputs == 1:
+            return 1, replace(reach, taps=1, blocks=1)
+        outputs //= 2

@@ -1,0 +1,185 @@
+"""Which rows of which image belong to each step of a layer group: backwards from its last layer."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
+from tpulite.compiler.geometry.group import Group, Rows, Step
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["COLUMN_GRAIN", "column_grain", "plan_columns", "plan_steps", "repeated"]
+
+COLUMN_GRAIN = 4
+"""Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
+of a row begins at a beat in DRAM if the row does."""
+
+_NO_GRAINS: Mapping[str, int] = MappingProxyType({})
+
+
+def column_grain(config: Config) -> int:
+    """Return the vectors of a beat: columns of an image in DRAM begin at multiples of it."""
+    return max(1, BEAT_BYTES // config.row_bytes)
+
+
+def repeated(slices: Iterable[range], extent: int) -> bool:
+    """Return whether slices of an image repeat more than half of it: the h/2 guard of TPU-MLIR.
+
+    Examples
+    --------
+    >>> repeated([range(0, 80), range(20, 100)], 100), repeated([range(0, 60), range(20, 100)], 100)
+    (True, False)
+    """
+    return 2 * sum(map(len, slices)) > 3 * extent
+
+
+def plan_steps(
+    layers: LayerGraph, group: Group, *, grains: Mapping[str, int] = _NO_GRAINS
+) -> tuple[Step, ...]:
+    """Return the rows of every image that a group reads or writes, slice by slice.
+
+    Rows that a step needs of an image are the union of what all its users in the group need. An
+    image that none of them reads gets its rows in proportion. Where later layers or the host need
+    an image that the group computes, every row is computed.
+
+    *Sliced*: ``fresh`` and ``view`` are the rows needed; halos are computed or loaded again.
+    *Rolling*: ``fresh`` begins where the step before ended and may be empty; ``view`` begins at the
+    first row that this step or a later one needs, and ends with ``fresh``. So rows of ``view`` that
+    are not fresh were in the view of the step before. Both are empty when nobody needs the image
+    any longer.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    group : Group
+        Layers that are all sliceable, and ``slices`` of at least 1. Columns do not matter here.
+    grains : mapping of str to int
+        Images of which slices must begin at multiples of some number of rows.
+
+    Returns
+    -------
+    tuple of Step
+        A step for each slice; fewer than ``slices`` if the last image has not so many rows.
+
+    Raises
+    ------
+    ValueError
+        If a layer cannot be sliced, or the group is not to be.
+    """
+    walk = _Walk(layers, group, group.slices, grains, axis=0)
+    stops: dict[str, int] = {}
+    steps: list[tuple[dict[str, range], dict[str, range]]] = []
+    for number in range(walk.steps):
+        steps.append(walk.step(number, stops, rolling=group.rolling))
+        stops |= {name: rows.stop for name, rows in steps[-1][0].items()}
+    if not group.rolling:
+        return tuple({name: Rows(rows, rows) for name, rows in fresh.items()} for fresh, _ in steps)
+    views: list[Step] = []
+    lowest: dict[str, int] = {}
+    for fresh, needs in reversed(steps):
+        for name, rows in needs.items():
+            lowest[name] = min(rows.start, lowest.get(name, rows.start))
+        views.append(
+            {
+                name: Rows(rows, range(min(rows.start, lowest.get(name, rows.start)), rows.stop))
+                for name, rows in fresh.items()
+            }
+        )
+    return tuple(reversed(views))
+
+
+def plan_columns(
+    layers: LayerGraph, group: Group, *, grain: int = COLUMN_GRAIN
+) -> tuple[Mapping[str, range], ...]:
+    """Return the columns of every image that a group reads or writes, for each of its W slices.
+
+    They begin at multiples of ``grain``.
+
+    Raises
+    ------
+    ValueError
+        If a layer cannot be cut along the width.
+    """
+    grains = dict.fromkeys(layers.images, grain)
+    walk = _Walk(layers, group, group.columns, grains, axis=1)
+    stops: dict[str, int] = {}
+    slices: list[Mapping[str, range]] = []
+    for number in range(walk.steps):
+        columns, _ = walk.step(number, stops, rolling=False)
+        stops = {name: each.stop for name, each in columns.items()}
+        slices.append(columns)
+    return tuple(slices)
+
+
+class _Walk:
+    """The way back through the layers of a group, once for each slice."""
+
+    def __init__(
+        self, layers: LayerGraph, group: Group, parts: int, grains: Mapping[str, int], *, axis: int
+    ) -> None:
+        self._layers = [layers.layers[i] for i in group.layers]
+        if parts < 1 or not self._layers:
+            raise ValueError(f"A group to be sliced must have layers and slices, not {group}")
+        for layer in self._layers:
+            if not sliceable(layer, axis=axis):
+                raise ValueError(f"{layer.title} cannot run slice by slice")
+        self._images, self._grains, self._axis = layers.images, grains, axis
+        self._backward = backward_columns if axis else backward
+        self._read = {name for layer in self._layers for name in layer.inputs}
+        later = {name for layer in layers.layers[group.layers.stop :] for name in layer.inputs}
+        self._outside = later | set(layers.outputs)
+        last = self._layers[-1].output
+        self.steps = min(parts, -(-self._extent(last) // self._grain(last)))
+
+    def step(
+        self, number: int, stops: Mapping[str, int], *, rolling: bool
+    ) -> tuple[dict[str, range], dict[str, range]]:
+        """Return the fresh rows of all images, and the rows that layers of the group read.
+
+        ``stops`` says where the fresh rows of the step before ended.
+        """
+        fresh: dict[str, range] = {}
+        needs: dict[str, range] = {}
+        for layer in reversed(self._layers):
+            name, before = layer.output, stops.get(layer.output, 0)
+            rows = needs.get(name)
+            if name not in self._read:
+                rows = self._share(name, number)
+            elif rows is not None and name in self._outside:
+                rows = range(min(rows.start, before), rows.stop)
+            fresh[name] = self._fresh(rows, before, rolling=rolling)
+            for index, source in enumerate(layer.inputs) if fresh[name] else ():
+                need = self._backward(layer, fresh[name], index, self._images)
+                needs[source] = self._align(source, _hull(need, needs.get(source)))
+        for source in self._read - set(fresh):
+            fresh[source] = self._fresh(needs.get(source), stops.get(source, 0), rolling=rolling)
+        return fresh, needs
+
+    @staticmethod
+    def _fresh(rows: range | None, before: int, *, rolling: bool) -> range:
+        if rows is None:
+            return range(before, before)
+        return range(before, max(before, rows.stop)) if rolling else rows
+
+    def _share(self, name: str, number: int) -> range:
+        """Return the part of an image that nobody reads in the group; at least some of it."""
+        grain, extent = self._grain(name), self._extent(name)
+        units = -(-extent // grain)
+        start, stop = (-(-units * i // self.steps) for i in (number, number + 1))
+        return range(min(start, stop - 1) * grain, min(stop * grain, extent))
+
+    def _align(self, name: str, rows: range) -> range:
+        grain = self._grain(name)
+        stop = min(-(-rows.stop // grain) * grain, self._extent(name))
+        return range(rows.start // grain * grain, stop)
+
+    def _grain(self, name: str) -> int:
+        return self._grains.get(name, 1)
+
+    def _extent(self, name: str) -> int:
+        return self._images[name].shape[self._axis]
+
+
+def _hull(a: range, b: range | None) -> range:
+    return a if b is None else range(min(a.start, b.start), max(a.stop, b.stop))

@@ -1,0 +1,150 @@
+"""What a layer group costs: cycles, DRAM traffic and rows of the unified buffer."""
+
+from collections.abc import Mapping
+
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.alone_costs import alone_cost
+from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.spans import Span, middle_step
+
+__all__ = ["GroupCosts"]
+
+_PARTS = 4
+"""A strip is computed, and stored, in about four parts."""
+
+_STALLS = 0.75
+"""Part of the vector path's work for which the matrix unit waits, if later layers of the group need
+it: a slice is too small for much to be computed meanwhile. Measured on networks."""
+
+_SPARE = 1
+"""Strips, of the largest ones, that there must be room for besides: free rows lie apart."""
+
+
+class GroupCosts:
+    """Costs of the groups of one network on one machine; each is computed once.
+
+    Parameters
+    ----------
+    table : GraphTable
+        The network.
+    limit : int
+        Rows of the unified buffer that may be used.
+    """
+
+    def __init__(self, table: GraphTable, limit: int) -> None:
+        self.table, self.limit = table, limit
+        self._known: dict[tuple[Group, frozenset[str]], Cost] = {}
+
+    def cost(self, group: Group, resident: frozenset[str]) -> Cost:
+        """Return what a group costs.
+
+        Parameters
+        ----------
+        group : Group
+            Layers that can be sliced, if it has slices; columns, if it has several of them.
+        resident : frozenset of str
+            Images that stay on chip; those inside a group that is sliced do not count.
+        """
+        key = (group, resident & self.table.touched(group.layers))
+        if key not in self._known:
+            if group.slices:
+                self._known[key] = _sliced_cost(self.table, *key)
+            else:
+                self._known[key] = alone_cost(self.table, group.layers[0], key[1], self.limit)
+        return self._known[key]
+
+
+def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> Cost:
+    """Return what a group costs that is sliced.
+
+    Its steps are a pipeline of three stages, load | compute | store, as fast as the slowest. Rows
+    that are kept are copied while the matrix unit works; for what the vector path computes in the
+    middle of a group it waits, more or less.
+    """
+    config, members, batch = table.config, group.layers, table.options.batch
+    steps, spans = middle_step(table, group, 0)
+    across: Mapping[str, Span] = {}
+    if group.columns > 1:
+        columns, across = middle_step(table, group, 1)
+        steps *= columns
+    made = {table.outputs[i]: i for i in members}
+    strips = _Strips(table, group)
+    read = written = mxu = vpu = waits = copies = commands = 0
+    for name, span in spans.items():
+        strip, total = span.view * table.row[name], span.total * table.row[name]
+        if (x := across.get(name)) is not None:
+            width = table.extents[1][name]
+            strip, total = -(-strip * x.view // width), total * x.total // width
+        private = name in made and table.inside(name, members)
+        if name in resident and not private:
+            if table.enters(name, members):
+                read += total
+            if name in made and name in table.layers.outputs:
+                written += total
+            continue
+        copies += steps * span.kept * table.row[name] * config.vector_cycles
+        if name not in made:
+            read += total
+        elif not private:
+            written += total
+        strips.add(name, strip, private=private, kept=span.kept > 0)
+    for name, i in made.items():
+        span = spans[name]
+        fresh, columns = span.view - span.kept, table.extents[1][name]
+        share = span.total / fresh
+        if (x := across.get(name)) is not None:
+            share, columns = share * x.total / x.view, x.view
+        engines = table.compute(i, fresh, columns)
+        mxu, vpu = mxu + int(engines.mxu * share), vpu + int(engines.vpu * share)
+        waits += int(_STALLS * engines.vpu * share) if strips.read(name) else 0
+        commands += engines.commands
+    resident_constants = sum(table.constants[i] for i in members if i not in group.reloaded)
+    constants = resident_constants
+    for i in group.reloaded:
+        constants += table.constants[i] * steps * batch
+        resident_constants += table.at_once(i)
+    read, written, steps = read * batch, written * batch, steps * batch
+    load, store = transfer_cycles(read, config), transfer_cycles(written, config)
+    slowest = max(
+        (mxu + waits) * batch + step_cycles(config) * steps * len(members),
+        (vpu + copies) * batch,
+        load + transfer_cycles(constants, config),
+        store,
+    )
+    cycles = slowest + load // steps + store // (steps * _PARTS)
+    rows = strips.rows() + resident_constants
+    return Cost(cycles, read + constants, written, rows, commands * steps)
+
+
+class _Strips:
+    """Rows of the strips of a group, layer by layer."""
+
+    def __init__(self, table: GraphTable, group: Group) -> None:
+        self._members = group.layers
+        self._made = {table.outputs[i]: i for i in group.layers}
+        self._last = {name: i for i in group.layers for name in table.sources[i]}
+        self._always = self._largest = 0
+        self._while = [0] * len(group.layers)
+
+    def read(self, name: str) -> bool:
+        """Return whether a layer of the group reads an image."""
+        return name in self._last
+
+    def add(self, name: str, rows: int, *, private: bool, kept: bool) -> None:
+        """Add the strip of an image; ``kept``: rows of it are copied to the next one."""
+        self._largest = max(self._largest, rows)
+        if not private:  # one that is moved, and one that is used
+            self._always += 2 * rows
+            return
+        first = self._made[name]
+        last = self._last.get(name, first)
+        if kept:  # it stays, and up to the copy the one before stays, too
+            self._always += rows
+            last = first
+        for i in range(first - self._members.start, last - self._members.start + 1):
+            self._while[i] += rows
+
+    def rows(self) -> int:
+        """Return the most rows at any time."""
+        return self._always + max(self._while) + _SPARE * self._largest

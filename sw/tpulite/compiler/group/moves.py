@@ -1,0 +1,116 @@
+"""Small random changes of groups, of which those are kept that make the whole cheaper."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.candidates import Candidates, Key
+from tpulite.compiler.group.residency import resident_images
+
+__all__ = ["improve", "total_key"]
+
+
+def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *Key]:
+    """Return how many groups do not fit, and the sum of the keys of all.
+
+    Images between groups stay on chip where :func:`resident_images` says so.
+    """
+    resident = resident_images(candidates.costs, groups)
+    misfits = first = second = 0
+    for group in groups:
+        key = candidates.key(candidates.costs.cost(group, resident))
+        misfits += not candidates.fits(group, resident)
+        first, second = first + key[0], second + key[1]
+    return misfits, first, second
+
+
+def improve(
+    candidates: Candidates, groups: tuple[Group, ...], *, moves: int, seed: int
+) -> tuple[Group, ...]:
+    """Return groups that cost no more.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Ways to run layers.
+    groups : tuple of Group
+        Groups that cover the network.
+    moves : int
+        Changes that are tried: a cut moves, vanishes or appears, a group gets another number of
+        slices, or keeps rows instead of computing them again, or the other way round.
+    seed : int
+        Seed of their choice: equal arguments give equal groups.
+    """
+    rng = random.Random(seed)
+    best = total_key(candidates, groups)
+    for _ in range(moves):
+        resident = resident_images(candidates.costs, groups)
+        places = [
+            i
+            for i, group in enumerate(groups)
+            if not candidates.table.touched(group.layers) <= resident
+        ]
+        if not places:
+            break
+        place = rng.choice(places)
+        changed = _change(candidates, groups, place, resident, rng)
+        if changed is not None and (key := total_key(candidates, changed)) < best:
+            best, groups = key, changed
+    return groups
+
+
+def _change(
+    candidates: Candidates,
+    groups: tuple[Group, ...],
+    place: int,
+    resident: frozenset[str],
+    rng: random.Random,
+) -> tuple[Group, ...] | None:
+    """Return groups with one of them changed; None if that is not possible."""
+    group = groups[place]
+    kind = rng.choice(("move", "vanish", "appear", "slices", "rolling"))
+    if kind in ("slices", "rolling"):
+        other = _other(candidates, group, kind, rng)
+        return None if other is None else (*groups[:place], other, *groups[place + 1 :])
+    intervals = list(_intervals(groups, place, kind, rng))
+    made = [candidates.best(interval, resident) for interval in intervals]
+    if not intervals or None in made:
+        return None
+    count = 1 if kind == "appear" else 2
+    chosen = tuple(choice[0] for choice in made if choice is not None)
+    return (*groups[:place], *chosen, *groups[place + count :])
+
+
+def _other(candidates: Candidates, group: Group, kind: str, rng: random.Random) -> Group | None:
+    if not group.slices or group.columns > 1:
+        return None
+    other = replace(group, rolling=not group.rolling)
+    if kind == "slices":
+        numbers = candidates.slices
+        number = numbers.index(group.slices) + rng.choice((-1, 1))
+        if number not in range(len(numbers)):
+            return None
+        other = replace(group, slices=numbers[number])
+    return other if candidates.allowed(other) else None
+
+
+def _intervals(
+    groups: tuple[Group, ...], place: int, kind: str, rng: random.Random
+) -> Iterator[range]:
+    """Yield what takes the place of a group, and of the next one unless a cut appears."""
+    layers = groups[place].layers
+    if kind == "appear":
+        if len(layers) > 1:
+            cut = rng.randrange(layers.start + 1, layers.stop)
+            yield from (range(layers.start, cut), range(cut, layers.stop))
+        return
+    if place + 1 == len(groups):
+        return
+    stop = groups[place + 1].layers.stop
+    if kind == "vanish":
+        yield range(layers.start, stop)
+        return
+    cut = layers.stop + rng.choice((-1, 1))
+    if layers.start < cut < stop:
+        yield from (range(layers.start, cut), range(cut, stop))

@@ -1,0 +1,97 @@
+"""Which of the images between groups stay on chip, as far as the costs of groups assume.
+
+What is done in the end is decided when the groups are known: see
+:class:`tpulite.compiler.place.live.LiveImages`.
+"""
+
+from collections import Counter
+
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.group_costs import GroupCosts
+from tpulite.compiler.plan.pointwise import POINTWISE
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["crossing_rows", "passing_images", "resident_images"]
+
+
+def passing_images(layers: LayerGraph) -> dict[str, int]:
+    """Return the images that only pass by, and the layer that reads or computes each.
+
+    They come from DRAM and go there, vector by vector, and nobody else needs them: to keep them on
+    chip as a whole would gain nothing.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    """
+    readers = Counter(name for layer in layers.layers for name in {*layer.inputs})
+    once = {name for name in layers.inputs if readers[name] == 1 and name not in layers.outputs}
+    given = {*layers.inputs, *layers.constants}
+    passing: dict[str, int] = {}
+    for i, layer in enumerate(layers.layers):
+        ends = layer.output in layers.outputs and not readers[layer.output]
+        if isinstance(layer, POINTWISE) and ends and given.issuperset(layer.inputs):
+            shape = layers.images[layer.output].shape
+            same = {name for name in layer.inputs if layers.images[name].shape == shape}
+            if same <= once:
+                passing |= dict.fromkeys((*same, layer.output), i)
+    return passing
+
+
+def resident_images(
+    costs: GroupCosts, groups: tuple[Group, ...], *, largest: int | None = None
+) -> frozenset[str]:
+    """Return the images that stay on chip from their first to their last use.
+
+    Wherever images and what a group needs beside them take too many rows, the largest image goes.
+
+    Parameters
+    ----------
+    costs : GroupCosts
+        Costs of groups.
+    groups : tuple of Group
+        Groups that cover the network. Images inside those that are sliced never stay.
+    largest : int, optional
+        Rows of an image that may stay, at most.
+    """
+    table = costs.table
+    strips = {
+        name
+        for group in groups
+        if group.slices
+        for name in table.touched(group.layers)
+        if table.inside(name, group.layers)
+    }
+    strips.update(passing_images(table.layers))
+    rows = {name: table.rows(name) for name in table.layers.images}
+    order = sorted(
+        (
+            name
+            for name in rows
+            if name not in strips and (largest is None or rows[name] <= largest)
+        ),
+        key=lambda name: (rows[name], name),
+    )
+    resident = frozenset(order)
+    for group in groups:
+        live = [name for name in order if name in resident and table.live(name, group.layers)]
+        taken = sum(rows[name] for name in live)
+        while live and taken + costs.cost(group, resident).rows > costs.limit:
+            name = live.pop()
+            taken -= rows[name]
+            resident -= {name}
+    return resident
+
+
+def crossing_rows(table: GraphTable, members: range, resident: frozenset[str]) -> int:
+    """Return the rows of images that stay on chip while a group runs.
+
+    Images that are only needed inside it do not count.
+    """
+    return sum(
+        table.rows(name)
+        for name in resident
+        if table.live(name, members) and not table.inside(name, members)
+    )

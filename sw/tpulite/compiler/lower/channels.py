@@ -1,0 +1,85 @@
+"""A layer cut by channel blocks: some of them at a time, as if they were all."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler.geometry.cut import split
+from tpulite.compiler.place.stores import Store
+from tpulite.graph.layers import Affine, Concat, Conv, Depthwise, Layer, Requantization, Reshape
+
+__all__ = ["channels_can_be_cut", "cut_channels"]
+
+
+def channels_can_be_cut(layer: Layer) -> bool:
+    """Return whether blocks of a layer's output can be computed one after the other.
+
+    Reshaping is left out, and so is joining channels: what they move lies in other blocks later.
+    """
+    return not (isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == 2))
+
+
+def cut_channels(
+    layer: Layer, stores: Mapping[str, Store], parts: int, size: int
+) -> Iterator[tuple[Layer, Mapping[str, Store]]]:
+    """Yield parts of a layer: each is the same layer of some channel blocks.
+
+    Outputs of a convolution need all blocks of its input; all other layers need the same ones.
+
+    Parameters
+    ----------
+    layer : Layer
+        A layer whose channels can be cut.
+    stores : mapping of str to Store
+        Its images, one of the batch; those that are resident and given have been loaded.
+    parts : int
+        How many, if there are so many blocks.
+    size : int
+        Channels of a block.
+    """
+    if parts == 1:
+        yield layer, stores
+        return
+    target = stores[layer.output]
+    for blocks in split(target.blocks, parts, 1):
+        channels = slice(blocks.start * size, blocks.stop * size)
+        some = {
+            name: store
+            if isinstance(layer, Conv) and name != layer.output
+            else store.some_blocks(blocks)
+            for name, store in stores.items()
+        }
+        yield _of_channels(layer, channels), some
+
+
+def _of_channels(layer: Layer, channels: slice) -> Layer:
+    """Return the layer with the parameters of some channels of its output."""
+    match layer:
+        case Conv() | Depthwise():
+            weight = layer.weight[..., channels]
+            if layer.requantization is None:
+                return replace(layer, weight=weight)
+            requantization = _some(layer.requantization, channels)
+            return replace(layer, weight=weight, requantization=requantization)
+        case Affine():
+            requantization = _some(layer.requantization, channels)
+            return replace(layer, gain=layer.gain[channels], requantization=requantization)
+    return layer
+
+
+def _some(requantization: Requantization, channels: slice) -> Requantization:
+    """Return how some channels are requantized."""
+
+    def some(values: np.ndarray) -> np.ndarray:
+        return values if len(values) == 1 else values[channels]
+
+    rounding = requantization.rounding
+    return replace(
+        requantization,
+        multiplier=some(requantization.multiplier),
+        shift=some(requantization.shift),
+        bias=some(requantization.bias),
+        rounding=rounding if isinstance(rounding, Rounding) else some(rounding),
+    )

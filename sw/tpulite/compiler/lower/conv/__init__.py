@@ -1,0 +1,1 @@
+"""Convolutions and dense layers on the systolic array."""

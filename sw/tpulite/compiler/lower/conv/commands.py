@@ -1,0 +1,165 @@
+"""The commands of a convolution: one pass over the kernel for one region and n-block."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode, RecordForm
+from tpulite.compiler.geometry.axis import LARGEST_STRIDE, Axis1D
+from tpulite.compiler.geometry.passes import Pass
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.conv.weights import pack_offsets
+from tpulite.compiler.lower.window import read_row, read_window
+from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.place.stores import Store, View
+from tpulite.graph.layers import Conv
+
+__all__ = ["ConvCommands"]
+
+
+class ConvCommands:
+    """Writes the commands of a layer; how it is cut is decided elsewhere.
+
+    Parameters
+    ----------
+    layer : Conv
+        The layer.
+    context : Context
+        Its surroundings.
+    source, target : Store
+        The image that it reads, perhaps as strings of bytes, and the one that it computes.
+    kernel : tuple of int
+        Rows and columns of the kernel as it is multiplied.
+    left : int
+        Padding before the first column.
+    form : RecordForm, optional
+        Form of the records; none if sums are the output.
+
+    Attributes
+    ----------
+    y, x : Axis1D
+        Geometry.
+    extents : tuple of int
+        Rows and columns of the output, as they are computed.
+    """
+
+    def __init__(
+        self,
+        layer: Conv,
+        context: Context,
+        source: Store,
+        target: Store,
+        kernel: tuple[int, int],
+        left: int,
+        form: RecordForm | None,
+    ) -> None:
+        self._layer, self._context, self._size = layer, context, context.config.array_size
+        strings = source.spec and source.spec.strings
+        self._strings = bool(strings)
+        self._transposed = strings is not None and strings.transposed
+        order = slice(None, None, -1) if self._transposed else slice(None)
+        stride, dilation = layer.stride[order], layer.dilation[order]
+        padding = layer.padding[:2][order]
+        self.y = Axis1D(source.height, stride[0], dilation[0], kernel[0], padding[0])
+        self.x = Axis1D(source.width, stride[1], dilation[1], kernel[1], left)
+        if self._strings:  # columns are bytes; padding before the first is in the string
+            self.x = Axis1D(source.width, 1, 1, kernel[1], 0)
+        self.extents = (target.height, target.width)
+        if self._transposed:
+            self.extents = (target.width, target.height)
+        self._offsets = pack_offsets(layer, context)
+        self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
+        if form is not None:
+            self._step, self._drain = 1, {"drain": Drain.REQUANTIZE, "record_form": form}
+
+    def begin(
+        self, view: View, region: tuple[range, range], n: int, acc_row: int, *, again: bool
+    ) -> Iterator[Op]:
+        """Yield what must be in the accumulators of an n-block before the first pass."""
+        if self._offsets:
+            extents = len(region[0]), len(region[1])
+            yield from self._offsets[n].ops(view, *extents, acc_row, again=again)
+
+    def multiply(
+        self,
+        source: tuple[View, int],
+        region: tuple[range, range],
+        part: Pass,
+        weights: Region,
+        acc_row: int,
+        *,
+        first: bool,
+        out: tuple[View, int] | None = None,
+        record: Region | None = None,
+    ) -> Op:
+        """Return the CONV of a pass.
+
+        Parameters
+        ----------
+        source : tuple of (View, int)
+            Where the input is, and the block of it with which the pass begins.
+        region : tuple of range
+            Rows and columns of the output.
+        part : Pass
+            Part of the kernel and of the channel blocks.
+        weights : Region
+            Its weights.
+        acc_row : int
+            Where the sums are.
+        first : bool
+            Whether it is the first pass.
+        out : tuple of (View, int), optional
+            Of the last pass, where results go: the block of them.
+        record : Region, optional
+            Of the last pass, the records of the n-block, unless sums are the output.
+        """
+        y = replace(self.y, kernel=len(part.rows), start=part.rows.start)
+        x = replace(self.x, kernel=len(part.columns), start=part.columns.start)
+        far = x.stride > LARGEST_STRIDE and len(region[1]) > 1
+        if self._strings:
+            fields, place = self._string_window(source[0], y, x, region)
+        elif far:
+            fields, place = read_row(source[0], y, x, region[1], region[0].start, source[1])
+        else:
+            fields, place = read_window(source[0], y, x, region, source[1])
+        extents = {"rows": len(region[0]), "columns": len(region[1])}
+        fields = (
+            extents
+            | fields
+            | {
+                "inner": Axis.X,
+                "blocks": len(part.blocks),
+                "pad": self._layer.input_zero_point,
+                "weight_zero_point": self._layer.weight_zero_point,
+                "acc_row": acc_row,
+                "accumulate": int(not first or bool(self._offsets)),
+                "drain": Drain.KEEP,
+            }
+        )
+        places = {"act_row": place, "weight_row": weights}
+        if out is not None:
+            fields |= self._drain
+            if record is not None:
+                places["record_row"] = record
+            view, block = out
+            step = self._step
+            if self._transposed:
+                places["out_row"] = view.at(region[1].start, region[0].start, block, step=step)
+                fields |= {"out_pitch": step, "out_step": view.pitch}
+            else:
+                places["out_row"] = view.at(region[0].start, region[1].start, block, step=step)
+                fields |= {"out_pitch": step if far else view.pitch, "out_step": step}
+        return Op(Opcode.CONV, self._context.index, fields, places)
+
+    def _string_window(
+        self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]
+    ) -> tuple[dict[str, int], Region]:
+        """Return fields and place of a region that reads strings."""
+        order = slice(None, None, -1) if self._transposed else slice(None)
+        step = self._layer.stride[order][1] * self._layer.weight.shape[2]
+        start, size = region[1].start * step, self._size
+        if start % size:
+            raise ValueError(f"Columns of strings must begin at a vector, not at byte {start}")
+        last = (region[1].stop - 1) * step // size + 1  # always two vectors are read
+        vectors = (region[0], range(start // size, last + 1))
+        fields, place = read_window(source, y, x, vectors, 0)
+        return fields | {"byte_step": step}, place

@@ -1,0 +1,183 @@
+"""Convolutions on the systolic array."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpulite.compiler.geometry.axis import needed_rows
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.conv.commands import ConvCommands
+from tpulite.compiler.lower.conv.cuts import ConvCuts
+from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, string_weights
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.ops import Op
+from tpulite.compiler.place.stores import View
+from tpulite.graph.layers import Conv
+
+__all__ = ["ConvLowering"]
+
+
+class ConvLowering(Lowering[Conv]):
+    """A convolution.
+
+    Each strip is cut into the parts of single commands. Parts of all n-blocks are computed one
+    after the other, so that the next layer can start on what is complete; if the weights are too
+    many to stay, an n-block is finished first. If not even the image rows of one output row fit,
+    or if strips would load too much, the image comes piece by piece, as each pass over the kernel
+    reads it, and some n-blocks share each piece.
+    """
+
+    def __init__(self, layer: Conv, context: Context) -> None:
+        super().__init__(layer, context)
+        strings = self._source.spec and self._source.spec.strings
+        weight = layer.weight
+        if strings:
+            size = self._config.array_size
+            weight = string_weights(layer, size, transposed=strings.transposed)
+        left = self._pad_left(layer.padding[1], layer.stride[1])
+        kernel = weight.shape[0], weight.shape[1]
+        form, records = pack_records(layer, self._config)
+        self._commands = ConvCommands(
+            layer, context, self._source, self._target, kernel, left, form
+        )
+        self._y = self._commands.y
+        self._cuts = ConvCuts(
+            layer,
+            context,
+            self._source,
+            self._target,
+            self._y,
+            self._commands.x,
+            self._commands.extents,
+        )
+        self._weights = [
+            pack_passes(weight, n, passes, layer.weight_zero_point, context)
+            for n, passes in enumerate(self._cuts.passes)
+        ]
+        self._records = [context.constant("records", rows) for rows in records]
+
+    def strips(self) -> tuple[range, ...]:  # noqa: D102
+        return self._cuts.strips()
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        view = None
+        if not self._source.resident and not self._cuts.pieces:
+            view, loads = self._source.read(needed_rows(self._y, rows), self._context.index)
+            yield from loads
+        if self._cuts.apart:
+            yield from self._strip_by_blocks(rows, view, again=again)
+        else:
+            yield from self._strip(rows, view, again=again)
+
+    def _strip(self, rows: range, view: View | None, *, again: bool) -> Iterator[Op]:
+        index, blocks = self._context.index, range(len(self._weights))
+        regions = self._cuts.regions(rows)
+        parts = [(region, n) for region in regions for n in blocks]
+        if not self._cuts.keep:
+            parts = [(region, n) for n in blocks for region in regions]
+        out = self._target.open(rows)
+        loaded: set[int] = set()
+        stored = rows.start // self._target.grain * self._target.grain
+        last = {region[0]: number for number, (region, _) in enumerate(parts)}
+        for number, ((out_rows, columns), n) in enumerate(parts):
+            fresh = not self._cuts.keep and (self._cuts.heavy or (again and n not in loaded))
+            loaded.add(n)
+            source = view
+            if source is None:
+                source, loads = self._source.read(needed_rows(self._y, out_rows), index)
+                yield from loads
+            yield from self._block(source, out, (out_rows, columns), n, n, again=fresh)
+            complete = out_rows.stop // self._target.grain * self._target.grain
+            if out_rows.stop == rows.stop:
+                complete = rows.stop
+            if last[out_rows] == number and complete > stored:
+                yield from self._target.store(out, range(stored, complete), index)
+                stored = complete
+
+    def _strip_by_blocks(self, rows: range, view: View | None, *, again: bool) -> Iterator[Op]:
+        """Yield the commands of some n-blocks after the others, with a place of their own."""
+        whole, index = self._target, self._context.index
+        stored = range(rows.start // whole.grain * whole.grain, rows.stop)
+        regions = self._cuts.regions(rows)
+        for blocks in self._cuts.blocks_at_once(regions):
+            target, first = whole, 0
+            if not whole.resident:
+                target, first = whole.some_blocks(blocks), blocks.start
+            out = target.open(rows)
+            for number, region in enumerate(regions):
+                fresh = not self._cuts.keep and (self._cuts.heavy or (again and number == 0))
+                if self._cuts.pieces:
+                    yield from self._by_pieces(out, region, blocks, first, again=fresh)
+                    continue
+                source = view
+                if source is None:
+                    source, loads = self._source.read(needed_rows(self._y, region[0]), index)
+                    yield from loads
+                for n in blocks:
+                    yield from self._block(source, out, region, n, n - first, again=fresh)
+            if not whole.resident:
+                yield from target.store(out, stored, index)
+        if whole.resident:
+            yield from whole.store(whole.open(rows), stored, index)
+
+    def _by_pieces(
+        self, out: View, region: tuple[range, range], blocks: range, first: int, *, again: bool
+    ) -> Iterator[Op]:
+        """Compute n-blocks of a region; each pass over the kernel loads what it reads."""
+        vectors, piece, read = len(region[0]) * len(region[1]), None, None
+        for k, part in enumerate(self._cuts.passes[blocks.start]):
+            if piece is None or read != (part.rows, part.blocks):
+                y = replace(self._y, kernel=len(part.rows), start=part.rows.start)
+                store = self._source.some_blocks(part.blocks)
+                piece, loads = store.read(needed_rows(y, region[0]), self._context.index)
+                yield from loads
+                read = (part.rows, part.blocks)
+            for number, n in enumerate(blocks):
+                here = (piece, 0), (out, n - first)
+                yield from self._pass(*here, region, n, k, number * vectors, again=again)
+
+    def _block(
+        self,
+        source: View,
+        out: View,
+        region: tuple[range, range],
+        n: int,
+        out_block: int,
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        """Compute an n-block of a region, which is block ``out_block`` of ``out``."""
+        for k, part in enumerate(self._cuts.passes[n]):
+            here = (source, part.blocks.start), (out, out_block)
+            yield from self._pass(*here, region, n, k, 0, again=again)
+
+    def _pass(
+        self,
+        source: tuple[View, int],
+        target: tuple[View, int],
+        region: tuple[range, range],
+        n: int,
+        k: int,
+        acc_row: int,
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        """Yield a pass over the kernel; views have a block where the pass or n-block begins."""
+        part, last = self._cuts.passes[n][k], k == len(self._cuts.passes[n]) - 1
+        if k == 0:
+            yield from self._commands.begin(source[0], region, n, acc_row, again=again)
+        weights, loads = self._weights[n][k].use(again=again)
+        yield from loads
+        record = None
+        if last and self._records:
+            record, loads = self._records[n].use(again=again)
+            yield from loads
+        yield self._commands.multiply(
+            source,
+            region,
+            part,
+            weights,
+            acc_row,
+            first=k == 0,
+            out=target if last else None,
+            record=record,
+        )

@@ -1,0 +1,66 @@
+"""The lowering of a layer: commands for some rows of its output at a time."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.ops import Op
+from tpulite.graph.layers import Layer
+
+__all__ = ["L", "Lowering"]
+
+L = TypeVar("L", bound=Layer)
+
+
+class Lowering(ABC, Generic[L]):
+    """A layer on its way to commands.
+
+    A layer alone is cut by its own rule, :meth:`strips`; in a group the group says which rows
+    come next. Either way :meth:`strip` computes them.
+
+    Parameters
+    ----------
+    layer : Layer
+        The layer.
+    context : Context
+        Its surroundings.
+    """
+
+    def __init__(self, layer: L, context: Context) -> None:
+        self._layer, self._context, self._config = layer, context, context.config
+        self._sources = [context.stores[name] for name in layer.inputs]
+        self._source = self._sources[0]
+        self._target = context.stores[layer.output]
+
+    def _pad_left(self, padding: int, stride: int = 1) -> int:
+        """Return the padding before the first column, seen from the columns that are here."""
+        return padding + self._source.column - self._target.column * stride
+
+    def ops(self, rows: range, *, again: bool = False) -> Iterator[Op]:
+        """Yield what :meth:`strip` does; errors name the layer."""
+        try:
+            yield from self.strip(rows, again=again)
+        except ValueError as error:
+            raise ValueError(f"Layer {self._layer.name!r}: {error}") from error
+
+    def alone(self, *, again: bool = False) -> Iterator[Op]:
+        """Yield the commands that compute all of the output, as the layer alone is cut."""
+        for number, rows in enumerate(self.strips()):
+            yield from self.ops(rows, again=again or number > 0)
+
+    @abstractmethod
+    def strips(self) -> tuple[range, ...]:
+        """Return output rows in parts that fit the buffer, as the layer alone is cut."""
+
+    @abstractmethod
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
+        """Yield the commands that compute output rows.
+
+        Parameters
+        ----------
+        rows : range
+            Rows of the output.
+        again : bool
+            Whether constants that do not stay on chip must be loaded another time.
+        """

@@ -1,0 +1,44 @@
+"""Which lowering a layer has."""
+
+from tpulite.compiler.lower.concat import ConcatLowering
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.conv.chunks import ChunkedLowering
+from tpulite.compiler.lower.conv.conv import ConvLowering
+from tpulite.compiler.lower.depthwise import DepthwiseLowering
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.pool.pool import PoolLowering
+from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
+from tpulite.compiler.lower.vector import AffineLowering, ElementwiseLowering, LutLowering
+from tpulite.graph.layers import (
+    Affine,
+    Concat,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Layer,
+    Lut,
+    Pad,
+    Pool,
+    Reshape,
+)
+
+__all__ = ["lower"]
+
+_LOWERINGS: dict[type[Layer], type[Lowering]] = {
+    Conv: ConvLowering,
+    Depthwise: DepthwiseLowering,
+    Elementwise: ElementwiseLowering,
+    Pool: PoolLowering,
+    Lut: LutLowering,
+    Affine: AffineLowering,
+    Pad: PadLowering,
+    Concat: ConcatLowering,
+    Reshape: ReshapeLowering,
+}
+
+
+def lower(layer: Layer, context: Context) -> Lowering:
+    """Return the lowering of a layer."""
+    if isinstance(layer, Conv) and context.plan is not None:
+        return ChunkedLowering(layer, context, context.plan)
+    return _LOWERINGS[type(layer)](layer, context)

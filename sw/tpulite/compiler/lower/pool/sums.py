@@ -1,0 +1,198 @@
+"""Sums over large windows on the systolic array.
+
+A weight tile is N rows of N bytes: just so lie the pixels of a channel block in the buffer. So the
+image takes the place of the weights, and what is streamed is constant: for each output a vector
+that is 1 where a position lies in its window. Products of all pieces add up in int32, exactly.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tpulite.arch.isa import Drain, Opcode, RecordForm, dense
+from tpulite.compiler.geometry.cut import split
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.pool.windows import Piece, PieceReader, Run
+from tpulite.compiler.ops import Op
+from tpulite.compiler.place.constants import Constant, channel_records
+from tpulite.compiler.place.stores import View
+from tpulite.graph.layers import Requantization
+
+__all__ = ["WindowSums"]
+
+_COMMAND = 8
+"""Cycles that a command costs beside its tiles, fetching it included."""
+
+
+class _Product(NamedTuple):
+    """Weight tiles from a place of a piece on, and the vectors that they are multiplied by."""
+
+    place: int
+    tiles: int
+    mask: Constant
+    pitch: int
+
+
+class WindowSums:
+    """Sums, or averages, over windows of any size.
+
+    Parameters
+    ----------
+    reader : PieceReader
+        Where pixels come from.
+    context : Context
+        The layer.
+    requantization : callable
+        Returns how the sum of so many positions is requantized.
+    """
+
+    def __init__(
+        self,
+        reader: PieceReader,
+        context: Context,
+        requantization: Callable[[int], Requantization],
+    ) -> None:
+        self._reader, self._context, self._requantization = reader, context, requantization
+        self._size = context.config.array_size
+        self._masks: dict[tuple[int, ...], Constant] = {}
+        self._records: dict[int, tuple[RecordForm, Constant]] = {}
+
+    def row(self, lines: range, runs: list[Run], block: int, out: View, y: int) -> Iterator[Op]:
+        """Yield the commands that compute one channel block of an output row.
+
+        Parameters
+        ----------
+        lines : range
+            Rows of the image that the windows cover.
+        runs : list of Run
+            All outputs of the row.
+        block : int
+            Number of the channel block.
+        out : View
+            Where the result goes.
+        y : int
+            Number of the output row.
+        """
+        reader = self._reader
+        short = [part for run in runs for part in self._split(run)]
+        for group in reader.together(short, self._context.config.acc_rows):
+            cuts = reader.cut(lines, reader.columns(group))
+            for number, cut in enumerate(cuts):
+                piece, loads = reader.read(block, *cut)
+                yield from loads
+                acc_row = 0
+                for run in group:
+                    products = list(self._products(piece, run))
+                    for k, product in enumerate(products):
+                        fields = {"acc_row": acc_row, "accumulate": int(number > 0 or k > 0)}
+                        last = number == len(cuts) - 1 and k == len(products) - 1
+                        target = (len(lines) * run.size, out, y, block) if last else None
+                        yield from self._conv(piece, run, product, fields, target)
+                    acc_row += len(run.outputs)
+
+    def _split(self, run: Run) -> list[Run]:
+        """Cut a run so that it takes the fewest cycles."""
+        count = len(run.outputs)
+
+        def cycles(outputs: int) -> float:
+            return -(-count // outputs) * min(self._cycles(run.part(range(outputs))))
+
+        most = min(self._reader.most_outputs(run), self._size, self._context.config.acc_rows)
+        best = min(range(1, most + 1), key=cycles)
+        return [run.part(part) for part in split(count, -(-count // best), 1)]
+
+    def _cycles(self, run: Run) -> tuple[float, float]:
+        """Return the cycles of an image line, if lines come one by one, and as a string.
+
+        A string also has what no window covers, but no line is rounded up to tiles. One way is
+        always possible; the other one only if its masks do not take too much room.
+        """
+        reader, outputs = self._reader, len(run.outputs)
+        lines = max(1, reader.budget // reader.width)
+        ways = []
+        for pixels, each in ((len(run.span), 1), (lines * reader.width, lines)):
+            full, rest = divmod(pixels, self._size)
+            tiles, commands = full + (rest > 0), (full > 0) + (rest > 0)
+            fits = outputs == 1 or tiles * outputs <= reader.budget // 2
+            cycles = (tiles * self._size + commands * _COMMAND) / each
+            ways.append(cycles if fits else float("inf"))
+        return ways[0], ways[1] if reader.gapless else float("inf")
+
+    def _products(self, piece: Piece, run: Run) -> Iterator[_Product]:
+        """Yield products that count each position of a piece once for each window around it."""
+        columns = range(
+            max(run.span.start, piece.columns.start), min(run.span.stop, piece.columns.stop)
+        )
+        lines = 1
+        one_by_one, string = self._cycles(run)
+        if string <= one_by_one and len(piece.columns) == piece.pitch:
+            columns, lines = piece.columns, len(piece.lines)
+        for line in piece.lines[::lines]:
+            place = piece.place(line, columns.start)
+            count = len(columns) * lines
+            full = count // self._size * self._size
+            if full:
+                yield self._product(run, columns, place, 0, range(full))
+            if full < count:  # a tile that ends there: before it, too, there are pixels
+                start = max(-place, count - self._size)
+                yield self._product(run, columns, place, start, range(full, count))
+
+    def _product(
+        self, run: Run, columns: range, place: int, start: int, counted: range
+    ) -> _Product:
+        """Multiply the tiles from ``start`` on; of these positions those that are not yet counted.
+
+        Positions are counted from ``place`` on: columns, line after line.
+        """
+        tiles = -(-(counted.stop - start) // self._size)
+        key = (run.first, run.size, run.step, len(run.outputs), columns.start, len(columns))
+        key = (*key, start, counted.start, counted.stop)
+        if key not in self._masks:
+            positions = np.arange(start, start + tiles * self._size)
+            column = columns.start + positions % len(columns)
+            first = run.first + np.arange(len(run.outputs))[:, None] * run.step
+            inside = (column >= first) & (column < first + run.size)
+            inside &= (positions >= counted.start) & (positions < counted.stop)
+            mask = inside.reshape(-1, tiles, self._size).transpose(1, 0, 2).astype(np.int8)
+            if (mask == mask[0]).all():
+                mask = mask[:1]
+            bank = self._context.config.ub_banks // 2
+            self._masks[key] = self._context.constant("mask", mask, bank=bank)
+        constant = self._masks[key]
+        pitch = len(run.outputs) if constant.rows > len(run.outputs) else 0
+        return _Product(place + start, tiles, constant, pitch)
+
+    def _conv(
+        self,
+        piece: Piece,
+        run: Run,
+        product: _Product,
+        fields: dict[str, int],
+        target: tuple[int, View, int, int] | None,
+    ) -> Iterator[Op]:
+        """Yield a product, after the LOADs of its constants.
+
+        The last one drains: positions of a window, view, row and block.
+        """
+        mask, loads = product.mask.use()
+        yield from loads
+        places = {"act_row": mask, "weight_row": piece.at(product.place)}
+        if target is not None:
+            count, out, y, block = target
+            form, record = self._record(count)
+            places["record_row"], loads = record.use()
+            yield from loads
+            places["out_row"] = out.at(y, run.outputs.start, block)
+            fields |= {"drain": Drain.REQUANTIZE, "record_form": form}
+        fields = dense(m=len(run.outputs), k_tiles=product.tiles, act_pitch=product.pitch, **fields)
+        del fields["act_row"]
+        yield Op(Opcode.CONV, self._context.index, fields, places)
+
+    def _record(self, count: int) -> tuple[RecordForm, Constant]:
+        if count not in self._records:
+            requantization = self._requantization(count)
+            bias = np.broadcast_to(requantization.bias, self._size).astype(np.int64)
+            form, (rows,) = channel_records(requantization, bias, self._context.config)
+            self._records[count] = form, self._context.constant("record", rows)
+        return self._records[count]

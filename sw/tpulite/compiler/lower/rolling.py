@@ -1,0 +1,116 @@
+"""Images of which a group keeps only the rows that it still needs."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tpulite.compiler.geometry.group import Rows
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.vector_commands import copy_ops
+from tpulite.compiler.ops import Op
+from tpulite.compiler.place.stores import Store, View
+
+__all__ = ["RollingStore"]
+
+
+@dataclass
+class Rolled:
+    """Which rows of an image are there, and which come next."""
+
+    view: View | None = None
+    coming: View | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RollingStore(Store):
+    """An image inside a group; to a layer it looks like any image that is resident.
+
+    Each step has a strip of its own in the buffer. What the step before has computed and this one
+    needs again is copied from strip to strip by the vector path.
+
+    Parameters
+    ----------
+    loads : bool
+        Whether the group reads it from DRAM, instead of computing it.
+    state : Rolled
+        Where the group is.
+    """
+
+    loads: bool = False
+    state: Rolled = field(default_factory=Rolled)
+
+    @classmethod
+    def rolling(cls, store: Store, *, loaded: bool) -> "RollingStore":
+        """Return an image as a group sees it: loaded from where it is in DRAM, or computed."""
+        same: dict[str, Any] = {each.name: getattr(store, each.name) for each in fields(Store)}
+        same["resident"] = True
+        return cls(**same, loads=loaded)
+
+    @property
+    def view(self) -> View | None:
+        """Where the rows of this step are."""
+        return self.state.view
+
+    def prepare(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
+        """Return the commands that make room for the next rows, and load them if need be.
+
+        The room may be that of one of the views in ``over``, which the rows are made from.
+        They may come as soon as the rows of the step before are complete. Until :meth:`advance`
+        the image has those.
+        """
+        if not rows.fresh or self.state.coming is not None:
+            return []
+        # In DRAM rows begin at beats only every few: those before are loaded, or stored, again.
+        start = rows.fresh.start
+        if self.loads or self.stored:
+            start = start // self.grain * self.grain
+        first = min(rows.view.start, start)
+        view = self.strip(range(first, rows.view.stop), over)
+        kept = range(first, start if self.loads else rows.fresh.start)
+        ops: list[Op] = []
+        if kept:
+            old = self.view
+            assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
+            ops += self._copies(old, view, kept, context)
+        if self.loads:
+            ops += self.load(view, range(start, rows.fresh.stop), context.index)
+        self.state.coming = view
+        return ops
+
+    def _copies(self, old: View, new: View, rows: range, context: Context) -> Iterator[Op]:
+        """Yield COPYs of rows: all blocks at once if the rows follow each other without a gap."""
+        width = self.width * self.vector_rows
+        if old.pitch == width:
+            places = (old.at(rows.start), new.at(rows.start))
+            extents = (self.blocks, len(rows) * width)
+            yield from copy_ops(
+                context, places, extents, (old.block_pitch, 1), (new.block_pitch, 1)
+            )
+            return
+        for block in range(self.blocks):
+            places = (old.at(rows.start, 0, block), new.at(rows.start, 0, block))
+            extents = (len(rows), width)
+            yield from copy_ops(context, places, extents, (old.pitch, 1), (new.pitch, 1))
+
+    def advance(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
+        """Go to the next rows; return the commands that were not prepared."""
+        ops = self.prepare(rows, context, over)
+        if rows.fresh:
+            self.state.view, self.state.coming = self.state.coming, None
+        return ops
+
+    def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:
+        """Return where rows can be read."""
+        return self._current(rows), []
+
+    def open(self, rows: range, over: Iterable[View] = ()) -> View:
+        """Return where rows can be written."""
+        return self._current(rows)
+
+    def _current(self, rows: range) -> View:
+        view = self.view
+        assert view is not None
+        assert (
+            view.rows.start <= max(rows.start, 0) <= min(rows.stop, self.height) <= view.rows.stop
+        )
+        return view

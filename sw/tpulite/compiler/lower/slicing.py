@@ -1,0 +1,82 @@
+"""Running a group slice by slice: every layer computes its rows of a step, then the next step."""
+
+from collections.abc import Iterator, Mapping
+
+from tpulite.compiler.geometry.group import Group, Step
+from tpulite.compiler.geometry.slices import plan_steps
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.rolling import RollingStore
+from tpulite.compiler.ops import Op
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.plan.pointwise import POINTWISE
+from tpulite.graph.layers import Layer, LayerGraph, Pool
+
+__all__ = ["SlicedGroup"]
+
+
+class SlicedGroup:
+    """The slices of a group.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    group : Group
+        Layers that run together.
+    stores : mapping of str to Store
+        Images that they read and write. Of those that are not resident only strips are on chip.
+    """
+
+    def __init__(self, layers: LayerGraph, group: Group, stores: Mapping[str, Store]) -> None:
+        self._group, self._graph = group, layers
+        self._layers = {i: layers.layers[i] for i in group.layers}
+        self._computed = {layer.output for layer in self._layers.values()}
+        self._rolling = {
+            name: RollingStore.rolling(store, loaded=name not in self._computed)
+            for name, store in stores.items()
+            if not store.resident
+        }
+        self.stores = {**stores, **self._rolling}
+
+    def ops(
+        self, lowerings: Mapping[int, tuple[Context, Lowering]], *, again: bool
+    ) -> Iterator[Op]:
+        """Yield all commands.
+
+        Parameters
+        ----------
+        lowerings : mapping of int to (Context, Lowering)
+            Of each layer, made with :attr:`stores`.
+        again : bool
+            Whether constants that do not stay were loaded before.
+        """
+        grains = {x.name: x.grain for x in self._rolling.values() if x.spec is not None}
+        steps = plan_steps(self._graph, self._group, grains=grains)
+        for number, step in enumerate(steps):
+            moved = set(self._computed)
+            for i, (context, lowering) in lowerings.items():
+                layer = self._layers[i]
+                for name in (*layer.inputs, layer.output):
+                    if name in self._rolling and (name == layer.output or name not in moved):
+                        moved.add(name)
+                        yield from self._advance(name, layer, step, context)
+                if isinstance(layer, Pool) and number + 1 < len(steps):
+                    # The matrix unit would wait for copies behind all these windows.
+                    yield from self._prepare(i, steps[number + 1], context)
+                if rows := step[layer.output].fresh:
+                    yield from lowering.ops(rows, again=again or number > 0)
+
+    def _advance(self, name: str, layer: Layer, step: Step, context: Context) -> Iterator[Op]:
+        over = []
+        if name == layer.output and isinstance(layer, POINTWISE):
+            sources = (self._rolling[x] for x in layer.inputs if x in self._rolling)
+            over = [source.view for source in sources if source.view is not None]
+        yield from self._rolling[name].advance(step[name], context, over)
+
+    def _prepare(self, index: int, step: Step, context: Context) -> Iterator[Op]:
+        """Move on with all images that this layer and those before it read."""
+        before = (layer for i, layer in self._layers.items() if i <= index)
+        for name in dict.fromkeys(name for layer in before for name in layer.inputs):
+            if name in self._rolling:
+                yield from self._rolling[name].prepare(step[name], context)

@@ -1,0 +1,242 @@
+"""Tiling: groups of layers become commands without addresses."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from tpulite.arch.config import Config
+from tpulite.compiler.geometry.cut import STRIPS
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import COLUMN_GRAIN, column_grain, plan_columns
+from tpulite.compiler.lower.channels import cut_channels
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowerings import lower
+from tpulite.compiler.lower.rearrange import same_pixels
+from tpulite.compiler.lower.slicing import SlicedGroup
+from tpulite.compiler.ops import Op, Tiling
+from tpulite.compiler.options import Options
+from tpulite.compiler.place.constants import Constant, ConstantPool
+from tpulite.compiler.place.placement import Placement
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Reshape
+
+__all__ = ["tile_group", "tile_groups"]
+
+
+def tile_groups(
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    placement: Placement,
+    pool: ConstantPool,
+    config: Config,
+    options: Options,
+    *,
+    shares: Mapping[int, float] = MappingProxyType({}),
+    plans: Mapping[int, ConvPlan] = MappingProxyType({}),
+) -> Tiling:
+    """Return the commands of a network in an order in which they could run one after the other.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Which of its layers run together; all of them, in order.
+    placement : Placement
+        Where images are.
+    pool : ConstantPool
+        Takes weights and records.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    shares : mapping of int to float
+        By layer, part of their usual size that the strips of a layer alone may have.
+    plans : mapping of int to ConvPlan
+        How layers alone are cut that do not cut themselves.
+
+    Raises
+    ------
+    ValueError
+        If a layer does not suit the machine.
+    """
+    tiler = _Tiler(layers, placement, pool, config, options, shares, plans)
+    ops = tuple(op for group in groups for op in tiler.group(group))
+    pinned = 0 if pool.pins is None else pool.pins.end
+    resident = ((0, pinned),) if pool.pins is not None and pool.pins.loaded else ()
+    tensors = placement.inputs, placement.outputs, placement.scratch_bytes
+    return Tiling(ops, *tensors, pinned, resident)
+
+
+def tile_group(
+    layers: LayerGraph,
+    group: Group,
+    placement: Placement,
+    pool: ConstantPool,
+    config: Config,
+    options: Options,
+    *,
+    shares: Mapping[int, float] = MappingProxyType({}),
+) -> Iterator[Op]:
+    """Yield the commands of one group; parameters and errors are those of :func:`tile_groups`."""
+    return _Tiler(layers, placement, pool, config, options, shares).group(group)
+
+
+@dataclass
+class _Tiler:
+    layers: LayerGraph
+    placement: Placement
+    pool: ConstantPool
+    config: Config
+    options: Options
+    shares: Mapping[int, float]
+    plans: Mapping[int, ConvPlan] = field(default_factory=dict)
+    stores: dict[str, Store] = field(init=False)
+    channels: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # What is loaded changes while commands are made.
+        self.stores = {name: store.unread() for name, store in self.placement.stores.items()}
+        self.channels = {name: image.shape[2] for name, image in self.layers.images.items()}
+
+    def group(self, group: Group) -> Iterator[Op]:
+        """Yield the commands of a group: image by image, column by column, slice by slice."""
+        if (alias := self._alias(group)) is not None:
+            yield from alias
+            return
+        if self._merges(group):
+            yield from self._merged(group)
+            return
+        constants: dict[tuple[object, ...], Constant] = {}
+        again = False
+        windows: tuple[Mapping[str, range], ...] = ({},)
+        if group.columns > 1:
+            grain = COLUMN_GRAIN if group.slices else column_grain(self.config)
+            windows = plan_columns(self.layers, group, grain=grain)
+        for image in range(self.options.batch):
+            for window in windows:
+                stores = {
+                    name: self.stores[name].part(image, window.get(name))
+                    for i in group.layers
+                    for name in (*self.layers.layers[i].inputs, self.layers.layers[i].output)
+                }
+                if group.slices:
+                    yield from self._slices(group, stores, constants, again=again)
+                elif group.columns > 1 or group.channels > 1:
+                    yield from self._parts(group, stores)
+                else:
+                    yield from self._alone(group, stores, constants, again=again)
+                again = True
+
+    def _alias(self, group: Group) -> Iterator[Op] | None:
+        """Give the pixels of a resident image another name, if that is all that there is to do."""
+        index, *others = group.layers
+        layer = self.layers.layers[index]
+        if others or not isinstance(layer, Reshape):
+            return None
+        source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
+        if not same_pixels(source, target):
+            return None
+        if source.spec is not None and target.spec is not None and not target.resident:
+            same = replace(source.spec, name=target.name, image=target.spec.image)
+            if not source.resident and same == target.spec:
+                return iter(())
+        if not source.resident or target.spec is not None:
+            return None
+        self.stores[layer.output] = source.alias(layer.output, target.height, target.width)
+        parts = (source.part(image) for image in range(self.options.batch))
+        return (op for part in parts for op in part.read(range(part.height), index)[1])
+
+    def _merges(self, group: Group) -> bool:
+        """Whether a layer sees vectors only, so that a batch of resident images is a tall one."""
+        layer = self.layers.layers[group.layers.start]
+        vectors = isinstance(layer, Affine | Lut)
+        if isinstance(layer, Conv):
+            geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
+            vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
+        stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
+        plain = all(store.resident and store.batch > 1 and not store.strings for store in stores)
+        return not group.slices and not group.finer and vectors and plain
+
+    def _merged(self, group: Group) -> Iterator[Op]:
+        (index,) = group.layers
+        layer = self.layers.layers[index]
+        source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
+        for image in range(self.options.batch):
+            yield from source.part(image).read(range(source.height), index)[1]
+        stores = {source.name: source.tall(), target.name: target.tall()}
+        yield from self._alone(group, stores, {}, again=False)
+        for image in range(self.options.batch):
+            part, rows = target.part(image), range(target.height)
+            yield from part.store(part.open(rows), rows, index)
+
+    def _alone(
+        self,
+        group: Group,
+        stores: Mapping[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+        *,
+        again: bool,
+        layer: Layer | None = None,
+    ) -> Iterator[Op]:
+        (index,) = group.layers
+        layer = layer or self.layers.layers[index]
+        _, lowering = self._lower(layer, index, group, stores, constants)
+        yield from lowering.alone(again=again)
+
+    def _parts(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
+        """Yield the commands of a layer part by part, each with constants of its own."""
+        (index,) = group.layers
+        layer = self.layers.layers[index]
+        for name in dict.fromkeys(layer.inputs):
+            if stores[name].resident:
+                yield from stores[name].read(range(stores[name].height), index)[1]
+        for part, some in cut_channels(layer, stores, group.channels, self.config.array_size):
+            yield from self._alone(group, some, {}, again=False, layer=part)
+
+    def _slices(
+        self,
+        group: Group,
+        stores: dict[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        sliced = SlicedGroup(self.layers, group, stores)
+        lowerings = {
+            i: self._lower(self.layers.layers[i], i, group, sliced.stores, constants)
+            for i in group.layers
+        }
+        return sliced.ops(lowerings, again=again)
+
+    def _lower(
+        self,
+        layer: Layer,
+        index: int,
+        group: Group,
+        stores: Mapping[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+    ) -> tuple[Context, Lowering]:
+        share = self.shares.get(index, 1.0)
+        context = Context(
+            index,
+            layer.name,
+            self.config,
+            self.pool,
+            stores,
+            self.channels,
+            int(share * (self.config.ub_rows // STRIPS)),
+            int(share * self.placement.free_rows[index]),
+            self.options,
+            share,
+            keep=index not in group.reloaded if group.slices else None,
+            fleeting=index in group.reloaded and not group.slices,
+            plan=self.plans.get(index),
+            constants=constants,
+        )
+        try:
+            return context, lower(layer, context)
+        except ValueError as error:
+            raise ValueError(f"Layer {layer.name!r}: {error}") from error

@@ -1,0 +1,261 @@
+"""Elementwise layers on the vector path."""
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from tpulite.arch import isa
+from tpulite.arch.config import RECORD_BYTES
+from tpulite.arch.isa import VectorOp
+from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
+from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.vector_commands import MOST_VECTORS, vector_op
+from tpulite.compiler.ops import Op
+from tpulite.compiler.place.constants import Constant, channel_records, common_record, pad_to_rows
+from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.plan.pointwise import SLOTS, best_pointwise_plan, pointwise_facts
+from tpulite.graph.layers import Affine, Elementwise, Lut
+
+__all__ = [
+    "AffineLowering",
+    "ElementwiseLowering",
+    "LutLowering",
+    "lines_of",
+    "parts_of",
+    "strips_of",
+]
+
+
+P = TypeVar("P", Affine, Elementwise, Lut)
+
+
+class _Pointwise(Lowering[P]):
+    """A layer of which each vector of the output needs only the same one of its inputs."""
+
+    _broadcast = False
+
+    def alone(self, *, again: bool = False) -> Iterator[Op]:
+        stores = (*self._same(), self._target)
+        if any(store.resident or store.line != store.width for store in stores):
+            yield from super().alone(again=again)
+            return
+        sources = dict.fromkeys(self._sources)
+        shapes = [(store.height, store.width, store.blocks) for store in sources]
+        facts = pointwise_facts(self._layer, shapes, self._config)
+        flat, blocks = self._target.flat(), self._target.blocks
+        room, slots = self._context.free_rows, SLOTS if self._context.options.prefetch else 1
+        plan = best_pointwise_plan(facts, flat.height, blocks, flat.grain, room=room, slots=slots)
+        size = plan.tile_blocks * plan.tile_pixels  # places are alike, so none becomes too small
+        # Loads of a tile come as soon as one of the places is free.
+        loaded: deque[Iterator[Op]] = deque()
+        for planes, pixels in plan.cuts(blocks, flat.height, flat.grain):
+            loads, rest = self._tile(planes, pixels, size)
+            yield from loads
+            loaded.append(rest)
+            if len(loaded) == plan.slots:
+                yield from loaded.popleft()
+        for rest in loaded:
+            yield from rest
+
+    def _tile(self, blocks: range, pixels: range, size: int) -> tuple[list[Op], Iterator[Op]]:
+        """Return the loads of a tile of activations that are not resident, and the commands."""
+        index = self._context.index
+        views: dict[Store, View] = {}
+        loads = [op for constant in self._constants(blocks) for op in constant.use()[1]]
+        for source in dict.fromkeys(self._sources):
+            some = source if source.resident else source.flat().some_blocks(blocks)
+            if self._broadcast and views:
+                view, ops = some.read(range(1), index)
+            else:
+                view = some.strip(pixels, least=size, bank=None)
+                ops = some.load(view, pixels, index)
+            loads += ops
+            views[source] = view
+        return loads, self._compute(
+            [views[source] for source in self._sources], blocks, pixels, size
+        )
+
+    def _compute(self, views: list[View], blocks: range, pixels: range, size: int) -> Iterator[Op]:
+        """Yield the commands that compute a tile where its first operand is, and store it."""
+        target = self._target.flat().some_blocks(blocks)
+        out = target.strip(pixels, views, least=size, bank=None)
+        views = [
+            view if source.resident else view.without(blocks.start)
+            for view, source in zip(views, self._sources, strict=True)
+        ]
+        start, index = (pixels.start, 0), self._context.index
+        yield from self._vectors(views, out.without(blocks.start), start, len(pixels), blocks)
+        yield from target.store(out, pixels, index)
+
+    def strips(self) -> tuple[range, ...]:
+        return strips_of(self._same(), self._target, self._context)
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
+        index, target = self._context.index, self._target
+        for part in parts_of(rows, self._same(), target, self._context):
+            views = []
+            for number, source in enumerate(self._sources):
+                whole = self._broadcast and number == 1
+                view, loads = source.read(range(1) if whole else part, index)
+                yield from loads
+                views.append(view)
+            out = target.open(part, views)
+            lines = views[: len(self._same())]
+            for pixels in lines_of(part, target.width, [*lines, out], MOST_VECTORS):
+                start = divmod(pixels.start, target.width)
+                yield from self._vectors(views, out, start, len(pixels), range(target.blocks))
+            first = part.start // target.grain * target.grain
+            yield from target.store(out, range(first, part.stop), index)
+
+    def _same(self) -> tuple[Store, ...]:
+        """Return the sources that are as large as the output."""
+        return tuple(self._sources[:1] if self._broadcast else self._sources)
+
+    @abstractmethod
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        """Return the parameters of some blocks."""
+
+    @abstractmethod
+    def _vectors(
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
+    ) -> Iterator[Op]:
+        """Yield the commands for ``count`` pixels from ``start`` on, of some blocks."""
+
+
+class _Uniform(_Pointwise[P]):
+    """One set of parameters for all channels: the rows of a command are blocks."""
+
+    _operation: VectorOp
+    _parameters: Constant
+
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        return (self._parameters,)
+
+    def _vectors(
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
+    ) -> Iterator[Op]:
+        place, loads = self._parameters.use()
+        yield from loads
+        fields = {
+            "rows": len(blocks),
+            "columns": count,
+            "a_pitch": views[0].block_pitch,
+            "a_step": 1,
+            "out_pitch": out.block_pitch,
+            "out_step": 1,
+        }
+        first = blocks.start
+        places = {
+            "a_row": views[0].at(*start, first),
+            "out_row": out.at(*start, first),
+            "param_row": place,
+        }
+        if len(views) > 1:
+            fields |= {"b_pitch": views[1].block_pitch, "b_step": int(not self._broadcast)}
+            places["b_row"] = views[1].at(*(0, 0) if self._broadcast else start, first)
+        yield vector_op(self._context, self._operation, fields, places)
+
+
+class ElementwiseLowering(_Uniform[Elementwise]):
+    """An addition, subtraction or multiplication of two images."""
+
+    def __init__(self, layer: Elementwise, context: Context) -> None:
+        super().__init__(layer, context)
+        (a_zero, b_zero), (a_multiplier, b_multiplier) = layer.zero_points, layer.multipliers
+        operands = isa.OPERANDS.pack(
+            a_zero_point=a_zero,
+            b_zero_point=b_zero,
+            a_multiplier=a_multiplier,
+            a_shift=layer.shifts[0],
+            b_multiplier=b_multiplier,
+            b_shift=layer.shifts[1],
+            scaling=layer.scaling,
+        )
+        rows = (
+            pad_to_rows(operands.to_bytes(RECORD_BYTES, "little"), self._config),
+            common_record(layer.requantization, self._config),
+        )
+        self._parameters = context.constant("parameters", np.concatenate(rows))
+        self._operation = VectorOp[layer.op.upper()]
+        b, target = self._sources[1], self._target
+        self._broadcast = (b.height, b.width) != (target.height, target.width)
+
+
+class LutLowering(_Uniform[Lut]):
+    """A function of one number."""
+
+    def __init__(self, layer: Lut, context: Context) -> None:
+        super().__init__(layer, context)
+        self._parameters = context.constant("table", layer.table)
+        self._operation = VectorOp.LUT
+
+
+class AffineLowering(_Pointwise[Affine]):
+    """A factor and a bias for each channel: commands for each block."""
+
+    def __init__(self, layer: Affine, context: Context) -> None:
+        super().__init__(layer, context)
+        gain, requantization = layer.gain, layer.requantization
+        bias = np.broadcast_to(requantization.bias, len(gain)).astype(np.int64)
+        _, blocks = channel_records(requantization, bias, self._config, gain=gain)
+        self._records = [context.constant("records", rows) for rows in blocks]
+
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        return self._records[blocks.start : blocks.stop]
+
+    def _vectors(
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
+    ) -> Iterator[Op]:
+        for n in blocks:
+            place, loads = self._records[n].use()
+            yield from loads
+            fields = {"rows": 1, "columns": count, "a_step": 1, "out_step": 1}
+            places = {
+                "a_row": views[0].at(*start, n),
+                "out_row": out.at(*start, n),
+                "param_row": place,
+            }
+            yield vector_op(self._context, VectorOp.AFFINE, fields, places)
+
+
+def strips_of(sources: tuple[Store, ...], target: Store, context: Context) -> tuple[range, ...]:
+    """Cut an image of which each row needs only the same row of others."""
+    outside = [store for store in (*sources, target) if not store.resident]
+    if not outside:
+        return (range(target.height),)
+    grain = max(store.grain for store in (*sources, target))
+    per_row = sum(store.blocks * store.width for store in outside)
+    return cut_strips(target.height, per_row, context.strip_rows, grain)
+
+
+def parts_of(
+    rows: range, sources: tuple[Store, ...], target: Store, context: Context
+) -> tuple[range, ...]:
+    """Cut a strip into what is computed, and stored, before the next layer starts."""
+    return cut_parts(
+        rows,
+        target.width,
+        context.config,
+        grain=max(store.grain for store in (*sources, target)),
+        block_start=context.options.block_start,
+    )
+
+
+def lines_of(rows: range, width: int, views: list[View], most: int) -> list[range]:
+    """Return the pixels of rows, number y * width + x, in pieces of vectors that follow each other.
+
+    Rows follow each other without a gap, unless a view shows only some columns of an image.
+    """
+    start, stop = rows.start * width, rows.stop * width
+    lines = [range(start, stop)]
+    if any(view.pitch != width for view in views):
+        lines = [range(first, first + width) for first in range(start, stop, width)]
+    return [
+        range(line.start + piece.start, line.start + piece.stop)
+        for line in lines
+        for piece in split(len(line), -(-len(line) // most), 1)
+    ]

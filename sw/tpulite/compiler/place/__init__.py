@@ -1,0 +1,1 @@
+"""Where activations and constants lie: in the unified buffer, or in DRAM."""

@@ -1,0 +1,178 @@
+"""Which images of a network can stay in the unified buffer while they are needed."""
+
+from tpulite.arch.config import Config
+from tpulite.compiler.geometry.extents import (
+    constant_rows,
+    image_rows,
+    rows_at_once,
+    vectors_of_row,
+)
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import plan_columns, plan_steps
+from tpulite.compiler.group.residency import passing_images
+from tpulite.compiler.plan.pointwise import POINTWISE
+from tpulite.graph.layers import LayerGraph, Reshape
+
+__all__ = ["LiveImages"]
+
+
+class LiveImages:
+    """Which images are needed while a layer runs, and which of them can stay on chip.
+
+    This decides. :mod:`tpulite.compiler.group.residency` is what costs of groups assume, before
+    the groups are known: it knows sums of rows alone. Both let the largest image go first, but here
+    what is made in place counts once, and strips are those that tiling makes.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Which layers run slice by slice.
+    config : Config
+        The machine.
+    batch : int
+        Images of a run that go together.
+    taken : int
+        Rows of the unified buffer in which constants stay.
+
+    Attributes
+    ----------
+    most : int
+        Rows of the unified buffer beside them.
+    images : list of set of str
+        For each layer, images that are needed while it runs, or later; those between the layers
+        of a group that runs slice by slice are left out.
+    inside : set of str
+        Those that are left out.
+    passing : set of str
+        Those that layers alone move through the buffer, in tiles.
+    over : dict of str to str
+        Images that may be made in the place of another one, which nobody needs any longer.
+    renamed : dict of str to str
+        Images that are others with other extents.
+    pinned : set of str
+        Images that must not leave the buffer: their pixels are not moved row by row.
+    cut, narrow, apart : set of str
+        Images that are read or computed slice by slice, column by column, and by layers alone that
+        would not fit if they were not cut finer.
+    """
+
+    def __init__(
+        self,
+        layers: LayerGraph,
+        groups: tuple[Group, ...],
+        config: Config,
+        batch: int,
+        taken: int = 0,
+    ) -> None:
+        self.most = config.ub_rows - taken
+        self._layers, self._config, self._batch = layers, config, batch
+        self._groups = {i: group for group in groups if group.slices for i in group.layers}
+        cut = [group for group in groups if group.slices or group.finer]
+        first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
+        for i, layer in enumerate(layers.layers):
+            group = self._groups.get(i, Group(range(i, i + 1))).layers
+            first.setdefault(layer.output, group.start)
+            last.setdefault(layer.output, group.stop - 1)
+            last |= dict.fromkeys(layer.inputs, group.stop - 1)
+        alone = {group.layers.start for group in groups if not group.slices and not group.finer}
+        passing = passing_images(layers)
+        self.passing = {name for name, index in passing.items() if index in alone}
+        self.inside: set[str] = set()
+        self.cut: set[str] = set()
+        self.narrow: set[str] = set()
+        self.apart: set[str] = set()
+        self._taken: dict[tuple[Group, frozenset[str]], int] = {}
+        for group in cut:
+            members = [layers.layers[i] for i in group.layers]
+            involved = {name for x in members for name in (*x.inputs, x.output)}
+            self.narrow |= involved if group.columns > 1 else set()
+            self.cut |= involved if group.slices or group.columns > 1 else set()
+            if not group.slices:
+                self.apart |= involved
+                continue
+            later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
+            self.inside |= {x.output for x in members} - later - set(layers.outputs)
+        self.over = {
+            layer.output: name
+            for i, layer in enumerate(layers.layers)
+            if isinstance(layer, POINTWISE) and i not in self._groups
+            for name in layer.inputs
+            if last[name] == i and layers.images[name] == layers.images[layer.output]
+            if name not in layers.outputs and name not in layers.constants
+        }
+        self.renamed, self.pinned = {}, set()
+        for layer in layers.layers:
+            shapes = [layers.images[name].shape for name in (*layer.inputs, layer.output)]
+            if isinstance(layer, Reshape) and shapes[0][2] == shapes[1][2]:
+                self.renamed[layer.output] = layer.inputs[0]
+            elif isinstance(layer, Reshape):
+                self.pinned |= {*layer.inputs, layer.output}
+        self.images: list[set[str]] = [set() for _ in layers.layers]
+        for name, start in first.items():
+            if name not in self.inside:
+                for i in range(start, last[name] + 1):
+                    self.images[i].add(name)
+
+    def rows(self, index: int, names: set[str]) -> int:
+        """Return the rows that whole images take while a layer runs."""
+        layer = self._layers.layers[index]
+        replaced = {self.over.get(layer.output), layer.output} <= names
+        return sum(self._rows(name) for name in names if not (replaced and name == layer.output))
+
+    def _rows(self, name: str) -> int:
+        batch = 1 if name in self._layers.constants else self._batch
+        return batch * image_rows(self._layers.images[name], self._config)
+
+    def resident(self, outside: frozenset[str]) -> set[str]:
+        """Return the images that stay: the largest of those that are too many must go."""
+        resident = set(self._layers.images) - outside - self.inside - self.passing
+        for i, live in enumerate(self.images):
+            while (
+                resident & live
+                and self.rows(i, live & resident) + self._needs(i, resident) > self.most
+            ):
+                resident.remove(max(live & resident, key=self._ease))
+        for target, source in self.renamed.items():  # both here, or both in DRAM
+            if target not in self._layers.outputs and len({target, source} & resident) == 1:
+                return self.resident(outside | {target, source})
+        return resident
+
+    def _ease(self, name: str) -> tuple[bool, int, str]:
+        """Return how easily an image can leave the buffer, for comparisons."""
+        return name not in self.pinned, self._rows(name), name
+
+    def _needs(self, index: int, resident: set[str]) -> int:
+        """Return the rows that a layer needs beside images that stay."""
+        if (group := self._groups.get(index)) is not None:
+            key = (group, frozenset(resident & self.cut))
+            if key not in self._taken:
+                self._taken[key] = self._strips(*key)
+            return self._taken[key]
+        layer = self._layers.layers[index]
+        strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
+        return min(constant_rows(layer, self._config), self._config.ub_rows // 4) + strips
+
+    def _strips(self, group: Group, resident: frozenset[str]) -> int:
+        """Return the rows of strips and constants of a group; what DMA moves is there twice."""
+        layers = self._layers
+        widths = plan_columns(layers, group) if group.columns > 1 else ({},)
+        total = 0
+        for i in group.layers:
+            layer = layers.layers[i]
+            rows = constant_rows(layer, self._config)
+            if i in group.reloaded:
+                rows = rows_at_once(rows, layers.images[layer.output].shape[2], self._config)
+            total += rows
+        views: dict[str, int] = {}
+        for step in plan_steps(layers, group):
+            for name, rows in step.items():
+                views[name] = max(views.get(name, 0), len(rows.view))
+        for name, height in views.items():
+            if name not in resident:
+                image = layers.images[name]
+                width = max(len(each.get(name, range(image.shape[1]))) for each in widths)
+                rows = height * vectors_of_row(image, self._config) * width // image.shape[1]
+                total += rows * (1 if name in self.inside else 2)
+        return total

@@ -1,0 +1,1 @@
+"""Passes from layers to layers: other layers that compute the same in fewer cycles."""

@@ -1,0 +1,149 @@
+"""Neighboring outputs of a convolution beside each other in a vector, so that no column is idle."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.compiler.geometry.packed_rows import sole_reader
+from tpulite.compiler.group.costs import conv_cycles, transfer_cycles
+from tpulite.compiler.rewrite.patches import packed_cycles
+from tpulite.graph.layers import Conv, Image, LayerGraph
+
+__all__ = ["join_neighbors"]
+
+
+def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with vectors that hold several pixels of few channels.
+
+    Where a convolution computes at most half as many channels as the array has columns, and only
+    one other convolution reads them, in steps of several pixels or all of them once, the first one
+    can compute some pixels of a row or column at once. It gets a larger kernel, and the other one
+    fewer taps. That is done where both together take fewer cycles.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    for first in layers.layers:
+        second = _reader(layers, first, config)
+        if not isinstance(first, Conv) or second is None:
+            continue
+        names = first.inputs[0], first.output, second.output
+        images = tuple(layers.images[name] for name in names)
+        given = sole_reader(layers, names[0]) is first
+        best, least = None, _cycles((first, second), images, config, given=given)
+        for pair, middle in _joined(first, second, images, config):
+            cycles = _cycles(pair, (images[0], middle, images[2]), config, given=given)
+            if cycles < least:
+                best, least = (pair, middle), cycles
+        if best is not None:
+            (one, other), middle = best
+            changed = {first.name: one, second.name: other}
+            layers = replace(
+                layers,
+                layers=tuple(changed.get(layer.name, layer) for layer in layers.layers),
+                images={**layers.images, first.output: middle},
+            )
+    return layers
+
+
+def _reader(layers: LayerGraph, first: object, config: Config) -> Conv | None:
+    """Return the only layer that reads the few channels of a convolution."""
+    if not isinstance(first, Conv) or first.requantization is None:
+        return None
+    readers = [layer for layer in layers.layers if first.output in layer.inputs]
+    few = 2 * first.weight.shape[3] <= config.array_size
+    if not few or len(readers) != 1 or first.output in layers.outputs:
+        return None
+    return readers[0] if isinstance(readers[0], Conv) else None
+
+
+def _joined(
+    first: Conv, second: Conv, images: tuple[Image, ...], config: Config
+) -> Iterator[tuple[tuple[Conv, Conv], Image]]:
+    """Yield pairs of layers that compute the same, and the image between them."""
+    most = config.array_size // first.weight.shape[3]
+    for axis in (0, 1):
+        stride, outputs = second.stride[axis], images[2].shape[axis]
+        if first.dilation[axis] > 1 or second.dilation[axis] > 1 or second.padding[axis]:
+            continue
+        for count in range(2, min(most, images[1].shape[axis]) + 1):
+            if outputs == 1 or stride % count == 0:
+                shape = list(images[1].shape)
+                shape[axis] = -(-shape[axis] // count)
+                shape[2] *= count
+                one = _several(first, count, axis, images[0].shape[axis], shape[axis])
+                other = _fewer_taps(second, count, axis, shape[axis], outputs)
+                image = Image((shape[0], shape[1], shape[2]))
+                if other._infer(image) == images[2]:  # or it would compute some more
+                    yield (one, other), image
+
+
+def _several(layer: Conv, count: int, axis: int, extent: int, outputs: int) -> Conv:
+    """Return the layer that computes ``count`` neighbors along an axis as channels."""
+    assert layer.requantization is not None
+    weight, stride = np.moveaxis(layer.weight, axis, 0), layer.stride[axis]
+    kernel, *rest, channels = weight.shape
+    size = kernel + (count - 1) * stride
+    wide = np.full((size, *rest, count, channels), layer.weight_zero_point, np.int8)
+    for i in range(count):
+        wide[i * stride : i * stride + kernel, ..., i, :] = weight
+    weight = np.moveaxis(wide.reshape(size, *rest, count * channels), 0, axis)
+    padding = list(layer.padding)
+    # The last vector may have pixels that do not exist; nobody reads them.
+    reach = (outputs - 1) * stride * count + size
+    padding[axis + 2] = max(0, reach - extent - padding[axis])
+    return replace(
+        layer,
+        weight=np.ascontiguousarray(weight),
+        stride=_with(layer.stride, axis, stride * count),
+        padding=tuple(padding),
+        requantization=layer.requantization.of(np.tile(np.arange(channels), count)),
+    )
+
+
+def _fewer_taps(layer: Conv, count: int, axis: int, extent: int, outputs: int) -> Conv:
+    """Return the layer that reads ``count`` neighbors along an axis as channels."""
+    weight = np.moveaxis(layer.weight, axis, 0)
+    kernel, other, depth, channels = weight.shape
+    taps = -(-kernel // count)
+    missing = ((0, taps * count - kernel), (0, 0), (0, 0), (0, 0))
+    weight = np.pad(weight, missing, constant_values=layer.weight_zero_point)
+    weight = weight.reshape(taps, count, other, depth, channels).transpose(0, 2, 1, 3, 4)
+    weight = np.moveaxis(weight.reshape(taps, other, count * depth, channels), 0, axis)
+    stride = 1 if outputs == 1 else layer.stride[axis] // count
+    padding = list(layer.padding)
+    padding[axis + 2] = max(0, (outputs - 1) * stride + taps - extent)
+    return replace(
+        layer,
+        weight=np.ascontiguousarray(weight),
+        stride=_with(layer.stride, axis, stride),
+        padding=tuple(padding),
+    )
+
+
+def _with(pair: tuple[int, int], axis: int, value: int) -> tuple[int, int]:
+    return (value, pair[1]) if axis == 0 else (pair[0], value)
+
+
+def _cycles(
+    pair: tuple[Conv, Conv], images: tuple[Image, ...], config: Config, *, given: bool
+) -> int:
+    """Return the cycles of two layers; ``given``: the first one reads what the host packs."""
+    first, second = pair
+    if given:
+        return packed_cycles(first, (images[0], images[1]), config) + _alone(second, images, config)
+    return _alone(first, images[:2], config) + _alone(second, images, config)
+
+
+def _alone(layer: Conv, images: tuple[Image, ...], config: Config) -> int:
+    kh, kw, depth, outputs = layer.weight.shape
+    size, extents = config.array_size, images[-1].shape[:2]
+    tiles = kh * kw * -(-depth // size) * -(-outputs // size)
+    products = conv_cycles(tiles, outputs, extents, config).mxu
+    return max(products, transfer_cycles(tiles * size, config))

@@ -1,0 +1,187 @@
+"""Inputs that the host packs as patches of pixels: the array has fewer tiles to multiply."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
+from tpulite.compiler.group.costs import conv_cycles, transfer_cycles
+from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.program import Patches, TensorSpec
+
+__all__ = ["pack_patches", "packed_cycles"]
+
+_EXPOSED = 8
+"""An eighth of the shorter of transfers and products does not overlap with the other one."""
+
+_CLOSE = 64
+"""Layouts within a 64th of the fewest cycles are equal: then the host has the least to do."""
+
+
+def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with inputs packed as patches where that takes fewer cycles.
+
+    Only inputs that one convolution reads are packed, and never into more bytes than vectors of
+    channels take. The convolution gets another kernel, and computes the same.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    for name in layers.inputs:
+        layer = sole_reader(layers, name)
+        if layer is None:
+            continue
+        images = layers.images[name], layers.images[layer.output]
+        ways = _ways(layer, images, config)
+        costs = [_cost(layer, images, folding, config) for folding in ways]
+        limit = min(costs)[0] * (_CLOSE + 1) // _CLOSE
+        if costs[0][0] > limit:
+            best = min((rows, i) for i, (cycles, rows) in enumerate(costs) if cycles <= limit)
+            layers = _fold(layers, name, layer, ways[best[1]])
+    return layers
+
+
+def packed_cycles(layer: Conv, images: tuple[Image, Image], config: Config) -> int:
+    """Return the cycles of a convolution of an input that the host packs in the best way."""
+    return min(_cost(layer, images, way, config)[0] for way in _ways(layer, images, config))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How pixels of an axis become patches, and what is left of the kernel.
+
+    Parameters
+    ----------
+    count, size, step, pad : int
+        See :class:`Patches`.
+    taps, stride : int
+        Kernel and stride in patches.
+    padding : tuple of int
+        Patches of padding before the first one and behind the last one.
+    """
+
+    count: int
+    size: int
+    step: int
+    pad: int
+    taps: int
+    stride: int
+    padding: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Folding:
+    """A way to fold an image: rows and columns."""
+
+    y: _Axis
+    x: _Axis
+
+    def image(self, image: Image) -> Image:
+        """Return the folded image."""
+        depth = self.y.size * self.x.size * image.shape[2]
+        return Image((self.y.count, self.x.count, depth))
+
+    def conv(self, layer: Conv, weight: np.ndarray) -> Conv:
+        """Return a layer with another kernel that computes the same of the folded image."""
+        padding = self.y.padding[0], self.x.padding[0], self.y.padding[1], self.x.padding[1]
+        stride = self.y.stride, self.x.stride
+        return replace(layer, weight=weight, stride=stride, padding=padding)
+
+    def weight(self, layer: Conv) -> np.ndarray:
+        """Return the kernel: taps that do not exist multiply by zero."""
+        kh, kw, channels, outputs = layer.weight.shape
+        y, x = self.y, self.x
+        missing = ((0, y.taps * y.size - kh), (0, x.taps * x.size - kw), (0, 0), (0, 0))
+        whole = np.pad(layer.weight, missing, constant_values=layer.weight_zero_point)
+        parts = whole.reshape(y.taps, y.size, x.taps, x.size, channels, outputs)
+        return parts.transpose(0, 2, 1, 3, 4, 5).reshape(y.taps, x.taps, -1, outputs)
+
+
+def _ways(layer: Conv, images: tuple[Image, Image], config: Config) -> list[_Folding]:
+    """Return ways to fold that take no more bytes than none, which comes first."""
+    plain, *others = _foldings(layer, images)
+    most = image_rows(images[0], config)
+    return [plain, *(x for x in others if image_rows(x.image(images[0]), config) <= most)]
+
+
+def _foldings(layer: Conv, images: tuple[Image, Image]) -> Iterator[_Folding]:
+    """Yield ways to fold, the one first that leaves everything as it is."""
+    axes = [list(_axes(layer, images, axis)) for axis in (0, 1)]
+    return (_Folding(y, x) for y, x in product(*axes))
+
+
+def _axes(layer: Conv, images: tuple[Image, Image], axis: int) -> Iterator[_Axis]:
+    kernel, stride = layer.weight.shape[axis], layer.stride[axis]
+    pad, outputs = layer.padding[axis], images[1].shape[axis]
+    behind = layer.padding[axis + 2]
+    yield _Axis(images[0].shape[axis], 1, 1, 0, kernel, stride, (pad, behind))
+    if layer.dilation[axis] > 1 or kernel == stride == 1:
+        return
+    # Patches beside each other: all pixels once.
+    for step in range(2, stride + 1):
+        if stride % step == 0 and step != kernel:
+            taps, left = -(-kernel // step), stride // step
+            yield _Axis((outputs - 1) * left + taps, step, step, pad, taps, left, (0, 0))
+    # A patch for each output.
+    yield _Axis(outputs, kernel, stride, pad, 1, 1, (0, 0))
+
+
+def _cost(
+    layer: Conv,
+    images: tuple[Image, Image],
+    folding: _Folding,
+    config: Config,
+) -> tuple[int, int]:
+    """Return the cycles of the layer with its input from DRAM, and the rows of that."""
+    image, outputs, size = folding.image(images[0]), layer.weight.shape[3], config.array_size
+    taps, depth = (folding.y.taps, folding.x.taps), image.shape[2]
+    # Of the weights only the shape counts here, so there are none.
+    weight = np.broadcast_to(np.int8(0), (*taps, depth, outputs))
+    strings = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
+    rows, tiles = image_rows(image, config), taps[0] * taps[1] * -(-depth // size)
+    if strings is not None:
+        rows, tiles = image.shape[0] * strings.vectors, packed_tiles(taps, depth, config)
+    tiles *= -(-outputs // size)
+    extents = images[1].shape[:2]
+    products = conv_cycles(tiles, outputs, extents, config, strings=strings is not None).mxu
+    transfers = transfer_cycles(rows + tiles * size, config)
+    return max(products, transfers) + min(products, transfers) // _EXPOSED, rows
+
+
+def _fold(layers: LayerGraph, name: str, layer: Conv, folding: _Folding) -> LayerGraph:
+    """Return the network with an input folded."""
+    height, width, channels = layers.images[name].shape
+    y, x, unsigned = folding.y, folding.x, name in layers.unsigned
+    patches = Patches(
+        count=(y.count, x.count),
+        size=(y.size, x.size),
+        step=(y.step, x.step),
+        pad=(y.pad, x.pad),
+        fill=layer.input_zero_point + (128 if unsigned else 0),
+    )
+    packed = TensorSpec(
+        name,
+        Window.INPUT,
+        0,
+        m=y.count * x.count,
+        channels=channels,
+        dtype="uint8" if unsigned else "int8",
+        image=(height, width),
+        patches=patches,
+    )
+    folded = folding.conv(layer, folding.weight(layer))
+    return replace(
+        layers,
+        layers=tuple(folded if other is layer else other for other in layers.layers),
+        images={**layers.images, name: folding.image(layers.images[name])},
+        packed={**layers.packed, name: packed},
+    )

@@ -1,0 +1,99 @@
+"""Layers that another layer computes faster, or at all."""
+
+from dataclasses import replace
+from math import gcd
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import CONV
+from tpulite.compiler.geometry.cut import STRIPS
+from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
+from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
+
+__all__ = ["substitute_layers"]
+
+_MOST_WEIGHTS = 1 << 28
+"""Bytes of weights, most of them zeros, of a layer that is made here."""
+
+
+def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with convolutions instead of some depthwise ones.
+
+    The array runs a dilated depthwise convolution phase by phase, and cannot run those with large
+    strides, dilations or paddings. An ordinary convolution computes the same if its weights are
+    zero but for those from a channel to itself; tiles of zeros are never multiplied.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+
+    def substitute(layer: Layer) -> Layer:
+        if (
+            not isinstance(layer, Depthwise)
+            or layer.weight.size * layer.weight.shape[2] > _MOST_WEIGHTS
+        ):
+            return layer
+        if _runs(layer) and max(layer.dilation) == 1:
+            return layer
+        images = (layers.images[layer.inputs[0]], layers.images[layer.output])
+        conv = _diagonal(layer)
+        extents = images[-1].shape[:2]
+        if _runs(layer) and _cycles(layer, images, config) <= (
+            compute_cycles(conv, images, extents, config).mxu
+        ):
+            return layer
+        return conv
+
+    return replace(layers, layers=tuple(map(substitute, layers.layers)))
+
+
+def _runs(layer: Depthwise) -> bool:
+    """Whether the array can run a depthwise layer as it is."""
+    steps = [s // gcd(s, d) * d for s, d in zip(layer.stride, layer.dilation, strict=True)]
+    return max(*steps, *layer.dilation) <= CONV.limit("stride_y") and (
+        # Of outputs that read nothing but padding behind the image, it is padding before it.
+        max(layer.padding) <= CONV.limit("pad_top")
+    )
+
+
+def _cycles(layer: Depthwise, images: tuple[Image, Image], config: Config) -> int:
+    """Return the cycles of a depthwise layer whose image is perhaps too large to stay on chip.
+
+    Then strips load their halos, too; as a convolution the layer would take the image by pieces.
+    """
+    (height, width), stride = images[1].shape[:2], layer.stride[0]
+    source, target = (image_rows(image, config) for image in images)
+    if source + target <= config.ub_rows:
+        return compute_cycles(layer, images, (height, width), config).mxu
+    row, written = source // images[0].shape[0], target // height
+    outputs = max(1, config.ub_rows // STRIPS // (row * stride + written))
+    strips = -(-height // outputs)
+    outputs = -(-height // strips)
+    halo = (layer.weight.shape[0] - 1) * layer.dilation[0] + 1 - stride
+    load = transfer_cycles((outputs * stride + halo) * row, config)
+    return strips * max(load, compute_cycles(layer, images, (outputs, width), config).mxu)
+
+
+def _diagonal(layer: Depthwise) -> Conv:
+    channels = layer.weight.shape[2]
+    weight = np.full((*layer.weight.shape, channels), layer.weight_zero_point, np.int8)
+    every = np.arange(channels)
+    weight[:, :, every, every] = layer.weight
+    return Conv(
+        name=layer.name,
+        inputs=layer.inputs,
+        output=layer.output,
+        weight=weight,
+        requantization=layer.requantization,
+        input_zero_point=layer.input_zero_point,
+        weight_zero_point=layer.weight_zero_point,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        padding=layer.padding,
+    )

@@ -1,0 +1,108 @@
+"""Allocation: a place in the unified buffer for every buffer of a schedule."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tpulite.arch.config import Config
+from tpulite.compiler.ops import Buffer
+from tpulite.compiler.options import ALLOCATORS
+from tpulite.compiler.schedule.cpsat import place_cpsat
+from tpulite.compiler.schedule.longest import place_longest, rows_used
+from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.scheduled import Lifetime, Schedule
+
+__all__ = ["Allocation", "DoesNotFitError", "place_buffers"]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Where buffers lie.
+
+    Parameters
+    ----------
+    rows : mapping of Buffer to int
+        First row of every buffer that is not resident.
+    peak : int
+        Rows that any of them takes at any time.
+    bound : int
+        Rows that every placement of this schedule takes at least.
+    """
+
+    rows: Mapping[Buffer, int]
+    peak: int
+    bound: int
+
+
+def place_buffers(schedule: Schedule, config: Config, allocator: str = "online") -> Allocation:
+    """Give every buffer of a schedule a place.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Commands in their final order.
+    config : Config
+        The machine.
+    allocator : str
+        ``online`` takes the places found while scheduling, which leave what was freed last alone
+        as long as possible, so that engines seldom wait; ``longest`` packs buffers from the
+        first row on, those that live long first; ``cpsat`` has OR-tools pack them better still.
+        Both take few rows, and more cycles.
+
+    Returns
+    -------
+    Allocation
+        Rows, and how many are used.
+
+    Raises
+    ------
+    DoesNotFitError
+        If the allocator finds no place for a buffer.
+    ValueError
+        If there is no such allocator, or OR-tools are not installed.
+    """
+    if allocator not in ALLOCATORS:
+        raise ValueError(f"allocator must be one of {', '.join(ALLOCATORS)}, not {allocator!r}")
+    if allocator == "online":
+        found: Mapping[Buffer, int] = schedule.rows
+    elif allocator == "longest":
+        found = _place(schedule, config, allocator, place_longest)
+    else:
+        found = _place(schedule, config, allocator, place_cpsat)
+    return Allocation(found, rows_used(found), schedule.bound)
+
+
+Placer = Callable[[tuple[Lifetime, ...], range, int], tuple[dict[Buffer, int], Lifetime | None]]
+"""From places, rows and banks to first rows, and the first place that was not found."""
+
+
+def _place(
+    schedule: Schedule, config: Config, allocator: str, placer: Placer
+) -> Mapping[Buffer, int]:
+    """Return the row of every buffer."""
+    places, rows = schedule.places, range(schedule.first_row, config.ub_rows)
+    found, missing = placer(places, rows, config.ub_banks)
+    if missing is not None:
+        beside = [
+            range(found[each.buffer], found[each.buffer] + each.buffer.rows)
+            for each in places
+            if each.buffer in found and each.first <= missing.last and each.last >= missing.first
+        ]
+        gaps = _gaps(beside, rows)
+        raise DoesNotFitError(
+            missing.buffer,
+            free=sum(gaps),
+            largest=max(gaps),
+            row_bytes=config.row_bytes,
+            allocator=allocator,
+        )
+    joined = schedule.joined
+    return {each.buffer: found[joined.get(each.buffer, each.buffer)] for each in schedule.lifetimes}
+
+
+def _gaps(taken: Iterable[range], rows: range) -> list[int]:
+    """Return the sizes of the gaps between ranges of rows, before and behind them."""
+    gaps, low = [], rows.start
+    for piece in sorted(taken, key=lambda piece: piece.start):
+        gaps.append(max(piece.start - low, 0))
+        low = max(low, piece.stop)
+    return [*gaps, rows.stop - low]
