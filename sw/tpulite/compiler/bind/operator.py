@@ -99,6 +99,8 @@ class Constants:
 
     def image(self) -> bytes:
         """Return all bytes."""
+        if len(self._parts) == 1:  # without a copy
+            return self._parts[0]
         return b"".join(self._parts)
 
 

@@ -70,26 +70,30 @@ def encode(batches: Sequence[Batch]) -> Words:
     >>> [hex(word) for word in words[1]]
     ['0x80008000', '0x400080008000']
     """
-    ends = np.cumsum([batch.count for batch in batches]).tolist()
-    words = np.zeros((_LANES, ends[-1]), np.int64)
     groups: dict[Opcode, list[tuple[Batch, int, int]]] = {}
-    for batch, end in zip(batches, ends, strict=True):
+    end = 0
+    for batch in batches:
+        start, end = end, end + batch.count
         if batch.count:
-            groups.setdefault(batch.opcode, []).append((batch, end - batch.count, end))
+            groups.setdefault(batch.opcode, []).append((batch, start, end))
+    words = np.zeros((_LANES, end), np.int64)
     for opcode, group in groups.items():
-        mine = np.zeros(ends[-1], np.int64) if len(groups) > 1 else int(opcode)
+        if len(groups) == 1:
+            words[0] = int(opcode)
         columns: dict[str, NDArray[np.int64]] = {}
-        for batch, start, end in group:
-            if isinstance(mine, np.ndarray):
-                mine[start:end] = int(opcode)
+        named: dict[str, int] = {}
+        for batch, start, stop in group:
+            if len(groups) > 1:
+                words[0, start:stop] = int(opcode)
             for name, value in batch.fields.items():
                 column = columns.get(name)
                 if column is None:
-                    columns[name] = column = np.zeros(ends[-1], np.int64)
-                column[start:end] = value
-        words[0] |= mine
+                    columns[name] = column = np.zeros(end, np.int64)
+                    named[name] = 0
+                column[start:stop] = value
+                named[name] += batch.count
         for name, column in columns.items():
-            _insert(words, opcode, name, column, group)
+            _insert(words, opcode, name, column, group, whole=named[name] == end)
     return words
 
 
@@ -99,24 +103,39 @@ def _insert(
     name: str,
     column: NDArray[np.int64],
     group: Sequence[tuple[Batch, int, int]],
+    *,
+    whole: bool,
 ) -> None:
-    """Write a field into all words; 0 stands where another opcode is, or nothing was named."""
+    """Write a field into all words; 0 stands where another opcode is, or nothing was named.
+
+    ``whole`` tells that there is no such place.
+    """
     offset, width, field = _FIELDS[opcode][name]
     low, high = int(column.min()), int(column.max())
     wrong = low < field.range[0] or high > field.range[-1]
     if not wrong and field.multiple > 1:
         wrong = bool(int(np.bitwise_or.reduce(column)) & (field.multiple - 1))
-    if not wrong and field.minimum is not None:
-        named = (batch.fields[name] for batch, _, _ in group if name in batch.fields)
-        wrong = any(np.min(value) < field.minimum for value in named)
+    if not wrong and field.minimum is not None and low < field.minimum:
+        wrong = whole or _is_less(field.minimum, name, group)
     if wrong:
         for batch, _, _ in group:
             for value in np.ravel(batch.fields.get(name, 0)).tolist():
                 if name in batch.fields and (why := field.problem(value)) is not None:
                     raise ValueError(f"{opcode.name}.{name} {why}")
+    if not high and not low:
+        return
     if low < 0:
         column = column & ((1 << width) - 1)
     lane, shift = divmod(offset, _LANE_BITS)
     words[lane] |= column << shift
     if shift + width > _LANE_BITS:
         words[lane + 1] |= column >> (_LANE_BITS - shift)
+
+
+def _is_less(minimum: int, name: str, group: Sequence[tuple[Batch, int, int]]) -> bool:
+    """Return whether a value that was named is below the minimum."""
+    values = [batch.fields[name] for batch, _, _ in group if name in batch.fields]
+    single = [value for value in values if isinstance(value, int)]
+    several = [value for value in values if not isinstance(value, int)]
+    below = bool(single) and min(single) < minimum
+    return below or bool(several) and int(np.concatenate([np.ravel(v) for v in several]).min()) < minimum
