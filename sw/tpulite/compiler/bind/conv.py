@@ -1,5 +1,6 @@
 """Convolutions, bound to shapes."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -101,11 +102,12 @@ class Convolution:
             "dilation_y": layer.dilation[0],
             "dilation_x": x.dilation,
             "byte_step": self._facts.byte_step,
-            "pad": layer.input_zero_point,
-            "weight_zero_point": layer.weight_zero_point,
             "record_form": self._weights.form or 0,
         }
         self._drain = Drain.RAW if self._weights.form is None else Drain.REQUANTIZE
+        self.zero_points = layer.input_zero_point, layer.weight_zero_point
+        geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)
+        self.key: Hashable | None = (Conv, geometry, self._weights.form, self.weight_rows)
 
     def _strings(self, shapes: ShapeRange) -> _Dense | None:
         """Return how inputs become strings, if that saves k-tiles and every shape permits it."""
@@ -176,5 +178,4 @@ class Convolution:
             site,
             self._constant_fields,
             self._drain,
-            offset,
         )

@@ -13,7 +13,7 @@ from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.words import Batch, commands
+from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
 
 __all__ = ["conv_step"]
@@ -26,7 +26,6 @@ def conv_step(
     site: Site,
     fields: Mapping[str, int],
     drain: Drain,
-    offset: int,
 ) -> Step:
     """Return the commands of a convolution.
 
@@ -44,18 +43,14 @@ def conv_step(
         Fields that are the same for all shapes.
     drain : Drain
         What becomes of complete sums.
-    offset : int
-        Where its constants begin.
     """
-    return _Commands(facts, extents, strategy, site, offset).step(fields, drain)
+    return _Commands(facts, extents, strategy, site).step(fields, drain)
 
 
 class _Commands:
-    def __init__(
-        self, facts: ConvFacts, extents: Extents, strategy: Strategy, site: Site, offset: int
-    ) -> None:
+    def __init__(self, facts: ConvFacts, extents: Extents, strategy: Strategy, site: Site) -> None:
         self._facts, self._extents, self._sizes = facts, extents, strategy.sizes
-        self._source, self._target, self._offset = site.sources[0], site.target, offset
+        self._source, self._target = site.sources[0], site.target
         self._kind, _, mode = strategy.name.partition("/")
         self._by_block = self._kind not in ("resident", "streamed")
         self._cut = self._kind.endswith("panels")
@@ -75,17 +70,17 @@ class _Commands:
         self._regions = cut_regions(facts, extents, sizes, self._bounds, self._across)
         # Places: inputs, then outputs, then weights.
         self._in_pitch = sizes["in_columns"]
-        self._in_slot, self._in_base = sizes["in_slot"], site.row
+        self._in_slot = sizes["in_slot"]
         self._top, self._bottom = facts.y.reads(self._bounds, extents.height, grain(rows.in_bytes))
         if isinstance(self._source, Resident):
-            self._in_base, self._in_block = self._source.row, self._source.block_rows
+            self._in_block = self._source.block_rows
             self._top = np.zeros_like(self._top)
         else:
             self._in_block = sizes["in_rows"] * self._in_pitch
-        self._out_base = site.row + self._slots.inputs * self._in_slot
+        self._out_base = self._slots.inputs * self._in_slot
         self._out_pitch = sizes["out_columns"] * facts.vector_rows
         self._out_slot = sizes["out_slot"]
-        self._weight_base = site.row + sizes["weights_at"]
+        self._weight_base = sizes["weights_at"]
         self._order_steps()
 
     def _order_steps(self) -> None:
@@ -113,7 +108,7 @@ class _Commands:
     def step(self, fields: Mapping[str, int], drain: Drain) -> Step:
         """Return all commands."""
         weights, weight_row, early = self._load_weights()
-        loads, in_row = (weights,), self._in_base
+        loads, in_row = (weights,), 0
         reads, freed = {}, None
         if isinstance(self._source, DramTensor):
             inputs, in_row = self._load_inputs(self._source)
@@ -141,14 +136,14 @@ class _Commands:
         units = self._units
         if self._kind == "resident":
             place = self._weight_base + np.cumsum(units.buffer_rows) - units.buffer_rows
-            words = load_constants(self._offset + units.offset, units.buffer_rows, place)
+            words = load_constants(units.offset, units.buffer_rows, place)
             first = np.empty(len(place), np.int64)
             first[self._unit[::-1]] = np.arange(len(self._unit))[::-1]
             return Loads(words, first, first), place[self._unit], self._unit
         unit = self._unit[self._use_first]
         number = np.arange(len(unit))
         place = self._weight_base + number % self._slots.weights * units.largest
-        words = load_constants(self._offset + units.offset[unit], units.buffer_rows[unit], place)
+        words = load_constants(units.offset[unit], units.buffer_rows[unit], place)
         loads = Loads(words, self._use_first, self._use_first, self._freed(self._slots.weights))
         return loads, place[self._use], self._use
 
@@ -163,7 +158,7 @@ class _Commands:
         top, bottom, width = self._top, self._bottom, self._extents.width
         if self._by_block:
             number = np.arange(len(self._use_first))
-            row = self._in_base + number % self._slots.inputs * self._in_slot
+            row = number % self._slots.inputs * self._in_slot
             tile = self._tile[self._use_first]
             block = self._units.block[self._unit[self._use_first]]
             slab, panel = np.divmod(tile, self._panels)
@@ -184,7 +179,7 @@ class _Commands:
             return Loads(words, self._use_first, self._use_first, freed, 0, needs), row[self._use]
         count = len(top)
         number = np.arange(count)
-        row = self._in_base + number % self._slots.inputs * self._in_slot
+        row = number % self._slots.inputs * self._in_slot
         length = (bottom - top) * width
         words = source.transfer(
             Opcode.LOAD,
@@ -232,13 +227,25 @@ class _Commands:
         out += (regions.column[region] - self._across[panel]) * facts.vector_rows
         if isinstance(self._target, Resident):
             out += self._bounds[slab] * self._out_pitch
-            out += self._target.row + units.output[unit] * self._target.block_rows
+            out += units.output[unit] * self._target.block_rows
         else:
             out += self._out_base + self._result % self._slots.outputs * self._out_slot
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        origins = {
+            "act_row": Origin.TILES if sourced else Origin.SOURCE,
+            "weight_row": Origin.TILES,
+            "record_row": (Origin.TILES, recorded),
+            "out_row": (Origin.TILES if stored else Origin.TARGET, final),
+            "pad": Origin.INPUT_ZERO,
+            "weight_zero_point": Origin.WEIGHT_ZERO,
+        }
         return commands(
             Opcode.CONV,
             len(region),
+            origins,
             **fields,
+            pad=0,
+            weight_zero_point=0,
             rows=rows,
             columns=columns,
             act_row=in_row + block + down * self._in_pitch + right,

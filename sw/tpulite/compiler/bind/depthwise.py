@@ -1,5 +1,7 @@
 """Depthwise convolutions, bound to shapes."""
 
+from collections.abc import Hashable
+
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.bind.depthwise_commands import depthwise_step
@@ -53,10 +55,10 @@ class DepthwiseFilter:
             "stride_x": layer.stride[1],
             "dilation_y": 1,
             "dilation_x": 1,
-            "pad": layer.input_zero_point,
-            "weight_zero_point": layer.weight_zero_point,
             "record_form": weights.form,
         }
+        self.zero_points = layer.input_zero_point, layer.weight_zero_point
+        self.key: Hashable | None = (Depthwise, layer.weight.shape, self._axes, weights.form)
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
         """Return the geometries along height and width."""
@@ -88,4 +90,4 @@ class DepthwiseFilter:
     ) -> Step:
         """Fill in a shape, its strategy and where everything is."""
         extents = shape.batch, shape.height, shape.width
-        return depthwise_step(self._facts, extents, strategy, site, self._fields, offset)
+        return depthwise_step(self._facts, extents, strategy, site, self._fields)

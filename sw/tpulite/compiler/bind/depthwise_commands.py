@@ -13,7 +13,7 @@ from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Indices, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import join_bounds
-from tpulite.compiler.bind.words import Batch, commands
+from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import grain
 
 __all__ = ["depthwise_step"]
@@ -27,7 +27,6 @@ def depthwise_step(
     strategy: Strategy,
     site: Site,
     fields: Mapping[str, int],
-    offset: int,
 ) -> Step:
     """Return the commands of a depthwise convolution.
 
@@ -43,10 +42,8 @@ def depthwise_step(
         Where everything is.
     fields : mapping of str to int
         Fields that are the same for all shapes.
-    offset : int
-        Where its constants begin.
     """
-    return _Commands(facts, extents, strategy, site, offset).step(fields)
+    return _Commands(facts, extents, strategy, site).step(fields)
 
 
 class _Commands:
@@ -56,9 +53,8 @@ class _Commands:
         extents: tuple[int, int, int],
         strategy: Strategy,
         site: Site,
-        offset: int,
     ) -> None:
-        self._facts, self._sizes, self._offset = facts, strategy.sizes, offset
+        self._facts, self._sizes = facts, strategy.sizes
         self._batch, self._height, self._width = extents
         self._source, self._target = site.sources[0], site.target
         self._pattern = facts.weights.patterns[strategy.sizes["pattern"]]
@@ -76,18 +72,18 @@ class _Commands:
         self._tile = np.arange(slabs * facts.blocks)
         self._slab, self._block = np.divmod(self._tile, facts.blocks)
         self._pitch = pitch_of(self._width, facts.config)
-        self._in_row = site.row + self._tile % self._slots * sizes["in_slot"]
-        first = site.row + self._slots * sizes["in_slot"]
+        self._in_row = self._tile % self._slots * sizes["in_slot"]
+        first = self._slots * sizes["in_slot"]
         self._out_row = first + self._tile % self._slots * sizes["out_slot"]
         self._weights = first + self._slots * sizes["out_slot"]
-        self._zeros = site.row + sizes["tile_rows"] - self._size
+        self._zeros = sizes["tile_rows"] - self._size
         self._seen, self._done = self._top, self._bounds[:-1]
         if isinstance(self._source, Resident):
             self._pitch = self._width
-            self._in_row = self._source.row + self._block * self._source.block_rows
+            self._in_row = self._block * self._source.block_rows
             self._seen = np.zeros_like(self._top)
         if isinstance(self._target, Resident):
-            self._out_row = self._target.row + self._block * self._target.block_rows
+            self._out_row = self._block * self._target.block_rows
             self._done = np.zeros_like(self._done)
         self._cut_regions()
         self._order()
@@ -148,7 +144,7 @@ class _Commands:
         words = self._convolve(weight_row, record_row, fields)
         if not self._facts.at_once:
             zero = np.zeros(1, np.int64)
-            at = self._offset + self._facts.weights.zeros
+            at = self._facts.weights.zeros
             place = load_constants(at, self._size, zero + self._zeros)
             loads.append(Loads(place, zero, zero))
         computes = Computes(Engine.MXU, words, freed=freed, early=early, reads=reads)
@@ -168,8 +164,8 @@ class _Commands:
         row = self._weights + use % self._sizes["weight_slots"] * slot
         tiles = pattern.offset + (block * pattern.numbers + low - 1) * each * self._row_bytes
         words = (
-            load_constants(self._offset + tiles, (high - low + 1) * each, row + records),
-            load_constants(self._offset + block * records * self._row_bytes, records, row),
+            load_constants(tiles, (high - low + 1) * each, row + records),
+            load_constants(block * records * self._row_bytes, records, row),
         )
         first = self._first[use]
         freed = None
@@ -254,10 +250,22 @@ class _Commands:
                 if one or zero:
                     values[name] = np.where(alone, int(one), value)
             values["weight_row"] = np.where(alone, self._zeros, weight_row)
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        origins = {
+            "act_row": Origin.TILES if sourced else Origin.SOURCE,
+            "weight_row": Origin.TILES,
+            "record_row": Origin.TILES,
+            "out_row": Origin.TILES if stored else Origin.TARGET,
+            "pad": Origin.INPUT_ZERO,
+            "weight_zero_point": Origin.WEIGHT_ZERO,
+        }
         return commands(
             Opcode.CONV,
             len(region),
+            origins,
             **values,
+            pad=0,
+            weight_zero_point=0,
             inner=int(self._pattern.inner),
             blocks=1,
             record_row=record_row,

@@ -32,12 +32,15 @@ class Uses:
         Ranges that are only read.
     read_before : int
         The step that has read what was in the output's place in DRAM; -1: none has.
+    origins : tuple of int
+        What the fields of its commands are counted from, by number of :class:`Origin`.
     """
 
     operands: tuple[int, ...]
     rows: tuple[tuple[int, int], ...]
     also: tuple[tuple[int, int], ...]
     read_before: int = -1
+    origins: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class _Linker:
 
     def __init__(self, steps: Sequence[Step], uses: Sequence[Uses]) -> None:
         self._steps, self._uses = steps, uses
+        self._origins = [each.origins for each in uses]
         counts = np.array([step.computes.words.count for step in steps])
         engines = np.array([int(step.computes.engine) for step in steps])
         self._starts = np.append(0, np.cumsum(counts))
@@ -109,7 +113,7 @@ class _Linker:
                 for s, start in zip(self._steps, self._starts.tolist(), strict=False)
             ]
         )
-        self._store_words = encode([s.stores.words for s in self._steps])
+        self._store_words = encode([s.stores.words for s in self._steps], self._origins)
         return self._merge(lead, self._find_tokens())
 
     def _collect_loads(self) -> None:
@@ -137,7 +141,9 @@ class _Linker:
                 np.maximum(need, written + self._before[Engine.STORE][producer], out=need)
         order = np.argsort(due, kind="stable")
         self._due, self._first = due[order], first[order]
-        self._load_words = encode([loads.words for _, loads in parts])[:, order]
+        self._load_words = encode(
+            [loads.words for _, loads in parts], [self._origins[i] for i, _ in parts]
+        )[:, order]
         self._load_needs = {e: need[order] for e, need in needs.items()}
         # Where LOADs are now, in the order of steps.
         self._place = np.empty(len(order), np.int64)
@@ -165,7 +171,7 @@ class _Linker:
             if computes.early is not None:
                 loaded = self._load_ends[number - 1] if number else 0
                 early[mine] = self._place[computes.early + loaded]
-        self._words = encode([s.computes.words for s in self._steps])
+        self._words = encode([s.computes.words for s in self._steps], self._origins)
         self._needs, self._early = needs, early
 
     def _earlier(self, ranges: int) -> dict[int, Indices]:

@@ -1,12 +1,13 @@
 """A network whose layers are compiled, but for their extents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import LOAD, RAW_ROWS, VECTOR
 from tpulite.compiler.bind.conv import Convolution
 from tpulite.compiler.bind.depthwise import DepthwiseFilter
+from tpulite.compiler.bind.known import Known
 from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.pointwise import Pointwise
 from tpulite.compiler.bind.pool import Pooling
@@ -106,6 +107,8 @@ class Network:
         Their constants.
     packed : mapping of str to Packed
         Inputs that lie there as patches.
+    known : Known
+        What binding it has found so far.
     """
 
     layers: LayerGraph
@@ -113,6 +116,7 @@ class Network:
     config: Config
     constants: bytes
     packed: Mapping[str, Packed]
+    known: Known = field(default_factory=Known, repr=False, compare=False)
 
     def blocks(self, name: str, channels: int | None = None) -> int:
         """Return the channel blocks of a tensor, or of so many channels."""

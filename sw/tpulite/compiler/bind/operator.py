@@ -1,5 +1,6 @@
 """What an operator must know to be bound to shapes."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,15 +22,14 @@ __all__ = ["Constants", "Operator", "Place", "Resident", "Room", "Site", "tensor
 class Resident:
     """A tensor in the unified buffer: vectors of a channel block one after the other.
 
+    Where it begins is an :class:`~tpulite.compiler.bind.words.Origin`.
+
     Parameters
     ----------
-    row : int
-        First row.
     block_rows : int
         Rows of a block.
     """
 
-    row: int
     block_rows: int
 
 
@@ -60,19 +60,16 @@ class Room:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a layer of known extents works.
+    """Where the tensors of a layer of known extents are; its rows count from those that it takes.
 
     Parameters
     ----------
-    row : int
-        First row of what its strategy takes.
     sources : tuple of Place
         Its inputs, in the order of the layer.
     target : Place
         Its output.
     """
 
-    row: int
     sources: tuple[Place, ...]
     target: Place
 
@@ -107,10 +104,15 @@ class Constants:
 class Operator(Protocol):
     """An operator, compiled: all that does not depend on extents.
 
-    ``constants`` are weights and parameters that are the same for all shapes.
+    ``constants`` are weights and parameters that are the same for all shapes. Operators of one
+    ``key`` have the same strategies, and the same steps for the same shape, strategy and site; None
+    is the key of those that have parameters of the shape. ``zero_points`` are those of input and
+    weights, as far as commands name them.
     """
 
     constants: bytes
+    key: Hashable | None
+    zero_points: tuple[int, int]
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
         """Return the geometries of its window along height and width."""
@@ -135,7 +137,8 @@ class Operator(Protocol):
     ) -> Step:
         """Fill in a shape of the range, the strategy chosen for it, and where everything is.
 
-        ``offset`` is where the operator's constants begin.
+        ``offset`` is where the operator's constants begin; parameters of the shape, added to
+        ``constants``, are counted from there, too.
         """
         ...
 

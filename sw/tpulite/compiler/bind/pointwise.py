@@ -1,5 +1,6 @@
 """BatchNorm, elementwise arithmetic and tables, bound to shapes."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import Axis
-from tpulite.compiler.bind.words import Batch, commands
+from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
@@ -23,6 +24,8 @@ from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 from tpulite.program import TensorSpec
 
 __all__ = ["Pointwise"]
+
+_SOURCES = Origin.SOURCE, Origin.SECOND_SOURCE
 
 _POINT = Axis(1, 1, 1, 0, 0)
 
@@ -66,6 +69,8 @@ class Pointwise:
         self._facts = pointwise_facts(layer, shapes, config, kept=False)
         self.constants = b"" if self._spare else self._constants
         self._grain = grain(config.row_bytes)
+        self.key: Hashable | None = None if self._spare else (self._operation, self._facts)
+        self.zero_points: tuple[int, int] = (0, 0)
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
         """Return the geometries along height and width."""
@@ -108,12 +113,14 @@ class Pointwise:
                 reads[number] = Needs(np.ones_like(tiles.owner) if spread else stop[tiles.owner])
             elif spread:
                 blocks = tiles.first_block, tiles.blocks
-                words = place.transfer(Opcode.LOAD, blocks, (0, 1), tiles.operands[1][0], 1)
+                words = place.transfer(
+                    Opcode.LOAD, blocks, (0, 1), tiles.operands[1][0], 1, _SOURCES[number]
+                )
                 loads.append(tiles.loads(words, number, Needs(tiles.none + 1), stored))
             else:
                 region = (tiles.first_block, tiles.blocks), (tiles.first_pixel, tiles.pixels)
                 row, pitch = tiles.operands[number]
-                words = place.transfer(Opcode.LOAD, *region, row, pitch)
+                words = place.transfer(Opcode.LOAD, *region, row, pitch, _SOURCES[number])
                 loads.append(tiles.loads(words, number, Needs(stop), stored))
         stores, begins, freed = no_stores(), tiles.first_pixel + tiles.none, None
         if isinstance(site.target, DramTensor):
@@ -132,13 +139,12 @@ class Pointwise:
     ) -> Loads:
         if not self._facts.block_rows:
             zero = np.zeros(1, np.int64)
-            row = zero + tiles.common
-            words = load_constants(offset, self._facts.common_rows, row)
+            words = load_constants(0, self._facts.common_rows, zero)
             return Loads(words, zero, zero)
         size = RECORD_BYTES * self._config.array_size
         rows = tiles.blocks * self._facts.block_rows
-        offset = constants.add(self._bound_constants(channels))
-        words = load_constants(offset + tiles.first_block * size, rows, tiles.slot + tiles.none)
+        first = constants.add(self._bound_constants(channels)) - offset
+        words = load_constants(first + tiles.first_block * size, rows, tiles.slot + tiles.none)
         return tiles.loads(words, CONSTANT, None, tiles.stored)
 
     def _compute(self, tiles: "_Tiles") -> Batch:
@@ -151,6 +157,7 @@ class Pointwise:
             return commands(
                 Opcode.VECTOR,
                 len(tile),
+                tiles.origins,
                 **fields,
                 rows=1,
                 columns=_each(tiles.pixels, tile),
@@ -164,6 +171,7 @@ class Pointwise:
         return commands(
             Opcode.VECTOR,
             tiles.count,
+            tiles.origins,
             **fields,
             rows=tiles.blocks,
             columns=tiles.pixels,
@@ -171,7 +179,7 @@ class Pointwise:
             a_pitch=a_pitch,
             out_row=out_row,
             out_pitch=out_pitch,
-            param_row=tiles.common,
+            param_row=0,
         )
 
     def _bound_constants(self, channels: int) -> bytes:
@@ -192,7 +200,8 @@ class _Tiles:
         self, facts: PointwiseFacts, shape: Shape, strategy: Strategy, grain: int, site: Site
     ) -> None:
         sizes = strategy.sizes
-        self.common, self.stored = site.row, isinstance(site.target, DramTensor)
+        self.origins: dict[str, Origin] = {"param_row": Origin.TILES, "out_row": Origin.TILES}
+        self.stored = isinstance(site.target, DramTensor)
         self.count = count = sizes["tiles"]
         self.none = np.zeros(count, np.int64)
         blocks = ceil_div(shape.channels, facts.config.array_size)
@@ -213,15 +222,17 @@ class _Tiles:
             self.pixels = np.diff(bounds)[part]
             if count == 1:
                 self.pixels = plane
-        self.slot = site.row + facts.common_rows + index % SLOTS * sizes["slot_rows"]
+        self.slot = facts.common_rows + index % SLOTS * sizes["slot_rows"]
         free = self.slot + self.blocks * facts.block_rows
         self.operands: list[tuple[np.ndarray, int | np.ndarray]] = []
         place = None
         for number, source in enumerate(site.sources):
+            self.origins["ab"[number] + "_row"] = Origin.TILES
             if isinstance(source, Resident):
                 first = 0 if facts.broadcast and number else self.first_pixel
                 pitch = source.block_rows
-                row = source.row + self.first_block * pitch + first + self.none
+                row = self.first_block * pitch + first + self.none
+                self.origins["ab"[number] + "_row"] = _SOURCES[number]
             elif facts.broadcast and number == 1:
                 row, pitch, free = free, 1, free + self.blocks
             else:
@@ -230,7 +241,8 @@ class _Tiles:
             self.operands.append((row, pitch))
         if isinstance(site.target, Resident):
             pitch = site.target.block_rows
-            row = site.target.row + self.first_block * pitch + self.first_pixel + self.none
+            row = self.first_block * pitch + self.first_pixel + self.none
+            self.origins["out_row"] = Origin.TARGET
             self.out: tuple[np.ndarray, int | np.ndarray] = (row, pitch)
         else:
             self.out = place or (free, self.pixels)

@@ -1,5 +1,6 @@
 """Pooling, bound to shapes."""
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -66,7 +67,8 @@ class Pooling:
         self._facts = PoolFacts(
             config, y, x, rows, _LATENCY[operation], 1 if maximum else config.vector_cycles
         )
-        self.constants = b""
+        self.constants, self.zero_points = b"", (0, 0)
+        self.key: Hashable | None = None
         summed = layer.op == "sum"
         self._fields = {
             "operation": operation,
@@ -115,7 +117,7 @@ class Pooling:
         commands = PoolCommands(self._facts_of(shape.height, shape.width), shape, strategy, site)
         records, param_row = self._parameters(*commands.sizes)
         rows = len(records) // self._config.row_bytes
-        first = constants.add(records) if rows else 0
+        first = constants.add(records) - offset if rows else 0
         return commands.step(self._fields, param_row, first, rows)
 
     def _parameters(self, y: np.ndarray, x: np.ndarray) -> tuple[bytes, np.ndarray]:

@@ -14,7 +14,7 @@ from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.windows import join_bounds
-from tpulite.compiler.bind.words import Batch, commands
+from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
 
 __all__ = ["PoolCommands"]
@@ -43,7 +43,7 @@ class PoolCommands:
 
     def __init__(self, facts: PoolFacts, shape: Shape, strategy: Strategy, site: Site) -> None:
         self._facts, self._shape, sizes = facts, shape, strategy.sizes
-        self._source, self._target, self._base = site.sources[0], site.target, site.row
+        self._source, self._target = site.sources[0], site.target
         sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
         room = Room(0, (sourced,), stored)
         self._rows = rows = pool_rows(facts, shape.batch, shape.height, shape.width, room)
@@ -70,17 +70,17 @@ class PoolCommands:
         self._in_block = sizes["in_rows"] * self._in_pitch
         self._out_block = sizes["slab_rows"] * self._out_pitch
         in_slot, out_slot = sizes["in_slot"], sizes["out_slot"]
-        first = site.row + facts.record_rows
+        first = facts.record_rows
         self._in_row = first + tile % slots * in_slot
         self._out_row = first + slots * in_slot + tile % slots * out_slot
         self._seen, self._done = self._top, self._bounds[:-1]
         if isinstance(self._source, Resident):
             self._in_block = self._source.block_rows
-            self._in_row = self._source.row + self._first_block * self._in_block
+            self._in_row = self._first_block * self._in_block
             self._seen = np.zeros_like(self._top)
         if isinstance(self._target, Resident):
             self._out_block = self._target.block_rows
-            self._out_row = self._target.row + self._first_block * self._out_block
+            self._out_row = self._first_block * self._out_block
             self._done = np.zeros_like(self._done)
         self._cut_pieces()
 
@@ -111,16 +111,16 @@ class PoolCommands:
         param_row : array of int
             Row of the record of each pair of pieces, from the first one on.
         records, rows : int
-            Where the records begin in the constants, and their rows.
+            Where the records begin, counted from the layer's constants, and their rows.
         """
-        words, owner = self._pool(fields, self._base + param_row)
+        words, owner = self._pool(fields, param_row)
         count = len(self._tile)
         starts = np.searchsorted(owner, np.arange(count + 1))
         first, last = starts[:-1], starts[1:] - 1
         loads = []
         if rows:
             zero = np.zeros(1, np.int64)
-            place = load_constants(records, rows, zero + self._base)
+            place = load_constants(records, rows, zero)
             loads.append(Loads(place, zero, zero))
         stop = (self._bottom * self._shape.width)[self._slab]
         reads, slot_freed = {}, None
@@ -159,9 +159,16 @@ class PoolCommands:
         down, right = self._y - self._done[slab], self._x - self._across[panel]
         out_row = self._out_row[tile] + block * self._out_block
         out_row += down[i] * self._out_pitch + right[j]
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        origins = {
+            "a_row": Origin.TILES if sourced else Origin.SOURCE,
+            "out_row": Origin.TILES if stored else Origin.TARGET,
+            "param_row": Origin.TILES,
+        }
         words = commands(
             Opcode.VECTOR,
             len(order),
+            origins,
             **fields,
             rows=self._blocks if whole else self._y_count[i],
             columns=self._x_count[j],

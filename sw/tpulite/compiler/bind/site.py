@@ -114,15 +114,15 @@ class _Binder:
     def bind(self, works: list[_Worked]) -> BoundProgram:
         """Return the program."""
         inputs, outputs = self._specs()
-        places, scratch = self._places(inputs, outputs)
+        places, begins, scratch = self._places(inputs, outputs)
         constants = Constants(self._network.constants)
         steps = [
             self._step(node, work, places, constants)
             for node, work in zip(self._network.nodes, works, strict=True)
         ]
-        uses = [self._uses(i, work) for i, work in enumerate(works)]
+        uses = [self._uses(i, work, begins) for i, work in enumerate(works)]
         if self._times > 1:
-            steps, uses = self._repeat(steps, uses, works, places, constants)
+            steps, uses = self._repeat(steps, uses, begins, (*inputs, *outputs))
         linked = link(steps, uses, lead=self._config.queue_depth)
         return self._program(linked, constants.image(), scratch, inputs, outputs)
 
@@ -158,8 +158,11 @@ class _Binder:
             ways.insert(0, (calm, (rows - calm) // 2))
         for start, most in ways:
             room = Room(most, sources, stored, chained=not self._alone)
-            strategies = node.operator.strategies(self._together, height, width, channels, room)
-            chosen = choose(strategies)
+            facts = self._together, height, width, channels, room
+            chosen = self._network.known.get(
+                (node.operator.key, *facts),
+                lambda facts=facts: choose(node.operator.strategies(*facts)),
+            )
             if chosen is not None:
                 return start, chosen
         return None
@@ -202,24 +205,26 @@ class _Binder:
 
     def _places(
         self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
-    ) -> tuple[dict[str, Place], int]:
-        """Return where each tensor is, and the bytes of those in the SCRATCH window."""
-        network, places, scratch = self._network, {}, 0
+    ) -> tuple[dict[str, Place], dict[str, int], int]:
+        """Return where each tensor is and begins, and the bytes of those in the SCRATCH window."""
+        network, places, begins, scratch = self._network, {}, {}, 0
         for spec in (*inputs, *outputs):
             places[spec.name] = DramTensor.of(spec.one, self._config)
+            begins[spec.name] = spec.offset
         for node in network.nodes:
             name = node.output
             if name in places:
                 continue
             vectors = self._vectors(name)
             if name in self._tensors:
-                places[name] = Resident(self._tensors[name], vectors)
+                places[name], begins[name] = Resident(vectors), self._tensors[name]
                 continue
             size = self._config.row_bytes
             block_bytes = -(-vectors * size // BEAT_BYTES) * BEAT_BYTES
-            places[name] = DramTensor(Window.SCRATCH, scratch, vectors, 1, block_bytes, size, 0)
+            places[name] = DramTensor(Window.SCRATCH, vectors, 1, block_bytes, size, 0)
+            begins[name] = scratch
             scratch += network.blocks(name) * block_bytes
-        return places, scratch
+        return places, begins, scratch
 
     def _step(
         self, node: Node, work: _Worked, places: Mapping[str, Place], constants: Constants
@@ -228,10 +233,18 @@ class _Binder:
         channels = self._channels(node.inputs[0])
         shape = Shape(self._together, height, width, channels)
         sources = tuple(places[name] for name in node.inputs)
-        site = Site(work.row, sources, places[node.output])
-        return node.operator.step(shape, work.strategy, site, constants, node.offset)
+        site, strategy, operator = Site(sources, places[node.output]), work.strategy, node.operator
+        return self._network.known.get(
+            (operator.key, shape, site, strategy.name, *strategy.sizes.values()),
+            lambda: operator.step(shape, strategy, site, constants, node.offset),
+        )
 
-    def _uses(self, number: int, work: _Worked) -> Uses:
+    def _origins(self, node: Node, row: int, begins: Mapping[str, int]) -> tuple[int, ...]:
+        """Return what the fields of a layer are counted from."""
+        sources = begins[node.inputs[0]], begins[node.inputs[-1]]
+        return row, node.offset, begins[node.output], *sources, *node.operator.zero_points
+
+    def _uses(self, number: int, work: _Worked, begins: Mapping[str, int]) -> Uses:
         node, network = self._network.nodes[number], self._network
 
         def rows(name: str) -> tuple[int, int]:
@@ -246,41 +259,34 @@ class _Binder:
                 *(rows(name) for name in stays),
             ),
             also=tuple(rows(name) for name in node.inputs if name in self._tensors),
+            origins=self._origins(node, work.row, begins),
         )
 
     def _repeat(
         self,
         steps: list[Step],
         uses: list[Uses],
-        works: list[_Worked],
-        places: dict[str, Place],
-        constants: Constants,
+        begins: Mapping[str, int],
+        outer: Sequence[TensorSpec],
     ) -> tuple[list[Step], list[Uses]]:
         """Return the steps of all images: only what the host writes and reads lies elsewhere."""
         network, count = self._network, len(steps)
-        outer = {name: spec for specs in self._specs() for spec in specs for name in (spec.name,)}
         readers = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
-        all_steps, all_uses = list(steps), list(uses)
+        all_uses = list(uses)
         for image in range(1, self._times):
-            for name, spec in outer.items():
-                place = places[name]
-                assert isinstance(place, DramTensor)
-                places[name] = replace(place, offset=spec.offset_of(image, self._config))
-            for number, (node, work) in enumerate(zip(network.nodes, works, strict=True)):
-                step, use = steps[number], uses[number]
-                if any(name in outer for name in (*node.inputs, node.output)):
-                    step = self._step(node, work, places, constants)
+            here = {spec.name: spec.offset_of(image, self._config) for spec in outer}
+            for node, use in zip(network.nodes, uses, strict=True):
                 shift = image * count
                 reader = readers.get(node.output, -1) + shift - count
-                all_steps.append(step)
                 all_uses.append(
                     replace(
                         use,
+                        origins=self._origins(node, use.origins[0], {**begins, **here}),
                         operands=tuple(i + shift if i >= 0 else -1 for i in use.operands),
                         read_before=reader if node.output in readers else -1,
                     )
                 )
-        return all_steps, all_uses
+        return steps * self._times, all_uses
 
     def _program(
         self,

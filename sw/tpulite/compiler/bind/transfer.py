@@ -1,5 +1,6 @@
 """Transfers of tensors between DRAM and the unified buffer, many at once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.bind.words import Batch, commands
+from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.program import TensorSpec
 
 __all__ = ["DramTensor", "load_constants"]
@@ -20,12 +21,12 @@ Numbers = NDArray[np.int64]
 class DramTensor:
     """A tensor of channel blocks in DRAM, a block of ``vectors`` vectors after the other.
 
+    Where it begins is an :class:`Origin`.
+
     Parameters
     ----------
     window : Window
         DRAM window.
-    offset : int
-        First byte.
     vectors : int
         Vectors of a block.
     vector_rows : int
@@ -39,7 +40,6 @@ class DramTensor:
     """
 
     window: Window
-    offset: int
     vectors: int
     vector_rows: int
     block_bytes: int
@@ -55,7 +55,7 @@ class DramTensor:
         else:
             vectors, block_bytes = spec.m * spec.strings.vectors, spec.nbytes(config)
         flip = int(spec.dtype == "uint8")
-        return cls(spec.window, spec.offset, vectors, rows, block_bytes, config.row_bytes, flip)
+        return cls(spec.window, vectors, rows, block_bytes, config.row_bytes, flip)
 
     def transfer(
         self,
@@ -64,6 +64,7 @@ class DramTensor:
         vectors: tuple[int | Numbers, int | Numbers],
         row: Numbers,
         pitch: int | Numbers,
+        source: Origin = Origin.SOURCE,
     ) -> Batch:
         """Encode transfers of some vectors of some blocks.
 
@@ -77,6 +78,8 @@ class DramTensor:
             Where the first vector is in the unified buffer.
         pitch : int or array
             Rows of the unified buffer from block to block.
+        source : Origin
+            The origin of what is loaded.
         """
         size = self.row_bytes * self.vector_rows
         lines, length = blocks[1], vectors[1]
@@ -88,9 +91,10 @@ class DramTensor:
         return commands(
             opcode,
             len(row),
+            _origins(opcode, source),
             window=self.window,
             flip=self.flip,
-            offset=self.offset + blocks[0] * self.block_bytes + vectors[0] * size,
+            offset=blocks[0] * self.block_bytes + vectors[0] * size,
             stride=stride,
             lines=lines,
             rows=length * self.vector_rows,
@@ -129,9 +133,10 @@ class DramTensor:
         return commands(
             opcode,
             len(row),
+            _origins(opcode, Origin.SOURCE),
             window=self.window,
             flip=self.flip,
-            offset=self.offset + block * self.block_bytes + first * size,
+            offset=block * self.block_bytes + first * size,
             stride=width * size,
             lines=extents[0],
             rows=extents[1] * self.vector_rows,
@@ -140,11 +145,19 @@ class DramTensor:
         )
 
 
+_CONSTANTS = {"offset": Origin.CONSTANTS, "row": Origin.TILES}
+
+
+def _origins(opcode: Opcode, source: Origin) -> Mapping[str, Origin]:
+    return {"offset": Origin.TARGET if opcode == Opcode.STORE else source, "row": Origin.TILES}
+
+
 def load_constants(offset: int | Numbers, rows: int | Numbers, row: Numbers) -> Batch:
-    """Encode LOADs of ``rows`` rows of the constants from byte ``offset`` on."""
+    """Encode LOADs of ``rows`` rows of a layer's constants from byte ``offset`` on."""
     return commands(
         Opcode.LOAD,
         len(row),
+        _CONSTANTS,
         window=Window.CONSTANTS,
         offset=offset,
         lines=1,

@@ -1,7 +1,9 @@
 """Many commands at once: fields of constants and of arrays, encoded as 256-bit words."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,17 @@ from numpy.typing import NDArray
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, HEADER, Opcode
 
-__all__ = ["END_WORD", "PREFETCH", "SIGNAL", "WAIT", "Batch", "Words", "commands", "encode"]
+__all__ = [
+    "END_WORD",
+    "PREFETCH",
+    "SIGNAL",
+    "WAIT",
+    "Batch",
+    "Origin",
+    "Words",
+    "commands",
+    "encode",
+]
 
 Words = NDArray[np.int64]
 """Commands [4, n]: lane i holds bits 64 i to 64 i + 63 of each."""
@@ -32,6 +44,25 @@ PREFETCH = COMMANDS[Opcode.CONV].offsets()["prefetch"]
 END_WORD = np.array([[int(Opcode.END)], [0], [0], [0]])
 
 
+class Origin(IntEnum):
+    """What fields are counted from, so that the commands of equal layers are equal.
+
+    The rows that a layer works in, where its constants, output and inputs begin, and zero points.
+    """
+
+    TILES = 0
+    CONSTANTS = 1
+    TARGET = 2
+    SOURCE = 3
+    SECOND_SOURCE = 4
+    INPUT_ZERO = 5
+    WEIGHT_ZERO = 6
+
+
+Counted = Origin | tuple[Origin, NDArray[np.bool_]]
+"""What a field is counted from, and in which commands, if not in all."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Commands of one opcode, not yet encoded.
@@ -44,20 +75,39 @@ class Batch:
         How many.
     fields : mapping of str to int or array of int64
         Fields that all have in common, and fields of each. What is not named is 0.
+    origins : mapping of str to Origin or (Origin, array of bool)
+        What fields are counted from, and in which commands, if not in all; without one, from 0.
     """
 
     opcode: Opcode
     count: int
     fields: Mapping[str, int | NDArray[np.int64]]
+    origins: Mapping[str, Counted] = field(default_factory=dict)
 
 
-def commands(opcode: Opcode, count: int, **fields: int | NDArray[np.int64]) -> Batch:
+_Placed = tuple[Batch, int, int, Sequence[int]]
+"""A batch, where its commands begin and end, and where its origins are."""
+
+
+def commands(
+    opcode: Opcode,
+    count: int,
+    origins: Mapping[str, Counted] = MappingProxyType({}),
+    **fields: int | NDArray[np.int64],
+) -> Batch:
     """Return ``count`` commands of one opcode."""
-    return Batch(opcode, count, fields)
+    return Batch(opcode, count, fields, origins)
 
 
-def encode(batches: Sequence[Batch]) -> Words:
+def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Words:
     """Encode commands, batch after batch: a field of all of them at once.
+
+    Parameters
+    ----------
+    batches : sequence of Batch
+        The commands.
+    places : sequence of sequence of int
+        Where the origins of each batch are.
 
     Raises
     ------
@@ -70,19 +120,19 @@ def encode(batches: Sequence[Batch]) -> Words:
     >>> [hex(word) for word in words[1]]
     ['0x80008000', '0x400080008000']
     """
-    groups: dict[Opcode, list[tuple[Batch, int, int]]] = {}
+    groups: dict[Opcode, list[_Placed]] = {}
     end = 0
-    for batch in batches:
+    for batch, origins in zip(batches, places or [()] * len(batches), strict=True):
         start, end = end, end + batch.count
         if batch.count:
-            groups.setdefault(batch.opcode, []).append((batch, start, end))
+            groups.setdefault(batch.opcode, []).append((batch, start, end, origins))
     words = np.zeros((_LANES, end), np.int64)
     for opcode, group in groups.items():
         if len(groups) == 1:
             words[0] = int(opcode)
         columns: dict[str, NDArray[np.int64]] = {}
         named: dict[str, int] = {}
-        for batch, start, stop in group:
+        for batch, start, stop, origins in group:
             if len(groups) > 1:
                 words[0, start:stop] = int(opcode)
             for name, value in batch.fields.items():
@@ -92,6 +142,11 @@ def encode(batches: Sequence[Batch]) -> Words:
                     named[name] = 0
                 column[start:stop] = value
                 named[name] += batch.count
+            for name, counted in batch.origins.items():
+                if isinstance(counted, tuple):
+                    columns[name][start:stop] += origins[counted[0]] * counted[1]
+                else:
+                    columns[name][start:stop] += origins[counted]
         for name, column in columns.items():
             _insert(words, opcode, name, column, group, whole=named[name] == end)
     return words
@@ -102,7 +157,7 @@ def _insert(
     opcode: Opcode,
     name: str,
     column: NDArray[np.int64],
-    group: Sequence[tuple[Batch, int, int]],
+    group: Sequence[_Placed],
     *,
     whole: bool,
 ) -> None:
@@ -110,17 +165,17 @@ def _insert(
 
     ``whole`` tells that there is no such place.
     """
-    offset, width, field = _FIELDS[opcode][name]
+    offset, width, layout = _FIELDS[opcode][name]
     low, high = int(column.min()), int(column.max())
-    wrong = low < field.range[0] or high > field.range[-1]
-    if not wrong and field.multiple > 1:
-        wrong = bool(int(np.bitwise_or.reduce(column)) & (field.multiple - 1))
-    if not wrong and field.minimum is not None and low < field.minimum:
-        wrong = whole or _is_less(field.minimum, name, group)
+    wrong = low < layout.range[0] or high > layout.range[-1]
+    if not wrong and layout.multiple > 1:
+        wrong = bool(int(np.bitwise_or.reduce(column)) & (layout.multiple - 1))
+    if not wrong and layout.minimum is not None and low < layout.minimum:
+        wrong = whole or _is_less(layout.minimum, name, group)
     if wrong:
-        for batch, _, _ in group:
-            for value in np.ravel(batch.fields.get(name, 0)).tolist():
-                if name in batch.fields and (why := field.problem(value)) is not None:
+        for batch, start, stop, _ in group:
+            for value in column[start:stop].tolist() if name in batch.fields else ():
+                if (why := layout.problem(value)) is not None:
                     raise ValueError(f"{opcode.name}.{name} {why}")
     if not high and not low:
         return
@@ -132,10 +187,11 @@ def _insert(
         words[lane + 1] |= column >> (_LANE_BITS - shift)
 
 
-def _is_less(minimum: int, name: str, group: Sequence[tuple[Batch, int, int]]) -> bool:
+def _is_less(minimum: int, name: str, group: Sequence[_Placed]) -> bool:
     """Return whether a value that was named is below the minimum."""
-    values = [batch.fields[name] for batch, _, _ in group if name in batch.fields]
+    values = [batch.fields[name] for batch, *_ in group if name in batch.fields]
     single = [value for value in values if isinstance(value, int)]
     several = [value for value in values if not isinstance(value, int)]
-    below = bool(single) and min(single) < minimum
-    return below or bool(several) and int(np.concatenate([np.ravel(v) for v in several]).min()) < minimum
+    if single and min(single) < minimum:
+        return True
+    return bool(several) and int(np.concatenate([np.ravel(v) for v in several]).min()) < minimum
