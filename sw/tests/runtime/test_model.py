@@ -6,7 +6,10 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite.arch.memory import Window
 from tpulite.arch.registers import Fault
+from tpulite.compiler.options import Options
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.quant.partition import MachineSegment
@@ -157,3 +160,22 @@ def test_python_of_the_guide_runs(capsys):
     block, *_ = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
     exec(compile(block, "networks.md", "exec"), {})
     assert re.fullmatch(r"(\[[\d ]+\] ){2}None\n", capsys.readouterr().out)
+
+
+def test_weights_that_stay_are_loaded_by_the_first_run_alone(digits):
+    _, images = digits
+    model = Model.load(CNN_DIGITS, options=Options(resident=True)).compile()
+    results = model.run(images[:4])
+    np.testing.assert_array_equal(results.output, model.reference(images[:4])["dense"])
+    cold, warm = model.programs
+    for program, constants in ((cold, True), (warm, False)):
+        loads = [c for c in program.commands if c.opcode == Opcode.LOAD]
+        assert any(c["window"] == Window.CONSTANTS for c in loads) == constants
+
+
+def test_weights_stay_only_if_one_part_is_the_machines(tmp_path):
+    (tmp_path / "x.tflite").write_bytes(host_in_the_middle())
+    options = Options(resident=True)
+    model = Model.load(tmp_path / "x.tflite", host_fallback=True, options=options)
+    with pytest.raises(ValueError, match=r"^Weights stay on chip only if one part .*, not 2$"):
+        model.compile()

@@ -65,12 +65,16 @@ def compile_file(
             raise click.UsageError("A .npz network is quantized, and no part of it is the host's.")
         if report or dumps.stages or json_path is not None:
             raise click.UsageError("--report, --dump and --json are for networks of other kinds.")
+        if choices.options().resident:
+            raise click.UsageError("--resident needs a .tflite or .onnx network.")
         layers = Network.load(network).graph(_BATCH if choices.batch is None else choices.batch)
         program = compile_layers(layers, config, replace(choices.options(), batch=1))
         write_whole(output, program.save)
         click.echo(f"{output}: {summary(program)}")
         return
     plan = load_model(network, exact, host_fallback, calibration, config, choices)
+    if plan.options.resident and dumps.stages:
+        raise click.UsageError("--dump cannot be used with --resident.")
     if plan.compiled and dumps.stages:
         raise click.UsageError(f"--dump cannot be used: {network} is compiled.")
     model = compile_model(plan, cache=choices.cache, dump=dumps if dumps.stages else None)

@@ -61,7 +61,7 @@ def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, Compilat
 
 def _report(model: Model, *, cycles: bool) -> CompilationReport:
     return replace(
-        report_programs(model.programs, cycles=cycles),
+        report_programs(model.steady_programs, cycles=cycles),
         removed_channels=sum(part.removed_channels for part in model.simplified),
         removed_macs=sum(part.removed_macs for part in model.simplified),
     )

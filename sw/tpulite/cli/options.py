@@ -76,6 +76,11 @@ _OPTIONS = (
         show_default=True,
         help="Of products in small networks: chosen, or that of the source document.",
     ),
+    click.option(
+        "--resident",
+        is_flag=True,
+        help="Weights stay on chip from run to run; only the first one loads them.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
 )
 
@@ -133,6 +138,7 @@ class Choices:
             seed=values["moves_seed"],
             effort=values["effort"],
             order=values["order"],
+            resident=values["resident"],
             **{name: not values[f"no_{name}"] for name in _WITHOUT},
         )
 
@@ -163,5 +169,5 @@ def _flags(names: list[str]) -> str:
 
 _NAMES = (
     *("optimize", "batch", *(f"no_{name}" for name in _WITHOUT)),
-    *("halo_guard", "allocator", "moves", "moves_seed", "effort", "order", "no_cache"),
+    *("halo_guard", "allocator", "moves", "moves_seed", "effort", "order", "resident", "no_cache"),
 )

@@ -169,7 +169,7 @@ def _load_labels(path: Path, count: int, model: Model) -> np.ndarray:
 def _accounts(model: Model, results: ModelResults) -> tuple[LayerAccount, ...]:
     """Account for the cycles of the first run, if the device can."""
     accounts = []
-    for program, result in zip(model.programs, results.segments[0], strict=True):
+    for program, result in zip(model.programs, results.segments[0], strict=False):
         if result.cycles is None or not result.traces:
             return ()
         accounts += account_layers(program, result)
@@ -201,7 +201,7 @@ def _record(
 def _print(console: Console, model: Model, record: dict[str, Any]) -> None:
     lines = [model.statement()]
     if model.programs:
-        lines.append(report_programs(model.programs, cycles=False).line())
+        lines.append(report_programs(model.steady_programs, cycles=False).line())
     inputs = f"{record['inputs']} input{'s' * (record['inputs'] > 1)}"
     if record["cycles"]:
         cycles = record["cycles"]

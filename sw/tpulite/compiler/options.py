@@ -54,6 +54,9 @@ class Options:
         more layers it is less by the square of their number.
     order : str
         One of :data:`ORDERS`: of products of layers that see pixels only.
+    resident : bool
+        Whether weights and records stay on chip from run to run: then there are two programs, see
+        :func:`tpulite.compiler.pipeline.compile_pair`.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class Options:
     seed: int = 0
     effort: int = 9_000
     order: str = "fast"
+    resident: bool = False
 
     def __post_init__(self) -> None:
         for name, value, choices in (

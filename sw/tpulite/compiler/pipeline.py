@@ -7,6 +7,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.encode.assemble import assemble
 from tpulite.compiler.encode.batch import check_sizes, compile_batch
 from tpulite.compiler.encode.tokens import insert_tokens
+from tpulite.compiler.encode.warm import without_loads
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.limits import Limits
@@ -92,12 +93,13 @@ def compile_pair(
     ValueError
         If the constants do not fit the unified buffer, or nothing else fits beside them.
     """
-    for choices in (options, replace(options, effort=0)):
-        cold, left = _build(layers, config, choices, False, progress=progress)
-        warm, wanted = _build(layers, config, choices, True, progress=progress)
-        if left == wanted:  # plans may differ, but not so much that constants do
-            return cold, warm
-    raise AssertionError(f"The programs of {layers.name!r} disagree on where constants are")
+    cold, left = _build(layers, config, options, False, progress=progress)
+    warm, wanted = _build(layers, config, options, True, progress=progress)
+    if left.data != wanted.data:  # plans differ so much that constants do
+        warm = without_loads(cold, left.end, prefetch=options.prefetch)
+        if violations := check(warm):
+            raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
+    return cold, warm
 
 
 def _build(
@@ -108,8 +110,8 @@ def _build(
     *,
     progress: Callable[[str], None] | None = None,
     dump: Callable[[str, object], None] | None = None,
-) -> tuple[Program, Mapping[int, bytes]]:
-    """Return a program, and the constants that stay by row: if ``loaded`` says which program."""
+) -> tuple[Program, Pins]:
+    """Return a program, and the constants that stay: if ``loaded`` says whether they are there."""
     for name in layers.outputs:
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
@@ -155,8 +157,7 @@ def _build(
     tell("check")
     if violations := check(program):
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
-    pins = pools[count].pins
-    return program, {} if pins is None else pins.data
+    return program, pools[count].pins or Pins(config.ub_banks, loaded=False)
 
 
 def _compile(

@@ -5,7 +5,7 @@ from functools import partial
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.pipeline import compile_layers, compile_pair
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.compile_cache import ProgramCache
@@ -28,7 +28,7 @@ def compile_parts(
     progress: Progress | None = None,
     dump: Dump | None = None,
 ) -> tuple[Program, ...]:
-    """Compile parts of a network, one after the other.
+    """Compile parts of a network, one after the other; or the only one twice if constants stay.
 
     Parameters
     ----------
@@ -48,8 +48,16 @@ def compile_parts(
     Raises
     ------
     ValueError
-        If a layer does not suit the machine or the options.
+        If a layer does not suit the machine or the options, or constants are to stay and there is
+        more than one part, or no room.
     """
+    if options.resident:
+        if len(parts) != 1:
+            raise ValueError(
+                f"Weights stay on chip only if one part of the network is the machine's, "
+                f"not {len(parts)}"
+            )
+        return compile_pair(parts[0], config, options, progress=progress)
     programs = []
     for index, layers in enumerate(parts):
         name = f"part {index + 1} of {len(parts)}: " if len(parts) > 1 else ""

@@ -126,6 +126,11 @@ class PlannedModel:
     def programs(self) -> tuple[Program, ...]:  # noqa: D102
         return self.compiled or compile_parts(self.layers, self.config, self.options)
 
+    @property
+    def steady_programs(self) -> tuple[Program, ...]:
+        """Programs of every run but the first, which may have to load what stays on chip."""
+        return self.programs[-1:] if self.options.resident else self.programs
+
     def with_options(self, options: Options) -> Self:
         """Return the same network, to be compiled in another way."""
         return replace(self, options=options, compiled=(), planned=self.plan)

@@ -99,11 +99,21 @@ class Runner:
         if isinstance(device, str):
             device = open_device(device, model.config, dram_bytes=_dram_bytes(programs))
         self._simplified = model.simplified if tensors else tuple(map(Simplified, model.layers))
+        # The first program loads what stays on chip; after it, until a run fails, the second runs.
+        self._resident = model.options.resident and not tensors
+        self._warm = False
         self.sessions: list[Session] = []
         base = 0
         for program in programs:
             self.sessions.append(Session(program, device, base=base))
             base = self.sessions[-1].end
+
+    def _sessions(self) -> list[Session]:
+        """Return the sessions of the next run."""
+        if not self._resident:
+            return self.sessions
+        cold, warm = self.sessions
+        return [warm if self._warm else cold]
 
     def record_traces(self, on: bool) -> None:
         """Let the device record what its engines do in the runs to come, if it can."""
@@ -132,7 +142,7 @@ class Runner:
         graph = self.model.graph
         values: list[Values] = [dict(one) for one in inputs]
         results: list[Results] = []
-        parts = iter(zip(self.sessions, self._simplified, strict=True))
+        parts = iter(zip(self._sessions(), self._simplified, strict=True))
         for segment in self.model.segments:
             if isinstance(segment, MachineSegment):
                 results.append(self._run_machine(*next(parts), values))
@@ -148,6 +158,7 @@ class Runner:
             )
             for one in values
         ]
+        self._warm = self._resident
         joined = join_runs(parts) if len(parts) > 1 else parts[0]
         return replace(joined, segments=(tuple(results),), batch=self.batch)
 
@@ -167,6 +178,7 @@ class Runner:
             images[spec.name] = each[0] if spec.batch == 1 else np.stack(each)
         results = session.run(images)
         if results.fault is not None:
+            self._warm = False
             raise RuntimeError(f"{self.model.graph.name} stopped at {results.fault}")
         for name, computed in simplified.restore({**images, **results.outputs}).items():
             if name in tensors and name not in images:

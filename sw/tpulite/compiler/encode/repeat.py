@@ -10,7 +10,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.program import Program, TensorSpec
 
-__all__ = ["repeat_program"]
+__all__ = ["repeat_program", "without_tokens"]
 
 _TOKENS = {"wait": 0, "signal": 0}
 
@@ -37,7 +37,7 @@ def repeat_program(program: Program, count: int, *, prefetch: bool = True) -> Pr
         Window.INPUT: (program.inputs, _longer(program.inputs, count, config)),
         Window.OUTPUT: (program.outputs, _longer(program.outputs, count, config)),
     }
-    once = [_without_tokens(command) for command in program.commands[:-1]]
+    once = [without_tokens(command) for command in program.commands[:-1]]
     commands = [
         _moved(command, tensors, number, config) for number in range(count) for command in once
     ]
@@ -69,7 +69,10 @@ def _longer(specs: tuple[TensorSpec, ...], count: int, config: Config) -> tuple[
     return tuple(replace(spec, offset=end) for spec, end in zip(many, ends, strict=False))
 
 
-def _without_tokens(command: Command) -> Command:
+def without_tokens(command: Command) -> Command:
+    """Return a command that neither waits nor signals."""
+    if command.engine is None:
+        return command
     tokens = _TOKENS | ({"prefetch": 0} if command.opcode == Opcode.CONV else {})
     return Command(command.opcode, command.fields | tokens)
 

@@ -42,16 +42,17 @@ class Pins:
         self.loaded, self.end = loaded, 0
         self.data: dict[int, bytes] = {}
         self._banks = banks
-        self._rows: dict[tuple[bytes, int | None], int] = {}
+        self._buffers: dict[tuple[bytes, int | None], Buffer] = {}
 
-    def place(self, data: bytes, rows: int, bank: int | None) -> int:
-        """Return the first row of a constant; a new one comes behind all others."""
-        if (data, bank) not in self._rows:
+    def place(self, name: str, data: bytes, rows: int, bank: int | None) -> Buffer:
+        """Return the place of a constant; a new one comes behind all others."""
+        if (data, bank) not in self._buffers:
             row = self.end
             if bank is not None:
                 row += (bank - row) % self._banks
-            self._rows[data, bank], self.data[row], self.end = row, data, row + rows
-        return self._rows[data, bank]
+            self._buffers[data, bank] = Buffer(name, rows, row)
+            self.data[row], self.end = data, row + rows
+        return self._buffers[data, bank]
 
     def empty(self) -> "Pins":
         """Return the same without constants."""
@@ -140,8 +141,8 @@ class Constant:
         self._pinned = pool.pins is not None
         self._here = False
         if pool.pins is not None:
-            row = pool.pins.place(content, self.rows, bank)
-            self._buffer, self._here = Buffer(name, self.rows, row), pool.pins.loaded
+            self._buffer = pool.pins.place(name, content, self.rows, bank)
+            self._here = pool.pins.loaded
 
     def use(self, *, again: bool = False) -> tuple[Region, list[Op]]:
         """Return where the constant is, and the LOAD before it; ``again`` for another copy."""

@@ -47,8 +47,7 @@ class Held:
         self._offset = pool.add(data)
         self._pins, self._fixed = pool.pins, None
         if self._pins is not None:
-            count = len(data) // row_bytes
-            self._fixed = Buffer(name, count, self._pins.place(data, count, bank))
+            self._fixed = self._pins.place(name, data, len(data) // row_bytes, bank)
         self._here: set[int] = set()
         self._rows, self._row_bytes = rows, row_bytes
         self._buffers: dict[Hashable, Buffer] = {}
