@@ -296,7 +296,6 @@ class _Binder:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
     ) -> BoundProgram:
-        network = self._network
         sizes = dict.fromkeys(Window, 0)
         sizes[Window.CONSTANTS] = -(-len(constants) // BEAT_BYTES) * BEAT_BYTES
         sizes[Window.SCRATCH] = scratch
@@ -309,20 +308,21 @@ class _Binder:
             window_bytes=tuple(sizes.values()),
             inputs=inputs,
             outputs=outputs,
-            layers=tuple(self._info(i, node, linked) for i, node in enumerate(network.nodes)),
+            layers=self._infos(linked),
             resident=(),
         )
 
-    def _info(self, number: int, node: Node, linked: Linked) -> LayerInfo:
-        starts, count = linked.starts.tolist(), len(self._network.nodes)
-        parts = [
-            linked.positions[starts[i] : starts[i + 1]].tolist()
-            for i in range(number, len(starts) - 1, count)
-        ]
-        vectors = self._times * self._vectors(node.output)
-        commands = tuple(i for part in parts for i in part)
-        channels = self._channels(node.output)
-        depth = 0  # multiplications of an output element
-        if isinstance(node.layer, Conv | Depthwise):
-            depth = node.layer.weight[..., 0].size
-        return LayerInfo(node.layer.name, vectors, depth, channels, commands)
+    def _infos(self, linked: Linked) -> tuple[LayerInfo, ...]:
+        starts, positions = linked.starts.tolist(), linked.positions.tolist()
+        count, infos = len(self._network.nodes), []
+        for number, node in enumerate(self._network.nodes):
+            commands: list[int] = []
+            for i in range(number, len(starts) - 1, count):
+                commands += positions[starts[i] : starts[i + 1]]
+            depth = 0  # multiplications of an output element
+            if isinstance(node.layer, Conv | Depthwise):
+                depth = node.layer.weight[..., 0].size
+            vectors = self._times * self._vectors(node.output)
+            channels = self._channels(node.output)
+            infos.append(LayerInfo(node.layer.name, vectors, depth, channels, tuple(commands)))
+        return tuple(infos)

@@ -131,7 +131,6 @@ def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Wo
         if len(groups) == 1:
             words[0] = int(opcode)
         columns: dict[str, NDArray[np.int64]] = {}
-        named: dict[str, int] = {}
         for batch, start, stop, origins in group:
             if len(groups) > 1:
                 words[0, start:stop] = int(opcode)
@@ -139,16 +138,17 @@ def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Wo
                 column = columns.get(name)
                 if column is None:
                     columns[name] = column = np.zeros(end, np.int64)
-                    named[name] = 0
                 column[start:stop] = value
-                named[name] += batch.count
             for name, counted in batch.origins.items():
                 if isinstance(counted, tuple):
                     columns[name][start:stop] += origins[counted[0]] * counted[1]
                 else:
                     columns[name][start:stop] += origins[counted]
+        mine = words[0] == int(opcode) if len(groups) > 1 else slice(None)
         for name, column in columns.items():
-            _insert(words, opcode, name, column, group, whole=named[name] == end)
+            problem = _insert(words, opcode, name, column, mine)
+            if problem is not None:
+                raise ValueError(f"{opcode.name}.{name} {problem}")
     return words
 
 
@@ -157,13 +157,11 @@ def _insert(
     opcode: Opcode,
     name: str,
     column: NDArray[np.int64],
-    group: Sequence[_Placed],
-    *,
-    whole: bool,
-) -> None:
-    """Write a field into all words; 0 stands where another opcode is, or nothing was named.
+    mine: NDArray[np.bool_] | slice,
+) -> str | None:
+    """Write a field into words, or return why it does not fit.
 
-    ``whole`` tells that there is no such place.
+    ``mine`` are the commands that have the field; the column is 0 elsewhere.
     """
     offset, width, layout = _FIELDS[opcode][name]
     low, high = int(column.min()), int(column.max())
@@ -171,27 +169,15 @@ def _insert(
     if not wrong and layout.multiple > 1:
         wrong = bool(int(np.bitwise_or.reduce(column)) & (layout.multiple - 1))
     if not wrong and layout.minimum is not None and low < layout.minimum:
-        wrong = whole or _is_less(layout.minimum, name, group)
+        wrong = int(column[mine].min()) < layout.minimum
     if wrong:
-        for batch, start, stop, _ in group:
-            for value in column[start:stop].tolist() if name in batch.fields else ():
-                if (why := layout.problem(value)) is not None:
-                    raise ValueError(f"{opcode.name}.{name} {why}")
+        return next(filter(None, map(layout.problem, column[mine].tolist())))
     if not high and not low:
-        return
+        return None
     if low < 0:
         column = column & ((1 << width) - 1)
     lane, shift = divmod(offset, _LANE_BITS)
     words[lane] |= column << shift
     if shift + width > _LANE_BITS:
         words[lane + 1] |= column >> (_LANE_BITS - shift)
-
-
-def _is_less(minimum: int, name: str, group: Sequence[_Placed]) -> bool:
-    """Return whether a value that was named is below the minimum."""
-    values = [batch.fields[name] for batch, *_ in group if name in batch.fields]
-    single = [value for value in values if isinstance(value, int)]
-    several = [value for value in values if not isinstance(value, int)]
-    if single and min(single) < minimum:
-        return True
-    return bool(several) and int(np.concatenate([np.ravel(v) for v in several]).min()) < minimum
+    return None
