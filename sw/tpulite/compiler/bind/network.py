@@ -1,6 +1,6 @@
 """A network whose layers are compiled, but for their extents."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
@@ -48,12 +48,15 @@ class Node:
         Tensors that it reads.
     offset : int
         Where its constants begin.
+    kind : int, optional
+        Number of the operator's key: equal layers have one.
     """
 
     layer: Layer
     operator: Operator
     inputs: tuple[str, ...]
     offset: int
+    kind: int | None
 
     @property
     def output(self) -> str:
@@ -170,6 +173,7 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
     layers = _without_reshapes(layers)
     nodes: list[Node] = []
     packed: dict[str, Packed] = {}
+    kinds: dict[Hashable, int] = {}
     data, size = [], 0
     users = [name for layer in layers.layers for name in layer.inputs]
     for layer in layers.layers:
@@ -181,7 +185,9 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
             if patches is not None:
                 packed[inputs[0]] = Packed(_axes(layer), _axes(computed), patches)
         operator = _operator(computed, layers, shapes, config, strings=single)
-        nodes.append(Node(layer, operator, inputs, size))
+        key = operator.key
+        kind = None if key is None else kinds.setdefault(key, len(kinds))
+        nodes.append(Node(layer, operator, inputs, size, kind))
         padded = operator.constants + b"\0" * (-len(operator.constants) % BEAT_BYTES)
         data.append(padded)
         size += len(padded)

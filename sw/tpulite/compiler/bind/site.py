@@ -160,7 +160,7 @@ class _Binder:
             room = Room(most, sources, stored, chained=not self._alone)
             facts = self._together, height, width, channels, room
             chosen = self._network.known.get(
-                (node.operator.key, *facts),
+                (node.kind, *facts),
                 lambda facts=facts: choose(node.operator.strategies(*facts)),
             )
             if chosen is not None:
@@ -235,7 +235,7 @@ class _Binder:
         sources = tuple(places[name] for name in node.inputs)
         site, strategy, operator = Site(sources, places[node.output]), work.strategy, node.operator
         return self._network.known.get(
-            (operator.key, shape, site, strategy.name, *strategy.sizes.values()),
+            (node.kind, shape, site, strategy.name, *strategy.sizes.values()),
             lambda: operator.step(shape, strategy, site, constants, node.offset),
         )
 
