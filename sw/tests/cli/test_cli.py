@@ -61,7 +61,7 @@ def test_info_names_configurations_and_devices(tpulite):
         (("compile", "none.npz", "-o", "out"), "none.npz: No such file or directory"),
         (("compile", "bad.npz", "-o", "out"), "bad.npz is not a tpulite network file"),
         (("compile", MLP, "-o", "out", "--config", "5x5"), "must be one of 4x4, 8x8, 16x16"),
-        (("compile", MLP, "-o", "out", "--batch", "0"), "Batch must be at least 1, not 0"),
+        (("compile", MLP, "-o", "out", "--batch", "0"), "batch must be at least 1, not 0"),
         (("compile", MLP, "-o", "out", "--batch", "x"), "'x' is not a valid integer"),
         (("compile", MLP, "-o", "out", "--order", "any"), "'any' is not one of"),
         (("compile", MLP), "Missing option '-o'"),

@@ -48,7 +48,8 @@ def test_a_batch_gives_the_same_bits_in_fewer_cycles(name):
 
 
 def test_weights_are_loaded_once():
-    assert constant_bytes(load("cnn", 4)) == constant_bytes(load("cnn", 1)) > 0
+    # One image alone may load some of them again, where its plan is faster for it.
+    assert 0 < constant_bytes(load("cnn", 4)) <= constant_bytes(load("cnn", 1))
 
 
 @pytest.mark.parametrize("batch", [2, 3])
