@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tpulite.arch.memory import Window
+from tpulite.compiler.options import Options
+from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.configs import named_config
 from tpulite.models import mlp_digits
 from tpulite.runtime.session import Session
@@ -27,7 +29,9 @@ CONFIG = "16x16"
 def flip_weight_bit(session: Session) -> None:
     """Flip a bit of a weight in DRAM: of the first layer, at a pixel in the middle."""
     row = 8 * 16 + 8
-    weights = mlp_digits().layers[0].weight[row, : session.program.config.array_size]
+    config = session.program.config
+    live = simplify_layers(mlp_digits().graph(16), config, Options()).layers
+    weights = live.layers[0].weight[0, 0, row, : config.array_size]
     offset = session.program.constants.index(weights.tobytes())
     address = session.job.windows[Window.CONSTANTS].base + offset
     session.device.write(address, session.device.read(address, 1) ^ 0x40)
@@ -83,16 +87,16 @@ def test_every_batch_is_exact_and_accurate(full_run):
     assert record["images"] == 448
     assert record["accuracy"] == 438 / 448
     assert record["float_accuracy"] == 436 / 448
-    assert record["macs"] == 303_104
+    assert record["macs"] == 255_952  # 303,104 less those of dead channels
     assert record["simulator"] == "verilator"
     assert record["cycles_per_second"] > 0
 
 
 def test_cycles_meet_the_targets(full_run):
     _, record = full_run
-    assert 1184 < record["cycles_cold"] <= 1900
-    assert 1184 < record["cycles_warm"] <= 1480
-    assert 1184 < record["cycles_per_batch"] <= 1240
+    assert 1000 < record["cycles_cold"] <= 1811
+    assert 1000 < record["cycles_warm"] <= 1424
+    assert 1000 < record["cycles_per_batch"] <= 1202
 
 
 def test_counters_sum_to_the_cycles(full_run):
