@@ -147,11 +147,6 @@ def _best(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Pattern
     return best
 
 
-def _grid(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all pairs."""
-    return np.repeat(y, len(x)), np.tile(x, len(y))
-
-
 def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
     """Return the tiles [block, number of outputs, piece, row, channel] of a pattern."""
     weight, taps = layer.weight, pattern.taps

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from tpulite.arch.config import Config
 
-__all__ = ["STRIPS", "WINDOW_ROOM", "cut_columns", "cut_parts", "cut_strips", "split"]
+__all__ = ["STRIPS", "WINDOW_ROOM", "cut_parts", "cut_strips", "split"]
 
 STRIPS = 6
 """Strips of images are a sixth of the unified buffer."""
@@ -74,11 +74,6 @@ def cut_parts(
     parts = max(-(-len(rows) // most), wanted, 1)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
-
-
-def cut_columns(columns: int, config: Config) -> tuple[range, ...]:
-    """Cut rows that are longer than the accumulators."""
-    return split(columns, -(-columns // config.acc_rows), 1)
 
 
 def split(extent: int, parts: int, align: int) -> tuple[range, ...]:
