@@ -1,8 +1,6 @@
 import re
 from dataclasses import replace
 
-import pytest
-
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler import compile_pair
@@ -10,18 +8,24 @@ from tpulite.runtime.golden_device import GoldenDevice
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 
+SEEDS = 12
 NO_ROOM = re.compile(r"to stay, the unified buffer has|does not fit the unified buffer")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_any_network_runs_on_constants_that_an_earlier_run_has_left(seed):
-    case = random_compilation(Seeded(777 + seed), most=6)
+def test_any_network_runs_on_constants_that_an_earlier_run_has_left():
+    ran = sum(runs_on_constants_left(seed) for seed in range(777, 777 + SEEDS))
+    assert ran >= SEEDS // 2
+
+
+def runs_on_constants_left(seed) -> bool:
+    """Run a drawn network; return False if it is refused because its constants need the room."""
+    case = random_compilation(Seeded(seed), most=6)
     case = replace(case, options=replace(case.options, effort=1000))
     try:
         cold, warm = compile_pair(case.graph, case.config, case.options)
     except ValueError as error:
         assert NO_ROOM.search(str(error))
-        return
+        return False
     device = GoldenDevice(case.config)
     for number, program in enumerate((cold, warm, warm, cold, warm)):
         case.run(program, device, seed=number)
@@ -30,3 +34,4 @@ def test_any_network_runs_on_constants_that_an_earlier_run_has_left(seed):
         if command.opcode == Opcode.LOAD:
             assert command["row"] not in range(start, stop)
             assert command["window"] != Window.CONSTANTS or case.graph.constants
+    return True

@@ -7,19 +7,18 @@ from tpulite.arch.isa import CONV
 from tpulite.compiler.bind.depthwise_commands import depthwise_step
 from tpulite.compiler.bind.depthwise_plan import FilterFacts, depthwise_strategies
 from tpulite.compiler.bind.depthwise_weights import pack_depthwise
-from tpulite.compiler.bind.operator import Constants, Room, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Room, Site
 from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.bind.windows import Axis, axes_of
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.graph.layers import Depthwise
-from tpulite.program import TensorSpec
 
 __all__ = ["DepthwiseFilter"]
 
 
-class DepthwiseFilter:
+class DepthwiseFilter(Operator):
     """Depthwise convolution; follows :class:`tpulite.compiler.bind.operator.Operator`.
 
     Parameters
@@ -68,10 +67,6 @@ class DepthwiseFilter:
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
         return self._facts.blocks * self._facts.block_rows(self._facts.weights.patterns[0])
-
-    def source_spec(self, spec: TensorSpec) -> TensorSpec:
-        """Return how an input should lie in DRAM: as usual."""
-        return spec
 
     def strategies(
         self,

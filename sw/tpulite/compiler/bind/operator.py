@@ -143,8 +143,8 @@ class Operator(Protocol):
         ...
 
     def source_spec(self, spec: TensorSpec) -> TensorSpec:
-        """Return how an input that only this layer reads should lie in DRAM."""
-        ...
+        """Return how an input that only this layer reads should lie in DRAM; as usual."""
+        return spec
 
     @property
     def weight_rows(self) -> int:

@@ -9,7 +9,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Resident, Room, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Resident, Room, Site
 from tpulite.compiler.bind.pointwise_plan import pointwise_strategies
 from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.shapes import Shape
@@ -21,7 +21,6 @@ from tpulite.compiler.place.constants import channel_records, common_record, pad
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
-from tpulite.program import TensorSpec
 
 __all__ = ["Pointwise"]
 
@@ -30,7 +29,7 @@ _SOURCES = Origin.SOURCE, Origin.SECOND_SOURCE
 _POINT = Axis(1, 1, 1, 0, 0)
 
 
-class Pointwise:
+class Pointwise(Operator):
     """Affine, elementwise or table layer; follows :class:`tpulite.compiler.bind.operator.Operator`.
 
     All images of a batch are one plane a channel block, because no vector needs another one.
@@ -80,10 +79,6 @@ class Pointwise:
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
         return self._facts.common_rows
-
-    def source_spec(self, spec: TensorSpec) -> TensorSpec:
-        """Return how an input should lie in DRAM: as usual."""
-        return spec
 
     def strategies(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Room, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Room, Site
 from tpulite.compiler.bind.pool_commands import PoolCommands
 from tpulite.compiler.bind.pool_plan import PoolFacts, pool_strategies
 from tpulite.compiler.bind.selector import Strategy
@@ -19,7 +19,6 @@ from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.graph.layers import Pool
-from tpulite.program import TensorSpec
 
 __all__ = ["Pooling"]
 
@@ -28,7 +27,7 @@ _LATENCY = {VectorOp.MAX: 8, VectorOp.SUM: 22}
 """Cycles of a VECTOR beside its windows."""
 
 
-class Pooling:
+class Pooling(Operator):
     """Pooling layer; follows :class:`tpulite.compiler.bind.operator.Operator`.
 
     Parameters
@@ -92,10 +91,6 @@ class Pooling:
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
         return self._facts.record_rows
-
-    def source_spec(self, spec: TensorSpec) -> TensorSpec:
-        """Return how an input should lie in DRAM: as usual."""
-        return spec
 
     def strategies(
         self,
