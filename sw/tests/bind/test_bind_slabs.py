@@ -5,10 +5,10 @@ import pytest
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind import Shape, compile_range
-from tpulite.compiler.bind.selector import choose_all
-from tpulite.compiler.bind.slabs import Rows, slab_bounds, slab_modes
-from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.plan.slabs import Rows, slab_bounds, slab_modes
+from tpulite.compiler.plan.strategy import choose_all
+from tpulite.compiler.plan.windows import Axis
 from tpulite_testing.drawn.range_cases import config_name, draw_case
 
 CONFIGS = (

@@ -14,9 +14,9 @@ from tpulite.compiler.bind.network import (
     compile_nodes,
 )
 from tpulite.compiler.bind.operator import Operator
-from tpulite.compiler.bind.selector import Strategy, choose, choose_all
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 from tpulite.compiler.bind.site import bind_network
+from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.graph.layers import LayerGraph
 

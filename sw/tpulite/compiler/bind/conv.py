@@ -11,12 +11,12 @@ from tpulite.arch.isa import CONV, Drain
 from tpulite.compiler.bind.conv_commands import conv_step
 from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, conv_strategies
 from tpulite.compiler.bind.conv_weights import pack_conv
-from tpulite.compiler.bind.operator import Constants, Room, Site
-from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.operator import Constants, Site
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.windows import Axis, axes_of
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Conv
 from tpulite.program import Strings, TensorSpec
 

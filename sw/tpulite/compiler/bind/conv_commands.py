@@ -8,13 +8,13 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Engine, Opcode
 from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, Slots
 from tpulite.compiler.bind.conv_regions import clip_image, cut_regions
-from tpulite.compiler.bind.operator import Resident, Room, Site
-from tpulite.compiler.bind.selector import Strategy
-from tpulite.compiler.bind.slabs import slab_bounds
+from tpulite.compiler.bind.operator import Resident, Site
 from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
+from tpulite.compiler.plan.slabs import slab_bounds
+from tpulite.compiler.plan.strategy import Room, Strategy
 
 __all__ = ["conv_step"]
 

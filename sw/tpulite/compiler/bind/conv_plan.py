@@ -8,11 +8,10 @@ from typing import NamedTuple
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV, RAW_ROWS
 from tpulite.compiler.bind.conv_weights import Weights
-from tpulite.compiler.bind.operator import Room
-from tpulite.compiler.bind.selector import Strategy
-from tpulite.compiler.bind.slabs import Rows, slab_modes
-from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.compiler.plan.slabs import Rows, slab_modes
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["ConvFacts", "Extents", "Slots", "conv_strategies"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpulite.compiler.bind.conv_plan import ConvFacts, Extents
-from tpulite.compiler.bind.windows import Axis, join_bounds
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts
+from tpulite.compiler.plan.windows import Axis, join_bounds
 
 __all__ = ["Regions", "clip_image", "cut_regions"]
 

@@ -7,12 +7,12 @@ from tpulite.arch.isa import CONV
 from tpulite.compiler.bind.depthwise_commands import depthwise_step
 from tpulite.compiler.bind.depthwise_plan import FilterFacts, depthwise_strategies
 from tpulite.compiler.bind.depthwise_weights import pack_depthwise
-from tpulite.compiler.bind.operator import Constants, Operator, Room, Site
-from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.operator import Constants, Operator, Site
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.windows import Axis, axes_of
 from tpulite.compiler.plan.closed_forms import Number
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwiseFilter"]

@@ -7,14 +7,14 @@ import numpy as np
 from tpulite.arch.isa import CONV, Axis, Drain, Engine, Opcode
 from tpulite.compiler.bind.conv_regions import clip_image
 from tpulite.compiler.bind.depthwise_plan import FilterFacts, filter_rows, pitch_of
-from tpulite.compiler.bind.operator import Resident, Room, Site
-from tpulite.compiler.bind.selector import Strategy
-from tpulite.compiler.bind.slabs import slab_bounds
+from tpulite.compiler.bind.operator import Resident, Site
 from tpulite.compiler.bind.steps import Computes, Indices, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.windows import join_bounds
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.plan.slabs import slab_bounds
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import join_bounds
 
 __all__ = ["depthwise_step"]
 

@@ -6,11 +6,10 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV
 from tpulite.arch.isa import Axis as Direction
 from tpulite.compiler.bind.depthwise_weights import FilterWeights, Pattern
-from tpulite.compiler.bind.operator import Room
-from tpulite.compiler.bind.selector import Strategy
-from tpulite.compiler.bind.slabs import Rows, slab_modes
-from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
+from tpulite.compiler.plan.slabs import Rows, slab_modes
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
 

@@ -12,7 +12,7 @@ from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.pointwise import Pointwise
 from tpulite.compiler.bind.pool import Pooling
 from tpulite.compiler.bind.shapes import ShapeRange
-from tpulite.compiler.bind.windows import Axis, axes_of
+from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.graph.layers import (
     Affine,

@@ -6,16 +6,16 @@ from typing import Protocol
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
-from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.bind.transfer import DramTensor
-from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import Number
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import TensorSpec
 
-__all__ = ["Constants", "Operator", "Place", "Resident", "Room", "Site", "tensor_spec"]
+__all__ = ["Constants", "Operator", "Place", "Resident", "Site", "tensor_spec"]
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,6 @@ class Resident:
 
 
 Place = DramTensor | Resident
-
-
-@dataclass(frozen=True)
-class Room:
-    """What a strategy may take, and where the tensors are.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of the unified buffer for tiles, weights and parameters.
-    sources : tuple of bool
-        Whether each input comes from DRAM.
-    stored : bool
-        Whether the output goes there.
-    chained : bool
-        Whether other layers wait for the output, row after row.
-    """
-
-    rows: int
-    sources: tuple[bool, ...] = (True, True)
-    stored: bool = True
-    chained: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Operator, Resident, Room, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Resident, Site
 from tpulite.compiler.bind.pointwise_plan import pointwise_strategies
-from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 
 __all__ = ["Pointwise"]

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from tpulite.arch.isa import VECTOR
-from tpulite.compiler.bind.operator import Room
-from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_plans
+from tpulite.compiler.plan.strategy import Room, Strategy
 
 __all__ = ["Moved", "pointwise_strategies"]
 

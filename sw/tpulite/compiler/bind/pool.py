@@ -8,16 +8,16 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Operator, Room, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Site
 from tpulite.compiler.bind.pool_commands import PoolCommands
-from tpulite.compiler.bind.pool_plan import PoolFacts, pool_strategies
-from tpulite.compiler.bind.selector import Strategy
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.windows import Axis, axes_of
 from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
+from tpulite.compiler.plan.pool import PoolFacts, pool_strategies
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Pool
 
 __all__ = ["Pooling"]

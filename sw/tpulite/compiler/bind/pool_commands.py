@@ -6,16 +6,16 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine, Opcode
-from tpulite.compiler.bind.operator import Resident, Room, Site
-from tpulite.compiler.bind.pool_plan import PoolFacts, pool_rows
-from tpulite.compiler.bind.selector import Strategy
+from tpulite.compiler.bind.operator import Resident, Site
 from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.slabs import slab_bounds
 from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.windows import join_bounds
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
+from tpulite.compiler.plan.pool import PoolFacts, pool_rows
+from tpulite.compiler.plan.slabs import slab_bounds
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import join_bounds
 
 __all__ = ["PoolCommands"]
 

@@ -10,12 +10,12 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.link import Linked, Uses, link
 from tpulite.compiler.bind.network import Network, Node
-from tpulite.compiler.bind.operator import Constants, Place, Resident, Room, Site, tensor_spec
+from tpulite.compiler.bind.operator import Constants, Place, Resident, Site, tensor_spec
 from tpulite.compiler.bind.residency import Lifetime, place_tensors
-from tpulite.compiler.bind.selector import Strategy, choose
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.bind.transfer import DramTensor
+from tpulite.compiler.plan.strategy import Room, Strategy, choose
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.program import LayerInfo, TensorSpec
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VECTOR
-from tpulite.compiler.bind.operator import Room
-from tpulite.compiler.bind.selector import Strategy
-from tpulite.compiler.bind.slabs import Rows, slab_modes
-from tpulite.compiler.bind.windows import Axis
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.plan.slabs import Rows, slab_modes
+from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
 

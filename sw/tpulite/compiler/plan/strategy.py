@@ -8,11 +8,33 @@ from numpy.typing import NDArray
 
 from tpulite.compiler.plan.closed_forms import Number
 
-__all__ = ["Strategy", "choose", "choose_all"]
+__all__ = ["Room", "Strategy", "choose", "choose_all"]
 
 
 _TRAFFIC = 32
 """Rows of traffic that count as a cycle: between strategies that are equally fast, it decides."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a strategy may take, and where the tensors are.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the unified buffer for tiles, weights and parameters.
+    sources : tuple of bool
+        Whether each input comes from DRAM.
+    stored : bool
+        Whether the output goes there.
+    chained : bool
+        Whether other layers wait for the output, row after row.
+    """
+
+    rows: int
+    sources: tuple[bool, ...] = (True, True)
+    stored: bool = True
+    chained: bool = False
 
 
 @dataclass(frozen=True)
