@@ -19,7 +19,6 @@ from tpulite.graph.layers import (
     Lut,
     Pad,
     Pool,
-    Requantization,
     Reshape,
 )
 
@@ -74,19 +73,6 @@ def run_layer(layer: Layer, *images: Array) -> Array:
     raise ValueError(f"{layer.title} is of no known kind: {type(layer).__name__}")
 
 
-def _requantize(sums: Array, record: Requantization, low: int, high: int) -> NDArray[np.int8]:
-    return ops.requantize(
-        sums,
-        bias=record.bias,
-        multiplier=record.multiplier,
-        shift=record.shift,
-        rounding=record.rounding,
-        zero_point=record.zero_point,
-        low=max(low, record.low),
-        high=min(high, record.high),
-    )
-
-
 def _conv(layer: Conv, x: Array) -> Array:
     sums = convolve(
         x.astype(np.int64) - layer.input_zero_point,
@@ -97,7 +83,7 @@ def _conv(layer: Conv, x: Array) -> Array:
     )
     if layer.requantization is None:
         return sums
-    return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+    return ops.requantize_sums(sums, layer.requantization)
 
 
 def _depthwise(layer: Depthwise, x: Array) -> Array:
@@ -108,7 +94,7 @@ def _depthwise(layer: Depthwise, x: Array) -> Array:
         dilation=layer.dilation,
         padding=layer.padding,
     )
-    return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+    return ops.requantize_sums(sums, layer.requantization)
 
 
 def _elementwise(layer: Elementwise, a: Array, b: Array) -> Array:
@@ -117,7 +103,7 @@ def _elementwise(layer: Elementwise, a: Array, b: Array) -> Array:
             value.astype(np.int64) - zero
             for value, zero in zip((a, b), layer.zero_points, strict=True)
         ]
-        return _requantize(factors[0] * factors[1], layer.requantization, INT8[0], INT8[-1])
+        return ops.requantize_sums(factors[0] * factors[1], layer.requantization)
     scaled = [
         ops.scale_operand(
             value,
@@ -129,7 +115,7 @@ def _elementwise(layer: Elementwise, a: Array, b: Array) -> Array:
         for i, value in enumerate((a, b))
     ]
     sums = scaled[0] - scaled[1] if layer.op == "sub" else scaled[0] + scaled[1]
-    return _requantize(ops.wrap32(sums), layer.requantization, INT8[0], INT8[-1])
+    return ops.requantize_sums(ops.wrap32(sums), layer.requantization)
 
 
 def _pool(layer: Pool, x: Array) -> Array:
@@ -139,7 +125,7 @@ def _pool(layer: Pool, x: Array) -> Array:
         return np.clip(largest, layer.low, layer.high).astype(np.int8)
     sums = np.sum(list(slide(x.astype(np.int64), fill=0, **geometry)), axis=0)
     if layer.requantization is not None:
-        return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+        return ops.requantize_sums(sums, layer.requantization)
     counts = np.sum(list(slide(np.ones(x.shape, np.int64), fill=0, **geometry)), axis=0)
     sums = sums + layer.offset * counts
     # Half away from zero: the magnitude, plus half, rounded down.
@@ -149,7 +135,7 @@ def _pool(layer: Pool, x: Array) -> Array:
 
 def _affine(layer: Affine, x: Array) -> Array:
     sums = x.astype(np.int64) * layer.gain
-    return _requantize(sums, layer.requantization, INT8[0], INT8[-1])
+    return ops.requantize_sums(sums, layer.requantization)
 
 
 def _lut(layer: Lut, x: Array) -> Array:

@@ -5,12 +5,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import INT8, Rounding
+from tpulite.graph.requantization import Requantization
 
 __all__ = [
     "SATURATION",
     "dense",
     "matmul_int32",
     "requantize",
+    "requantize_sums",
     "scale_accumulators",
     "scale_operand",
     "wrap32",
@@ -107,6 +109,20 @@ def requantize(
     biased = wrap32(np.add(acc, bias, dtype=np.int64))
     scaled = scale_accumulators(biased, multiplier=multiplier, shift=shift, rounding=rounding)
     return np.clip(scaled + np.asarray(zero_point, dtype=np.int64), low, high).astype(np.int8)
+
+
+def requantize_sums(sums: ArrayLike, record: Requantization) -> NDArray[np.int8]:
+    """Turn sums [..., C] into int8 activations as the requantization of a layer says."""
+    return requantize(
+        sums,
+        bias=record.bias,
+        multiplier=record.multiplier,
+        shift=record.shift,
+        rounding=record.rounding,
+        zero_point=record.zero_point,
+        low=record.low,
+        high=record.high,
+    )
 
 
 def dense(

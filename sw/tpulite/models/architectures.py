@@ -11,7 +11,7 @@ import numpy as np
 from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
 from tpulite.golden.layer_windows import convolve, convolve_channels
 from tpulite.golden.layers import run_layer
-from tpulite.golden.ops import requantize
+from tpulite.golden.ops import requantize_sums
 from tpulite.graph.layers import (
     Conv,
     Depthwise,
@@ -128,9 +128,7 @@ class _Builder:
             stride=(stride, stride),
             padding=pad,
         )
-        fields = ("bias", "multiplier", "shift", "rounding", "zero_point", "low", "high")
-        record = {name: getattr(requantization, name) for name in fields}
-        return self._append(layer, requantize(sums, **record))
+        return self._append(layer, requantize_sums(sums, requantization))
 
     def _append(self, layer: Layer, values: np.ndarray | None = None) -> str:
         """Add a layer; ``values`` are what it computes, if that is known."""

@@ -8,7 +8,8 @@ for *every* pair.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,13 @@ from numpy.typing import NDArray
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
 from tpulite.golden import ops
-from tpulite.graph.layers import Requantization
+from tpulite.golden.layers import run_layer
+from tpulite.graph.layers import Elementwise, Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import activation_bounds, make_requantization
-from tpulite.quant.exactness.sums import run_record
 from tpulite.quant.tensors import UNSIGNED, Quantized, UnsupportedError
 
-__all__ = ["Operands", "Pair", "pair_operands", "run_operands"]
+__all__ = ["Pair", "pair_layer"]
 
 _SHIFT = 20
 """TFLite scales operands with this many fractional bits."""
@@ -49,20 +50,8 @@ class Pair:
     activation: str = "none"
 
 
-@dataclass(frozen=True, eq=False)
-class Operands:
-    """What an :class:`tpulite.graph.layers.Elementwise` layer needs besides images."""
-
-    op: str
-    requantization: Requantization
-    zero_points: tuple[int, int]
-    multipliers: tuple[int, int] = (0, 0)
-    shifts: tuple[int, int] = (0, 0)
-    scaling: Scaling = Scaling.TFLITE
-
-
-def pair_operands(pair: Pair, exactness: Exactness) -> Operands:
-    """Return the parameters of an operator.
+def pair_layer(pair: Pair, exactness: Exactness) -> Elementwise:
+    """Return the layer of an operator; its name and those of its images are yet to be chosen.
 
     Raises
     ------
@@ -90,34 +79,26 @@ def pair_operands(pair: Pair, exactness: Exactness) -> Operands:
     return result
 
 
-def run_operands(operands: Operands) -> NDArray[np.int8]:
+def _run(layer: Elementwise) -> NDArray[np.int8]:
     """Return what the machine computes of every pair of int8, [256, 256] from -128 on."""
-    a, b = _pairs()
-    if operands.op == "mul":
-        return run_record(
-            operands.requantization, (a - operands.zero_points[0]) * (b - operands.zero_points[1])
-        )
-    scaled = [
-        ops.scale_operand(
-            value,
-            zero_point=operands.zero_points[i],
-            multiplier=operands.multipliers[i],
-            shift=operands.shifts[i],
-            scaling=operands.scaling,
-        )
-        for i, value in enumerate((a, b))
-    ]
-    total = scaled[0] - scaled[1] if operands.op == "sub" else scaled[0] + scaled[1]
-    return run_record(operands.requantization, ops.wrap32(total))
+    return run_layer(layer, *_pairs())
+
+
+def _layer(pair: Pair, record: Requantization, **scaling: Any) -> Elementwise:
+    return Elementwise(
+        name=pair.op,
+        inputs=("a", "b"),
+        output="y",
+        op=pair.op,
+        requantization=record,
+        zero_points=(pair.a.zero, pair.b.zero),
+        **scaling,
+    )
 
 
 def _pairs() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     values = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int64)
     return values[:, np.newaxis], values[np.newaxis, :]
-
-
-def _zeros(pair: Pair) -> tuple[int, int]:
-    return pair.a.zero, pair.b.zero
 
 
 def _tflite_scales(pair: Pair) -> tuple[tuple[float, float], float]:
@@ -129,21 +110,16 @@ def _tflite_scales(pair: Pair) -> tuple[tuple[float, float], float]:
     return (float(pair.a.scale) / twice, float(pair.b.scale) / twice), result
 
 
-def _tflite_sum(pair: Pair, bounds: tuple[int, int]) -> Operands:
+def _tflite_sum(pair: Pair, bounds: tuple[int, int]) -> Elementwise:
     scales, result = _tflite_scales(pair)
     (a, a_shift), (b, b_shift) = (quantize_multiplier(scale) for scale in scales)
     if max(-a_shift, -b_shift) > 31:
         raise UnsupportedError(f"scales {pair.a.scale} and {pair.b.scale} differ too much")
-    return Operands(
-        pair.op,
-        make_requantization(result, Rounding.TFLITE, pair.y.zero, bounds),
-        _zeros(pair),
-        (a, b),
-        (-a_shift, -b_shift),
-    )
+    record = make_requantization(result, Rounding.TFLITE, pair.y.zero, bounds)
+    return _layer(pair, record, multipliers=(a, b), shifts=(-a_shift, -b_shift))
 
 
-def _check_vectorized(scalar: Operands) -> None:
+def _check_vectorized(scalar: Elementwise) -> None:
     """Refuse what LiteRT's vector code computes otherwise than its scalar code.
 
     Where vectors are used depends on the number of elements and on the CPU. The vector code of an
@@ -171,7 +147,7 @@ def _check_vectorized(scalar: Operands) -> None:
     )
     if np.abs(extremes).max() >= (1 << 15) - UNSIGNED * 2:
         raise UnsupportedError("LiteRT's vector code overflows 16 bits with these scales")
-    if not np.array_equal(run_record(record, total), run_operands(scalar)):
+    if not np.array_equal(ops.requantize_sums(total, record), _run(scalar)):
         raise UnsupportedError("LiteRT's vector code rounds some of its sums differently")
 
 
@@ -183,7 +159,7 @@ def _xnnpack_takes(pair: Pair) -> bool:
     return all(2.0**-10 <= ratio < 2.0**8 for ratio in ratios)
 
 
-def _xnnpack_sum(pair: Pair, bounds: tuple[int, int]) -> Operands:
+def _xnnpack_sum(pair: Pair, bounds: tuple[int, int]) -> Elementwise:
     """Scale operands to 21 significant bits of the larger scale, exactly; one half-up rounding."""
     ratios = (pair.a.scale / pair.y.scale, pair.b.scale / pair.y.scale)
     shift = _SHIFT - (math.frexp(float(max(ratios)))[1] - 1)
@@ -196,17 +172,17 @@ def _xnnpack_sum(pair: Pair, bounds: tuple[int, int]) -> Operands:
         low=bounds[0],
         high=bounds[1],
     )
-    return Operands(pair.op, half, _zeros(pair), (a, b), scaling=Scaling.EXACT)
+    return _layer(pair, half, multipliers=(a, b), scaling=Scaling.EXACT)
 
 
-def _multiplication(pair: Pair, exactness: Exactness, bounds: tuple[int, int]) -> Operands:
+def _multiplication(pair: Pair, exactness: Exactness, bounds: tuple[int, int]) -> Elementwise:
     scale = _product_scale(pair)
     if exactness == Exactness.ORT:
         return _ort_multiplication(pair, scale, bounds)
     xnnpack = exactness == Exactness.LITERT_XNNPACK
     rounding = Rounding.FLOAT32 if xnnpack else Rounding.TFLITE
     record = make_requantization(float(scale), rounding, pair.y.zero, bounds)
-    result = Operands("mul", record, _zeros(pair))
+    result = _layer(pair, record)
     if exactness == Exactness.LITERT_OPT:
         _check_vectorized(result)
     return result
@@ -217,15 +193,15 @@ def _product_scale(pair: Pair) -> np.float32:
     return pair.a.scale * pair.b.scale / pair.y.scale
 
 
-def _ort_multiplication(pair: Pair, scale: np.float32, bounds: tuple[int, int]) -> Operands:
+def _ort_multiplication(pair: Pair, scale: np.float32, bounds: tuple[int, int]) -> Elementwise:
     """Find a record for a float32 product to which the zero point is added before rounding."""
     a, b = _pairs()
     product = ((a - pair.a.zero) * (b - pair.b.zero)).astype(np.float32)
     wanted = np.rint(product * scale + np.float32(pair.y.zero_point)).astype(np.int64)
     wanted = np.clip(pair.y.image(wanted), *bounds)
     for record in _ort_candidates(pair, float(scale), bounds):
-        result = Operands("mul", record, _zeros(pair))
-        if np.array_equal(run_operands(result), wanted):
+        result = _layer(pair, record)
+        if np.array_equal(_run(result), wanted):
             return result
     raise UnsupportedError("no record gives ONNX Runtime's product for every pair of numbers")
 
@@ -236,14 +212,7 @@ def _ort_candidates(pair: Pair, scale: float, bounds: tuple[int, int]) -> Iterat
         # Neighbors of the multiplier move results that the addition has made a tie.
         for step in (0, 1, -1, 2, -2, 3, -3):
             spread = step if rounding == Rounding.FLOAT32 else step << 4
-            yield Requantization(
-                multiplier=base.multiplier + spread,
-                shift=base.shift,
-                rounding=rounding,
-                zero_point=base.zero_point,
-                low=bounds[0],
-                high=bounds[1],
-            )
+            yield replace(base, multiplier=base.multiplier + spread)
     for more in (1, -1):
         zero_point, bias = pair.y.zero + more, -round(more / scale)
         if zero_point in INT8:

@@ -18,7 +18,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import make_requantization, round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["Mean", "mean_requantization", "run_record"]
+__all__ = ["Mean", "mean_requantization"]
 
 _VECTOR = 16
 """Channels at a time of LiteRT's optimized kernel; the rest is left to the scalar code."""
@@ -81,20 +81,6 @@ def mean_requantization(mean: Mean, exactness: Exactness) -> Requantization:
     if exactness == Exactness.LITERT_OPT and mean.planar:
         return _optimized(mean)
     return _reference(mean)
-
-
-def run_record(record: Requantization, sums: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return what the machine makes of sums with a record for all channels."""
-    return ops.requantize(
-        sums,
-        bias=record.bias,
-        multiplier=record.multiplier,
-        shift=record.shift,
-        rounding=record.rounding,
-        zero_point=record.zero_point,
-        low=record.low,
-        high=record.high,
-    )
 
 
 def _reference(mean: Mean) -> Requantization:
@@ -173,6 +159,6 @@ def _find(
     if mean.count > _LARGEST:
         raise UnsupportedError(f"a mean of {mean.count} elements is not compared sum by sum")
     for candidate in candidates:
-        if np.array_equal(run_record(candidate, mean.sums), wanted):
+        if np.array_equal(ops.requantize_sums(mean.sums, candidate), wanted):
             return candidate
     raise UnsupportedError(f"no record gives {library}'s mean for every sum")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8, Rounding
-from tpulite.golden.ops import requantize
+from tpulite.golden.ops import requantize_sums
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Affine, Requantization
 from tpulite.quant.exactness import Exactness
@@ -83,15 +83,9 @@ def _adjust(
     bias, numbers = record.bias.copy(), np.arange(INT8[0], INT8[-1] + 1)[:, np.newaxis]
     pending = np.ones(len(gain), dtype=bool)
     for step in (0, 1, -1, 2, -2, 3, -3):
-        found = requantize(
-            numbers * gain.astype(np.int64),
-            bias=record.bias.astype(np.int64) + step,
-            multiplier=record.multiplier,
-            shift=record.shift,
-            rounding=record.rounding,
-            zero_point=record.zero_point,
-        )
+        moved = replace(record, bias=record.bias + np.int32(step))
+        found = requantize_sums(numbers * gain.astype(np.int64), moved)
         fits = pending & np.all(found == wanted, axis=0)
-        bias[fits] = record.bias[fits] + step
+        bias[fits] = moved.bias[fits]
         pending &= ~fits
     return None if pending.any() else replace(record, bias=bias)

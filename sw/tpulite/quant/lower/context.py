@@ -1,5 +1,6 @@
 """Surroundings of a node while it becomes integer layers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,14 @@ class Context:
         return name
 
     def emit(
-        self, kind: type[Layer], name: str, inputs: tuple[str, ...], output: str, **fields: Any
+        self,
+        make: Callable[..., Layer],
+        name: str,
+        inputs: tuple[str, ...],
+        output: str,
+        **fields: Any,
     ) -> None:
-        """Add a layer whose images are declared.
+        """Make and add a layer whose images are declared.
 
         Raises
         ------
@@ -92,7 +98,7 @@ class Context:
             If images or fields do not fit, which can only come from a strange node.
         """
         try:
-            layer = kind(name=name, inputs=inputs, output=output, **fields)
+            layer = make(name=name, inputs=inputs, output=output, **fields)
             layer.check(tuple(self.images[i] for i in inputs), self.images[output])
         except ValueError as error:
             raise UnsupportedError(str(error)) from error

@@ -1,10 +1,12 @@
 """Addition, subtraction and multiplication."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
 from tpulite.graph.graph import Node
-from tpulite.graph.layers import Elementwise
-from tpulite.quant.exactness.pairs import Pair, pair_operands
+from tpulite.quant.exactness.pairs import Pair, pair_layer
 from tpulite.quant.lower.context import Context
 from tpulite.quant.tensors import UnsupportedError, centered, image_shape
 
@@ -28,19 +30,8 @@ def lower_pair(node: Node, context: Context) -> None:
             names.reverse()
             a, b = b, a
     pair = Pair(node.op, a, b, context.quantized(target), node["activation"])
-    operands = pair_operands(pair, context.exactness)
-    context.emit(
-        Elementwise,
-        node.name,
-        tuple(names),
-        target,
-        op=operands.op,
-        requantization=operands.requantization,
-        zero_points=operands.zero_points,
-        multipliers=operands.multipliers,
-        shifts=operands.shifts,
-        scaling=operands.scaling,
-    )
+    layer = pair_layer(pair, context.exactness)
+    context.emit(partial(replace, layer), node.name, tuple(names), target)
 
 
 def _operand(node: Node, context: Context, name: str, shape: tuple[int, int, int]) -> str:

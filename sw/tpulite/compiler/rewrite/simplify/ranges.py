@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8, Rounding
 from tpulite.golden.layers import run_layer
-from tpulite.golden.ops import requantize
+from tpulite.golden.ops import requantize_sums
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -88,19 +88,7 @@ def _requantized(low: Ints, high: Ints, record: Requantization) -> Range:
     largest = np.maximum(*(np.abs(ends) for ends in biased)).astype(np.float64)
     shifts_first = np.isin(record.rounding, _SHIFTS_FIRST)
     largest = largest * np.exp2(np.where(shifts_first, np.maximum(record.shift, 0), 0))
-    bounds = [
-        requantize(
-            ends,
-            bias=record.bias,
-            multiplier=record.multiplier,
-            shift=record.shift,
-            rounding=record.rounding,
-            zero_point=record.zero_point,
-            low=record.low,
-            high=record.high,
-        ).astype(np.int64)
-        for ends in (low, high)
-    ]
+    bounds = [requantize_sums(ends, record).astype(np.int64) for ends in (low, high)]
     known = largest < _INT32
     return Range(np.where(known, bounds[0], record.low), np.where(known, bounds[1], record.high))
 
