@@ -1,0 +1,126 @@
+"""The chip as modules in Yosys's RTLIL; equal ones have one name, whatever they were called."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from amaranth.back import rtlil
+
+from tpulite.arch.config import Config
+from tpulite_rtl.top import Chip
+
+__all__ = ["Design", "Module", "chip_design"]
+
+_MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end\n", re.MULTILINE | re.DOTALL)
+_CHILD = re.compile(r"^  cell \\(\S+) \\(\S+)\n((?:    .*\n)*)", re.MULTILINE)
+_CONNECTION = re.compile(r"^    connect (\S+) (.*)$", re.MULTILINE)
+_NUMBERED = re.compile(r"((?:\\[^\s$\\]+)?)(?:\$\d+)+(?![^\s\"])")
+_PORT = re.compile(r"^  wire width \d+ (?:input|output) .*\n", re.MULTILINE)
+
+_INLINE = "queue"
+"""Submodules of this name are the memories of FIFOs, and part of the block that they serve."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module whose name says its contents.
+
+    Parameters
+    ----------
+    name : str
+        Digest of the text, which says the digests of the modules below, too.
+    text : str
+        RTLIL of the body.
+    children : dict of str to str
+        Name of the module of each instance that is a block of its own.
+    inlined : tuple of Module
+        Modules of the other instances.
+    """
+
+    name: str
+    text: str
+    children: dict[str, str]
+    inlined: tuple["Module", ...]
+
+    @cached_property
+    def rtlil(self) -> str:
+        """RTLIL of the module and of the inlined ones."""
+        return f"module \\{self.name}\n{self.text}end\n" + "".join(m.rtlil for m in self.inlined)
+
+    @cached_property
+    def stub(self) -> str:
+        """RTLIL of the ports alone: a black box for those who instantiate the module."""
+        ports = "".join(_PORT.findall(self.text))
+        return f"attribute \\blackbox 1\nmodule \\{self.name}\n{ports}end\n"
+
+
+@dataclass(frozen=True)
+class Design:
+    """Modules by name, and the one that is the whole."""
+
+    modules: dict[str, Module]
+    top: str
+
+    @classmethod
+    def parse(cls, text: str, top: str) -> "Design":
+        """Return the design of what Amaranth has written; ``top`` is the name in the text."""
+        bodies = dict(_MODULE.findall(text))
+        parsed: dict[str, tuple[Module, dict[str, str]]] = {}
+
+        def add(original: str) -> tuple[Module, dict[str, str]]:
+            if original in parsed:
+                return parsed[original]
+            names: dict[str, str] = {}  # of this module: new by old
+            children, inlined, text = {}, [], []
+
+            def renamed(text: str) -> str:
+                return _NUMBERED.sub(lambda match: _numbered(match, names), text)
+
+            end = 0
+            for match in _CHILD.finditer(bodies[original]):
+                child, ports = add(match[1])
+                if match[2] == _INLINE:
+                    inlined.append(child)
+                else:
+                    children[match[2]] = child.name
+                text.append(renamed(bodies[original][end : match.start()]))
+                text.append(f"  cell \\{child.name} \\{match[2]}\n")
+                for port, net in _CONNECTION.findall(match[3]):
+                    text.append(f"    connect {ports.get(port, port)} {renamed(net)}\n")
+                end = match.end()
+            text.append(renamed(bodies[original][end:]))
+            body = "".join(text)
+            digest = "m" + hashlib.sha256(body.encode()).hexdigest()[:16]
+            parsed[original] = Module(digest, body, children, tuple(inlined)), names
+            return parsed[original]
+
+        whole, _ = add(top)
+        return cls({module.name: module for module, _ in parsed.values()}, whole.name)
+
+    def blocks(self) -> Iterator[Module]:
+        """Yield each module that is a block, once."""
+        seen = {self.top}
+        waiting = [self.top]
+        while waiting:
+            module = self.modules[waiting.pop()]
+            yield module
+            new = set(module.children.values()) - seen
+            seen |= new
+            waiting += sorted(new)
+
+    def stubs(self, module: Module) -> str:
+        """Return the black boxes that a block instantiates."""
+        return "".join(self.modules[name].stub for name in sorted(set(module.children.values())))
+
+
+def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
+    """Return a name with its place among those that occur: equal modules have equal names."""
+    return names.setdefault(match[0], f"{match[1]}${len(names)}")
+
+
+def chip_design(config: Config) -> Design:
+    """Return the design of the chip."""
+    name = "tpulite"
+    return Design.parse(rtlil.convert(Chip(config), name=name, emit_src=False), name)

@@ -1,0 +1,110 @@
+"""What is worth knowing of a chip's netlist: its longest paths and its gates, by block."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from itertools import groupby
+
+from tpulite_rtl.silicon.design import Design
+from tpulite_rtl.silicon.netlist import Netlist, flatten
+from tpulite_rtl.silicon.paths import Path, longest_paths
+from tpulite_rtl.silicon.synthesis import gates_of
+
+__all__ = ["measure", "report"]
+
+_ROUTES = 60
+_ARRAY = re.compile(r"^mxu\.array\.pe_")
+
+
+def measure(design: Design, progress: Callable[[int, int], None] = lambda *_: None) -> dict:
+    """Return the report of a design, whose blocks Yosys or the cache makes into gates.
+
+    Before each block ``progress`` is told how many are done, and of how many.
+    """
+    total = sum(1 for _ in design.blocks())
+    done = 0
+
+    def block(name: str) -> dict:
+        nonlocal done
+        progress(done, total)
+        done += 1
+        return gates_of(design, design.modules[name])
+
+    return report(flatten(design.top, block))
+
+
+def report(netlist: Netlist) -> dict:
+    """Return paths and gates as plain values.
+
+    ``chip`` has the longest path of all, and the gates; ``blocks`` for each block the longest path
+    that *ends* in it, wherever it begins, and the gates of all its ``count`` instances without the
+    blocks inside. Blocks whose names differ in numbers only are one. ``paths`` are the longest,
+    one for each sequence of blocks that paths take, with the number of gates in each block.
+    """
+    paths = sorted(longest_paths(netlist), key=lambda path: -path.fo4)
+    gates: defaultdict[str, float] = defaultdict(float)
+    for instance, area in netlist.areas.items():
+        gates[_block(instance)] += area
+    count = Counter(map(_block, netlist.areas))
+    longest: dict[str, Path] = {}
+    routes: dict[tuple[str, ...], Path] = {}
+    for path in paths:
+        longest.setdefault(_block(path.end.block), path)
+        if len(routes) < _ROUTES:
+            routes.setdefault(_route(path), path)
+
+    blocks = [
+        {"name": name, "count": count[name], **_plain(longest.get(name)), "gates": round(area)}
+        for name, area in gates.items()
+    ]
+    array = sum(area for instance, area in netlist.areas.items() if _ARRAY.match(instance))
+    return {
+        "chip": {
+            **_plain(paths[0] if paths else None),
+            "gates": round(sum(gates.values())),
+            "gates_array": round(array),
+        },
+        "blocks": sorted(blocks, key=lambda block: -block["fo4"]),
+        "paths": [{**_plain(path), "through": _through(path)} for path in routes.values()],
+    }
+
+
+def _plain(path: Path | None) -> dict:
+    """Return a path as a JSON object; a block in which no path ends has one of no length."""
+    if path is None:
+        return {"fo4": 0.0, "levels": 0, "start": "", "end": ""}
+    return {
+        "fo4": round(path.fo4, 1),
+        "levels": path.levels,
+        "start": f"{_plainly(path.start.block)}.{path.start.name}".lstrip("."),
+        "end": f"{_plainly(path.end.block)}.{path.end.name}".lstrip("."),
+    }
+
+
+def _through(path: Path) -> list[str]:
+    """Return the blocks that a path passes, each with the number of gates there."""
+    runs = groupby(path.through, key=lambda gate: gate.block)
+    return [f"{_plainly(block) or 'chip'} {len(list(gates))}" for block, gates in runs]
+
+
+def _route(path: Path) -> tuple[str, ...]:
+    places = [path.start.block, *(gate.block for gate in path.through), path.end.block]
+    return tuple(block for block, _ in groupby(map(_block, places)))
+
+
+def _block(instance: str) -> str:
+    """Return the name that an instance has together with those like it.
+
+    Examples
+    --------
+    >>> _block("mxu.array.pe_3_12")
+    'mxu.array.pe_*'
+    >>> _block("processor.counters$59")
+    'processor.counters'
+    """
+    return re.sub(r"(?:_\d+)+(?=\.|$)", "_*", _plainly(instance)) or "chip"
+
+
+def _plainly(instance: str) -> str:
+    """Return an instance's name without what Amaranth appends to tell it from a signal."""
+    return re.sub(r"\$\d+", "", instance)

@@ -1,0 +1,88 @@
+"""Designs as blocks, and blocks as gates."""
+
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
+from tpulite_rtl.silicon.design import Design
+from tpulite_rtl.silicon.report import measure
+
+
+class _Counter(wiring.Component):
+    """Adds its input to a register."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"i": In(width), "o": Out(width)})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.sync += self.o.eq(self.o + self.i)
+        return m
+
+
+class _Chain(wiring.Component):
+    """Counters in a row, the first wider; between them two memories, a small and a large one."""
+
+    def __init__(self) -> None:
+        super().__init__({"i": In(8), "o": Out(8)})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.wide = wide = _Counter(24)
+        m.submodules.first = first = _Counter(8)
+        m.submodules.second = second = _Counter(8)
+        value = Signal(8)
+        m.d.comb += [wide.i.eq(self.i), first.i.eq(wide.o[16:]), value.eq(first.o)]
+        for name, depth in (("small", 4), ("large", 256)):
+            memory = Memory(shape=8, depth=depth, init=[])
+            m.submodules[name] = memory
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += [write.addr.eq(value), read.addr.eq(value), write.data.eq(value)]
+            m.d.comb += [write.en.eq(1), read.en.eq(1)]
+            value = read.data
+        m.d.comb += [second.i.eq(value), self.o.eq(second.o)]
+        return m
+
+
+def chain() -> Design:
+    return Design.parse(rtlil.convert(_Chain(), name="chain", emit_src=False), "chain")
+
+
+def test_equal_modules_are_one_block():
+    design = chain()
+    children = design.modules[design.top].children
+    assert children["first"] == children["second"] != children["wide"]
+    assert len(list(design.blocks())) == 1 + len(set(children.values()))
+
+
+def test_the_name_of_a_block_follows_from_its_contents():
+    assert chain().top == chain().top
+
+
+def test_blocks_become_gates_and_large_memories_macros():
+    found = measure(chain())
+    blocks = {block["name"]: block for block in found["blocks"]}
+    assert blocks["first"]["gates"] == blocks["second"]["gates"] < blocks["wide"]["gates"]
+    assert 4 * 8 * 4 < blocks["chip"]["gates"] < 500  # flip-flops of the small one, not the large
+    assert blocks["chip"]["end"].startswith("small[")
+    assert blocks["second"]["start"] == "large"
+    assert blocks["wide"]["end"].startswith("wide.o[")
+    assert 10 < blocks["wide"]["fo4"] < 25
+
+
+def test_only_growth_beyond_noise_exceeds_a_budget():
+    block = {"name": "b", "fo4": 20.0, "levels": 9, "gates": 1000, "start": "x", "end": "y"}
+    assert read_budgets(write_budgets({"blocks": [block]})) == [Budget("b", 20.0, 1000)]
+    budgets = [Budget("b", 19.5, 990)]
+    assert excesses({"blocks": [block]}, budgets) == []
+    slower = block | {"fo4": 22.0}
+    assert excesses({"blocks": [slower]}, budgets) == [
+        "b: a path of 22.0 FO4, 19.5 is its budget, from x to y"
+    ]
+    larger = block | {"gates": 1200}
+    assert excesses({"blocks": [larger]}, budgets) == ["b: 1,200 gates, 990 is its budget"]
+    new = block | {"name": "new"}
+    assert excesses({"blocks": [new]}, budgets) == ["new has no budget: 20.0 FO4, 1,000 gates"]
