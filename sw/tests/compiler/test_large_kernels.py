@@ -8,7 +8,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.passes import Reach, cut_kernel, most_of_axis, plan_pieces
+from tpulite.compiler.geometry.passes import Reach, cut_kernel, most_of_axis, plan_tiles
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
@@ -175,13 +175,13 @@ class TestPlans:
             tiles = max(len(p.rows) * len(p.columns) * len(p.blocks) for p in passes)
             assert tiles <= 2 * most
 
-    def test_pieces_have_as_many_output_rows_as_fit(self):
+    def test_tiles_have_as_many_output_rows_as_fit(self):
         y = Axis1D(100, 2, 1, 5, 0)
-        assert plan_pieces(y, Reach(), 8, 10, 1000) == (8, Reach(taps=5, blocks=5))
-        assert plan_pieces(y, Reach(), 8, 10, 190) == (8, Reach(taps=5, blocks=1))
-        assert plan_pieces(y, Reach(), 8, 10, 150) == (8, Reach(taps=1, blocks=1))
-        assert plan_pieces(y, Reach(), 8, 10, 80) == (4, Reach(taps=2, blocks=1))
-        assert plan_pieces(y, Reach(), 8, 10, 5) == (1, Reach(taps=1, blocks=1))
+        assert plan_tiles(y, Reach(), 8, 10, 1000) == (8, Reach(taps=5, blocks=5))
+        assert plan_tiles(y, Reach(), 8, 10, 190) == (8, Reach(taps=5, blocks=1))
+        assert plan_tiles(y, Reach(), 8, 10, 150) == (8, Reach(taps=1, blocks=1))
+        assert plan_tiles(y, Reach(), 8, 10, 80) == (4, Reach(taps=2, blocks=1))
+        assert plan_tiles(y, Reach(), 8, 10, 5) == (1, Reach(taps=1, blocks=1))
 
 
 FAR = {

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
 from tpulite.compiler.geometry.cut import split
 
-__all__ = ["Pass", "Reach", "cut_kernel", "far_columns", "most_of_axis", "plan_pieces"]
+__all__ = ["Pass", "Reach", "cut_kernel", "far_columns", "most_of_axis", "pass_tiles", "plan_tiles"]
 
 _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
@@ -24,6 +25,11 @@ class Pass:
     rows: range
     columns: range
     blocks: range
+
+    @property
+    def tiles(self) -> int:
+        """Weight tiles."""
+        return len(self.rows) * len(self.columns) * len(self.blocks)
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,11 @@ def far_columns(axis: Axis1D, outputs: int) -> Reach | None:
     return Reach(most_of_axis(axis, outputs, pitched=False).taps, 1, (first, stop))
 
 
+def pass_tiles(config: Config) -> int:
+    """Return the most weight tiles of a pass: those of two passes are a quarter of the buffer."""
+    return max(1, config.ub_rows // 8 // config.array_size)
+
+
 def cut_kernel(
     kernel: tuple[int, int],
     blocks: range,
@@ -138,14 +149,13 @@ def cut_kernel(
     blocks : range
         Channel blocks of the input.
     most : int
-        k-tiles whose weights do not crowd out everything else.
+        Weight tiles of a pass, more or less: see :func:`pass_tiles`.
     rows, columns : Reach
         What a pass may have.
     early : bool
         Whether the first pass should be small, so that its weights are there soon.
     """
     kh, kw = kernel
-    most = max(1, most)
     parts = [split(k, -(-k // axis.taps), 1) for k, axis in ((kh, rows), (kw, columns))]
     if len(parts[0][0]) * len(parts[1][0]) > 2 * most:  # even those of one block would
         if len(parts[1][0]) > 2 * most:
@@ -163,7 +173,7 @@ def cut_kernel(
     return tuple(Pass(r, c, b) for b in chunks for r in parts[0] for c in parts[1])
 
 
-def plan_pieces(
+def plan_tiles(
     y: Axis1D, reach: Reach, outputs: int, row_rows: int, room: int
 ) -> tuple[int, Reach]:
     """Return output rows, and passes over the kernel, so that the image rows of a pass fit.
@@ -181,7 +191,7 @@ def plan_pieces(
     row_rows : int
         Rows of the unified buffer that an image row of one channel block takes.
     room : int
-        Rows of the unified buffer for one piece of the image.
+        Rows of the unified buffer for one tile of the input.
     """
     while True:
         for taps in range(min(y.kernel, reach.taps), 0, -1):

@@ -6,11 +6,12 @@ from dataclasses import replace
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import Context
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.conv.cuts import ConvCuts
+from tpulite.compiler.lower.conv.facts import conv_around, conv_facts
 from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, string_weights
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import View
+from tpulite.compiler.plan.strips import strip_plan
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvLowering"]
@@ -40,46 +41,39 @@ class ConvLowering(Lowering[Conv]):
             layer, context, self._source, self._target, kernel, left, form
         )
         self._y = self._commands.y
-        self._cuts = ConvCuts(
-            layer,
-            context,
-            self._source,
-            self._target,
-            self._y,
-            self._commands.x,
-            self._commands.extents,
-        )
+        facts = conv_facts(layer, self._commands, context, packed=bool(strings))
+        self._plan = strip_plan(facts, conv_around(context, self._source, self._target))
         self._weights = [
             pack_passes(weight, n, passes, layer.weight_zero_point, context)
-            for n, passes in enumerate(self._cuts.passes)
+            for n, passes in enumerate(self._plan.passes)
         ]
         self._records = [context.constant("records", rows) for rows in records]
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
-        return self._cuts.strips()
+        return self._plan.strips
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         view = None
-        if not self._source.resident and not self._cuts.pieces:
+        if not self._source.resident and not self._plan.by_tiles:
             view, loads = self._source.read(needed_rows(self._y, rows), self._context.index)
             yield from loads
-        if self._cuts.apart:
+        if self._plan.per_block:
             yield from self._strip_by_blocks(rows, view, again=again)
         else:
             yield from self._strip(rows, view, again=again)
 
     def _strip(self, rows: range, view: View | None, *, again: bool) -> Iterator[Op]:
         index, blocks = self._context.index, range(len(self._weights))
-        regions = self._cuts.regions(rows)
+        regions = self._plan.regions.cut(rows)
         parts = [(region, n) for region in regions for n in blocks]
-        if not self._cuts.keep:
+        if not self._plan.keep:
             parts = [(region, n) for n in blocks for region in regions]
         out = self._target.open(rows)
         loaded: set[int] = set()
         stored = rows.start // self._target.grain * self._target.grain
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
         for number, ((out_rows, columns), n) in enumerate(parts):
-            fresh = not self._cuts.keep and (self._cuts.heavy or (again and n not in loaded))
+            fresh = not self._plan.keep and (self._plan.per_region or (again and n not in loaded))
             loaded.add(n)
             source = view
             if source is None:
@@ -97,16 +91,16 @@ class ConvLowering(Lowering[Conv]):
         """Yield the commands of some n-blocks after the others, with a place of their own."""
         whole, index = self._target, self._context.index
         stored = range(rows.start // whole.grain * whole.grain, rows.stop)
-        regions = self._cuts.regions(rows)
-        for blocks in self._cuts.blocks_at_once(regions):
+        regions = self._plan.regions.cut(rows)
+        for blocks in self._plan.sharing(regions):
             target, first = whole, 0
             if not whole.resident:
                 target, first = whole.some_blocks(blocks), blocks.start
             out = target.open(rows)
             for number, region in enumerate(regions):
-                fresh = not self._cuts.keep and (self._cuts.heavy or (again and number == 0))
-                if self._cuts.pieces:
-                    yield from self._by_pieces(out, region, blocks, first, again=fresh)
+                fresh = not self._plan.keep and (self._plan.per_region or (again and number == 0))
+                if self._plan.by_tiles:
+                    yield from self._by_tiles(out, region, blocks, first, again=fresh)
                     continue
                 source = view
                 if source is None:
@@ -119,20 +113,20 @@ class ConvLowering(Lowering[Conv]):
         if whole.resident:
             yield from whole.store(whole.open(rows), stored, index)
 
-    def _by_pieces(
+    def _by_tiles(
         self, out: View, region: tuple[range, range], blocks: range, first: int, *, again: bool
     ) -> Iterator[Op]:
         """Compute n-blocks of a region; each pass over the kernel loads what it reads."""
-        vectors, piece, read = len(region[0]) * len(region[1]), None, None
-        for k, part in enumerate(self._cuts.passes[blocks.start]):
-            if piece is None or read != (part.rows, part.blocks):
+        vectors, tile, read = len(region[0]) * len(region[1]), None, None
+        for k, part in enumerate(self._plan.passes[blocks.start]):
+            if tile is None or read != (part.rows, part.blocks):
                 y = replace(self._y, kernel=len(part.rows), start=part.rows.start)
                 store = self._source.some_blocks(part.blocks)
-                piece, loads = store.read(needed_rows(y, region[0]), self._context.index)
+                tile, loads = store.read(needed_rows(y, region[0]), self._context.index)
                 yield from loads
                 read = (part.rows, part.blocks)
             for number, n in enumerate(blocks):
-                here = (piece, 0), (out, n - first)
+                here = (tile, 0), (out, n - first)
                 yield from self._pass(*here, region, n, k, number * vectors, again=again)
 
     def _block(
@@ -146,7 +140,7 @@ class ConvLowering(Lowering[Conv]):
         again: bool,
     ) -> Iterator[Op]:
         """Compute an n-block of a region, which is block ``out_block`` of ``out``."""
-        for k, part in enumerate(self._cuts.passes[n]):
+        for k, part in enumerate(self._plan.passes[n]):
             here = (source, part.blocks.start), (out, out_block)
             yield from self._pass(*here, region, n, k, 0, again=again)
 
@@ -162,7 +156,7 @@ class ConvLowering(Lowering[Conv]):
         again: bool,
     ) -> Iterator[Op]:
         """Yield a pass over the kernel; views have a block where the pass or n-block begins."""
-        part, last = self._cuts.passes[n][k], k == len(self._cuts.passes[n]) - 1
+        part, last = self._plan.passes[n][k], k == len(self._plan.passes[n]) - 1
         if k == 0:
             yield from self._commands.begin(source[0], region, n, acc_row, again=again)
         weights, loads = self._weights[n][k].use(again=again)
