@@ -7,13 +7,19 @@ from math import gcd
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import CONV, Drain
+from tpulite.arch.isa import Drain
 from tpulite.compiler.bind.conv_commands import conv_step
 from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, conv_strategies
 from tpulite.compiler.bind.conv_weights import pack_conv
 from tpulite.compiler.bind.operator import Constants, Site
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.geometry.axis import (
+    LARGEST_DILATION,
+    LARGEST_KERNEL,
+    LARGEST_PAD,
+    LARGEST_STRIDE,
+)
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
@@ -21,11 +27,6 @@ from tpulite.graph.layers import Conv
 from tpulite.program import Strings, TensorSpec
 
 __all__ = ["Convolution"]
-
-_KERNEL, _STRIDE, _DILATION, _PAD = (
-    next(field.range[-1] for field in CONV.fields if field.name == name)
-    for name in ("kernel_columns", "stride_x", "dilation_x", "pad_left")
-)
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,9 @@ class Convolution:
         self._layer, self._config = layer, config
         kh, kw, channels, _ = layer.weight.shape
         for what, value, limit in (
-            ("padding", max(layer.padding), _PAD),
-            ("stride", max(layer.stride), _STRIDE),
-            ("dilation", max(layer.dilation), _DILATION),
+            ("padding", max(layer.padding), LARGEST_PAD),
+            ("stride", max(layer.stride), LARGEST_STRIDE),
+            ("dilation", max(layer.dilation), LARGEST_DILATION),
         ):
             if value > limit:
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
@@ -116,7 +117,7 @@ class Convolution:
         dense = _Dense(channels, layer.stride[1] * channels, kw * channels)
         chunks = ceil_div(dense.length, size)
         saves = chunks < kw * ceil_div(channels, size)
-        fits = dense.step <= size and max(kh, chunks) <= _KERNEL and max(layer.dilation) == 1
+        fits = dense.step <= size and max(kh, chunks) <= LARGEST_KERNEL and max(layer.dilation) == 1
         columns = self._x.outputs(shapes.width[1])
         return dense if saves and fits and columns <= self._config.acc_rows else None
 

@@ -6,9 +6,21 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import CONV, RAW_ROWS
+from tpulite.arch.isa import RAW_ROWS, Drain
+from tpulite.arch.timing import (
+    DISPATCH,
+    END,
+    FIRST_ROW,
+    STORE_ANSWER,
+    STORE_REQUEST,
+    STORE_TOKEN,
+    conv_latency,
+)
 from tpulite.compiler.bind.conv_weights import Weights
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
+from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
@@ -26,19 +38,8 @@ class Slots(NamedTuple):
 
 _SLOTS, _LONE = Slots(2, 3, 3), Slots(1, 1, 1)
 
-_SIZE = next(field.range[-1] for field in CONV.fields if field.name == "height")
-_PAD = next(field.range[-1] for field in CONV.fields if field.name == "pad_top")
-
-_SMALLEST = 80
-"""Vectors of a slab, at least: less would not hide the fetch of its commands."""
-
-_PARTS = 4
-"""Slabs of what stays in the buffer, so that the next layer can start before the last one ends."""
-
-_START = 110  # cycles before anything can arrive
-_COMMAND = 6  # of a CONV beside its vectors, if its weights are there ahead
-_BUBBLE = 24  # if they are not
-_END = 40  # from the last vector to its result, and of the last STORE
+_STORE = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN + END
+"""From the last result to the end of a program, beside the rows of the last STORE."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class ConvFacts:
     def rows(self, extents: Extents, room: Room) -> Rows:
         """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
         size, y = self.config.row_bytes, self.y
-        blind = self.blind
+        in_padding = y.extent <= max(y.before, y.after)
         return Rows(
             extents.batch,
             extents.height,
@@ -102,40 +103,20 @@ class ConvFacts:
             y.extent,
             extents.width * size if room.sources[0] else BEAT_BYTES,
             extents.out_width * size * self.vector_rows if room.stored else BEAT_BYTES,
-            y.before + y.after if blind else 0,
+            y.before + y.after if in_padding else 0,
         )
 
     @cached_property
-    def blind(self) -> bool:
-        """Whether some unit may see nothing but padding: above, below, left or right."""
-        units = self.weights.small
-        for axis, first, count in (
-            (self.y, units.row, units.rows),
-            (self.x, units.column, units.columns),
-        ):
-            seen = (first + count - 1) * axis.dilation + 1
-            unseen = axis.extent - first * axis.dilation
-            if (seen <= axis.before).any() or (unseen <= axis.after).any():
-                return True
-        return False
-
-    @cached_property
     def tallest(self) -> int:
-        """Most output rows of a command.
-
-        What sees nothing but padding is described as an image that lies beyond all that is read,
-        and the field for that is small.
-        """
-        return self._longest(self.y, int(self.weights.small.rows.max()))
+        """Most output rows of a command."""
+        taps = int(self.weights.small.rows.max())
+        return most_outputs(LARGEST_EXTENT, taps, self.y.stride, self.y.dilation)
 
     @cached_property
     def widest(self) -> int:
         """Most output columns of a command that does not compute whole rows."""
-        return self._longest(self.x, int(self.weights.small.columns.max()))
-
-    def _longest(self, axis: Axis, taps: int) -> int:
-        extent, reach = _PAD if self.blind else _SIZE, (taps - 1) * axis.dilation + 1
-        return (extent - reach) // axis.stride + 1 if extent >= reach else 0
+        taps = int(self.weights.small.columns.max())
+        return most_outputs(LARGEST_EXTENT, taps, self.x.stride, self.x.dilation)
 
 
 def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Strategy, ...]:
@@ -159,10 +140,10 @@ def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Str
     total = extents.batch * extents.out_height
     sourced, stored = room.sources[0], int(room.stored)
     fill = most(sourced * facts.blocks * facts.y.stride * width + stored * vectors, 1)
-    short = root(total * units.outputs * _COMMAND // fill)
-    short = most(short, ceil_div(_SMALLEST, columns))
+    short = root(total * units.outputs * (CONV_CYCLES + STORE_REQUEST + DISPATCH) // fill)
+    short = most(short, ceil_div(SMALLEST_PART, columns))
     if not sourced and not stored:  # nothing is moved, but the next layer waits
-        parts = least(least(_PARTS, total * columns // _SMALLEST), total)
+        parts = least(least(PARTS, total * columns // SMALLEST_PART), total)
         short = ceil_div(total, most(parts, 1))
     strategies = []
     large, small = units.large.largest, units.small.largest
@@ -196,7 +177,7 @@ def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Str
             strategies.append(
                 Strategy(
                     f"{name}/{slabs.mode}",
-                    both(slabs.feasible, width <= _SIZE, facts.tallest > 0),
+                    both(slabs.feasible, width <= LARGEST_EXTENT),
                     *_cost(facts, extents, name, sizes, room),
                     sizes,
                 )
@@ -264,7 +245,6 @@ def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents, room: R
             rows.in_bytes % BEAT_BYTES == 0,
             rows.out_bytes % BEAT_BYTES == 0,
             size >= least(unit, columns),
-            facts.tallest > 0,
         ),
         *_cost(facts, extents, name, sizes, room),
         sizes,
@@ -280,15 +260,15 @@ def _cost(
     tiles = sizes["slabs"] * sizes["panels"]
     accumulators = config.acc_rows
     vectors = images * extents.out_height * columns
-    # Commands of an n-block and unit, and the vectors that each streams.
+    # Regions, and the slots of a tile of weights in all of them.
     within = ceil_div(sizes["slab_rows"] * sizes["out_columns"], accumulators)
-    commands = most(tiles * within, images)
-    stream = vectors + bool(facts.byte_step) * images * extents.out_height
-    stream = most(ceil_div(stream, commands), config.array_size)
+    regions = most(tiles * within, images)
+    slots = vectors + bool(facts.byte_step) * images * extents.out_height
     units = weights.large if name in ("resident", "streamed") else weights.small
-    fixed = _COMMAND if name == "resident" else _BUBBLE
+    fixed = CONV_CYCLES + (name != "resident") * weights_latency(config)
     count = len(units.output)
-    compute = commands * (stream * weights.tiles * weights.outputs + count * fixed)
+    compute = product_cycles(weights.tiles * weights.outputs, slots, regions, config)
+    compute += regions * count * fixed
 
     slab = room.sources[0] * sizes["in_rows"] * sizes["in_columns"]
     if name == "resident":
@@ -302,8 +282,8 @@ def _cost(
         first = slab
     stored = room.stored * sizes["slab_rows"] * sizes["out_columns"] * facts.vector_rows
     store = room.stored * tiles * weights.outputs * (stored + 2)
-    begin = _START + first + int(units.buffer_rows[0])
-    end = stored + 2 * config.array_size + _END
+    begin = FIRST_ROW + first + int(units.buffer_rows[0])
+    end = conv_latency(Drain.REQUANTIZE, config) + stored + _STORE
     work = compute + load + store
     if sizes["slots"] is not _LONE:
         work = most(compute, most(load, store))

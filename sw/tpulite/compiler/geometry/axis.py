@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from tpulite.arch.isa import CONV
 
 __all__ = [
+    "LARGEST_DILATION",
     "LARGEST_EXTENT",
     "LARGEST_KERNEL",
+    "LARGEST_PAD",
     "LARGEST_STRIDE",
     "Axis1D",
+    "most_outputs",
     "needed_rows",
 ]
 
@@ -20,6 +23,23 @@ LARGEST_EXTENT = CONV.limit("height")
 
 LARGEST_STRIDE = CONV.limit("stride_x")
 """Largest stride of a command; rows of the buffer can be farther from each other."""
+
+LARGEST_DILATION = CONV.limit("dilation_x")
+"""Largest distance of taps of a command."""
+
+LARGEST_PAD = CONV.limit("pad_top")
+"""Most positions before those that a command reads."""
+
+
+def most_outputs(positions: int, taps: int, stride: int, dilation: int) -> int:
+    """Return the outputs along an axis that read no more than so many positions.
+
+    Examples
+    --------
+    >>> most_outputs(10, taps=3, stride=2, dilation=2)
+    3
+    """
+    return max(0, (positions - (taps - 1) * dilation - 1) // stride + 1)
 
 
 @dataclass(frozen=True)

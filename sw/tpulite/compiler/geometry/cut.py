@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from tpulite.arch.config import Config
 
-__all__ = ["STRIPS", "WINDOW_ROOM", "cut_parts", "cut_strips", "split"]
+__all__ = ["PARTS", "SMALLEST_PART", "STRIPS", "WINDOW_ROOM", "cut_parts", "cut_strips", "split"]
 
 STRIPS = 6
 """Strips of images are a sixth of the unified buffer."""
@@ -12,10 +12,10 @@ STRIPS = 6
 WINDOW_ROOM = (3, 4)
 """Part of the free rows that windows may take. The rest is for results, and what lies between."""
 
-_PARTS = 4
+PARTS = 4
 """Commands that an image is cut into, so that the next layer can start before the last one ends."""
 
-_SMALLEST = 80
+SMALLEST_PART = 80
 """Vectors of a part, at least: less would not hide the fetch of its weights and records."""
 
 
@@ -48,7 +48,7 @@ def cut_parts(
     config: Config,
     *,
     grain: int = 1,
-    parts: int = _PARTS,
+    parts: int = PARTS,
     block_start: bool = True,
 ) -> tuple[range, ...]:
     """Cut a strip of output rows into what single commands compute.
@@ -70,7 +70,7 @@ def cut_parts(
         accumulators allow, and ``parts`` has no meaning.
     """
     most = max(grain, config.acc_rows // columns // grain * grain)
-    wanted = min(parts, len(rows) * columns // _SMALLEST, len(rows)) if block_start else 1
+    wanted = min(parts, len(rows) * columns // SMALLEST_PART, len(rows)) if block_start else 1
     parts = max(-(-len(rows) // most), wanted, 1)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)

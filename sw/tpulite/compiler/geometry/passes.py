@@ -5,7 +5,15 @@ from itertools import accumulate, pairwise
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
+from tpulite.compiler.geometry.axis import (
+    LARGEST_DILATION,
+    LARGEST_EXTENT,
+    LARGEST_KERNEL,
+    LARGEST_PAD,
+    LARGEST_STRIDE,
+    Axis1D,
+    most_outputs,
+)
 from tpulite.compiler.geometry.cut import split
 
 __all__ = ["Pass", "Reach", "cut_kernel", "far_columns", "most_of_axis", "pass_tiles", "plan_tiles"]
@@ -14,8 +22,6 @@ _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
 
 _ANY = 1 << 30
-
-_PAD, _STRIDE, _DILATION = (CONV.limit(name) for name in ("pad_top", "stride_y", "dilation_y"))
 
 
 @dataclass(frozen=True)
@@ -86,26 +92,25 @@ def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
     pitched : bool
         Whether the axis is that of image rows, whose distance is a field.
     """
-    taps, step, single = LARGEST_KERNEL, axis.stride, axis.stride > _STRIDE and not pitched
-    if axis.dilation > _DILATION:
+    taps, step, single = LARGEST_KERNEL, axis.stride, axis.stride > LARGEST_STRIDE and not pitched
+    if axis.dilation > LARGEST_DILATION:
         taps = 1
-    if axis.stride > _STRIDE and pitched:
+    if axis.stride > LARGEST_STRIDE and pitched:
         taps, step = 1, 1
     # The last tap of an output reads here; behind the image lie no more positions than padding.
     last = (axis.kernel - 1) * axis.dilation - axis.pad
-    before, behind = max(0, -(-(axis.pad - _PAD) // axis.stride)), _ANY
-    if (outputs - 1) * axis.stride + last - axis.extent >= _PAD:
+    before, behind = max(0, -(-(axis.pad - LARGEST_PAD) // axis.stride)), _ANY
+    if (outputs - 1) * axis.stride + last - axis.extent >= LARGEST_PAD:
         behind = max(before, -(-(axis.extent - last) // axis.stride))
     if before or behind != _ANY:
-        taps = min(taps, _PAD // 2 // axis.dilation + 1)
+        taps = min(taps, LARGEST_PAD // 2 // axis.dilation + 1)
     if single:
         return Reach(taps, 1)
-    reach = (min(taps, axis.kernel) - 1) * axis.dilation
-    most = (LARGEST_EXTENT - 1 - reach) // step + 1
+    most = most_outputs(LARGEST_EXTENT, min(taps, axis.kernel), step, axis.dilation)
     most = most if most < outputs else _ANY
     if not before and behind == _ANY:
         return Reach(taps, most=most)
-    small = (_PAD - 1 - (taps - 1) * axis.dilation) // step + 1
+    small = most_outputs(LARGEST_PAD, taps, step, axis.dilation)
     return Reach(taps, small, (before, behind), most=most)
 
 
@@ -116,7 +121,7 @@ def far_columns(axis: Axis1D, outputs: int) -> Reach | None:
     :func:`tpulite.compiler.lower.window.read_row`; those near the borders alone, as always. None
     if the stride is not that large, or too large for a pitch.
     """
-    if not _STRIDE < axis.stride <= CONV.limit("act_pitch"):
+    if not LARGEST_STRIDE < axis.stride <= CONV.limit("act_pitch"):
         return None
     last = (axis.kernel - 1) * axis.dilation - axis.pad  # tap of output 0
     first = -(-axis.pad // axis.stride)

@@ -143,7 +143,7 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
 def _read_by_pieces(table: GraphTable, index: int, resident: frozenset[str]) -> int:
     """Return the rows that a convolution loads whose passes load what they read; else 0.
 
-    As :class:`tpulite.compiler.lower.conv.cuts.ConvCuts` would cut it, more or less.
+    As :func:`tpulite.compiler.plan.strips.strip_plan` would cut it, more or less.
     """
     layer = table.layers.layers[index]
     if not isinstance(layer, Conv) or layer.inputs[0] in resident:

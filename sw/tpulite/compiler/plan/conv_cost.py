@@ -1,0 +1,38 @@
+"""What products cost, as closed forms on ints or arrays: the arithmetic of all plans of CONVs."""
+
+from tpulite.arch.config import Config
+from tpulite.arch.timing import LOAD_TOKEN, tile_cycles
+from tpulite.compiler.plan.closed_forms import Number, most
+
+__all__ = ["CONV_CYCLES", "product_cycles", "weights_latency"]
+
+CONV_CYCLES = 3
+"""Cycles of a CONV beside its weight tiles, in the mean: none is lost if its operands and tokens
+are there, which is not always so."""
+
+
+def product_cycles(tiles: Number, slots: Number, regions: Number, config: Config) -> Number:
+    """Return the cycles in which the array multiplies.
+
+    Parameters
+    ----------
+    tiles : int or array of int
+        Weight tiles.
+    slots : int or array of int
+        Slots of each of them, in all regions: see :class:`tpulite.arch.timing.Stream`.
+    regions : int or array of int
+        Parts of the output, each of which takes a tile as long as the next one's weights at least.
+    config : Config
+        The machine.
+
+    Examples
+    --------
+    >>> product_cycles(9, slots=100, regions=2, config=Config())
+    900
+    """
+    return tiles * most(slots, regions * tile_cycles(1, config))
+
+
+def weights_latency(config: Config) -> int:
+    """Return the cycles from the last row of a CONV's weights to its first slot."""
+    return LOAD_TOKEN + config.array_size + 1
