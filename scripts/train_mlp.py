@@ -5,6 +5,7 @@ serve for the score only; the weight decay is chosen on a validation part of the
 """
 
 import argparse
+import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from tpulite.arch.numerics import INT8, Rounding
-from tpulite.graph.network import Dense, Network
-from tpulite.models import CLASSES, MODELS, DigitsTest
+from tpulite.models import CLASSES, MLP_DIGITS, MODELS, DigitsTest
 
 HIDDEN = (64, 32)
 OUTPUTS = 16
@@ -25,6 +25,7 @@ TEST_IMAGES = 448
 WEIGHT_DECAYS = (1e-2, 1e-1, 1.0, 3.0, 10.0)
 EPOCHS = 60
 INT8_MAX = INT8[-1]
+ZERO_POINTS = ("input_zero_point", "weight_zero_point", "output_zero_point")
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,17 @@ def choose_decay(images: np.ndarray, labels: np.ndarray, seed: int) -> float:
     return max(scores, key=lambda decay: scores[decay])
 
 
-def quantize(network: FloatNetwork, images: np.ndarray) -> Network:
+def quantize(network: FloatNetwork, images: np.ndarray) -> dict[str, np.ndarray]:
     """Quantize to int8, one scale a tensor, activations by their range over ``images``.
 
     All zero points are 0, so the outputs beyond the classes, whose weights and bias are 0, are 0.
+
+    Returns
+    -------
+    dict of str to ndarray
+        What the file of a network holds, as :mod:`tpulite.frontend.dense_chain` reads it.
     """
-    layers = []
+    layers, arrays = [], {}
     input_scale = 1 / INT8_MAX
     for i, activation in enumerate(network.activations(images)):
         last = i == len(HIDDEN)
@@ -110,17 +116,29 @@ def quantize(network: FloatNetwork, images: np.ndarray) -> Network:
         weight_scale = np.abs(weight).max() / INT8_MAX
         output_scale = np.abs(activation).max() / INT8_MAX
         layers.append(
-            Dense(
-                name=f"dense{i + 1}",
-                weight=np.rint(weight / weight_scale).astype(np.int8),
-                bias=np.rint(bias / (input_scale * weight_scale)).astype(np.int32),
-                scale=np.array([input_scale * weight_scale / output_scale], np.float32),
-                rounding=Rounding.FLOAT32,
-                low=INT8[0] if last else 0,
-            )
+            {
+                "name": f"dense{i + 1}",
+                "rounding": int(Rounding.FLOAT32),
+                **dict.fromkeys(ZERO_POINTS, 0),
+                "low": INT8[0] if last else 0,
+                "high": INT8[-1],
+                "raw": False,
+            }
         )
+        arrays |= {
+            f"{i}.weight": np.rint(weight / weight_scale).astype(np.int8),
+            f"{i}.bias": np.rint(bias / (input_scale * weight_scale)).astype(np.int32),
+            f"{i}.scale": np.array([input_scale * weight_scale / output_scale], np.float32),
+        }
         input_scale = output_scale
-    return Network("mlp_digits", tuple(layers))
+    metadata = {
+        "format": "tpulite-network",
+        "version": 1,
+        "name": MLP_DIGITS.stem,
+        "input_dtype": "int8",
+        "layers": layers,
+    }
+    return {"network": np.array(json.dumps(metadata)), **arrays}
 
 
 def to_int8(images: np.ndarray) -> np.ndarray:
@@ -151,9 +169,8 @@ def main() -> None:
         labels=test_labels.astype(np.uint8),
         float_predictions=float_predictions.astype(np.uint8),
     )
-    quantized.save(options.output / "mlp_digits.npz")
+    np.savez_compressed(options.output / MLP_DIGITS.name, **quantized)
     score.save(options.output / "mlp_digits_test.npz")
-    print(quantized.dump())
     print(f"float network: {score.float_accuracy:.2%} of {len(test)} held-out images")
 
 

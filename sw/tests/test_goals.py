@@ -6,8 +6,8 @@ The RTL takes within a few cycles as many; ``tpulite bench`` prints what it real
 
 import pytest
 
-from tpulite.bench.dense import STREAM
 from tpulite.bench.goals import GOALS
+from tpulite.bench.models import BATCH, MLPS
 from tpulite_testing.replay.corpus import FULL, QUICK
 from tpulite_testing.replay.record import read_records
 
@@ -27,7 +27,7 @@ RECORDS = read_records(QUICK.path) | read_records(FULL.path)
 def test_targets_are_met(name):
     cycles = RECORDS[f"bench/{name}"].cycles
     assert cycles is not None
-    batches = STREAM if name == "mlp_b16_stream" else 1
+    batches = MLPS[name].batch // BATCH if name in MLPS else 1
     assert cycles / batches <= GOALS[name]
 
 

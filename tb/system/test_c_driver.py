@@ -9,10 +9,11 @@ import pytest
 
 from tpulite.arch.memory import Window
 from tpulite.arch.registers import Fault, Permission
-from tpulite.compiler import compile_layers
+from tpulite.compiler.options import Options
 from tpulite.configs import named_config
-from tpulite.models import mlp_digits
+from tpulite.models import MLP_DIGITS
 from tpulite.runtime.device import Job
+from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
 
@@ -43,9 +44,10 @@ def program(tmp_path_factory):
 @pytest.fixture(scope="module")
 def session():
     """Run the digits on the golden machine; its memory then holds program, input and output."""
-    network = mlp_digits()
-    session = Session(compile_layers(network.graph(BATCH), CONFIG), "golden")
-    x = np.random.default_rng(1).integers(-128, 128, (BATCH, 256), dtype=np.int8)
+    (program,) = Model.load(MLP_DIGITS, config=CONFIG, options=Options(batch=BATCH)).programs
+    session = Session(program, "golden")
+    shape = program.inputs[0].shape
+    x = np.random.default_rng(1).integers(-128, 128, shape, dtype=np.int8)
     assert session.run(x).fault is None
     return session
 

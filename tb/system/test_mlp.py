@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tpulite.arch.memory import Window
-from tpulite.compiler.options import Options
-from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.configs import named_config
-from tpulite.models import mlp_digits
+from tpulite.models import MLP_DIGITS
+from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.digits import STREAM_BATCHES, run_digits
@@ -30,7 +29,7 @@ def flip_weight_bit(session: Session) -> None:
     """Flip a bit of a weight in DRAM: of the first layer, at a pixel in the middle."""
     row = 8 * 16 + 8
     config = session.program.config
-    live = simplify_layers(mlp_digits().graph(16), config, Options()).layers
+    (live,) = (each.layers for each in Model.load(MLP_DIGITS, config=config).simplified)
     weights = live.layers[0].weight[0, 0, row, : config.array_size]
     offset = session.program.constants.index(weights.tobytes())
     address = session.job.windows[Window.CONSTANTS].base + offset

@@ -10,11 +10,14 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler import compile_layers, compile_pair
+from tpulite.compiler import compile_layers
+from tpulite.compiler.options import Options
 from tpulite.configs import named_config
-from tpulite.graph.network import Dense, Network
-from tpulite.models import mlp_digits
-from tpulite.runtime.reference import reference
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.models import MLP_DIGITS
+from tpulite.quant.exactness.scaling import make_requantization
+from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
@@ -36,28 +39,36 @@ GEMMS = {
 }
 
 
-def gemm(k: int, n: int, rounding: Rounding, *, raw: bool = False, seed: int = 0) -> Network:
+def gemm(
+    m: int, k: int, n: int, rounding: Rounding, *, raw: bool = False, seed: int = 0
+) -> LayerGraph:
     """Make a random layer, with a zero point everywhere unless it is raw."""
     rng = np.random.default_rng(seed)
-    quantization = {} if raw else {
-        "input_zero_point": int(rng.integers(-128, 128)),
-        "output_zero_point": int(rng.integers(-20, 20)),
-    }  # fmt: skip
-    layer = Dense(
-        name="gemm",
-        weight=rng.integers(-128, 128, (k, n), np.int8),
-        bias=np.zeros(n, np.int32) if raw else rng.integers(-9999, 9999, n, np.int32),
-        scale=(rng.uniform(0.5, 2, n) / (200 * np.sqrt(k))).astype(np.float32),
-        rounding=rounding,
-        weight_zero_point=int(rng.integers(-128, 128)),
-        raw=raw,
-        **quantization,
+    record = make_requantization(
+        (rng.uniform(0.5, 2, n) / (200 * np.sqrt(k))).astype(np.float32),
+        rounding,
+        int(rng.integers(-20, 20)),
+        bias=rng.integers(-9999, 9999, n),
     )
-    return Network(name="gemm", layers=(layer,), input_dtype="int8")
+    layer = Conv(
+        name="gemm",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (1, 1, k, n), np.int8),
+        requantization=None if raw else record,
+        input_zero_point=0 if raw else int(rng.integers(-128, 128)),
+        weight_zero_point=int(rng.integers(-128, 128)),
+    )
+    images = {"x": Image((m, 1, k)), "y": Image((m, 1, n), "int32" if raw else "int8")}
+    return LayerGraph("gemm", (layer,), images, ("x",), ("y",))
 
 
-def inputs(network: Network, m: int, seed: int = 1) -> np.ndarray:
-    return np.random.default_rng(seed).integers(-128, 128, (m, network.k), np.int8)
+def inputs(layers: LayerGraph) -> np.ndarray:
+    return np.random.default_rng(1).integers(-128, 128, layers.images["x"].shape, np.int8)
+
+
+def due(layers: LayerGraph) -> np.ndarray:
+    return run_layers(layers, {"x": inputs(layers)})["y"]
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -65,47 +76,41 @@ def device(request) -> RtlDevice:
     return RtlDevice(named_config(request.param), dram_bytes=1 << 24)
 
 
-def check(device: RtlDevice, network: Network, m: int) -> None:
-    x = inputs(network, m)
-    session = Session(compile_layers(network.graph(m), device.config), device)
-    assert np.array_equal(session.run(x).output, reference(network, x))
+def check(device: RtlDevice, layers: LayerGraph) -> None:
+    session = Session(compile_layers(layers, device.config), device)
+    assert np.array_equal(session.run(inputs(layers)).output, due(layers))
 
 
 @pytest.mark.parametrize("name", GEMMS)
 def test_gemms(device: RtlDevice, name: str) -> None:
     m, k, n = GEMMS[name]
     roundings = list(Rounding)
-    check(device, gemm(k, n, roundings[(k + n) % len(roundings)]), m)
+    check(device, gemm(m, k, n, roundings[(k + n) % len(roundings)]))
 
 
 def test_raw_gemm(device: RtlDevice) -> None:
-    check(device, gemm(50, 37, Rounding.SINGLE, raw=True), 21)
+    check(device, gemm(21, 50, 37, Rounding.SINGLE, raw=True))
 
 
 def test_digits_cold_and_warm(device: RtlDevice) -> None:
-    network = mlp_digits()
-    x = inputs(network, 16)
-    due = reference(network, x)
-    cold, warm = compile_pair(network.graph(16), device.config)
-    first = Session(cold, device)
-    second = Session(warm, device, base=first.end)
-    before = first.run(x)
-    again = [second.run(x) for _ in range(2)]
-    assert np.array_equal(before.output, due)
-    assert all(np.array_equal(results.output, due) for results in again)
+    options = Options(batch=16, resident=True)
+    model = Model.load(MLP_DIGITS, config=device.config, options=options)
+    x = np.random.default_rng(1).integers(-128, 128, (48, 256), np.int8)
+    results = model.run(x, device)
+    assert np.array_equal(results.output, model.reference(x)["output"])
+    (cold,), (warm,), (again,) = results.segments
     # A machine without caches or refresh takes the same time for the same work.
-    assert again[0].counters == again[1].counters
-    assert again[0].counters["read_beats"] < before.counters["read_beats"] / 2
+    assert warm.counters == again.counters
+    assert warm.counters["read_beats"] < cold.counters["read_beats"] / 2
 
 
 def run_small(device) -> list[dict[str, int]]:
     """Run a few networks; return all counters."""
     counters = []
     for m, k, n in ((1, 1, 1), (17, 33, 19), (64, 24, 8)):
-        network = gemm(k, n, Rounding.RUY, seed=m)
-        x = inputs(network, m)
-        results = Session(compile_layers(network.graph(m), SMALL), device).run(x)
-        assert np.array_equal(results.output, reference(network, x))
+        layers = gemm(m, k, n, Rounding.RUY, seed=m)
+        results = Session(compile_layers(layers, SMALL), device).run(inputs(layers))
+        assert np.array_equal(results.output, due(layers))
         counters.append(dict(results.counters))
     return counters
 

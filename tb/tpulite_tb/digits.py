@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tpulite.compiler import compile_layers, compile_pair
-from tpulite.models import DigitsTest, mlp_digits
+from tpulite.compiler.options import Options
+from tpulite.models import MLP_DIGITS, DigitsTest
 from tpulite.program import Program
 from tpulite.runtime.device import Device
-from tpulite.runtime.reference import reference
+from tpulite.runtime.model import Model
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 
@@ -18,6 +18,9 @@ __all__ = ["BATCH", "STREAM_BATCHES", "Account", "DigitsRun", "run_digits"]
 
 BATCH = 16
 """Images of a batch."""
+
+OUTPUTS = 16
+"""Channels of the last layer."""
 
 STREAM_BATCHES = 16
 """Batches of the program that measures cycles per batch."""
@@ -94,21 +97,22 @@ def run_digits(
     RuntimeError
         If a run ends in a fault.
     """
-    network, test = mlp_digits(), DigitsTest.load()
-    images = test.images[: batches * BATCH]
-    expected = reference(network, images)
+    model = Model.load(MLP_DIGITS, config=device.config, options=Options(batch=BATCH))
+    images = DigitsTest.load().images[: batches * BATCH]
+    expected = model.reference(images)["output"]
     differences: list[str] = []
     cycles, seconds = 0, 0.0
 
     def run(session: Session, name: str, part: slice) -> Account:
         nonlocal cycles, seconds
         started = time.perf_counter()
-        results = session.run(images[part])
+        (spec,) = session.program.inputs
+        results = session.run(images[part].reshape(spec.shape))
         seconds += time.perf_counter() - started
         if results.fault is not None:
             raise RuntimeError(f"The {name} ended in {results.fault}")
         cycles += results.counters["cycles"]
-        if not np.array_equal(results.output, expected[part]):
+        if not np.array_equal(results.output.reshape(-1, OUTPUTS), expected[part]):
             differences.append(name)
         progress(len(results.output) // BATCH)
         return Account(session.program, results)
@@ -121,18 +125,20 @@ def run_digits(
         prepare(result)
         return result
 
-    single = compile_layers(network.graph(BATCH), device.config)
-    loading, resident = compile_pair(network.graph(BATCH), device.config)
+    (single,) = model.programs
+    loading, resident = model.with_options(Options(batch=BATCH, resident=True)).programs
 
     cold = run(session(single), "cold batch 0", batch(0))
     first = session(loading)
     run(first, "loading batch 1", batch(1))
     second = session(resident, first.end)
     warm = [run(second, f"warm batch {i}", batch(i)) for i in range(1, batches)]
-    outputs = np.concatenate([account.results.output for account in (cold, *warm)])
+    outputs = np.concatenate(
+        [account.results.output.reshape(-1, OUTPUTS) for account in (cold, *warm)]
+    )
     streamed = None
     if stream:
-        program = compile_layers(network.graph(STREAM_BATCHES * BATCH), device.config)
+        (program,) = model.with_options(Options(batch=STREAM_BATCHES * BATCH)).programs
         streamed = run(session(program), "stream", slice(STREAM_BATCHES * BATCH))
     slowest = max(warm, key=lambda account: account.results.counters["cycles"])
     return DigitsRun(len(images), cold, slowest, streamed, outputs, differences, cycles, seconds)

@@ -45,8 +45,8 @@ def drop_token(program: Program, index: int, giver: Engine) -> Program:
 @pytest.mark.parametrize("sizes", [[64, 64, 48], [40, 200]])
 @pytest.mark.parametrize("ub_rows", [256, 16384])
 def test_every_wait_is_needed(sizes, ub_rows):
-    network = random_network(1, sizes)
-    program = compile_network(network, Config(ub_rows=ub_rows), batch=24)
+    network = random_network(1, sizes, 24)
+    program = compile_network(network, Config(ub_rows=ub_rows))
     assert not check(program)
     waits = 0
     for index, command in enumerate(program.commands[:-1]):

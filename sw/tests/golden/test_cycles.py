@@ -5,11 +5,11 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Engine, Opcode, VectorOp, dense
 from tpulite.arch.registers import EngineState
-from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
 from tpulite.golden.timing import Timeline, predict, predict_cycles
-from tpulite.models import mlp_digits
+from tpulite.models import MLP_DIGITS
 from tpulite.program import LayerInfo
+from tpulite.runtime.model import Model
 from tpulite_testing.timing import yardsticks
 
 CONFIG = Config()
@@ -179,7 +179,7 @@ def test_a_token_that_never_comes():
 
 @pytest.fixture(scope="module")
 def program():
-    return compile_layers(mlp_digits().graph(16), CONFIG, Options(effort=0))
+    return Model.load(MLP_DIGITS, options=Options(batch=16, effort=0)).programs[0]
 
 
 def test_layers_sum_to_the_whole(program):

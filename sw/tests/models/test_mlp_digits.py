@@ -1,7 +1,8 @@
 import numpy as np
 
-from tpulite.arch.numerics import Rounding
-from tpulite.models import CLASSES, MODELS, DigitsTest, mlp_digits
+from tpulite.frontend.files import load_graph
+from tpulite.models import CLASSES, MLP_DIGITS, MODELS, DigitsTest
+from tpulite.runtime.model import Model
 
 INT8_ACCURACY = 438 / 448
 
@@ -12,20 +13,23 @@ def evaluate(images: np.ndarray) -> np.ndarray:
     No accumulator exceeds 24 bits, so float32 holds it exactly and numpy rounds as FLOAT32 does.
     """
     values = images
-    for layer in mlp_digits().layers:
-        sums = values.astype(np.int32) @ layer.weight.astype(np.int32) + layer.bias
-        assert np.abs(sums).max() < 1 << 24
-        scaled = np.rint(sums.astype(np.float32) * layer.scale)
-        values = np.clip(scaled, layer.low, layer.high).astype(np.int8)
+    with np.load(MLP_DIGITS) as file:
+        for i, low in enumerate((0, 0, -128)):
+            weight, bias, scale = (file[f"{i}.{name}"] for name in ("weight", "bias", "scale"))
+            sums = values.astype(np.int32) @ weight.astype(np.int32) + bias
+            assert np.abs(sums).max() < 1 << 24
+            values = np.clip(np.rint(sums.astype(np.float32) * scale), low, 127).astype(np.int8)
     return values
 
 
-def test_shapes_are_those_of_the_document():
-    network = mlp_digits()
-    assert [(layer.k, layer.n) for layer in network.layers] == [(256, 64), (64, 32), (32, 16)]
-    assert [layer.low for layer in network.layers] == [0, 0, -128]
-    assert all(layer.rounding == Rounding.FLOAT32 for layer in network.layers)
-    assert all(layer.scale.dtype == np.float32 for layer in network.layers)
+def test_the_machine_computes_what_the_file_says():
+    graph = load_graph(MLP_DIGITS)
+    assert [graph.tensors[node.inputs[1]].shape for node in graph.nodes] == [
+        *((64, 256), (32, 64), (16, 32))
+    ]
+    images = DigitsTest.load().images[:64]
+    output = Model.load(graph).reference(images)["output"]
+    np.testing.assert_array_equal(output, evaluate(images))
 
 
 def test_the_test_set_is_whole_batches_of_every_digit():

@@ -7,40 +7,49 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_layers
-from tpulite.graph.network import Dense, Network
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.golden_device import GoldenDevice
-from tpulite.runtime.reference import reference
 from tpulite.runtime.session import Session
 
 CONFIG = Config()
 
 
-def network(**fields):
-    layer = Dense(
-        name="fc",
-        weight=np.arange(-60, 60, dtype=np.int8).reshape(20, 6),
-        bias=np.arange(6, dtype=np.int32) * 100,
-        scale=np.array([0.01], np.float32),
-        rounding=Rounding.FLOAT32,
-        **fields,
-    )
-    return Network("net", (layer,))
+LAYER = Conv(
+    name="fc",
+    inputs=("input",),
+    output="output",
+    weight=np.arange(-60, 60, dtype=np.int8).reshape(1, 1, 20, 6),
+    requantization=make_requantization(0.01, Rounding.FLOAT32, bias=np.arange(6) * 100),
+)
+LAYERS = LayerGraph(
+    "net",
+    (LAYER,),
+    {"input": Image((3, 1, 20)), "output": Image((3, 1, 6))},
+    ("input",),
+    ("output",),
+)
+
+
+def due(values):
+    return run_layers(LAYERS, {"input": values})["output"]
 
 
 @pytest.fixture(scope="module")
 def program():
-    return compile_layers(network().graph(3), CONFIG)
+    return compile_layers(LAYERS, CONFIG)
 
 
 def inputs(seed=0):
-    return np.random.default_rng(seed).integers(-128, 128, (3, 20), dtype=np.int8)
+    return np.random.default_rng(seed).integers(-128, 128, (3, 1, 20), dtype=np.int8)
 
 
 def test_runs_again_with_other_inputs(program):
     session = Session(program)
     for seed in range(3):
         results = session.run(inputs(seed))
-        np.testing.assert_array_equal(results.output, reference(network(), inputs(seed)))
+        np.testing.assert_array_equal(results.output, due(inputs(seed)))
         assert results.fault is None
         assert results.cycles is None
         assert session.run({"input": inputs(seed)}).outputs.keys() == {"output"}
@@ -58,14 +67,14 @@ def test_programs_lie_side_by_side(program):
     )
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
     for session in (first, second, first):
-        np.testing.assert_array_equal(session.run(inputs()).output, reference(network(), inputs()))
+        np.testing.assert_array_equal(session.run(inputs()).output, due(inputs()))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         (inputs().astype(np.uint8), "Tensor 'input' must be int8, not uint8"),
-        (inputs()[:2], "Tensor 'input' must have shape (3, 20), not (2, 20)"),
+        (inputs()[:2], "Tensor 'input' must have shape (3, 1, 20), not (2, 1, 20)"),
         ({"x": inputs()}, "Inputs must be ['input'], not ['x']"),
         ({}, "Inputs must be ['input'], not []"),
     ],
@@ -115,24 +124,4 @@ def test_a_fault_has_no_output_and_the_next_run_works(program):
     with pytest.raises(RuntimeError, match="has no output"):
         _ = results.output
     other = Session(program, broken, base=constants + PAGE_BYTES)
-    np.testing.assert_array_equal(other.run(inputs()).output, reference(network(), inputs()))
-
-
-def test_reference_follows_the_definition():
-    net = network(input_zero_point=3, weight_zero_point=-2, output_zero_point=5, low=0, high=100)
-    (layer,) = net.layers
-    for x, y in zip(inputs(), reference(net, inputs()), strict=True):
-        for c in range(6):
-            acc = int(layer.bias[c])
-            acc += sum(
-                (int(a) - 3) * (int(w) + 2) for a, w in zip(x, layer.weight[:, c], strict=True)
-            )
-            scaled = np.float32(acc) * np.float32(0.01)
-            assert y[c] == min(max(int(np.rint(scaled)) + 5, 0), 100)
-
-
-def test_reference_refuses_other_inputs():
-    with pytest.raises(ValueError, match=r"int8 of shape \(m, 20\), not int8 of shape \(3, 19\)"):
-        reference(network(), inputs()[:, 1:])
-    with pytest.raises(ValueError, match=r"int8 of shape \(m, 20\), not float64 of shape"):
-        reference(network(), inputs().astype(float))
+    np.testing.assert_array_equal(other.run(inputs()).output, due(inputs()))

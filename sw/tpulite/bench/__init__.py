@@ -5,7 +5,7 @@ from tpulite.bench.compile_time import COMPILED, Compilation, run_compilations
 from tpulite.bench.model_device import ModelDevice
 from tpulite.bench.record import Record
 from tpulite.bench.run import run_workloads
-from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, parse_network, parse_workload
+from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, find_workload, parse_workload
 
 __all__ = [
     "ABLATED",
@@ -18,7 +18,7 @@ __all__ = [
     "Compilation",
     "ModelDevice",
     "Record",
-    "parse_network",
+    "find_workload",
     "parse_workload",
     "run_ablation",
     "run_compilations",

@@ -6,8 +6,8 @@ from typing import Any
 
 from tpulite.bench.models import ARCHITECTURES
 from tpulite.bench.run import dram_bytes
-from tpulite.bench.workload import MakeNetwork
-from tpulite.bench.workloads import parse_network
+from tpulite.bench.workload import MakeWorkload
+from tpulite.bench.workloads import find_workload
 from tpulite.compiler.options import Options
 from tpulite.runtime.device import Device
 
@@ -105,10 +105,9 @@ def run_ablation(
     Raises
     ------
     ValueError
-        If a name is unknown or of a workload whose compiler has no such choices; nothing has run
-        then.
+        If a name is unknown; nothing has run then.
     """
-    makes = {name: parse_network(name) for name in names}
+    makes = {name: find_workload(name) for name in names}
     return (
         ablation
         for name, make in makes.items()
@@ -118,7 +117,7 @@ def run_ablation(
 
 def _ablate(
     name: str,
-    make: MakeNetwork,
+    make: MakeWorkload,
     device: Device,
     device_name: str,
     tell: Callable[[str], object],

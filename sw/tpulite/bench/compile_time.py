@@ -13,8 +13,8 @@ from typing import Any
 
 from tpulite.arch.config import Config
 from tpulite.bench.models import ARCHITECTURES, NETWORKS
-from tpulite.bench.workload import MakeNetwork
-from tpulite.bench.workloads import parse_network
+from tpulite.bench.workload import MakeWorkload
+from tpulite.bench.workloads import find_workload
 from tpulite.compiler.pipeline import compile_layers
 
 __all__ = ["COMPILED", "Compilation", "measure", "run_compilations"]
@@ -71,13 +71,13 @@ def run_compilations(names: Iterable[str], config: Config) -> Iterator[Compilati
     Raises
     ------
     ValueError
-        If a name is unknown or of a chain of dense layers; nothing has been compiled then.
+        If a name is unknown; nothing has been compiled then.
     """
-    makes = {name: parse_network(name) for name in names}
+    makes = {name: find_workload(name) for name in names}
     return (_compilation(name, make, config) for name, make in makes.items())
 
 
-def _compilation(name: str, make: MakeNetwork, config: Config) -> Compilation:
+def _compilation(name: str, make: MakeWorkload, config: Config) -> Compilation:
     # Making the network takes memory, too, which must not count.
     parts = make(config).parts
     child = subprocess.run(

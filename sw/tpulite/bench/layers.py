@@ -1,4 +1,4 @@
-"""Workloads of integer layers: single convolutions, depthwise ones several in a row."""
+"""Workloads of integer layers: single products and convolutions, several depthwise ones."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +13,11 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Requantization
 from tpulite.program import Program
+from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
 
-__all__ = ["LayersWorkload", "make_conv", "make_depthwise", "make_layers"]
+__all__ = ["LayersWorkload", "make_conv", "make_depthwise", "make_gemm", "make_layers"]
 
 _SEED = 1
 
@@ -77,6 +78,23 @@ def make_layers(layers: LayerGraph, config: Config) -> LayersWorkload:
         for name in layers.inputs
     }
     return LayersWorkload(layers, inputs, config)
+
+
+def make_gemm(config: Config, m: int, k: int, n: int) -> LayersWorkload:
+    """Multiply random matrices [m, k] and [k, n]."""
+    rng = np.random.default_rng(_SEED)
+    layer = Conv(
+        name="gemm",
+        inputs=("x0",),
+        output="x1",
+        weight=rng.integers(-128, 128, (1, 1, k, n), dtype=np.int8),
+        requantization=make_requantization(
+            float(np.float32(1 / (100 * k**0.5))),
+            Rounding[config.roundings[-1].upper()],
+            bias=rng.integers(-(2**12), 2**12, n, dtype=np.int32),
+        ),
+    )
+    return _workload((layer,), {"x0": Image((m, 1, k)), "x1": Image((m, 1, n))}, rng, config)
 
 
 def make_conv(

@@ -10,7 +10,7 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 
-__all__ = ["MakeNetwork", "MakeWorkload", "NetworkWorkload", "Outcome", "Run", "Workload"]
+__all__ = ["MakeWorkload", "Outcome", "Run", "Workload"]
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,7 @@ class Outcome:
 
 
 class Workload(Protocol):
-    """Something to run on one machine, with its inputs."""
-
-    def compile(self) -> tuple[Program, ...]:
-        """Compile it."""
-        ...
-
-    def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
-        """Run what was compiled, and compare the result with the exact one."""
-        ...
-
-
-class NetworkWorkload(Protocol):
-    """A workload whose compiler has choices."""
+    """Something to compile and to run on one machine, with its inputs."""
 
     @property
     def parts(self) -> tuple[LayerGraph, ...]:
@@ -75,6 +63,3 @@ Run = Callable[[Device], Outcome]
 
 MakeWorkload = Callable[[Config], Workload]
 """Makes a workload for a machine."""
-
-MakeNetwork = Callable[[Config], NetworkWorkload]
-"""Makes a workload whose compiler has choices."""

@@ -19,7 +19,7 @@ from tpulite.bench import (
     Compilation,
     ModelDevice,
     Record,
-    parse_network,
+    find_workload,
     parse_workload,
     run_ablation,
     run_compilations,
@@ -110,7 +110,7 @@ def _ablate(
     console: Console, names: Sequence[str], device: str, config: Config, json_path: Path | None
 ) -> None:
     for name in names:
-        parse_network(name)
+        find_workload(name)
     machine = _open(device, config)
     results: list[Ablation] = []
     try:

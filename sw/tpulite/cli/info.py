@@ -8,7 +8,6 @@ import click
 from tpulite.arch.isa import disassemble
 from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS
-from tpulite.graph.network import Network
 from tpulite.program import Program
 from tpulite.report import report_programs
 from tpulite.runtime.device import device_names
@@ -41,7 +40,7 @@ def _disassemble(program: Program) -> None:
 def info(file: Path | None) -> None:
     """Print what a compiled file holds; else the configurations and devices.
 
-    Networks of other kinds are shown by inspect.
+    Networks that are not compiled are shown by inspect.
     """
     if file is not None:
         click.echo(_contents(file))
@@ -56,8 +55,6 @@ def info(file: Path | None) -> None:
 
 
 def _contents(path: Path) -> str:
-    if path.suffix == ".npz":
-        return Network.load(path).dump()
     if not is_model_file(path):
         return _details(Program.load(path))
     model = load_model_file(path)

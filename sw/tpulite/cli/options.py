@@ -35,7 +35,7 @@ _OPTIONS = (
         show_default=True,
         help="Fewest cycles, or fewest bytes of DRAM traffic.",
     ),
-    click.option("--batch", type=int, help="Images of a run.  [1; of a .npz network: 16]"),
+    click.option("--batch", type=int, help="Images of a run.  [1]"),
     *(
         click.option(f"--no-{name.replace('_', '-')}", f"no_{name}", is_flag=True, help=text)
         for name, text in _WITHOUT.items()

@@ -38,8 +38,8 @@ from tpulite.runtime.session import Session
 
 __all__ = ["run"]
 
-_NETWORKS = (".tflite", ".onnx", ".zip")
-_PROGRAMS = (".tpl", ".tpulite", ".npz")
+_NETWORKS = (".tflite", ".onnx", ".zip", ".npz")
+_PROGRAMS = (".tpl", ".tpulite")
 
 
 @click.command()

@@ -5,6 +5,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from tpulite.frontend.dense_chain import MEMBER, load_dense_chain
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
@@ -19,7 +20,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Ru
 
 
 def load_graph(path: str | Path) -> Graph:
-    """Read a network from a TFLite or ONNX file, or from an archive that holds one TFLite file.
+    """Read a network from a TFLite or ONNX file, an archive of one TFLite file, or our own .npz.
 
     An archive may hold the float network beside the quantized one, if that is called
     ``*.float32.tflite``; it is passed over.
@@ -60,9 +61,7 @@ def _load(path: Path) -> Graph:
         raise ValueError("the file is empty")
     name = path.name.split(".")[0] or path.name
     if data.startswith(_ZIP):
-        data = _extract(path)
-        if data[4:8] != IDENTIFIER:
-            raise ValueError("the file in the archive is no TFLite file")
+        return _load_archive(path, data, name)
     if data[4:8] == IDENTIFIER:
         return load_tflite(data, name)
     if importlib.util.find_spec("onnx") is None:
@@ -79,10 +78,12 @@ def _load(path: Path) -> Graph:
         raise ValueError(f"this is no TFLite file, and as an ONNX file: {error}") from error
 
 
-def _extract(path: Path) -> bytes:
-    """Return the only TFLite file of an archive."""
+def _load_archive(path: Path, data: bytes, name: str) -> Graph:
+    """Read the only TFLite file of an archive, or an archive that is a network itself."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if MEMBER in archive.namelist():
+                return load_dense_chain(data)
             files = [file for file in archive.infolist() if file.filename.endswith(".tflite")]
             if len(files) > 1:
                 files = [file for file in files if not file.filename.endswith(".float32.tflite")]
@@ -92,6 +93,9 @@ def _extract(path: Path) -> bytes:
                 raise ValueError(
                     f"{files[0].filename} in the archive has {files[0].file_size} bytes"
                 )
-            return archive.read(files[0])
+            data = archive.read(files[0])
     except _UNREADABLE as error:
         raise ValueError(f"the archive cannot be read: {error}") from error
+    if data[4:8] != IDENTIFIER:
+        raise ValueError("the file in the archive is no TFLite file")
+    return load_tflite(data, name)

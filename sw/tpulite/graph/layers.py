@@ -55,8 +55,6 @@ class LayerGraph:
         Inputs and outputs that the host sees as uint8.
     packed : mapping of str to TensorSpec
         How the host has inputs whose images are patches of a tensor; offsets do not count.
-    matrices : frozenset of str
-        Inputs and outputs that the host sees as matrices [pixels, channels].
 
     Raises
     ------
@@ -73,7 +71,6 @@ class LayerGraph:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()
     packed: Mapping[str, TensorSpec] = field(default_factory=dict)
-    matrices: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         known = {*self.inputs, *self.constants}

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tpulite.graph.network import Network
-
-__all__ = ["CLASSES", "CNN_DIGITS", "MODELS", "DigitsTest", "mlp_digits"]
+__all__ = ["CLASSES", "CNN_DIGITS", "MLP_DIGITS", "MODELS", "DigitsTest"]
 
 MODELS = Path(__file__).parent
 """Folder of the network files."""
@@ -15,13 +13,11 @@ MODELS = Path(__file__).parent
 CNN_DIGITS = MODELS / "cnn_digits.tflite"
 """A small convolutional classifier of the same digits: image [1, 16, 16, 1], logits [1, 10]."""
 
+MLP_DIGITS = MODELS / "mlp_digits.npz"
+"""A classifier of handwritten digits, 256-64-32-16: images [1, 256], logits [1, 16]."""
+
 CLASSES = 10
 """Digits; the MLP has 16 outputs, and the last six are always 0."""
-
-
-def mlp_digits() -> Network:
-    """Return the classifier of handwritten digits, 256-64-32-16."""
-    return Network.load(MODELS / "mlp_digits.npz")
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,12 +26,11 @@ _PERMISSIONS = {
 class Session:
     """A program on a device.
 
-    Compile, run and compare in five lines::
+    Compile, run and compare in four lines::
 
-        network = Network.load("net.npz")
-        program = compile_layers(network.graph(batch=16), Config())
-        results = Session(program, "rtl").run(x)
-        assert (results.output == reference(network, x)).all()
+        program = compile_layers(layers, Config())
+        results = Session(program, "rtl").run({"x": x})
+        assert (results.output == run_layers(layers, {"x": x})["y"]).all()
         print(results.cycles)
 
     Parameters

@@ -1,4 +1,4 @@
-"""Random networks for tests."""
+"""Random chains of dense layers for tests."""
 
 from itertools import pairwise
 from typing import Any
@@ -9,57 +9,80 @@ from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
-from tpulite.graph.network import Dense, Network
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Conv, Image, LayerGraph
 from tpulite.program import Program
+from tpulite.quant.exactness.scaling import make_requantization
+from tpulite.runtime.model_run import as_dtype
 
-__all__ = ["compile_network", "random_inputs", "random_network"]
+__all__ = ["compile_network", "random_inputs", "random_network", "reference"]
 
 
-def compile_network(network: Network, config: Config, batch: int, **options: Any) -> Program:
+def compile_network(network: LayerGraph, config: Config, **options: Any) -> Program:
     """Compile a chain of dense layers, by default without much search."""
-    return compile_layers(network.graph(batch), config, Options(**({"effort": 500} | options)))
+    return compile_layers(network, config, Options(**({"effort": 500} | options)))
 
 
 def random_network(
     seed: int,
     sizes: list[int],
+    batch: int = 1,
     *,
     rounding: Rounding = Rounding.FLOAT32,
     input_dtype: str = "int8",
     per_channel: bool = True,
     raw: bool = False,
-) -> Network:
-    """Make layers of ``sizes[i]`` by ``sizes[i + 1]`` with scales that neither vanish nor clip."""
+) -> LayerGraph:
+    """Make layers of ``sizes[i]`` by ``sizes[i + 1]`` with scales that neither vanish nor clip.
+
+    ``x0`` and ``y`` are ``batch`` vectors of ``input_dtype``; ``y`` are the last sums if ``raw``.
+    """
     rng = np.random.default_rng(seed)
+    names = ["x0", *(f"x{i}" for i in range(1, len(sizes) - 1)), "y"]
+    images = {"x0": Image((batch, 1, sizes[0]))}
     layers = []
-    zero_point = 0 if raw and len(sizes) == 2 else int(rng.integers(-128, 128))
-    for i, (k, n) in enumerate(pairwise(sizes)):
-        last_raw = raw and i == len(sizes) - 2
-        output_zero_point = 0 if raw and i == len(sizes) - 3 else int(rng.integers(-128, 128))
-        spread = rng.uniform(0.3, 1.5, n if per_channel else 1)
+    zero_point = int(rng.integers(-128, 128))
+    for i, ((k, n), (x, y)) in enumerate(zip(pairwise(sizes), pairwise(names), strict=True)):
+        sums = raw and i == len(sizes) - 2
+        scales = rng.uniform(0.3, 1.5, n if per_channel else 1) / (100 * np.sqrt(k))
+        bias = rng.integers(-(2**12), 2**12, n)
+        output, low, high = (
+            int(rng.integers(*ends)) for ends in ((-128, 128), (-128, -64), (64, 128))
+        )
+        record = make_requantization(scales.astype(np.float32), rounding, output, (low, high), bias)
         layers.append(
-            Dense(
+            Conv(
                 name=f"fc{i}",
-                weight=rng.integers(-128, 128, (k, n), dtype=np.int8),
-                bias=np.zeros(n, np.int32)
-                if last_raw
-                else rng.integers(-(2**12), 2**12, n, np.int32),
-                scale=(spread / (100 * np.sqrt(k))).astype(np.float32),
-                rounding=rounding,
-                input_zero_point=zero_point,
+                inputs=(x,),
+                output=y,
+                weight=rng.integers(-128, 128, (1, 1, k, n), dtype=np.int8),
+                requantization=None if sums else record,
+                input_zero_point=0 if sums else zero_point,
                 weight_zero_point=int(rng.integers(-20, 20)),
-                output_zero_point=output_zero_point,
-                low=int(rng.integers(-128, -64)),
-                high=int(rng.integers(64, 128)),
-                raw=last_raw,
             )
         )
-        zero_point = output_zero_point
-    return Network("random", tuple(layers), input_dtype)
+        images[y] = Image((batch, 1, n), "int32" if sums else "int8")
+        zero_point = output
+    unsigned = {"x0"} if raw else {"x0", "y"}
+    return LayerGraph(
+        "random",
+        tuple(layers),
+        images,
+        ("x0",),
+        ("y",),
+        unsigned=frozenset(unsigned if input_dtype == "uint8" else ()),
+    )
 
 
-def random_inputs(seed: int, network: Network, batch: int) -> np.ndarray:
-    """Make a batch of inputs of all values."""
-    info = np.iinfo(network.input_dtype)
+def random_inputs(seed: int, network: LayerGraph) -> np.ndarray:
+    """Make inputs of all values."""
+    info = np.iinfo(np.uint8 if "x0" in network.unsigned else np.int8)
     rng = np.random.default_rng(seed)
-    return rng.integers(info.min, info.max, (batch, network.k), network.input_dtype, endpoint=True)
+    shape = network.images["x0"].shape
+    return rng.integers(info.min, info.max, shape, info.dtype, endpoint=True)
+
+
+def reference(network: LayerGraph, values: np.ndarray) -> np.ndarray:
+    """Return what every device must make of inputs, in the dtypes of the host."""
+    output = run_layers(network, {"x0": as_dtype(values, "int8")})["y"]
+    return as_dtype(output, "uint8") if "y" in network.unsigned else output

@@ -99,7 +99,7 @@ def place_images(
         lines = height * (line or width)
         if strings is not None:
             lines = width if strings.transposed else height
-        shape = None if name in layers.matrices else (height, width)
+        shape = (height, width)
         made = TensorSpec(
             name, window, offsets[window], lines, channels, dtype, shape, strings, batch
         )
