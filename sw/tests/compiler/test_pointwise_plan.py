@@ -11,6 +11,7 @@ from tpulite.compiler.plan.pointwise import (
     pointwise_facts,
     pointwise_plans,
 )
+from tpulite.compiler.plan.strategy import Room
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Affine, Elementwise, Image, LayerGraph, Lut, Requantization
@@ -95,7 +96,7 @@ def test_tiles_cover_all_planes_once():
         grain = max(1, 16 // config.row_bytes)
         facts = pointwise_facts(LAYERS["table"](16), [(1, 1, 16)], config)
         room = int(rng.integers(256, 9999))
-        for plan in pointwise_plans(facts, pixels, blocks, grain, room=room):
+        for plan in pointwise_plans(facts, pixels, blocks, grain, Room(room)):
             if plan.feasible:
                 assert plan.slot_rows * SLOTS <= room
                 cuts = plan.cuts(blocks, pixels, grain)

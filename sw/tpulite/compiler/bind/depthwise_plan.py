@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import CONV
 from tpulite.arch.isa import Axis as Direction
+from tpulite.arch.timing import row_cycles
 from tpulite.compiler.bind.depthwise_weights import FilterWeights, Pattern
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
+from tpulite.compiler.plan.ring import CONV_OVERHEAD, TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
@@ -14,10 +16,6 @@ from tpulite.compiler.plan.windows import Axis
 __all__ = ["FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
 
 _SIZE = CONV.limit("width")
-
-_START = 130  # cycles before anything can arrive
-_COMMAND = 8  # of a CONV beside its vectors
-_TRANSFER = 4  # of a LOAD or STORE beside its rows
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,7 @@ def depthwise_strategies(
     config, rows = facts.config, filter_rows(facts, extents, room)
     columns, pitch = facts.x.outputs(width), pitch_of(width, config)
     sourced, stored = int(room.sources[0]), int(room.stored)
+    beats = row_cycles(config)
     zeros = 0 if facts.at_once else config.array_size
     strategies = []
     for number, pattern in enumerate(facts.weights.patterns):
@@ -110,19 +109,20 @@ def depthwise_strategies(
                 in_slot = sourced * sizes["in_rows"] * pitch
                 out_slot = stored * sizes["slab_rows"] * columns
                 tiles = sizes["slabs"] * facts.blocks
-                load = in_slot + _TRANSFER
-                store = out_slot + stored * _TRANSFER
-                compute = facts.blocks * (vectors + (commands + sizes["slabs"]) * _COMMAND)
-                moved = tiles * load + (facts.blocks if kind == "resident" else tiles) * each
-                work = most(compute, most(moved, tiles * store))
-                if kind == "lone":
-                    work = compute + moved + tiles * store
+                load = in_slot * beats + sourced * TRANSFER_OVERHEAD
+                store = out_slot * beats + stored * TRANSFER_OVERHEAD
+                passing = each if kind != "resident" else ceil_div(each, sizes["slabs"])
+                compute = vectors + (commands + sizes["slabs"]) * CONV_OVERHEAD
+                cycles = ring_cycles(
+                    load + passing * beats, compute // sizes["slabs"], store, tiles, slots
+                )
+                moved = tiles * (in_slot + out_slot + passing)
                 strategies.append(
                     Strategy(
                         f"{kind} {pattern.inner.name}/{slabs.mode}",
                         both(slabs.feasible, width <= _SIZE),
-                        _START + load + each + work + store,
-                        moved + tiles * store,
+                        cycles,
+                        moved,
                         {
                             **sizes,
                             "pattern": number,

@@ -10,14 +10,13 @@ from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.bind.operator import Constants, Operator, Resident, Site
-from tpulite.compiler.bind.pointwise_plan import pointwise_strategies
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
-from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts
+from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts, pointwise_plans
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
@@ -56,19 +55,17 @@ class Pointwise(Operator):
         self._spare = b""
         match layer:
             case Affine():
-                self._operation = VectorOp.AFFINE
                 self._constants, self._spare = _affine_constants(layer, config)
             case Elementwise():
-                self._operation = VectorOp[layer.op.upper()]
                 self._constants = _elementwise_constants(layer, config)
             case Lut():
-                self._operation = VectorOp.LUT
                 self._constants = layer.table.tobytes()
         shapes = [layers.images[name].shape for name in layer.inputs]
         self._facts = pointwise_facts(layer, shapes, config, kept=False)
+        self._operation = self._facts.operation
         self.constants = b"" if self._spare else self._constants
         self._grain = grain(config.row_bytes)
-        self.key: Hashable | None = None if self._spare else (self._operation, self._facts)
+        self.key: Hashable | None = None if self._spare else self._facts
         self.zero_points: tuple[int, int] = (0, 0)
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
@@ -88,10 +85,12 @@ class Pointwise(Operator):
         channels: Number,
         room: Room | None = None,
     ) -> tuple[Strategy, ...]:
-        """Return all strategies; see :func:`pointwise_strategies`."""
+        """Return all strategies; see :func:`pointwise_plans`."""
         room = room or Room(self._config.ub_rows)
         blocks = ceil_div(channels, self._config.array_size)
-        return pointwise_strategies(self._facts, batch * height * width, blocks, self._grain, room)
+        pixels = batch * height * width
+        plans = pointwise_plans(self._facts, pixels, blocks, self._grain, room)
+        return tuple(plan.strategy for plan in plans)
 
     def step(
         self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int

@@ -22,9 +22,7 @@ from tpulite.graph.layers import Pool
 
 __all__ = ["Pooling"]
 
-_WINDOW = next(field.range[-1] for field in VECTOR.fields if field.name == "window_rows")
-_LATENCY = {VectorOp.MAX: 8, VectorOp.SUM: 22}
-"""Cycles of a VECTOR beside its windows."""
+_WINDOW = VECTOR.limit("window_rows")
 
 
 class Pooling(Operator):
@@ -63,9 +61,7 @@ class Pooling(Operator):
         rows = 0 if maximum else len(self._record(1)) // config.row_bytes
         if layer.op == "average" and not whole:  # as many as there are sizes of windows
             rows *= min(y.kernel, y.clipped + 1) * min(x.kernel, x.clipped + 1)
-        self._facts = PoolFacts(
-            config, y, x, rows, _LATENCY[operation], 1 if maximum else config.vector_cycles
-        )
+        self._facts = PoolFacts(config, y, x, rows, operation)
         self.constants, self.zero_points = b"", (0, 0)
         self.key: Hashable | None = None
         summed = layer.op == "sum"

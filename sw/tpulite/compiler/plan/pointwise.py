@@ -1,12 +1,16 @@
-"""Tiles of layers that compute each vector from the same vector of their inputs, all in DRAM."""
+"""Tiles of layers that compute each vector from the same vector of their inputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import VECTOR
+from tpulite.arch.config import Config
+from tpulite.arch.effects import parameter_rows
+from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, cuts, least, most, root
+from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
+from tpulite.compiler.plan.strategy import Room, Strategy, cost
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
 __all__ = [
@@ -16,6 +20,7 @@ __all__ = [
     "PointwisePlan",
     "best_pointwise_plan",
     "pointwise_facts",
+    "pointwise_operation",
     "pointwise_plans",
 ]
 
@@ -25,18 +30,13 @@ POINTWISE = (Affine, Elementwise, Lut)
 SLOTS = 4
 """Places of tiles: one is loaded, one computed, one stored, and one makes up for latencies."""
 
-_COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")
+_COLUMNS = VECTOR.limit("columns")
 
 _SMALLEST = 64
 """Vectors of a slab, if there is room: less is hardly more than latency."""
 
-_START = 120  # cycles before anything can arrive
-_LATENCY = 80  # of a tile beside its rows, from its place being free to that again
-_LOAD, _STORE = 4, 4  # of a command beside its rows
-_OVERHEAD = 20  # of a VECTOR beside its vectors and parameters
-
-_TRAFFIC = 32
-"""Rows of traffic that count as a cycle: between plans that are equally fast, it decides."""
+_PARTS, _SHORTEST = 4, 80
+"""Bands of what stays in the buffer, and vectors that each has at least."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,10 @@ class PointwiseFacts:
     ----------
     config : Config
         The machine.
+    operation : VectorOp
+        What is computed.
     operands : int
-        Activations that are loaded vector by vector.
+        Activations that are read vector by vector.
     broadcast : bool
         Whether there is another one, of one vector a block.
     block_rows : int
@@ -58,17 +60,27 @@ class PointwiseFacts:
         Whether those of a block stay for all slabs of it, in a place of their own.
     common_rows : int
         Rows of the parameters of all blocks.
-    overhead : int
-        Cycles of a VECTOR beside its vectors.
     """
 
     config: Config
+    operation: VectorOp
     operands: int
     broadcast: bool
     block_rows: int
     kept: bool
     common_rows: int
-    overhead: int
+
+    @property
+    def overhead(self) -> int:
+        """Cycles of a VECTOR beside its vectors."""
+        return vector_overhead(self.operation, self.config)
+
+
+def pointwise_operation(layer: Affine | Elementwise | Lut) -> VectorOp:
+    """Return what a VECTOR computes of a layer."""
+    if isinstance(layer, Elementwise):
+        return VectorOp[layer.op.upper()]
+    return VectorOp.AFFINE if isinstance(layer, Affine) else VectorOp.LUT
 
 
 def pointwise_facts(
@@ -91,21 +103,17 @@ def pointwise_facts(
     kept : bool
         See :class:`PointwiseFacts`.
     """
-    affine = isinstance(layer, Affine)
-    block_rows, common_rows = config.record_rows if affine else 0, 0
-    if isinstance(layer, Lut):
-        common_rows = ceil_div(len(layer.table), config.row_bytes)
-    elif isinstance(layer, Elementwise):
-        common_rows = 2 * ceil_div(RECORD_BYTES, config.row_bytes)
-    broadcast = len({*shapes}) > 1
+    operation, broadcast = pointwise_operation(layer), len({*shapes}) > 1
+    rows = parameter_rows(operation, config)
+    per_block = operation == VectorOp.AFFINE
     return PointwiseFacts(
         config=config,
+        operation=operation,
         operands=len(shapes) - broadcast,
         broadcast=broadcast,
-        block_rows=block_rows,
+        block_rows=rows if per_block else 0,
         kept=kept,
-        common_rows=common_rows,
-        overhead=_OVERHEAD + block_rows + common_rows,
+        common_rows=0 if per_block else rows,
     )
 
 
@@ -119,7 +127,8 @@ class PointwisePlan:
     Parameters
     ----------
     name : str
-        ``planes``: whole planes, one or several at a time; ``slabs``: parts of one plane.
+        ``planes``: whole planes, one or several at a time; ``slabs``: parts of one plane;
+        ``bands``: parts of all planes.
     feasible : bool or array of bool
         Whether there is room.
     cycles : int or array of int
@@ -134,8 +143,8 @@ class PointwisePlan:
         Most planes and vectors of a tile.
     slot_rows : int or array of int
         Rows of the unified buffer that a tile takes.
-    needed_rows : int or array of int
-        Rows that its smallest tiles need, all that are there at a time.
+    tile_rows, needed_rows : int or array of int
+        Rows of all places with all parameters, and those that the smallest tiles would need.
     """
 
     name: str
@@ -148,12 +157,15 @@ class PointwisePlan:
     tile_blocks: Number
     tile_pixels: Number
     slot_rows: Number
+    tile_rows: Number
     needed_rows: Number
 
     @property
-    def cost(self) -> Number:
-        """Cycles; between plans that are equally fast, traffic decides."""
-        return self.cycles + self.traffic // _TRAFFIC
+    def strategy(self) -> Strategy:
+        """The plan as ranges of shapes choose among."""
+        names = ("tiles", "parts", "tile_blocks", "tile_pixels", "slot_rows", "tile_rows")
+        sizes = {name: getattr(self, name) for name in (*names, "needed_rows")}
+        return Strategy(self.name, self.feasible, self.cycles, self.traffic, sizes)
 
     def cuts(self, blocks: int, pixels: int, grain: int) -> tuple[tuple[range, range], ...]:
         """Return planes and vectors of each tile, in order, of the extents that it was made for."""
@@ -167,14 +179,14 @@ def pointwise_plans(
     pixels: Number,
     blocks: Number,
     grain: int,
-    *,
-    room: int | None = None,
+    room: Room,
     slots: int = SLOTS,
 ) -> tuple[PointwisePlan, ...]:
     """Return all ways to cut up ``blocks`` planes of ``pixels`` vectors each.
 
     The size of a tile is where its fixed costs and the time to fill and drain the pipeline are
-    equal, if the buffer permits.
+    equal, if the buffer permits. A layer by itself may be cut into planes or slabs; in chains tiles
+    are bands, because readers go row by row, or slabs if there is little room.
 
     Parameters
     ----------
@@ -184,66 +196,16 @@ def pointwise_plans(
         Vectors of a plane, and planes.
     grain : int
         Parts of planes begin at multiples of it.
-    room : int, optional
-        Rows of the unified buffer that there are; without, all.
+    room : Room
+        What may be taken.
     slots : int, optional
         Places of tiles.
     """
-    config = facts.config
-    room = config.ub_rows if room is None else room
-    room = max(room - facts.common_rows, 0)
-    slot = room // slots
-    per_block = facts.block_rows + facts.broadcast
-    total = pixels * blocks
-    traffic = total * (facts.operands + 1) + blocks * per_block
-    loads = facts.operands > config.vector_cycles
-    fixed = _LOAD * facts.operands if loads else facts.overhead + _LOAD
-    best = root(total * fixed // 2) if slots > 1 else total
-
-    # Whole planes.
-    plane = pixels * facts.operands + per_block
-    fit = slot // plane
-    wanted = most(best // pixels, 1)
-    tile_blocks = most(least(least(fit, wanted), least(blocks, _COLUMNS)), 1)
-    tiles = ceil_div(blocks, tile_blocks)
-    tile_blocks = ceil_div(blocks, tiles)
-    planes = PointwisePlan(
-        "planes",
-        feasible=both(fit >= 1, pixels <= _COLUMNS),
-        cycles=_cycles(facts, slots, tiles, tile_blocks, pixels, per_block),
-        traffic=traffic,
-        slots=slots,
-        tiles=tiles,
-        parts=1,
-        tile_blocks=tile_blocks,
-        tile_pixels=pixels,
-        slot_rows=tile_blocks * plane,
-        needed_rows=slots * plane + facts.common_rows,
-    )
-
-    # Slabs of a plane.
-    own = facts.broadcast if facts.kept else per_block
-    held = (per_block - own) * (1 if slots == 1 else least(blocks, 2))  # beside the places
-    fit = least((room - held) // slots - own, _COLUMNS * facts.operands) // facts.operands
-    fit = fit // grain * grain
-    wanted = most(least(best, fit), least(fit, _SMALLEST))
-    units = ceil_div(pixels, grain)
-    parts = ceil_div(units, most(wanted // grain, 1))
-    tile_pixels = least(ceil_div(units, parts) * grain, pixels)
-    slabs = PointwisePlan(
-        "slabs",
-        feasible=fit >= grain,
-        cycles=_cycles(facts, slots, blocks * parts, 1, tile_pixels, own),
-        traffic=traffic + (blocks * (parts - 1) * (own - facts.broadcast)),
-        slots=slots,
-        tiles=blocks * parts,
-        parts=parts,
-        tile_blocks=1,
-        tile_pixels=tile_pixels,
-        slot_rows=tile_pixels * facts.operands + own,
-        needed_rows=slots * (grain * facts.operands + own) + held + facts.common_rows,
-    )
-    return planes, slabs
+    job = _Job.of(facts, pixels, blocks, room, slots)
+    if not room.chained:
+        return _planes(job), _parts(job, "slabs", 1, grain)
+    bands = _parts(job, "bands", blocks, grain)
+    return (bands,) if bands.feasible else (_parts(job, "slabs", 1, grain),)
 
 
 def best_pointwise_plan(
@@ -251,33 +213,120 @@ def best_pointwise_plan(
 ) -> PointwisePlan:
     """Return the cheapest plan for one shape, with fewer places where there is little room.
 
-    The last resort is one place of the smallest tile, for which there may be no room either.
-    Parameters are those of :func:`pointwise_plans`; ``slots`` are the most places.
+    All activations are in DRAM. The last resort is one place of the smallest tile, for which there
+    may be no room either. Parameters are those of :func:`pointwise_plans`; ``slots`` are the most
+    places.
     """
     plans = [
         plan
         for places in range(slots, 0, -1)
-        for plan in pointwise_plans(facts, pixels, blocks, grain, room=room, slots=places)
+        for plan in pointwise_plans(facts, pixels, blocks, grain, Room(room), places)
     ]
-    return min(
-        (plan for plan in plans if plan.feasible), key=lambda plan: plan.cost, default=plans[-1]
-    )
+    feasible = (plan for plan in plans if plan.feasible)
+    return min(feasible, key=lambda plan: cost(plan.cycles, plan.traffic), default=plans[-1])
 
 
-def _cycles(
-    facts: PointwiseFacts, slots: int, tiles: Number, blocks: Number, pixels: Number, own: Number
-) -> Number:
-    """Return the cycles of a pipeline of three stages whose tiles are alike.
+@dataclass(frozen=True)
+class _Job:
+    """What is cut, what of it moves, and the tile that would be best if there were room.
 
-    ``own`` are the rows that a tile loads for a block beside its activations.
+    ``loaded`` and ``stored`` are tensors, ``own`` rows of the parameters of a block in a tile,
+    ``loads`` LOADs of a tile, ``best`` vectors.
     """
-    rows = blocks * pixels
-    loads = facts.operands + facts.broadcast + (own > facts.broadcast)
-    load = rows * facts.operands + blocks * own + loads * _LOAD
-    commands = blocks if facts.block_rows else 1
-    vector = rows * facts.config.vector_cycles + commands * facts.overhead
-    store = rows + _STORE
-    around = ceil_div(load + vector + store + _LATENCY, slots)
-    period = most(most(load, vector), most(store, around))
-    start = _START + facts.common_rows + load + vector + store
-    return start + (tiles - 1) * period
+
+    facts: PointwiseFacts
+    pixels: Number
+    blocks: Number
+    chained: bool
+    room: int
+    slots: int
+    loaded: int
+    stored: int
+    fetched: int
+    best: Number
+
+    @classmethod
+    def of(
+        cls, facts: PointwiseFacts, pixels: Number, blocks: Number, room: Room, slots: int
+    ) -> "_Job":
+        loaded = sum(room.sources[: facts.operands])
+        busy = loaded > vector_pace(facts.operation, facts.config)  # with LOADs
+        fixed = TRANSFER_OVERHEAD * loaded if busy else facts.overhead + TRANSFER_OVERHEAD
+        total = pixels * blocks
+        return cls(
+            facts=facts,
+            pixels=pixels,
+            blocks=blocks,
+            chained=room.chained,
+            room=max(room.rows - facts.common_rows, 0),
+            slots=slots,
+            loaded=loaded,
+            stored=int(room.stored),
+            fetched=int(facts.broadcast and room.sources[1]),
+            best=root(total * fixed // 2) if slots > 1 else total,
+        )
+
+    @property
+    def each(self) -> int:
+        """Rows of a vector: results lie in the place of an operand, if one is loaded."""
+        return max(self.loaded, self.stored)
+
+    def plan(
+        self, name: str, feasible: Number, sizes: tuple[Number, ...], own: int, needed: Number
+    ) -> PointwisePlan:
+        """Return a plan; ``own`` are the rows of a block beside its vectors in a tile."""
+        facts, slots, (tiles, parts, tile_blocks, tile_pixels) = self.facts, self.slots, sizes
+        paces = row_cycles(facts.config), vector_pace(facts.operation, facts.config)
+        rows, once = tile_blocks * tile_pixels, self.fetched + facts.block_rows - own
+        loads = self.loaded + self.fetched + (own > self.fetched)
+        load = (rows * self.loaded + tile_blocks * own) * paces[0] + loads * TRANSFER_OVERHEAD
+        compute = rows * paces[1] + (tile_blocks if facts.block_rows else 1) * facts.overhead
+        store = self.stored * (rows * paces[0] + TRANSFER_OVERHEAD)
+        slot_rows = tile_blocks * (tile_pixels * self.each + own)
+        moved = self.pixels * self.blocks * (self.loaded + self.stored)
+        return PointwisePlan(
+            name,
+            feasible,
+            facts.common_rows + ring_cycles(load, compute, store, tiles, slots, in_place=True),
+            moved + tiles * tile_blocks * own + self.blocks * once,
+            slots,
+            tiles,
+            parts,
+            tile_blocks,
+            tile_pixels,
+            slot_rows,
+            slots * slot_rows + facts.common_rows,
+            needed + facts.common_rows,
+        )
+
+
+def _planes(job: _Job) -> PointwisePlan:
+    """Cut into whole planes."""
+    pixels, own = job.pixels, job.fetched + job.facts.block_rows
+    plane = pixels * job.each + own
+    fit = job.room // job.slots // plane
+    wanted = most(job.best // pixels, 1)
+    tile_blocks = most(least(least(fit, wanted), least(job.blocks, _COLUMNS)), 1)
+    tiles = ceil_div(job.blocks, tile_blocks)
+    feasible = both(fit >= 1, pixels <= _COLUMNS)
+    sizes = tiles, 1, ceil_div(job.blocks, tiles), pixels
+    return job.plan("planes", feasible, sizes, own, job.slots * plane)
+
+
+def _parts(job: _Job, name: str, tile_blocks: Number, grain: int) -> PointwisePlan:
+    """Cut planes into parts; a tile is a part of some of them."""
+    pixels, slots, kept = job.pixels, job.slots, job.facts.kept
+    own = job.fetched + (0 if kept else job.facts.block_rows)
+    held = job.facts.block_rows * (1 if slots == 1 else least(job.blocks, 2)) if kept else 0
+    fit = (job.room - held) // slots - tile_blocks * own
+    fit = least(fit // most(tile_blocks * job.each, 1), _COLUMNS) // grain * grain
+    wanted = most(least(job.best // tile_blocks, fit), least(fit, _SMALLEST // tile_blocks))
+    if job.chained and not job.each:  # nothing is moved, but the next layer waits
+        wanted = ceil_div(pixels, most(least(_PARTS, pixels // _SHORTEST), 1))
+    units = ceil_div(pixels, grain)
+    parts = ceil_div(units, most(wanted // grain, 1))
+    tile_pixels = least(ceil_div(units, parts) * grain, pixels)
+    feasible = both(fit >= grain, tile_blocks <= _COLUMNS)
+    sizes = job.blocks // tile_blocks * parts, parts, tile_blocks, tile_pixels
+    needed = slots * tile_blocks * (grain * job.each + own) + held
+    return job.plan(name, feasible, sizes, own, needed)

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import VECTOR
+from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
@@ -15,11 +17,7 @@ __all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
 _SLOTS = 3
 """Places of tiles of the input, and as many of the output: for what is loaded, computed, stored."""
 
-_COLUMNS = next(field.range[-1] for field in VECTOR.fields if field.name == "columns")
-
-_START = 130  # cycles before anything can arrive
-_LATENCY = 80  # of a tile beside its rows, from its place being free to that again
-_TRANSFER = 4  # of a LOAD or STORE beside its rows
+_COLUMNS = VECTOR.limit("columns")
 
 
 @dataclass(frozen=True)
@@ -34,18 +32,15 @@ class PoolFacts:
         Geometry.
     record_rows : int
         Rows of the buffer for its records.
-    overhead : int
-        Cycles of a VECTOR beside its windows.
-    vector_cycles : int
-        Cycles of an output vector, at least.
+    operation : VectorOp
+        What is computed.
     """
 
     config: Config
     y: Axis
     x: Axis
     record_rows: int
-    overhead: int
-    vector_cycles: int
+    operation: VectorOp
 
 
 def pool_rows(facts: PoolFacts, batch: Number, height: Number, width: Number, room: Room) -> Rows:
@@ -77,6 +72,7 @@ def pool_strategies(
     batch, height, width = extents
     space, sourced, stored = room.rows - facts.record_rows, int(room.sources[0]), int(room.stored)
     rows = pool_rows(facts, batch, height, width, room)
+    overhead = vector_overhead(facts.operation, facts.config)
     columns = facts.x.outputs(width)
     strategies = []
     kinds = (("rows", blocks, _SLOTS), ("block", 1, _SLOTS), ("lone block", 1, 1))
@@ -87,7 +83,7 @@ def pool_strategies(
         fill = tile_blocks * most(sourced * width * facts.y.stride + stored * columns, 1)
         commands = tile_blocks * (facts.x.clipped + 1)
         total = batch * rows.out_height * blocks // tile_blocks
-        wanted = most(root(total * commands * facts.overhead // fill), 1)
+        wanted = most(root(total * commands * overhead // fill), 1)
         for slabs in slab_modes(
             rows,
             in_cost=sourced * slots * tile_blocks * width,
@@ -190,7 +186,7 @@ def _cost(
     """Return the cycles of a pipeline of three stages, and the rows that it moves."""
     batch, height, width = extents
     out_height, columns = facts.y.outputs(height), facts.x.outputs(width)
-    vectors = out_height * columns * facts.vector_cycles
+    vectors = out_height * columns * vector_pace(facts.operation, facts.config)
     tiles = sizes["slabs"] * sizes["panels"] * sizes["groups"]
     # Pieces of both axes in which windows are alike.
     pieces = []
@@ -202,11 +198,10 @@ def _cost(
     rows_are_blocks = (sizes["slab_rows"] == 1) | (pieces[0][2] <= 1)
     commands = down * across * pick(rows_are_blocks, sizes["groups"], blocks)
     windows = most(facts.y.covered(height) * facts.x.covered(width), vectors)
-    work = batch * blocks * windows + commands * facts.overhead
+    work = batch * blocks * windows + commands * vector_overhead(facts.operation, facts.config)
     rows_of_tile = sizes["tile_blocks"] * sizes["slab_rows"] * sizes["out_columns"]
     loads_of_tile = sizes["tile_blocks"] * sizes["in_rows"] * sizes["in_columns"]
-    vector = work // tiles
-    around = ceil_div(loads_of_tile + vector + _LATENCY, sizes["slots"])
-    period = most(most(loads_of_tile + _TRANSFER, rows_of_tile + _TRANSFER), most(vector, around))
-    cycles = _START + loads_of_tile + vector + rows_of_tile + (tiles - 1) * period
+    rows = row_cycles(facts.config)
+    load, store = loads_of_tile * rows + TRANSFER_OVERHEAD, rows_of_tile * rows + TRANSFER_OVERHEAD
+    cycles = ring_cycles(load, work // tiles, store, tiles, sizes["slots"])
     return cycles, tiles * (loads_of_tile + rows_of_tile)

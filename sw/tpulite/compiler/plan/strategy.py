@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tpulite.compiler.plan.closed_forms import Number
 
-__all__ = ["Room", "Strategy", "choose", "choose_all"]
+__all__ = ["Room", "Strategy", "choose", "choose_all", "cost"]
 
 
 _TRAFFIC = 32
@@ -63,22 +63,23 @@ class Strategy:
     sizes: Mapping[str, Number]
 
 
+def cost(cycles: Number, traffic: Number) -> Number:
+    """Return what decides: cycles and, between what is equally fast, traffic."""
+    return cycles + traffic // _TRAFFIC
+
+
 def choose(strategies: Sequence[Strategy]) -> Strategy | None:
     """Return the cheapest feasible strategy of one shape, or None."""
     feasible = [strategy for strategy in strategies if strategy.feasible]
-    return min(feasible, key=_cost) if feasible else None
+    return min(feasible, key=lambda x: cost(x.cycles, x.traffic)) if feasible else None
 
 
 def choose_all(strategies: Sequence[Strategy], shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the index of the strategy that :func:`choose` takes for each shape, or -1."""
     best, cheapest = np.full(shape, -1), np.full(shape, np.iinfo(np.int64).max)
     for index, strategy in enumerate(strategies):
-        cost = np.broadcast_to(_cost(strategy), shape)
-        better = np.broadcast_to(strategy.feasible, shape) & (cost < cheapest)
+        price = np.broadcast_to(cost(strategy.cycles, strategy.traffic), shape)
+        better = np.broadcast_to(strategy.feasible, shape) & (price < cheapest)
         best[better] = index
-        cheapest = np.where(better, cost, cheapest)
+        cheapest = np.where(better, price, cheapest)
     return best
-
-
-def _cost(strategy: Strategy) -> Number:
-    return strategy.cycles + strategy.traffic // _TRAFFIC
