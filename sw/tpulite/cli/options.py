@@ -67,7 +67,7 @@ _OPTIONS = (
         type=int,
         default=_DEFAULTS.effort,
         show_default=True,
-        help="Commands that a search for better plans may estimate in small networks.",
+        help="Commands that searches for better groups and plans may estimate in small networks.",
     ),
     click.option(
         "--order",

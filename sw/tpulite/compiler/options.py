@@ -51,7 +51,8 @@ class Options:
         Seed of these changes: equal seeds give equal programs.
     effort : int
         Commands that a search for better plans may estimate in a network of one or two layers; of
-        more layers it is less by the square of their number.
+        more layers it is less by the square of their number. Half of it is for better groups of
+        programs that are an eighth of it, or smaller.
     order : str
         One of :data:`ORDERS`: of products of layers that see pixels only.
     resident : bool

@@ -10,12 +10,14 @@ from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.encode.warm import without_loads
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.search import group_layers
+from tpulite.compiler.judge import Judge, Plans
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.tile_groups import tile_groups
+from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool, Pins
-from tpulite.compiler.place.placement import place_images
-from tpulite.compiler.planning import Plans, choose_plans
+from tpulite.compiler.place.placement import Placement, place_images
+from tpulite.compiler.planning import choose_groups, choose_plans
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.patches import pack_patches
@@ -172,39 +174,46 @@ def _compile(
     """Compile a network for all images of a batch together."""
     limits = Limits()
     taken = 0 if pool.pins is None else _pinned_rows(layers, pool, config, options)
-    while True:  # until everything fits: what does not changes the next attempt
-        tell("group layers")
-        groups = group_layers(layers, config, options, refused=limits.refused)
-        groups = limits.cut(groups)
-        show("group", groups)
+
+    def tile(groups: tuple[Group, ...], plans: Plans | None) -> tuple[Placement, Plans, Tiling]:
+        nonlocal pool
         pool = pool.empty()
         placement = place_images(
             layers, groups, config, options, pool=pool, outside=limits.outside, taken=taken
         )
-        show("place", placement)
         tell("tile")
-        plans = Plans()
-        if limits == Limits() and options.batch == 1:
-            plans = choose_plans(layers, groups, placement, pool, config, options)
+        if plans is None:
+            plans = choose_plans(judge, groups, placement)
+        shares = limits.shares
         tiling = tile_groups(
-            layers,
-            groups,
-            placement,
-            pool,
-            config,
-            options,
-            shares=limits.shares,
-            plans=plans.convs,
+            layers, groups, placement, pool, config, options, shares=shares, plans=plans.convs
         )
-        show("tile", tiling)
+        return placement, plans, tiling
+
+    while True:  # until everything fits: what does not changes the next attempt
+        judge = Judge(layers, pool, config, options, limits)
+        tell("group layers")
+        groups = limits.cut(group_layers(layers, config, options, refused=limits.refused))
+        placement, plans, tiling = tile(groups, None)
         try:
             tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
             ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
             break
         except DoesNotFitError as error:
             limits = limits.after(error, layers, groups, placement, tiling, config, options)
-    show("schedule", ordered)
-    show("allocate", allocation)
+    better, plans = choose_groups(judge, groups, placement, plans, len(tiling.ops))
+    if better != groups:
+        groups = better
+        placement, plans, tiling = tile(groups, plans)
+        ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
+    for stage, value in (
+        ("group", groups),
+        ("place", placement),
+        ("tile", tiling),
+        ("schedule", ordered),
+        ("allocate", allocation),
+    ):
+        show(stage, value)
     tell("encode and insert tokens")
     commands, owners = encode(ordered, allocation.rows)
     commands = insert_tokens(commands, config, prefetch=options.prefetch)

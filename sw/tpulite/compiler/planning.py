@@ -1,30 +1,24 @@
-"""How the convolutions of a small program are cut: plans that the whole program is judged by."""
+"""What small programs are worth: groups and plans that the program as a whole is judged by."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import RAW_ROWS, Command, Opcode
-from tpulite.compiler.encode.tokens import insert_tokens
+from tpulite.arch.config import Config
+from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.search import group_layers, regroup_layers
+from tpulite.compiler.judge import Judge, Plans
+from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.conv.chunks import conv_extents
-from tpulite.compiler.lower.tile_groups import tile_groups
-from tpulite.compiler.options import Options
-from tpulite.compiler.place.constants import ConstantPool, Pins
+from tpulite.compiler.place.constants import Pins
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.plan.alone import Surroundings
 from tpulite.compiler.plan.choices import Site
-from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.search import Chosen, search_plans
-from tpulite.compiler.schedule.addresses import encode
-from tpulite.compiler.schedule.fit import fit
-from tpulite.compiler.schedule.online import DoesNotFitError
-from tpulite.compiler.schedule.schedule import LEAD, schedule_commands
-from tpulite.golden.timing import predict_cycles
+from tpulite.compiler.schedule.schedule import LEAD
 from tpulite.graph.layers import Conv, LayerGraph
 
-__all__ = ["Plans", "choose_plans"]
+__all__ = ["choose_groups", "choose_plans"]
 
 _MOST = 9
 """The effort falls with the square of the number of layers, but not for the first few."""
@@ -32,54 +26,86 @@ _MOST = 9
 _LEAST = 500
 """Less effort would find nothing."""
 
+_GROUPS = 2
+"""Part of the effort that other groups are worth."""
 
-@dataclass(frozen=True)
-class Plans:
-    """What was chosen.
+_PROGRAMS = 4
+"""Programs that must be worth it, or none is tried."""
+
+
+def choose_groups(
+    judge: Judge, groups: tuple[Group, ...], placement: Placement, plans: Plans, commands: int
+) -> tuple[tuple[Group, ...], Plans]:
+    """Return the groups and plans of which the program takes the fewest cycles, of some that fit.
+
+    Tried are layers alone instead of each group, and the other way round; random changes; and
+    layers alone with plans. How many depends on the effort, and on the commands of a program.
 
     Parameters
     ----------
-    convs : mapping of int to ConvPlan
-        By layer, how it is cut; layers that are not here cut themselves.
-    lead : int
-        Loads that go ahead of a command, beyond those that it needs.
+    judge : Judge
+        Knows the network and its limits.
+    groups : tuple of Group
+        Groups that are known to fit.
+    placement : Placement
+        Where images are then.
+    plans : Plans
+        And how layers are cut.
+    commands : int
+        And how many commands there are.
     """
+    layers, config, options = judge.layers, judge.config, judge.options
+    settled = options.allocator == "cpsat" or options.order == "document" or not options.grouping
+    settled |= judge.pool.pins is not None
+    settled |= all(store.resident for store in placement.stores.values())
+    left = options.effort // _GROUPS
+    if settled or _PROGRAMS * commands > left:
+        return groups, plans
+    known: dict[tuple[Group, ...], float] = {}
 
-    convs: Mapping[int, ConvPlan] = field(default_factory=dict)
-    lead: int = LEAD
+    def cost(changed: tuple[Group, ...]) -> float:
+        nonlocal left
+        if changed == groups and changed not in known:
+            known[changed], _ = judge.cost(groups, placement, plans)
+        if changed not in known:
+            if left < commands:
+                return math.inf
+            known[changed], count = judge.cost(changed, judge.place(changed), Plans())
+            left -= count or commands
+        return known[changed]
+
+    ways = {regroup_layers(layers, groups, config, options, cost)}
+    if any(group.slices for group in groups):
+        apart = replace(options, grouping=False, halo_guard=False)
+        ways.add(group_layers(layers, config, apart))
+    best = groups, plans
+    for way in sorted(ways - {groups}, key=cost):
+        where = judge.place(way)
+        others = choose_plans(judge, way, where)
+        if (found := judge.cost(way, where, others)[0]) < cost(groups):
+            known[groups], best = found, (way, others)
+    return best
 
 
-def choose_plans(
-    layers: LayerGraph,
-    groups: tuple[Group, ...],
-    placement: Placement,
-    pool: ConstantPool,
-    config: Config,
-    options: Options,
-) -> Plans:
+def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) -> Plans:
     """Search plans for the layers that run alone, with an effort that small programs are worth.
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
+    judge : Judge
+        Knows the network.
     groups : tuple of Group
         Which of its layers run together.
     placement : Placement
         Where images are.
-    pool : ConstantPool
-        Knows what has been packed.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     """
+    options, layers = judge.options, judge.layers
     effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
     documented = options.order == "document"
-    settled = not options.prefetch or options.allocator == "cpsat"
-    if settled or (effort < _LEAST and not documented):
+    settled = not options.prefetch or options.allocator == "cpsat" or options.batch > 1
+    if settled or judge.limits != Limits() or (effort < _LEAST and not documented):
         return Plans()
-    sites = _sites(layers, groups, placement, pool.pins, config)
+    sites = _sites(layers, groups, placement, judge.pool.pins, judge.config)
     if not sites:
         return Plans()
 
@@ -87,27 +113,8 @@ def choose_plans(
         pairs = zip(sites.items(), chosen[0], strict=True)
         return Plans({i: site.plan(choice) for (i, site), choice in pairs if choice}, chosen[1])
 
-    def lower(chosen: Chosen) -> tuple[Command, ...]:
-        made = plans(chosen)
-        tiling = tile_groups(
-            layers, groups, placement, pool.empty(), config, options, plans=made.convs
-        )
-        if options.allocator == "online":
-            commands, _ = schedule_commands(tiling, config, lead=made.lead)
-        else:
-            ordered, allocation = fit(tiling, config, options, lead=made.lead)
-            commands, _ = encode(ordered, allocation.rows)
-        return insert_tokens(commands, config)
-
     def cost(chosen: Chosen) -> tuple[float, int]:
-        try:
-            commands = lower(chosen)
-        except DoesNotFitError:
-            return math.inf, 0
-        cycles = predict_cycles(commands, config)
-        if options.optimize == "memory":
-            return (_traffic(commands, config) << 32) + cycles, len(commands)
-        return cycles, len(commands)
+        return judge.cost(groups, placement, plans(chosen))
 
     if documented:
         lists = [site.documented() for site in sites.values()]
@@ -151,10 +158,3 @@ def _sites(
         )
         sites[index] = Site(extents, around, config)
     return sites
-
-
-def _traffic(commands: tuple[Command, ...], config: Config) -> int:
-    """Return bytes that go to and come from DRAM, commands included."""
-    moves = (each for each in commands if each.opcode in (Opcode.LOAD, Opcode.STORE))
-    rows = sum(each["lines"] * each["rows"] for each in moves)
-    return rows * config.row_bytes + len(commands) * COMMAND_BYTES

@@ -22,8 +22,12 @@ def forced_groups(choose) -> Iterator[None]:
     def group_layers(layers, config, options, *, refused=frozenset()):
         return choose(layers, config, options, refused)
 
+    def keep(judge, groups, placement, plans, commands):
+        return groups, plans
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "group_layers", group_layers)
+        patch.setattr(pipeline, "choose_groups", keep)
         yield
 
 

@@ -1,14 +1,15 @@
 """Small random changes of groups, of which those are kept that make the whole cheaper."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.candidates import Candidates, Key
 from tpulite.compiler.group.residency import resident_images
 
-__all__ = ["improve", "total_key"]
+__all__ = ["improve", "switch", "total_key"]
 
 
 def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *Key]:
@@ -26,7 +27,12 @@ def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *
 
 
 def improve(
-    candidates: Candidates, groups: tuple[Group, ...], *, moves: int, seed: int
+    candidates: Candidates,
+    groups: tuple[Group, ...],
+    key: Callable[[tuple[Group, ...]], Any],
+    *,
+    moves: int,
+    seed: int,
 ) -> tuple[Group, ...]:
     """Return groups that cost no more.
 
@@ -36,6 +42,8 @@ def improve(
         Ways to run layers.
     groups : tuple of Group
         Groups that cover the network.
+    key : callable
+        What is to be small of groups that cover the network.
     moves : int
         Changes that are tried: a cut moves, vanishes or appears, a group gets another number of
         slices, or keeps rows instead of computing them again, or the other way round.
@@ -43,21 +51,47 @@ def improve(
         Seed of their choice: equal arguments give equal groups.
     """
     rng = random.Random(seed)
-    best = total_key(candidates, groups)
     for _ in range(moves):
         resident = resident_images(candidates.costs, groups)
-        places = [
-            i
-            for i, group in enumerate(groups)
-            if not candidates.table.touched(group.layers) <= resident
-        ]
+        places = _moving(candidates, groups, resident)
         if not places:
             break
-        place = rng.choice(places)
-        changed = _change(candidates, groups, place, resident, rng)
-        if changed is not None and (key := total_key(candidates, changed)) < best:
-            best, groups = key, changed
+        changed = _change(candidates, groups, rng.choice(places), resident, rng)
+        if changed is not None and key(changed) < key(groups):
+            groups = changed
     return groups
+
+
+def switch(
+    candidates: Candidates,
+    groups: tuple[Group, ...],
+    key: Callable[[tuple[Group, ...]], Any],
+) -> tuple[Group, ...]:
+    """Return groups that cost no more: each in turn is dissolved, or a layer alone is sliced.
+
+    Parameters are those of :func:`improve`.
+    """
+    resident = resident_images(candidates.costs, groups)
+    for place in reversed(_moving(candidates, groups, resident)):
+        group = groups[place]
+        others: tuple[Group, ...] = ()
+        if group.slices:
+            others = tuple(candidates.alone(i, resident)[0] for i in group.layers)
+        elif candidates.table.reaches[0][group.layers[0]] is not None:
+            choice = candidates.sliced(group.layers, resident)
+            others = () if choice is None else choice[:1]
+        changed = (*groups[:place], *others, *groups[place + 1 :])
+        if others and key(changed) < key(groups):
+            groups = changed
+    return groups
+
+
+def _moving(
+    candidates: Candidates, groups: tuple[Group, ...], resident: frozenset[str]
+) -> list[int]:
+    """Return the places of groups of which not all images are on chip."""
+    touched = candidates.table.touched
+    return [i for i, group in enumerate(groups) if not touched(group.layers) <= resident]
 
 
 def _change(

@@ -1,16 +1,19 @@
 """Which layers run together, slice by slice: the cheapest groups by dynamic programming."""
 
+from collections.abc import Callable
+from functools import cache, partial
+
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.candidates import Candidates, Key
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.moves import improve, total_key
+from tpulite.compiler.group.moves import improve, switch, total_key
 from tpulite.compiler.group.residency import resident_images
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["best_cuts", "group_layers"]
+__all__ = ["best_cuts", "group_layers", "regroup_layers"]
 
 _LARGEST = (1.0, 0.5, 0.25, 0.125)
 """Parts of the buffer that an image may take, at most, to stay on chip; all are tried."""
@@ -51,10 +54,38 @@ def group_layers(
         resident_images(costs, alone, largest=int(part * costs.limit)): None for part in _LARGEST
     }
     found = [best_cuts(candidates, resident) for resident in tried]
-    groups = min(found, key=lambda each: total_key(candidates, each))
+    key = cache(partial(total_key, candidates))
+    groups = min(found, key=key)
     if not options.grouping:
         return groups
-    return improve(candidates, groups, moves=options.moves, seed=options.seed)
+    return improve(candidates, groups, key, moves=options.moves, seed=options.seed)
+
+
+def regroup_layers(
+    layers: LayerGraph,
+    groups: tuple[Group, ...],
+    config: Config,
+    options: Options,
+    cost: Callable[[tuple[Group, ...]], float],
+) -> tuple[Group, ...]:
+    """Return groups that cost no more than those given.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : tuple of Group
+        Groups that cover it.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    cost : callable
+        What groups cost, infinite if they do not fit.
+    """
+    candidates = Candidates(GroupCosts(GraphTable(layers, config, options), config.ub_rows))
+    groups = switch(candidates, groups, cost)
+    return improve(candidates, groups, cost, moves=options.moves, seed=options.seed)
 
 
 def best_cuts(candidates: Candidates, resident: frozenset[str]) -> tuple[Group, ...]:

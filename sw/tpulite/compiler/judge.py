@@ -1,0 +1,121 @@
+"""What a program takes: the cycle model judges ways to compile a network as a whole."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.isa import Command, Opcode
+from tpulite.compiler.encode.tokens import insert_tokens
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.limits import Limits
+from tpulite.compiler.lower.tile_groups import tile_groups
+from tpulite.compiler.options import Options
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.placement import Placement, place_images
+from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.schedule.addresses import encode
+from tpulite.compiler.schedule.fit import fit
+from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.schedule import LEAD, schedule_commands
+from tpulite.golden.timing import predict_cycles
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["Judge", "Plans"]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """How convolutions are cut, and when operands are loaded.
+
+    Parameters
+    ----------
+    convs : mapping of int to ConvPlan
+        By layer, how it is cut; layers that are not here cut themselves.
+    lead : int
+        Loads that go ahead of a command, beyond those that it needs.
+    """
+
+    convs: Mapping[int, ConvPlan] = field(default_factory=dict)
+    lead: int = LEAD
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The cost of programs of one network.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    pool : ConstantPool
+        Knows what has been packed.
+    config : Config
+        The machine.
+    options : Options
+        Choices of the compilation.
+    limits : Limits
+        What is known not to fit.
+    """
+
+    layers: LayerGraph
+    pool: ConstantPool
+    config: Config
+    options: Options
+    limits: Limits
+
+    def place(self, groups: tuple[Group, ...]) -> Placement:
+        """Return where images are; what is known goes to a pool of its own."""
+        return place_images(
+            self.layers,
+            groups,
+            self.config,
+            self.options,
+            pool=self.pool.empty(),
+            outside=self.limits.outside,
+        )
+
+    def cost(
+        self, groups: tuple[Group, ...], placement: Placement, plans: Plans
+    ) -> tuple[float, int]:
+        """Return cycles, infinite if something does not fit, and the number of commands.
+
+        If the user wants little traffic, bytes of DRAM count first.
+        """
+        try:
+            commands = self._lower(groups, placement, plans)
+        except DoesNotFitError:
+            return math.inf, 0
+        cycles = predict_cycles(commands, self.config)
+        if self.options.optimize == "memory":
+            cycles += _traffic(commands, self.config) << 32
+        return cycles, len(commands)
+
+    def _lower(
+        self, groups: tuple[Group, ...], placement: Placement, plans: Plans
+    ) -> tuple[Command, ...]:
+        config, options, limits = self.config, self.options, self.limits
+        tiling = tile_groups(
+            self.layers,
+            groups,
+            placement,
+            self.pool.empty(),
+            config,
+            options,
+            shares=limits.shares,
+            plans=plans.convs,
+        )
+        if options.allocator == "online" and not limits.apart:
+            lead = plans.lead if options.prefetch else 0
+            commands, _ = schedule_commands(tiling, config, lead=lead)
+        else:
+            ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
+            commands, _ = encode(ordered, allocation.rows)
+        return insert_tokens(commands, config, prefetch=options.prefetch)
+
+
+def _traffic(commands: tuple[Command, ...], config: Config) -> int:
+    """Return bytes that go to and come from DRAM, commands included."""
+    moves = (each for each in commands if each.opcode in (Opcode.LOAD, Opcode.STORE))
+    rows = sum(each["lines"] * each["rows"] for each in moves)
+    return rows * config.row_bytes + len(commands) * COMMAND_BYTES
