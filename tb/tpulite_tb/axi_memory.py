@@ -57,7 +57,7 @@ class ReferenceMemory:
         at any time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what can be set of a memory
         self,
         entity,
         prefix: str = "m_axi",

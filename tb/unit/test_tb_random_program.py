@@ -111,8 +111,8 @@ def without(command: Command, name: str, engine: Engine) -> Command:
     return command.replace(**{name: command[name] & ~(1 << engine)})
 
 
-def is_ordered(commands, config: Config, windows) -> bool:
-    """Say whether all accesses are ordered, by searching a graph of starts and completions."""
+def reach(commands):
+    """Return by command which starts and ends follow its end, and which one its engine had last."""
     edges: dict[tuple[str, int], list[tuple[str, int]]] = {}
     latest: dict[Engine, int] = {}
     previous: dict[int, int | None] = {}
@@ -138,7 +138,12 @@ def is_ordered(commands, config: Config, windows) -> bool:
                 seen.add(event)
                 todo += edges[event]
         reached[i] = seen
+    return reached, previous
 
+
+def is_ordered(commands, config: Config, windows) -> bool:
+    """Say whether all accesses are ordered, by searching a graph of starts and completions."""
+    reached, previous = reach(commands)
     touched = [footprint(command, config, windows) for command in commands]
     rows = [
         {"early": set(x.early_reads), "reads": set(x.reads), "writes": set(x.writes)}

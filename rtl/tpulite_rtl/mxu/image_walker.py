@@ -199,7 +199,7 @@ class ImageWalker(wiring.Component):
         return m
 
     @staticmethod
-    def _coordinate(
+    def _coordinate(  # noqa: PLR0913 - signals that it connects
         m: Module,
         name: str,
         *,

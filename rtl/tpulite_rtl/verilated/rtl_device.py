@@ -62,7 +62,7 @@ class RtlDevice:
         Simulated cycles and the time that they took, over all runs.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what can be set of the chip and of its memory
         self,
         config: Config,
         *,

@@ -151,7 +151,7 @@ def scale_accumulator(acc: int, *, multiplier: int, shift: int, rounding: Roundi
     return rounded_shift(high, right, rounding)
 
 
-def requantize(
+def requantize(  # noqa: PLR0913 - fields of a channel record
     acc: int,
     *,
     bias: int = 0,

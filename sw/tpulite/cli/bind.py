@@ -6,11 +6,10 @@ from pathlib import Path
 import click
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import config_option, load_model, plan_options
 from tpulite.cli.info import summary
 from tpulite.cli.paths import NETWORK, PATH
+from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.configs import named_config
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.model import Model
 
@@ -26,17 +25,13 @@ _EXTENTS = ("batch", "height", "width")
     "--shapes", "limits", metavar="RANGE", help="Like batch=1..8,height=96..224,width=96..224."
 )
 @click.option("-o", "--output", type=PATH, default=Path(), help="Folder for the programs.")
-@config_option
 @plan_options
 def bind_file(
     network: Path,
     shapes: tuple[str, ...],
     limits: str | None,
     output: Path,
-    config_name: str,
-    exact: str | None,
-    host_fallback: bool,
-    calibration: Path | None,
+    reading: Reading,
 ) -> None:
     """Compile a network once for a range of shapes, and bind it to some: 1x96x96 4x192x160.
 
@@ -44,7 +39,7 @@ def bind_file(
     If the host has to compute some of it, the machine's largest part is bound.
     """
     wanted = [_shape(text) for text in shapes]
-    model = load_model(network, exact, host_fallback, calibration, named_config(config_name))
+    model = reading.model(network)
     layers = _largest_part(model)
     program = compile_range(layers, _limits(limits, wanted), model.config)
     for batch, height, width in wanted:

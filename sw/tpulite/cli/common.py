@@ -1,7 +1,6 @@
 """What commands share: options, files that they read and write."""
 
 import csv
-import importlib.util
 import io
 import json
 import zipfile
@@ -13,26 +12,13 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
-from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tpulite.arch.config import Config
 from tpulite.atomic import write_whole
-from tpulite.cli.options import Choices
-from tpulite.cli.paths import OUTPUT, PATH
+from tpulite.cli.paths import OUTPUT
 from tpulite.configs import CONFIGS
-from tpulite.frontend.files import load_graph
-from tpulite.frontend.tflite.parse import IDENTIFIER
-from tpulite.graph.graph import Graph
-from tpulite.graph.passes import simplify
-from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.partition import RefusedError, partition
-from tpulite.quant.place import place
 from tpulite.runtime.device import require_device
-from tpulite.runtime.host.ops import can_run
-from tpulite.runtime.model import Model
-from tpulite.runtime.model_file import is_model_file, load_model_file
 
 __all__ = [
     "config_option",
@@ -41,16 +27,11 @@ __all__ = [
     "json_option",
     "load_array",
     "load_inputs",
-    "load_model",
-    "meaning_options",
-    "plan_options",
     "progress_bar",
-    "read_graph",
     "save_array",
     "save_csv",
     "save_json",
     "seed_option",
-    "ways_out",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -88,118 +69,6 @@ def device_option(default: str) -> Callable[[Command], Command]:
     return click.option(
         "--device", default=default, show_default=True, callback=check, help="Where to run."
     )
-
-
-def meaning_options(command: Command) -> Command:
-    """Add the options that decide what a network means: whose bits, and quantized with what."""
-    for option in (
-        click.option(
-            "--calibrate",
-            "calibration",
-            type=PATH,
-            help="Samples (.npy) to quantize an ONNX file of floats with.",
-        ),
-        click.option(
-            "--exact",
-            type=click.Choice([exactness.value for exactness in Exactness]),
-            help="Whose bits.  [TFLite: litert-ref, ONNX: ort]",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def plan_options(command: Command) -> Command:
-    """Add the options that decide what a network means and where its operators run."""
-    help_text = "Let the host compute what the machine cannot."
-    return meaning_options(click.option("--host-fallback", is_flag=True, help=help_text)(command))
-
-
-def read_graph(path: Path, calibration: Path | None) -> Graph:
-    """Read a network; with samples, quantize it first.
-
-    Raises
-    ------
-    ValueError
-        If the file is no network, or there are samples for one that is not an ONNX file of floats.
-    """
-    if calibration is None:
-        return load_graph(path)
-    for package in ("onnx", "onnxruntime"):
-        if importlib.util.find_spec(package) is None:
-            raise ValueError("--calibrate needs: pip install 'tpulite[onnx]'")
-    from tpulite.frontend.onnx.file import load_onnx
-    from tpulite.quant.calibrate import quantize_onnx
-
-    samples, data = load_array(calibration), path.read_bytes()
-    try:
-        if data[4:8] == IDENTIFIER:
-            raise ValueError("--calibrate is for ONNX files of floats, and this is a TFLite file")
-        return load_onnx(quantize_onnx(data, samples), path.stem)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def load_model(
-    path: Path,
-    exact: str | None,
-    host_fallback: bool,
-    calibration: Path | None,
-    config: Config | None = None,
-    choices: Choices | None = None,
-) -> Model:
-    """Read a network or a compiled one, and plan its run.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be read or computed, or options are given that a compiled one has settled.
-    """
-    options = None if choices is None else choices.options()
-    if not is_model_file(path):
-        graph = read_graph(path, calibration)
-        try:
-            return Model.load(
-                graph, exact=exact, host_fallback=host_fallback, config=config, options=options
-            )
-        except RefusedError as error:
-            advice = "".join(f"; {way}" for way in ways_out(graph, exact, error))
-            raise ValueError(f"{error}{advice}") from error
-    model = load_model_file(path)
-    if exact or host_fallback or calibration:
-        raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
-    if choices is not None:
-        choices.refuse(f"{path} is compiled")
-    chosen = click.get_current_context().get_parameter_source("config_name")
-    if chosen is ParameterSource.COMMANDLINE and config != model.config:
-        raise ValueError(f"{path} is compiled: it runs on the configuration it was compiled for")
-    return model
-
-
-def ways_out(graph: Graph, exact: str | None, error: RefusedError) -> list[str]:
-    """Say with which options a network runs that was refused without."""
-    ways = []
-    graph = simplify(graph)
-    exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
-    floats = [
-        node
-        for node, _ in error.refused
-        if all(graph.tensors[name].dtype == "float32" for name in node.outputs)
-    ]
-    quantized = any(tensor.quantization is not None for tensor in graph.tensors.values())
-    if floats and not quantized:
-        advice = "--calibrate SAMPLES.npy quantizes" if graph.format == "onnx" else "first quantize"
-        return [f"{advice} a network of floats"]
-    if exactness != Exactness.LITERT_REF:
-        try:
-            partition(place(graph, Exactness.LITERT_REF))
-        except ValueError:
-            pass
-        else:
-            ways.append("--exact litert-ref runs it on the machine, with that library's bits")
-    if all(can_run(node, graph, exactness) for node, _ in error.refused):
-        ways.append("--host-fallback lets the host compute them")
-    return ways
 
 
 def load_array(path: Path) -> np.ndarray:

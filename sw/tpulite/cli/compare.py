@@ -1,6 +1,7 @@
 """The command ``compare``: our bits and a library's, tensor by tensor."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,18 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.cli.common import (
-    config_option,
     json_option,
     load_inputs,
-    load_model,
-    plan_options,
     progress_bar,
-    read_graph,
     save_json,
     seed_option,
 )
 from tpulite.cli.paths import NETWORK, PATH
-from tpulite.configs import named_config
+from tpulite.cli.reading import Reading, plan_options
 from tpulite.runtime.comparison import TensorDifference, compare_tensors
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
@@ -46,7 +43,6 @@ _INPUTS = 10
 @click.option("--inputs", "input_path", type=PATH, help="Inputs (.npy); else random ones.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]")
 @seed_option
-@config_option
 @plan_options
 @json_option
 def compare(
@@ -55,10 +51,7 @@ def compare(
     input_path: Path | None,
     limit: int | None,
     seed: int,
-    config_name: str,
-    exact: str | None,
-    host_fallback: bool,
-    calibration: Path | None,
+    reading: Reading,
     json_path: Path | None,
 ) -> None:
     """Compare the golden model with a library, or with the RTL, tensor by tensor.
@@ -67,13 +60,13 @@ def compare(
     some are named. By default a network is computed as the library that it is compared with. The
     exit code is 1 if a bit differs.
     """
-    if oracle in ORACLES and calibration is not None:
+    if oracle in ORACLES and reading.calibration is not None:
         raise click.UsageError("A library compares with the file that it reads: quantize it first.")
     if oracle in ORACLES and model.is_file() and is_model_file(model):
         raise ValueError(f"{model} is compiled, and {oracle} runs the file that it was made of")
-    exact = exact or (oracle if oracle in ORACLES else None)
-    library = open_oracle(oracle, model, read_graph(model, None)) if oracle in ORACLES else None
-    plan = load_model(model, exact, host_fallback, calibration, named_config(config_name))
+    library = open_oracle(oracle, model, reading.graph(model)) if oracle in ORACLES else None
+    exact = reading.exact or (oracle if oracle in ORACLES else None)
+    plan = replace(reading, exact=exact).model(model)
     run = library or _device(plan, oracle)
     if input_path is None:
         values = random_inputs(plan.graph, limit or _INPUTS, seed)

@@ -6,13 +6,13 @@ import click
 from rich.console import Console
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import config_option, json_option, load_model, plan_options, save_json
+from tpulite.cli.common import json_option, save_json
 from tpulite.cli.compiling import compile_model, report_model
 from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.info import summary
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
-from tpulite.configs import named_config
+from tpulite.cli.reading import Reading, plan_options
 from tpulite.report import compilation_table
 from tpulite.runtime.model_file import save_model
 
@@ -24,7 +24,6 @@ _COMPILED_SUFFIX = ".tpulite"
 @click.command("compile")
 @click.argument("network", type=NETWORK)
 @click.option("-o", "--output", type=OUTPUT, help="By default NETWORK.tpulite, in this folder.")
-@config_option
 @plan_options
 @compiler_options
 @click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
@@ -33,23 +32,17 @@ _COMPILED_SUFFIX = ".tpulite"
 def compile_file(
     network: Path,
     output: Path | None,
-    config_name: str,
-    exact: str | None,
-    host_fallback: bool,
-    calibration: Path | None,
+    reading: Reading,
     choices: Choices,
     report: bool,
-    dump: str | None,
-    dump_dir: Path | None,
+    dumps: Dumps,
     json_path: Path | None,
 ) -> None:
     """Compile a network (.tflite, .onnx, or our own .npz) to a file that runs."""
-    config = named_config(config_name)
-    dumps = Dumps(dump, dump_dir)
     output = output or Path(network.name).with_suffix(_COMPILED_SUFFIX)
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
-    plan = load_model(network, exact, host_fallback, calibration, config, choices)
+    plan = reading.model(network, choices)
     if plan.options.resident and dumps.stages:
         raise click.UsageError("--dump cannot be used with --resident.")
     if plan.compiled and dumps.stages:

@@ -1,7 +1,7 @@
 """The options ``--dump`` and ``--dump-dir``: what the stages of the compiler have made, as text."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,12 @@ _NEEDED = ("layers", "schedule")
 
 
 def dump_options(command: Command) -> Command:
-    """Add ``--dump`` and ``--dump-dir``, parameters ``dump`` and ``dump_dir``."""
+    """Add ``--dump`` and ``--dump-dir``; the command gets them as :class:`Dumps`, ``dumps``."""
+
+    @wraps(command)
+    def collect(dump: str | None, dump_dir: Path | None, **arguments: Any) -> Any:
+        return command(**arguments, dumps=Dumps(dump, dump_dir))
+
     for option in (
         click.option(
             "--dump-dir",
@@ -36,8 +41,8 @@ def dump_options(command: Command) -> Command:
             help=f"Show what stages have made: {', '.join(STAGES)}; or all.",
         ),
     ):
-        command = option(command)
-    return command
+        collect = option(collect)
+    return collect  # type: ignore[return-value]
 
 
 class Dumps:

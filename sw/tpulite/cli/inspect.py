@@ -12,16 +12,12 @@ from rich.table import Table
 from tpulite.cli.common import (
     csv_option,
     json_option,
-    load_model,
-    meaning_options,
-    read_graph,
     save_csv,
     save_json,
-    ways_out,
 )
 from tpulite.cli.paths import NETWORK
+from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.graph.passes import simplify
-from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
 from tpulite.quant.place import Placed, place
 from tpulite.runtime.model_file import is_model_file
@@ -37,8 +33,7 @@ __all__ = ["inspect"]
 @csv_option
 def inspect(
     model: Path,
-    exact: str | None,
-    calibration: Path | None,
+    reading: Reading,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -47,11 +42,10 @@ def inspect(
     Nothing is compiled, so networks that the machine cannot run are shown, too.
     """
     if is_model_file(model):
-        compiled = load_model(model, exact, False, calibration)
-        placed, refused = compiled.plan.placed, None
+        placed, refused = reading.model(model).plan.placed, None
     else:
-        graph = simplify(read_graph(model, calibration))
-        exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+        graph = simplify(reading.graph(model))
+        exactness = reading.exactness(graph)
         placed = place(graph, exactness)
         refused = _refused(placed)
     graph, exactness = placed.graph, placed.exactness
@@ -71,7 +65,7 @@ def inspect(
     lines += ["", statement(operators, exactness)]
     if refused is not None:
         names = ", ".join(node.name for node, _ in refused.refused)
-        lines.append("; ".join((f"refused: {names}", *ways_out(graph, exact, refused))))
+        lines.append("; ".join((f"refused: {names}", *ways_out(graph, exactness, refused))))
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 

@@ -10,14 +10,11 @@ import numpy as np
 from rich.console import Console
 
 from tpulite.cli.common import (
-    config_option,
     csv_option,
     device_option,
     json_option,
     load_array,
     load_inputs,
-    load_model,
-    plan_options,
     progress_bar,
     save_array,
     save_csv,
@@ -27,7 +24,7 @@ from tpulite.cli.common import (
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
-from tpulite.configs import named_config
+from tpulite.cli.reading import Reading, plan_options
 from tpulite.program import Program
 from tpulite.report import LayerAccount, account_layers, layer_table, report_programs
 from tpulite.runtime.inputs import check_inputs, random_inputs
@@ -55,12 +52,11 @@ _PROGRAMS = (".tpl", ".tpulite")
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
 @seed_option
 @device_option("golden")
-@config_option
 @plan_options
 @compiler_options
 @json_option
 @csv_option
-def run(
+def run(  # noqa: PLR0913 - options of the command
     file: Path,
     inputs: Path | None,
     labels: Path | None,
@@ -68,10 +64,7 @@ def run(
     limit: int | None,
     seed: int,
     device: str,
-    config_name: str,
-    exact: str | None,
-    host_fallback: bool,
-    calibration: Path | None,
+    reading: Reading,
     choices: Choices,
     json_path: Path | None,
     csv_path: Path | None,
@@ -84,8 +77,7 @@ def run(
         choices.refuse(f"{file} is a program, and compiled")
         _run_program(file, inputs, output, device)
         return
-    config = named_config(config_name)
-    model = load_model(file, exact, host_fallback, calibration, config, choices)
+    model = reading.model(file, choices)
     if inputs is None and labels is not None:
         raise click.UsageError("--labels needs --input: random inputs have no classes.")
     if output is not None and len(model.graph.outputs) != 1:

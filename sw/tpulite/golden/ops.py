@@ -86,7 +86,7 @@ def scale_accumulators(
     return result
 
 
-def requantize(
+def requantize(  # noqa: PLR0913 - fields of a channel record
     acc: ArrayLike,
     *,
     bias: ArrayLike = 0,

@@ -41,7 +41,7 @@ class Builder(ModelBuilder):
         y = self.tensor(self.shape(x), scale, zero_point, dtype=dtype)
         return self.operator(code, [x], [y], **options)
 
-    def conv(
+    def conv(  # noqa: PLR0913 - fields of an operator
         self,
         x: int,
         weight: np.ndarray,
@@ -88,7 +88,7 @@ class Builder(ModelBuilder):
         """Add DEPTHWISE_CONV_2D, weight [1, kh, kw, C * multiplier]; the rest as for conv."""
         return self.conv(x, weight, *args, depthwise=True, **options)
 
-    def dense(
+    def dense(  # noqa: PLR0913 - fields of an operator
         self,
         x: int,
         weight: np.ndarray,

@@ -14,7 +14,7 @@ from tpulite.program import LayerInfo, Program
 __all__ = ["assemble"]
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - parts of a program
     layers: LayerGraph,
     macs: Mapping[str, int],
     placement: Placement,

@@ -25,7 +25,7 @@ from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Reshape
 __all__ = ["tile_group", "tile_groups"]
 
 
-def tile_groups(
+def tile_groups(  # noqa: PLR0913 - what earlier stages have found
     layers: LayerGraph,
     groups: tuple[Group, ...],
     placement: Placement,

@@ -79,7 +79,7 @@ class ConvCommands:
             extents = len(region[0]), len(region[1])
             yield from self._offsets[n].ops(view, *extents, acc_row, again=again)
 
-    def multiply(
+    def multiply(  # noqa: PLR0913 - fields of a CONV
         self,
         source: tuple[View, int],
         region: tuple[range, range],

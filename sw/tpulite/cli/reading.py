@@ -1,0 +1,185 @@
+"""Networks on the command line: what they mean, where they run, and how they are read."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from tpulite.cli.common import config_option, load_array
+from tpulite.cli.options import Choices
+from tpulite.cli.paths import PATH
+from tpulite.configs import named_config
+from tpulite.frontend.files import load_graph
+from tpulite.frontend.tflite.parse import IDENTIFIER
+from tpulite.graph.graph import Graph
+from tpulite.graph.passes import simplify
+from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.partition import RefusedError, partition
+from tpulite.quant.place import place
+from tpulite.runtime.host.ops import can_run
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import is_model_file, load_model_file
+
+__all__ = ["Reading", "meaning_options", "plan_options", "ways_out"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was chosen of :func:`meaning_options`, or of :func:`plan_options`.
+
+    Parameters
+    ----------
+    exact : str, optional
+        Whose bits; by default those of the format's own library.
+    calibration : Path, optional
+        Samples to quantize an ONNX file of floats with.
+    host_fallback : bool
+        Whether the host may compute what the machine cannot.
+    config_name : str
+        The machine.
+    """
+
+    exact: str | None = None
+    calibration: Path | None = None
+    host_fallback: bool = False
+    config_name: str = "16x16"
+
+    def graph(self, path: Path) -> Graph:
+        """Read a network; with samples, quantize it first.
+
+        Raises
+        ------
+        ValueError
+            If the file is no network, or there are samples for one that is not an ONNX file of
+            floats.
+        """
+        if self.calibration is None:
+            return load_graph(path)
+        for package in ("onnx", "onnxruntime"):
+            if importlib.util.find_spec(package) is None:
+                raise ValueError("--calibrate needs: pip install 'tpulite[onnx]'")
+        from tpulite.frontend.onnx.file import load_onnx
+        from tpulite.quant.calibrate import quantize_onnx
+
+        samples, data = load_array(self.calibration), path.read_bytes()
+        try:
+            if data[4:8] == IDENTIFIER:
+                raise ValueError(
+                    "--calibrate is for ONNX files of floats, and this is a TFLite file"
+                )
+            return load_onnx(quantize_onnx(data, samples), path.stem)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def exactness(self, graph: Graph) -> Exactness:
+        """Return whose bits a network has."""
+        return default_exactness(graph.format) if self.exact is None else Exactness(self.exact)
+
+    def model(self, path: Path, choices: Choices | None = None) -> Model:
+        """Read a network or a compiled one, and plan its run.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be read or computed, or options are given that a compiled one has settled.
+        """
+        config = named_config(self.config_name)
+        options = None if choices is None else choices.options()
+        if not is_model_file(path):
+            graph = self.graph(path)
+            try:
+                return Model.load(
+                    graph,
+                    exact=self.exact,
+                    host_fallback=self.host_fallback,
+                    config=config,
+                    options=options,
+                )
+            except RefusedError as error:
+                advice = "".join(
+                    f"; {way}" for way in ways_out(graph, self.exactness(graph), error)
+                )
+                raise ValueError(f"{error}{advice}") from error
+        model = load_model_file(path)
+        if self.exact or self.host_fallback or self.calibration:
+            raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
+        if choices is not None:
+            choices.refuse(f"{path} is compiled")
+        chosen = click.get_current_context().get_parameter_source("config_name")
+        if chosen is ParameterSource.COMMANDLINE and config != model.config:
+            raise ValueError(
+                f"{path} is compiled: it runs on the configuration it was compiled for"
+            )
+        return model
+
+
+def meaning_options(command: Command) -> Command:
+    """Add the options that decide what a network means; the command gets them as ``reading``."""
+    return _with_options(command, "exact", "calibration")
+
+
+def plan_options(command: Command) -> Command:
+    """Add those that decide where it runs, too: ``--host-fallback`` and ``--config``."""
+    return _with_options(command, "config_name", "exact", "calibration", "host_fallback")
+
+
+_OPTIONS = {
+    "config_name": config_option,
+    "host_fallback": click.option(
+        "--host-fallback", is_flag=True, help="Let the host compute what the machine cannot."
+    ),
+    "exact": click.option(
+        "--exact",
+        type=click.Choice([exactness.value for exactness in Exactness]),
+        help="Whose bits.  [TFLite: litert-ref, ONNX: ort]",
+    ),
+    "calibration": click.option(
+        "--calibrate",
+        "calibration",
+        type=PATH,
+        help="Samples (.npy) to quantize an ONNX file of floats with.",
+    ),
+}
+
+
+def _with_options(command: Command, *names: str) -> Command:
+    @wraps(command)
+    def collect(**arguments: Any) -> Any:
+        chosen = {name: arguments.pop(name) for name in names}
+        return command(**arguments, reading=Reading(**chosen))
+
+    for name in reversed(names):
+        collect = _OPTIONS[name](collect)
+    return collect  # type: ignore[return-value]
+
+
+def ways_out(graph: Graph, exactness: Exactness, error: RefusedError) -> list[str]:
+    """Say with which options a network runs that was refused without."""
+    ways = []
+    graph = simplify(graph)
+    floats = [
+        node
+        for node, _ in error.refused
+        if all(graph.tensors[name].dtype == "float32" for name in node.outputs)
+    ]
+    quantized = any(tensor.quantization is not None for tensor in graph.tensors.values())
+    if floats and not quantized:
+        advice = "--calibrate SAMPLES.npy quantizes" if graph.format == "onnx" else "first quantize"
+        return [f"{advice} a network of floats"]
+    if exactness != Exactness.LITERT_REF:
+        try:
+            partition(place(graph, Exactness.LITERT_REF))
+        except ValueError:
+            pass
+        else:
+            ways.append("--exact litert-ref runs it on the machine, with that library's bits")
+    if all(can_run(node, graph, exactness) for node, _ in error.refused):
+        ways.append("--host-fallback lets the host compute them")
+    return ways
