@@ -1,6 +1,7 @@
 """Programs for ranges of shapes: a network is compiled once, and bound to each shape quickly."""
 
 from dataclasses import astuple, replace
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from tpulite.graph.layers import LayerGraph
 
 __all__ = ["RangeProgram", "compile_range"]
 
+_KEPT = 8
+"""Shapes whose programs are kept."""
+
 _RESIDUES = 64
 """Sizes at the upper end of a range among which beats, strides and grains meet in every way."""
 
@@ -40,6 +44,7 @@ class RangeProgram:
     def __init__(self, network: Network, shapes: ShapeRange) -> None:
         self.network, self.shapes = network, shapes
         self.layers, self.config = network.layers, network.config
+        self._bind = lru_cache(_KEPT)(partial(bind_network, network))
 
     @property
     def operator(self) -> Operator:
@@ -89,7 +94,7 @@ class RangeProgram:
         most = self.shapes.channels[1]
         shape = Shape(batch, height, width, most if channels is None else channels)
         self._check(shape)
-        return bind_network(self.network, shape)
+        return self._bind(shape)
 
     def _check(self, shape: Shape) -> None:
         layer = self.network.nodes[0].layer

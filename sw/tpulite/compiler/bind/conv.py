@@ -1,18 +1,18 @@
 """Convolutions, bound to shapes."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import Drain
-from tpulite.compiler.bind.conv_commands import conv_step
+from tpulite.compiler.bind.conv_commands import conv_steps
 from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, conv_strategies
+from tpulite.compiler.bind.conv_table import ConvWork
 from tpulite.compiler.bind.conv_weights import pack_conv
-from tpulite.compiler.bind.operator import Constants, Site
-from tpulite.compiler.bind.shapes import Shape, ShapeRange
+from tpulite.compiler.bind.operator import Constants, Operator, Task
+from tpulite.compiler.bind.shapes import ShapeRange
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.geometry.axis import (
     LARGEST_DILATION,
@@ -46,7 +46,7 @@ class _Dense:
     length: int
 
 
-class Convolution:
+class Convolution(Operator):
     """Convolution; follows :class:`tpulite.compiler.bind.operator.Operator`.
 
     Parameters
@@ -97,15 +97,6 @@ class Convolution:
             ceil_div(weight.shape[2], config.array_size),
             self._weights,
         )
-        self._constant_fields = {
-            "stride_y": layer.stride[0],
-            "stride_x": x.stride,
-            "dilation_y": layer.dilation[0],
-            "dilation_x": x.dilation,
-            "byte_step": self._facts.byte_step,
-            "record_form": self._weights.form or 0,
-        }
-        self._drain = Drain.RAW if self._weights.form is None else Drain.REQUANTIZE
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)
         self.key: Hashable | None = (Conv, geometry, self._weights.form, self.weight_rows)
@@ -168,15 +159,12 @@ class Convolution:
         strings = Strings(self._vectors(width), self._x.before, fill)
         return replace(spec, m=spec.m // width, strings=strings)
 
-    def step(
-        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
-    ) -> Step:
-        """Fill in a shape, its strategy and where everything is."""
-        return conv_step(
-            self._facts,
-            self._extents(shape.batch, shape.height, shape.width),
-            strategy,
-            site,
-            self._constant_fields,
-            self._drain,
-        )
+    @classmethod
+    def steps(cls, tasks: Sequence[Task["Convolution"]], constants: Constants) -> list[Step]:
+        """Return the steps of all convolutions."""
+        works = []
+        for task in tasks:
+            operator, shape = task.operator, task.shape
+            extents = operator._extents(shape.batch, shape.height, shape.width)
+            works.append(ConvWork(operator._facts, extents, task.strategy, task.site))
+        return conv_steps(works)

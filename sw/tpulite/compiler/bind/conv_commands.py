@@ -1,241 +1,238 @@
-"""The commands of a convolution of known extents."""
+"""The commands of convolutions of known extents: those of all layers at once."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
-from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Engine, Opcode
-from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, Slots
-from tpulite.compiler.bind.conv_regions import clip_image, cut_regions
-from tpulite.compiler.bind.operator import Resident, Site
-from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.bind.conv_regions import clip_image, cut_regions, cut_slabs
+from tpulite.compiler.bind.conv_table import ConvWork, conv_numbers, units_of
+from tpulite.compiler.bind.conv_weights import Units
+from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.words import Batch, Origin, commands
-from tpulite.compiler.plan.closed_forms import cuts, grain
-from tpulite.compiler.plan.slabs import slab_bounds
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.closed_forms import Number, pick
+from tpulite.compiler.plan.segments import Indices, Segments, Table, runs
+from tpulite.compiler.plan.windows import Axis
 
-__all__ = ["conv_step"]
+__all__ = ["conv_steps"]
 
 
-def conv_step(
-    facts: ConvFacts,
-    extents: Extents,
-    strategy: Strategy,
-    site: Site,
-    fields: Mapping[str, int],
-    drain: Drain,
-) -> Step:
-    """Return the commands of a convolution.
+def conv_steps(works: Sequence[ConvWork]) -> list[Step]:
+    """Return the commands of convolutions, of each by itself."""
+    return _Commands(works).steps()
 
-    Parameters
-    ----------
-    facts : ConvFacts
-        The convolution.
-    extents : Extents
-        Extents of its tensors.
-    strategy : Strategy
-        How to cut them up.
-    site : Site
-        Where everything is.
-    fields : mapping of str to int
-        Fields that are the same for all shapes.
-    drain : Drain
-        What becomes of complete sums.
-    """
-    return _Commands(facts, extents, strategy, site).step(fields, drain)
+
+_Either = tuple[tuple[Loads, Segments] | None, tuple[Loads, Segments] | None]
+"""LOADs of all layers, and which are those of each; of two kinds, each if some layer has it."""
 
 
 class _Commands:
-    def __init__(self, facts: ConvFacts, extents: Extents, strategy: Strategy, site: Site) -> None:
-        self._facts, self._extents, self._sizes = facts, extents, strategy.sizes
-        self._source, self._target = site.sources[0], site.target
-        self._kind, _, mode = strategy.name.partition("/")
-        self._by_block = self._kind not in ("resident", "streamed")
-        self._cut = self._kind.endswith("panels")
-        self._slots: Slots = strategy.sizes["slots"]
-        self._units = facts.weights.small if self._by_block else facts.weights.large
-        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
-        room = Room(0, (sourced,), stored)
-        sizes, rows = strategy.sizes, facts.rows(extents, room)
-        self._bounds = slab_bounds(mode, sizes["parts"], rows)
-        self._panels = sizes["panels"]
-        unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
-        self._across = cuts(extents.out_width, self._panels, unit)
-        if self._cut:
-            self._left, self._right = facts.x.reads(self._across, extents.width, unit)
-        else:
-            self._left, self._right = np.array([0]), np.array([extents.width])
-        self._regions = cut_regions(facts, extents, sizes, self._bounds, self._across)
-        # Places: inputs, then outputs, then weights.
-        self._in_pitch = sizes["in_columns"]
-        self._in_slot = sizes["in_slot"]
-        self._top, self._bottom = facts.y.reads(self._bounds, extents.height, grain(rows.in_bytes))
-        if isinstance(self._source, Resident):
-            self._in_block = self._source.block_rows
-            self._top = np.zeros_like(self._top)
-        else:
-            self._in_block = sizes["in_rows"] * self._in_pitch
-        self._out_base = self._slots.inputs * self._in_slot
-        self._out_pitch = sizes["out_columns"] * facts.vector_rows
-        self._out_slot = sizes["out_slot"]
-        self._weight_base = sizes["weights_at"]
-        self._order_steps()
+    """Arrays of the commands of all layers, one layer after the other.
 
-    def _order_steps(self) -> None:
+    Everything is numbered through: slabs, tiles, units of weights, uses of a unit by the regions of
+    a group, results (n-blocks of tiles), commands. What a :class:`Step` says counts from its layer.
+    """
+
+    def __init__(self, works: Sequence[ConvWork]) -> None:
+        self._layers = layers = Table([conv_numbers(work) for work in works])
+        self._slabs = slabs = cut_slabs(layers)
+        self._tiles = tiles = Segments.of(slabs.segments.counts * layers["panels"])
+        mine = layers.spread(tiles.owner)
+        slab, panel = np.divmod(tiles.number, mine["panels"])
+        self._tile_slab = slabs.segments.starts[tiles.owner] + slab
+        accumulators = works[0].facts.config.acc_rows
+        self._panels, self._regions = cut_regions(layers, slabs, tiles, accumulators)
+        self._tile_panel = self._panels.segments.starts[tiles.owner] + panel
+        tables = [units_of(work).table for work in works]
+        self._units = Units(*np.concatenate(tables, axis=1))
+        self._members = Segments.of(np.array([table.shape[1] for table in tables]))
+        self._order_commands()
+
+    def _order_commands(self) -> None:
         """Order commands: tiles, n-blocks, groups, units, regions."""
-        regions, units = self._regions, self._units
-        groups = int(regions.group.max()) + 1
-        key = (regions.tile[:, None] * self._facts.weights.outputs + units.output) * groups
-        key = (key + regions.group[:, None]) * units.most + units.number
-        order = np.argsort(key, axis=None, kind="stable")
-        self._region, self._unit = np.divmod(order, len(units.output))
-        key = key.ravel()[order]
+        layers, regions, units = self._layers, self._regions, self._units
+        results = Segments.of(self._tiles.counts * layers["outputs"])
+        pairs = Segments.of(self._members.counts[regions.layer])
+        layer, tile = regions.layer[pairs.owner], regions.tile[pairs.owner]
+        unit = self._members.starts[layer] + pairs.number
+        result = (tile - self._tiles.starts[layer]) * layers["outputs"][layer] + units.output[unit]
+        result += results.starts[layer]
+        groups, numbers = int(regions.group.max()) + 1, int(units.number.max()) + 1
+        key = (result * groups + regions.group[pairs.owner]) * numbers + units.number[unit]
+        order = np.argsort(key, kind="stable")
+        self._region, self._unit = pairs.owner[order], unit[order]
+        self._result, self._layer, self._tile = result[order], layer[order], tile[order]
+        self._results, self._mine = results, layers.spread(self._layer)
+        tile, self._result_output = np.divmod(
+            results.number, layers.spread(results.owner)["outputs"]
+        )
+        self._result_tile = self._tiles.starts[results.owner] + tile
+        self._commands = Segments.owned(self._layer, len(self._tiles.counts))
         # A use is a unit, used by the regions of a group.
-        begins = np.empty(len(key), bool)
-        begins[0] = True
-        np.not_equal(key[1:], key[:-1], out=begins[1:])
-        self._use = np.cumsum(begins) - 1
-        self._use_first = np.flatnonzero(begins)
-        self._use_last = np.append(self._use_first[1:], len(key)) - 1
-        self._tile = regions.tile[self._region]
-        # A result is an n-block of a tile.
-        self._result = self._tile * self._facts.weights.outputs + units.output[self._unit]
-        ends = np.append(self._result[1:] != self._result[:-1], True)
-        self._result_last = np.flatnonzero(ends)
+        self._use, self._use_first, self._use_last = runs(key[order])
+        self._uses = Segments.owned(self._layer[self._use_first], len(self._tiles.counts))
+        _, self._tile_first, self._tile_last = runs(self._tile)
+        _, _, self._result_last = runs(self._result)
 
-    def step(self, fields: Mapping[str, int], drain: Drain) -> Step:
-        """Return all commands."""
-        weights, weight_row, early = self._load_weights()
-        loads, in_row = (weights,), 0
-        reads, freed = {}, None
-        if isinstance(self._source, DramTensor):
-            inputs, in_row = self._load_inputs(self._source)
-            loads = weights, inputs
-        else:
-            slab = self._tile // self._panels
-            reads[0] = Needs((self._bottom * self._extents.width)[slab])
-        begins = self._bounds[:-1] * self._extents.out_width
-        if isinstance(self._target, DramTensor):
-            freed = np.where(
-                self._result >= self._slots.outputs, self._result - self._slots.outputs, -1
+    def steps(self) -> list[Step]:
+        """Return all commands, layer by layer."""
+        layers, slabs, results = self._layers, self._slabs, self._results
+        weights, early = self._load_weights()
+        inputs = self._load_inputs()
+        words, stores = self._convolve(), self._store()
+        mine = layers.spread(slabs.segments.owner)
+        begin, needed = slabs.begin * mine["out_width"], slabs.bottom * mine["width"]
+        slab = self._tile_slab[self._tile]
+        reads = needed[slab]
+        result = self._result - results.starts[self._layer]
+        freed = np.maximum(result - self._mine["out_slots"], -1)
+        after = self._result_last - self._commands.starts[results.owner]
+        result_begin, begin = begin[self._tile_slab[self._result_tile]], begin[slab]
+        output = self._units.output[self._unit]
+        steps = []
+        flags = (layers[name].tolist() for name in ("resident", "by_block", "sourced", "stored"))
+        for i, (resident, by_block, sourced, stored) in enumerate(zip(*flags, strict=True)):
+            some, done = self._commands.at(i), results.at(i)
+            loads = [_part(weights[resident], i)]
+            if sourced:
+                loads.append(_part(inputs[by_block], i))
+            computes = Computes(
+                Engine.MXU,
+                words.part(some),
+                freed=freed[some] if stored else None,
+                early=early[some],
+                reads={} if sourced else {0: Needs(reads[some])},
             )
-            stores = Stores(self._store(self._target), self._result_last)
-            tile, blocks = np.divmod(np.arange(len(self._result_last)), self._facts.weights.outputs)
-            begins = begins[tile // self._panels]
-        else:
-            stores, begins = no_stores(), begins[self._tile // self._panels]
-            blocks = self._units.output[self._unit]
-        words = self._convolve(in_row, weight_row, fields, drain)
-        computes = Computes(Engine.MXU, words, freed=freed, early=early, reads=reads)
-        return Step(loads, computes, stores, begins, blocks)
+            writes = no_stores(), begin[some], output[some]
+            if stored:
+                out = Stores(stores.part(done), after[done])
+                writes = out, result_begin[done], self._result_output[done]
+            steps.append(Step(tuple(loads), computes, *writes))
+        return steps
 
-    def _load_weights(self) -> tuple[Loads, np.ndarray, np.ndarray]:
-        """Return LOADs of weights, and for each step the row and the LOAD of its unit."""
-        units = self._units
-        if self._kind == "resident":
-            place = self._weight_base + np.cumsum(units.buffer_rows) - units.buffer_rows
-            words = load_constants(units.offset, units.buffer_rows, place)
-            first = np.empty(len(place), np.int64)
+    def _load_weights(self) -> tuple[_Either, Indices]:
+        """Return LOADs of weights by use, and by unit; for each command the number of its own."""
+        resident = self._layers["resident"]
+        units, members, uses = self._units, self._members, self._uses
+        by_use = by_unit = None
+        use_row: Number = 0
+        unit_row: Number = 0
+        if not resident.all():
+            unit, mine = self._unit[self._use_first], self._layers.spread(uses.owner)
+            row = mine["weights_at"] + uses.number % mine["weight_slots"] * mine["largest"]
+            words = load_constants(units.offset[unit], units.buffer_rows[unit], row)
+            by_use, use_row = self._used(words, mine["weight_slots"]), row[self._use]
+        if resident.any():
+            mine = self._layers.spread(members.owner)
+            before = np.cumsum(units.buffer_rows) - units.buffer_rows
+            row = mine["weights_at"] + before - before[members.starts[members.owner]]
+            first = np.empty(len(row), np.int64)
             first[self._unit[::-1]] = np.arange(len(self._unit))[::-1]
-            return Loads(words, first, first), place[self._unit], self._unit
-        unit = self._unit[self._use_first]
-        number = np.arange(len(unit))
-        place = self._weight_base + number % self._slots.weights * units.largest
-        words = load_constants(units.offset[unit], units.buffer_rows[unit], place)
-        loads = Loads(words, self._use_first, self._use_first, self._freed(self._slots.weights))
-        return loads, place[self._use], self._use
+            first -= self._commands.starts[members.owner]
+            words = load_constants(units.offset, units.buffer_rows, row)
+            by_unit, unit_row = (Loads(words, first, first), members), row[self._unit]
+        there = self._mine["resident"]
+        self._weight_row = pick(there, unit_row, use_row)
+        early = pick(there, members.number[self._unit], uses.number[self._use])
+        return (by_use, by_unit), early
 
-    def _freed(self, slots: int) -> np.ndarray:
-        """Return for each use the last step of that which had its place before."""
-        freed = np.full(len(self._use_first), -1)
-        freed[slots:] = self._use_last[:-slots]
-        return freed
+    def _used(
+        self, words: Batch, slots: Number, operand: int = CONSTANT, needs: Needs | None = None
+    ) -> tuple[Loads, Segments]:
+        """Return LOADs of each use; the one that had its place before must be complete."""
+        start = self._commands.starts[self._uses.owner]
+        first, last = self._use_first - start, self._use_last - start
+        freed = self._uses.back(last, slots)
+        return Loads(words, first, first, freed, operand, needs), self._uses
 
-    def _load_inputs(self, source: DramTensor) -> tuple[Loads, np.ndarray]:
-        """Return LOADs of the input, and for each step the row of the first vector loaded."""
-        top, bottom, width = self._top, self._bottom, self._extents.width
-        if self._by_block:
-            number = np.arange(len(self._use_first))
-            row = number % self._slots.inputs * self._in_slot
-            tile = self._tile[self._use_first]
-            block = self._units.block[self._unit[self._use_first]]
-            slab, panel = np.divmod(tile, self._panels)
-            if self._cut:
-                words = source.rectangles(
-                    Opcode.LOAD,
-                    block,
-                    top[slab] * width + self._left[panel],
-                    ((bottom - top)[slab], (self._right - self._left)[panel]),
-                    width,
-                    row,
-                    self._in_pitch,
-                )
-            else:
-                region = top[slab] * width, (bottom - top)[slab] * width
-                words = source.transfer(Opcode.LOAD, (block, 1), region, row, 0)
-            freed, needs = self._freed(self._slots.inputs), Needs((bottom * width)[slab], block)
-            return Loads(words, self._use_first, self._use_first, freed, 0, needs), row[self._use]
-        count = len(top)
-        number = np.arange(count)
-        row = number % self._slots.inputs * self._in_slot
-        length = (bottom - top) * width
-        words = source.transfer(
+    def _load_inputs(self) -> _Either:
+        """Return LOADs of all blocks of the input by tile, and of single blocks by use."""
+        by_block, slabs = self._layers["by_block"], self._slabs
+        by_tile = by_use = None
+        tile_row: Number = 0
+        use_row: Number = 0
+        self._left: Number = np.zeros(len(self._panels.begin), np.int64)
+        if not by_block.all():
+            tiles, slab = self._tiles, self._tile_slab
+            mine = self._layers.spread(tiles.owner)
+            top, height, width = slabs.top, slabs.bottom - slabs.top, mine["width"]
+            row = tiles.number % mine["in_slots"] * mine["in_slot"]
+            region = top[slab] * width, height[slab] * width
+            tensor, blocks = DramTensor.spread(mine, "in"), (0, mine["blocks"])
+            words = tensor.transfer(Opcode.LOAD, blocks, region, row, mine["in_block"])
+            start = self._commands.starts[tiles.owner]
+            first, last = self._tile_first - start, self._tile_last - start
+            # As soon as there is room, but behind what the step before needs.
+            due = np.maximum(tiles.back(last, 1), 0)
+            freed, needs = tiles.back(last, mine["in_slots"]), Needs(slabs.bottom[slab] * width)
+            by_tile = Loads(words, due, first, freed, 0, needs), tiles
+            tile_row = row[self._tile]
+        if by_block.any():
+            words, row, needs = self._load_blocks()
+            mine = self._layers.spread(self._uses.owner)
+            by_use, use_row = self._used(words, mine["in_slots"], 0, needs), row[self._use]
+        self._in_row = pick(self._mine["by_block"], use_row, tile_row)
+        return by_tile, by_use
+
+    def _load_blocks(self) -> tuple[Batch, Indices, Needs]:
+        """Return LOADs of a block of a slab, or of some columns of it, their rows, and needs."""
+        slabs, panels, uses = self._slabs, self._panels, self._uses
+        mine = self._layers.spread(panels.segments.owner)
+        left, right = Axis.of(mine, "x").reads(
+            panels.begin, panels.stop, mine["width"], mine["column_unit"]
+        )
+        self._left = left * mine["cut"]
+        columns = pick(mine["cut"], right, mine["width"]) - self._left
+        mine, tile = self._layers.spread(uses.owner), self._tile[self._use_first]
+        slab, panel = self._tile_slab[tile], self._tile_panel[tile]
+        block = self._units.block[self._unit[self._use_first]]
+        row = uses.number % mine["in_slots"] * mine["in_slot"]
+        cut, width, columns = mine["cut"], mine["width"], columns[panel]
+        lines = (slabs.bottom - slabs.top)[slab]
+        words = DramTensor.spread(mine, "in").rectangles(
             Opcode.LOAD,
-            (0, self._facts.blocks),
-            (top * width, length if count > 1 else int(length[0])),
+            block,
+            slabs.top[slab] * width + self._left[panel],
+            (pick(cut, lines, 1), pick(cut, columns, lines * columns)),
+            width * cut,
             row,
-            self._in_block,
+            mine["in_columns"] * cut,
         )
-        first = np.searchsorted(self._tile, number)
-        last = np.append(first[1:], len(self._tile)) - 1
-        # As soon as there is room, but behind what the step before needs.
-        due = np.maximum(np.append(0, last[:-1]), 0)
-        freed = np.full(count, -1)
-        freed[self._slots.inputs :] = last[: -self._slots.inputs]
-        return Loads(words, due, first, freed, 0, Needs(bottom * width)), row[self._tile]
+        return words, row, Needs(slabs.bottom[slab] * width, block)
 
-    def _convolve(
-        self,
-        in_row: np.ndarray | int,
-        weight_row: np.ndarray,
-        fields: Mapping[str, int],
-        drain: Drain,
-    ) -> Batch:
-        facts, extents, regions, units = self._facts, self._extents, self._regions, self._units
-        region, unit = self._region, self._unit
-        slab, panel = np.divmod(self._tile, self._panels)
-        image, oy = np.divmod(regions.row, extents.out_height)
-        rows, columns = regions.rows[region], regions.columns[region]
-        pad_top, height, y = clip_image(
-            facts.y, oy[region], rows, (units.row[unit], units.rows[unit]), extents.height
+    def _convolve(self) -> Batch:
+        regions, region, units, unit = self._regions, self._region, self._units, self._unit
+        mine, slabs, number = self._mine, self._slabs, self._result
+        slab, panel = regions.slab[region], regions.panel[region]
+        y, x = Axis.of(mine, "y"), Axis.of(mine, "x")
+        image, row = np.divmod(regions.row[region], mine["out_height"])
+        rows, columns, column = (
+            regions.rows[region],
+            regions.columns[region],
+            regions.column[region],
         )
-        down = np.maximum(image[region] * extents.height + y - self._top[slab], 0)
-        if facts.byte_step:
-            right = units.column[unit]
-            pad_left, seen = 0, extents.width - right
-        else:
-            column = regions.column[region]
-            taps = units.column[unit], units.columns[unit]
-            pad_left, seen, x = clip_image(facts.x, column, columns, taps, extents.width)
-            right = np.maximum(x - self._left[panel], 0)
-        block = 0 if self._by_block else units.block[unit] * self._in_block
-        final = units.final[unit]
-        recorded = final if drain == Drain.REQUANTIZE else 0 * final
-        out = (regions.row[region] - self._bounds[slab]) * self._out_pitch
-        out += (regions.column[region] - self._across[panel]) * facts.vector_rows
-        if isinstance(self._target, Resident):
-            out += self._bounds[slab] * self._out_pitch
-            out += units.output[unit] * self._target.block_rows
-        else:
-            out += self._out_base + self._result % self._slots.outputs * self._out_slot
-        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        taps = units.row[unit], units.rows[unit]
+        pad_top, height, down = clip_image(y, row, rows, taps, mine["height"])
+        down = down + image * mine["height"] - slabs.top[slab] * mine["sourced"]
+        across, width = (units.column[unit], units.columns[unit]), mine["width"]
+        pad_left, seen, right = clip_image(x, column, columns, across, width)
+        dense = mine["byte_step"] > 0
+        right = pick(dense, across[0], np.maximum(right - self._left[panel], 0))
+        block = units.block[unit] * mine["in_block"] * (1 - mine["by_block"])
+        final, stored = units.final[unit] > 0, mine["stored"]
+        recorded = final & (mine["drain"] == Drain.REQUANTIZE)
+        out_pitch = mine["out_columns"] * mine["vector_rows"]
+        out = (regions.row[region] - slabs.begin[slab] * stored) * out_pitch
+        out += (column - self._panels.origin[panel]) * mine["vector_rows"]
+        out += units.output[unit] * mine["out_block"] + mine["in_slots"] * mine["in_slot"] * stored
+        number = number - self._results.starts[self._layer]
+        out += number % mine["out_slots"] * mine["out_slot"]
         origins = {
-            "act_row": Origin.TILES if sourced else Origin.SOURCE,
+            "act_row": pick(mine["sourced"], Origin.TILES, Origin.SOURCE),
             "weight_row": Origin.TILES,
-            "record_row": (Origin.TILES, recorded),
-            "out_row": (Origin.TILES if stored else Origin.TARGET, final),
+            "record_row": np.where(recorded, Origin.TILES, -1),
+            "out_row": np.where(final, pick(stored, Origin.TILES, Origin.TARGET), -1),
             "pad": Origin.INPUT_ZERO,
             "weight_zero_point": Origin.WEIGHT_ZERO,
         }
@@ -243,46 +240,56 @@ class _Commands:
             Opcode.CONV,
             len(region),
             origins,
-            **fields,
+            stride_y=y.stride,
+            stride_x=x.stride,
+            dilation_y=y.dilation,
+            dilation_x=x.dilation,
+            byte_step=mine["byte_step"],
+            record_form=mine["form"],
             pad=0,
             weight_zero_point=0,
             rows=rows,
             columns=columns,
-            act_row=in_row + block + down * self._in_pitch + right,
-            act_pitch=self._in_pitch,
-            act_block_pitch=self._in_block,
+            act_row=self._in_row + block + np.maximum(down, 0) * mine["in_columns"] + right,
+            act_pitch=mine["in_columns"],
+            act_block_pitch=mine["in_block"],
             height=height,
-            width=seen,
+            width=pick(dense, width - right, seen),
             pad_top=pad_top,
-            pad_left=pad_left,
+            pad_left=pick(dense, 0, pad_left),
             blocks=units.blocks[unit],
-            kernel_rows=units.rows[unit],
-            kernel_columns=units.columns[unit],
-            weight_row=weight_row,
+            kernel_rows=taps[1],
+            kernel_columns=across[1],
+            weight_row=self._weight_row,
             acc_row=regions.acc_row[region],
             accumulate=(units.number[unit] > 0).astype(np.int64),
-            drain=final * int(drain),
-            record_row=recorded * (weight_row + units.weight_rows[unit]),
+            drain=final * mine["drain"],
+            record_row=recorded * (self._weight_row + units.weight_rows[unit]),
             out_row=final * out,
-            out_pitch=self._out_pitch,
-            out_step=facts.vector_rows,
+            out_pitch=out_pitch,
+            out_step=mine["vector_rows"],
         )
 
-    def _store(self, target: DramTensor) -> Batch:
-        bounds, columns = self._bounds, self._extents.out_width
-        number = np.arange(len(self._result_last))
-        tile, output = np.divmod(number, self._facts.weights.outputs)
-        slab, panel = np.divmod(tile, self._panels)
-        row = self._out_base + number % self._slots.outputs * self._out_slot
-        if self._cut:
-            return target.rectangles(
-                Opcode.STORE,
-                output,
-                bounds[slab] * columns + self._across[panel],
-                (np.diff(bounds)[slab], np.diff(self._across)[panel]),
-                columns,
-                row,
-                self._out_pitch,
-            )
-        region = bounds[slab] * columns, np.diff(bounds)[slab] * columns
-        return target.transfer(Opcode.STORE, (output, 1), region, row, 0)
+    def _store(self) -> Batch:
+        results, slabs, panels = self._results, self._slabs, self._panels
+        mine, tile = self._layers.spread(results.owner), self._result_tile
+        slab, panel = self._tile_slab[tile], self._tile_panel[tile]
+        cut, width = mine["cut"], mine["out_width"]
+        row = results.number % mine["out_slots"] * mine["out_slot"]
+        row += mine["in_slots"] * mine["in_slot"]
+        lines, columns = (slabs.stop - slabs.begin)[slab], (panels.stop - panels.begin)[panel]
+        return DramTensor.spread(mine, "out").rectangles(
+            Opcode.STORE,
+            self._result_output,
+            slabs.begin[slab] * width + panels.begin[panel] * cut,
+            (pick(cut, lines, 1), pick(cut, columns, lines * width)),
+            width * cut,
+            row,
+            mine["out_columns"] * mine["vector_rows"] * cut,
+        )
+
+
+def _part(loads: tuple[Loads, Segments] | None, layer: int) -> Loads:
+    """Return the LOADs of a layer."""
+    assert loads is not None
+    return loads[0].part(loads[1].at(layer))

@@ -21,6 +21,7 @@ from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
 from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
+from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
@@ -105,6 +106,22 @@ class ConvFacts:
             extents.out_width * size * self.vector_rows if room.stored else BEAT_BYTES,
             y.before + y.after if in_padding else 0,
         )
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """What commands need of it, by name."""
+        return {
+            **numbers("y", self.y),
+            **numbers("x", self.x),
+            "blocks": self.blocks,
+            "outputs": self.weights.outputs,
+            "vector_rows": self.vector_rows,
+            "byte_step": self.byte_step,
+            "form": self.weights.form or 0,
+            "drain": Drain.RAW if self.weights.form is None else Drain.REQUANTIZE,
+            "tallest": self.tallest,
+            "widest": self.widest,
+        }
 
     @cached_property
     def tallest(self) -> int:

@@ -1,15 +1,103 @@
-"""What single commands of a convolution compute, and what they read of an image."""
+"""What single commands of convolutions compute, and what they read of an image."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.compiler.bind.conv_plan import ConvFacts, Extents
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts
-from tpulite.compiler.plan.windows import Axis, join_bounds
+from tpulite.compiler.plan.closed_forms import ceil_div
+from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_pieces
+from tpulite.compiler.plan.windows import Axis
 
-__all__ = ["Regions", "clip_image", "cut_regions"]
+__all__ = ["Slabs", "clip_image", "cut_regions", "cut_slabs"]
+
+
+@dataclass(frozen=True)
+class Slabs:
+    """Slabs of output rows of all layers, in order; rows run through the batch.
+
+    Parameters
+    ----------
+    segments : Segments
+        The slabs of each layer.
+    begin, stop : array of int
+        Output rows.
+    top, bottom : array of int
+        Input rows that they need.
+    """
+
+    segments: Segments
+    begin: Indices
+    stop: Indices
+    top: Indices
+    bottom: Indices
+
+    def cut(
+        self, layers: Table, pieces: Indices, lines: Indices
+    ) -> tuple[Indices, Indices, Indices]:
+        """Return slabs, cut at images, and of some layers at every so many rows.
+
+        Parameters
+        ----------
+        layers : Table
+            All layers.
+        pieces, lines : array of int
+            How many pieces each layer is cut into, and their rows.
+
+        Returns
+        -------
+        layer, row, stop : array of int
+            The layer of each part, its first row, and where it ends.
+        """
+        owner, edges = self.segments.owner, self.begin
+        if (layers["batch"] == 1).all() and not pieces.any():
+            return owner, edges, self.stop
+        images, parts = Segments.of(layers["batch"]), Segments.of(pieces)
+        owner = np.concatenate([owner, images.owner, parts.owner])
+        height = layers["out_height"][images.owner]
+        edges = [edges, images.number * height, parts.number * lines[parts.owner]]
+        layer, row = np.divmod(np.unique(owner * FAR + np.concatenate(edges)), FAR)
+        stop = np.append(row[1:], 0)
+        ends = np.append(layer[1:] != layer[:-1], True)
+        stop[ends] = layers["batch"] * layers["out_height"]
+        return layer, row, stop
+
+    def find(self, layer: Indices, row: Indices) -> Indices:
+        """Return the slab of a row of a layer."""
+        keys = self.segments.owner * FAR + self.begin
+        return np.searchsorted(keys, layer * FAR + row, "right") - 1
+
+
+def cut_slabs(layers: Table) -> Slabs:
+    """Cut all layers into the slabs of their strategies."""
+    segments = Segments.of(layers["repeat"] * layers["parts"])
+    mine = layers.spread(segments.owner)
+    begin, stop = cut_pieces(segments, mine["extent"], mine["parts"], mine["unit"])
+    shift = segments.number // mine["parts"] * mine["extent"]
+    begin, stop = ((edge + shift) * mine["scale"] for edge in (begin, stop))
+    bounds = Axis.of(mine, "y").reads(begin, stop, mine["height"], mine["read_unit"])
+    return Slabs(segments, begin, stop, *bounds)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Ranges of output columns of all layers, in order.
+
+    Parameters
+    ----------
+    segments : Segments
+        Those of each layer.
+    begin, stop : array of int
+        Output columns.
+    number, origin : array of int
+        The panel, and its first column; all ranges are of one where accumulators are fewer than the
+        columns of a row.
+    """
+
+    segments: Segments
+    begin: Indices
+    stop: Indices
+    number: Indices
+    origin: Indices
 
 
 @dataclass(frozen=True)
@@ -18,8 +106,8 @@ class Regions:
 
     Parameters
     ----------
-    tile : array of int
-        The slab and panel that it belongs to.
+    layer, tile, slab, panel : array of int
+        What it belongs to; all tiles, slabs and column ranges are numbered through.
     group : array of int
         Regions of a tile that accumulate side by side have one number.
     acc_row : array of int
@@ -28,70 +116,76 @@ class Regions:
         First output row, in numbers that run through the batch, and output column; how many.
     """
 
-    tile: np.ndarray
-    group: np.ndarray
-    acc_row: np.ndarray
-    row: np.ndarray
-    rows: np.ndarray
-    column: np.ndarray
-    columns: np.ndarray
+    layer: Indices
+    tile: Indices
+    slab: Indices
+    panel: Indices
+    group: Indices
+    acc_row: Indices
+    row: Indices
+    rows: Indices
+    column: Indices
+    columns: Indices
 
 
 def cut_regions(
-    facts: ConvFacts,
-    extents: Extents,
-    sizes: Mapping[str, Number],
-    bounds: np.ndarray,
-    across: np.ndarray,
-) -> Regions:
+    layers: Table, slabs: Slabs, tiles: Segments, accumulators: int
+) -> tuple[Panels, Regions]:
     """Cut tiles at images, and into what the accumulators hold.
 
     Parameters
     ----------
-    facts : ConvFacts
-        The convolution.
-    extents : Extents
-        Extents of its images.
-    sizes : mapping
-        Sizes of the tiles.
-    bounds, across : array of int
-        Where slabs begin, and panels, and where the last ones end.
+    layers : Table
+        All layers.
+    slabs : Slabs
+        Their slabs.
+    tiles : Segments
+        Their tiles: panel after panel of slab after slab.
+    accumulators : int
+        Those of the machine.
     """
-    images = np.arange(extents.batch) * extents.out_height
-    most = facts.config.acc_rows
-    y, x = join_bounds(bounds, images), across
-    together = sizes["slab_rows"] * sizes["out_columns"] <= most
-    lines = facts.tallest
-    if not together:
-        lines = min(max(1, most // extents.out_width), lines)
-        if extents.out_width > most:
-            widest = min(most, facts.widest)
-            x = cuts(extents.out_width, ceil_div(extents.out_width, widest), 1)
-    if sizes["slab_rows"] > lines:
-        y = join_bounds(y, np.arange(0, bounds[-1], lines))
-    slab = np.searchsorted(bounds, y[:-1], "right") - 1
-    panel = np.searchsorted(across, x[:-1], "right") - 1
-    tile = (slab[:, None] * sizes["panels"] + panel).ravel()
+    width, tallest = layers["out_width"], layers["tallest"]
+    together = layers["slab_rows"] * layers["out_columns"] <= accumulators
+    lines = np.minimum(np.maximum(accumulators // width, 1), tallest)
+    lines = np.where(together, tallest, lines)
+    wide = ~together & (width > accumulators)
+    across = ceil_div(width, np.minimum(accumulators, layers["widest"]))
+    across = np.where(wide, across, layers["panels"])
+    columns = Segments.of(across)
+    owner = columns.owner
+    unit = np.where(wide, 1, layers["column_unit"])
+    x, x_stop = cut_pieces(columns, width[owner], across[owner], unit[owner])
+    apart = ~wide[owner]
+    panels = Panels(columns, x, x_stop, columns.number * apart, x * apart)
+
+    rows = layers["batch"] * layers["out_height"]
+    pieces = np.where(layers["slab_rows"] > lines, ceil_div(rows, lines), 0)
+    layer, y, y_stop = slabs.cut(layers, pieces, lines)
+    regions = Segments.of(across[layer])
+    i, layer = regions.owner, layer[regions.owner]
+    j = columns.starts[layer] + regions.number
+    slab = slabs.find(layer, y[i])
+    tile = (slab - slabs.segments.starts[layer]) * layers["panels"][layer] + panels.number[j]
+    tile += tiles.starts[layer]
     order = np.argsort(tile, kind="stable")
-    i, j = np.divmod(order, len(x) - 1)
-    tile = tile[order]
-    first = np.searchsorted(tile, tile)
-    rows, columns = np.diff(y)[i], np.diff(x)[j]
-    if together:
-        before = np.cumsum(rows * columns) - rows * columns
-        group, acc_row = np.zeros(len(tile), np.int64), before - before[first]
-    else:
-        group, acc_row = np.arange(len(tile)) - first, np.zeros(len(tile), np.int64)
-    return Regions(tile, group, acc_row, y[:-1][i], rows, x[:-1][j], columns)
+    i, j, tile, layer, slab = i[order], j[order], tile[order], layer[order], slab[order]
+    members = Segments.owned(tile, int(tiles.starts[-1]))
+    row, column = (y[i], y_stop[i] - y[i]), (x[j], x_stop[j] - x[j])
+    count = row[1] * column[1]
+    before = np.cumsum(count) - count
+    joined = together[layer]
+    acc_row = (before - before[members.starts[tile]]) * joined
+    group = members.number * ~joined
+    return panels, Regions(layer, tile, slab, j, group, acc_row, *row, *column)
 
 
 def clip_image(
     axis: Axis,
-    first: np.ndarray,
-    count: np.ndarray,
-    taps: tuple[np.ndarray, np.ndarray],
-    size: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    first: Indices,
+    count: Indices,
+    taps: tuple[Indices, Indices],
+    size: int | Indices,
+) -> tuple[Indices, Indices, Indices]:
     """Describe what ranges of outputs read of an image.
 
     Parameters
@@ -102,7 +196,7 @@ def clip_image(
         Outputs.
     taps : tuple of two arrays of int
         First tap, and how many.
-    size : int
+    size : int or array of int
         Positions of the image.
 
     Returns

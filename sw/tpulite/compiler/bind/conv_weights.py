@@ -1,6 +1,6 @@
 """Weights and records of a convolution, packed once: units that are loaded one at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 
@@ -58,6 +58,11 @@ class Units:
     offset: np.ndarray
     weight_rows: np.ndarray
     buffer_rows: np.ndarray
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """All arrays, as rows in the order of the parameters."""
+        return np.array([getattr(self, field.name) for field in fields(self)])
 
     @cached_property
     def largest(self) -> int:

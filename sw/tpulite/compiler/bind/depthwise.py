@@ -1,14 +1,14 @@
 """Depthwise convolutions, bound to shapes."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
-from tpulite.compiler.bind.depthwise_commands import depthwise_step
+from tpulite.compiler.bind.depthwise_commands import depthwise_steps
 from tpulite.compiler.bind.depthwise_plan import FilterFacts, depthwise_strategies
+from tpulite.compiler.bind.depthwise_table import FilterWork
 from tpulite.compiler.bind.depthwise_weights import pack_depthwise
-from tpulite.compiler.bind.operator import Constants, Operator, Site
-from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -49,13 +49,6 @@ class DepthwiseFilter(Operator):
         self.constants = weights.data
         blocks = -(-channels // config.array_size)
         self._facts = FilterFacts(config, *self._axes, blocks, weights)
-        self._fields = {
-            "stride_y": layer.stride[0],
-            "stride_x": layer.stride[1],
-            "dilation_y": 1,
-            "dilation_x": 1,
-            "record_form": weights.form,
-        }
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         self.key: Hashable | None = (Depthwise, layer.weight.shape, self._axes, weights.form)
 
@@ -80,9 +73,11 @@ class DepthwiseFilter(Operator):
         room = room or Room(self._config.ub_rows)
         return depthwise_strategies(self._facts, (batch, height, width), room)
 
-    def step(
-        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
-    ) -> Step:
-        """Fill in a shape, its strategy and where everything is."""
-        extents = shape.batch, shape.height, shape.width
-        return depthwise_step(self._facts, extents, strategy, site, self._fields)
+    @classmethod
+    def steps(cls, tasks: Sequence[Task["DepthwiseFilter"]], constants: Constants) -> list[Step]:
+        """Return the steps of all depthwise convolutions."""
+        works = []
+        for task in tasks:
+            extents = task.shape.batch, task.shape.height, task.shape.width
+            works.append(FilterWork(task.operator._facts, extents, task.strategy, task.site))
+        return depthwise_steps(works)

@@ -1,6 +1,7 @@
 """Weight tiles of depthwise convolutions, for every number of outputs that a command computes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -31,6 +32,11 @@ class Taps:
     rows: np.ndarray
     column: np.ndarray
     columns: np.ndarray
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """All arrays, as rows in the order of the parameters."""
+        return np.array([self.row, self.rows, self.column, self.columns])
 
     def __len__(self) -> int:
         return len(self.row)

@@ -1,13 +1,12 @@
 """A network whose layers are compiled, but for their extents."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import LOAD, RAW_ROWS, VECTOR
 from tpulite.compiler.bind.conv import Convolution
 from tpulite.compiler.bind.depthwise import DepthwiseFilter
-from tpulite.compiler.bind.known import Known
 from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.pointwise import Pointwise
 from tpulite.compiler.bind.pool import Pooling
@@ -110,8 +109,6 @@ class Network:
         Their constants.
     packed : mapping of str to Packed
         Inputs that lie there as patches.
-    known : Known
-        What binding it has found so far.
     """
 
     layers: LayerGraph
@@ -119,7 +116,6 @@ class Network:
     config: Config
     constants: bytes
     packed: Mapping[str, Packed]
-    known: Known = field(default_factory=Known, repr=False, compare=False)
 
     def blocks(self, name: str, channels: int | None = None) -> int:
         """Return the channel blocks of a tensor, or of so many channels."""

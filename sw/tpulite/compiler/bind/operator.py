@@ -1,8 +1,8 @@
 """What an operator must know to be bound to shapes."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
@@ -15,7 +15,10 @@ from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import TensorSpec
 
-__all__ = ["Constants", "Operator", "Place", "Resident", "Site", "tensor_spec"]
+__all__ = ["Constants", "Operator", "Place", "Resident", "Site", "Task", "tensor_spec"]
+
+
+_O = TypeVar("_O", bound="Operator")
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,31 @@ class Constants:
         return b"".join(self._parts)
 
 
+@dataclass(frozen=True)
+class Task(Generic[_O]):
+    """An operator at one shape.
+
+    Parameters
+    ----------
+    operator : Operator
+        The operator.
+    shape : Shape
+        A shape of the range.
+    strategy : Strategy
+        The strategy chosen for it.
+    site : Site
+        Where everything is.
+    offset : int
+        Where the constants of the operator begin.
+    """
+
+    operator: _O
+    shape: Shape
+    strategy: Strategy
+    site: Site
+    offset: int
+
+
 class Operator(Protocol):
     """An operator, compiled: all that does not depend on extents.
 
@@ -110,13 +138,12 @@ class Operator(Protocol):
         """
         ...
 
-    def step(
-        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
-    ) -> Step:
-        """Fill in a shape of the range, the strategy chosen for it, and where everything is.
+    @classmethod
+    def steps(cls, tasks: Sequence[Task[Self]], constants: Constants) -> list[Step]:
+        """Return the steps of all tasks with operators of this class.
 
-        ``offset`` is where the operator's constants begin; parameters of the shape, added to
-        ``constants``, are counted from there, too.
+        Parameters of a shape, added to ``constants``, are counted from where those of the operator
+        begin, too.
         """
         ...
 

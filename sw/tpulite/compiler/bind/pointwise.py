@@ -1,6 +1,6 @@
 """BatchNorm, elementwise arithmetic and tables, bound to shapes."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Operator, Resident, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Resident, Site, Task
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
@@ -92,10 +92,21 @@ class Pointwise(Operator):
         plans = pointwise_plans(self._facts, pixels, blocks, self._grain, room)
         return tuple(plan.strategy for plan in plans)
 
-    def step(
-        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
-    ) -> Step:
-        """Fill in a shape, its strategy and where everything is."""
+    @classmethod
+    def steps(cls, tasks: Sequence[Task["Pointwise"]], constants: Constants) -> list[Step]:
+        """Return the steps of all layers; equal ones have the same one."""
+        known: dict[Hashable, Step] = {}
+        steps = []
+        for task in tasks:
+            operator, strategy = task.operator, task.strategy
+            key = operator.key, task.shape, task.site, strategy.name, *strategy.sizes.values()
+            step = None if operator.key is None else known.get(key)
+            step = known[key] = step or operator._step(task, constants)
+            steps.append(step)
+        return steps
+
+    def _step(self, task: Task["Pointwise"], constants: Constants) -> Step:
+        shape, strategy, site, offset = task.shape, task.strategy, task.site, task.offset
         facts, tiles = self._facts, _Tiles(self._facts, shape, strategy, self._grain, site)
         stored = isinstance(site.target, DramTensor)
         loads = [self._load_parameters(tiles, shape.channels, constants, offset)]

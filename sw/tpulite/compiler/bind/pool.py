@@ -1,6 +1,6 @@
 """Pooling, bound to shapes."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +8,8 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Operator, Site
+from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.pool_commands import PoolCommands
-from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.place.constants import common_record
@@ -101,14 +100,17 @@ class Pooling(Operator):
         blocks = ceil_div(channels, self._config.array_size)
         return pool_strategies(self._facts_of(height, width), (batch, height, width), blocks, room)
 
-    def step(
-        self, shape: Shape, strategy: Strategy, site: Site, constants: Constants, offset: int
-    ) -> Step:
-        """Fill in a shape, its strategy and where everything is."""
+    @classmethod
+    def steps(cls, tasks: Sequence[Task["Pooling"]], constants: Constants) -> list[Step]:
+        """Return the steps of all pooling layers."""
+        return [task.operator._step(task, constants) for task in tasks]
+
+    def _step(self, task: Task["Pooling"], constants: Constants) -> Step:
+        shape, strategy, site = task.shape, task.strategy, task.site
         commands = PoolCommands(self._facts_of(shape.height, shape.width), shape, strategy, site)
         records, param_row = self._parameters(*commands.sizes)
         rows = len(records) // self._config.row_bytes
-        first = constants.add(records) - offset if rows else 0
+        first = constants.add(records) - task.offset if rows else 0
         return commands.step(self._fields, param_row, first, rows)
 
     def _parameters(self, y: np.ndarray, x: np.ndarray) -> tuple[bytes, np.ndarray]:

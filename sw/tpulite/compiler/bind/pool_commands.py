@@ -56,10 +56,14 @@ class PoolCommands:
         self._cut = kind.endswith("panel")
         self._slots = slots = sizes["slots"]
         self._bounds = slab_bounds(mode, sizes["parts"], rows)
-        self._top, self._bottom = facts.y.reads(self._bounds, shape.height, grain(rows.in_bytes))
+        self._top, self._bottom = facts.y.reads(
+            self._bounds[:-1], self._bounds[1:], shape.height, grain(rows.in_bytes)
+        )
         unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
         self._across = cuts(self._columns, self._panels, unit)
-        self._left, self._right = facts.x.reads(self._across, shape.width, unit)
+        self._left, self._right = facts.x.reads(
+            self._across[:-1], self._across[1:], shape.width, unit
+        )
         # Tiles: slabs, then panels, then groups of blocks.
         counts = len(self._top), self._panels, self._groups
         self._tile = tile = np.arange(counts[0] * counts[1] * counts[2])

@@ -1,6 +1,6 @@
 """A network at one shape: where its tensors are, what each layer does there, and the program."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,15 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.link import Linked, Uses, link
 from tpulite.compiler.bind.network import Network, Node
-from tpulite.compiler.bind.operator import Constants, Place, Resident, Site, tensor_spec
+from tpulite.compiler.bind.operator import (
+    Constants,
+    Operator,
+    Place,
+    Resident,
+    Site,
+    Task,
+    tensor_spec,
+)
 from tpulite.compiler.bind.residency import Lifetime, place_tensors
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
@@ -67,6 +75,7 @@ class _Binder:
         self._extents = network.extents(shape.height, shape.width)
         self._computed = {node.output: i for i, node in enumerate(network.nodes)}
         self._tensors, self._tops, self._calm = self._place()
+        self._chosen: dict[Hashable, Strategy | None] = {}  # of equal layers, once
 
     @property
     def all_stay(self) -> bool:
@@ -116,10 +125,7 @@ class _Binder:
         inputs, outputs = self._specs()
         places, begins, scratch = self._places(inputs, outputs)
         constants = Constants(self._network.constants)
-        steps = [
-            self._step(node, work, places, constants)
-            for node, work in zip(self._network.nodes, works, strict=True)
-        ]
+        steps = self._steps(works, places, constants)
         uses = [self._uses(i, work, begins) for i, work in enumerate(works)]
         if self._times > 1:
             steps, uses = self._repeat(steps, uses, begins, (*inputs, *outputs))
@@ -159,10 +165,10 @@ class _Binder:
         for start, most in ways:
             room = Room(most, sources, stored, chained=not self._alone)
             facts = self._together, height, width, channels, room
-            chosen = self._network.known.get(
-                (node.kind, *facts),
-                lambda facts=facts: choose(node.operator.strategies(*facts)),
-            )
+            key = number if node.kind is None else -1 - node.kind, facts
+            if key not in self._chosen:
+                self._chosen[key] = choose(node.operator.strategies(*facts))
+            chosen = self._chosen[key]
             if chosen is not None:
                 return start, chosen
         return None
@@ -226,18 +232,21 @@ class _Binder:
             scratch += network.blocks(name) * block_bytes
         return places, begins, scratch
 
-    def _step(
-        self, node: Node, work: _Worked, places: Mapping[str, Place], constants: Constants
-    ) -> Step:
-        height, width = self._extents[node.inputs[0]]
-        channels = self._channels(node.inputs[0])
-        shape = Shape(self._together, height, width, channels)
-        sources = tuple(places[name] for name in node.inputs)
-        site, strategy, operator = Site(sources, places[node.output]), work.strategy, node.operator
-        return self._network.known.get(
-            (node.kind, shape, site, strategy.name, *strategy.sizes.values()),
-            lambda: operator.step(shape, strategy, site, constants, node.offset),
-        )
+    def _steps(
+        self, works: Sequence[_Worked], places: Mapping[str, Place], constants: Constants
+    ) -> list[Step]:
+        """Return the steps of all layers: those of one class are made at once."""
+        tasks: dict[type[Operator], dict[int, Task[Operator]]] = {}
+        for i, (node, work) in enumerate(zip(self._network.nodes, works, strict=True)):
+            name, operator = node.inputs[0], node.operator
+            shape = Shape(self._together, *self._extents[name], self._channels(name))
+            site = Site(tuple(places[name] for name in node.inputs), places[node.output])
+            task = Task(operator, shape, work.strategy, site, node.offset)
+            tasks.setdefault(type(operator), {})[i] = task
+        steps: dict[int, Step] = {}
+        for kind, mine in tasks.items():
+            steps |= zip(mine, kind.steps([*mine.values()], constants), strict=True)
+        return [steps[i] for i in range(len(works))]
 
     def _origins(self, node: Node, row: int, begins: Mapping[str, int]) -> tuple[int, ...]:
         """Return what the fields of a layer are counted from."""

@@ -31,6 +31,10 @@ class Needs:
     stop: Indices
     blocks: Indices | None = None
 
+    def part(self, some: slice) -> "Needs":
+        """Return what some of the commands need."""
+        return Needs(self.stop[some], None if self.blocks is None else self.blocks[some])
+
 
 @dataclass(frozen=True)
 class Loads:
@@ -60,6 +64,18 @@ class Loads:
     freed: Indices | None = None
     operand: int = CONSTANT
     needs: Needs | None = None
+
+    def part(self, some: slice) -> "Loads":
+        """Return some of the LOADs."""
+        freed, needs = self.freed, self.needs
+        return Loads(
+            self.words.part(some),
+            self.due[some],
+            self.first[some],
+            None if freed is None else freed[some],
+            self.operand,
+            None if needs is None else needs.part(some),
+        )
 
 
 @dataclass(frozen=True)

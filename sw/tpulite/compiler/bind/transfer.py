@@ -10,9 +10,11 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.bind.words import Batch, Origin, commands
+from tpulite.compiler.plan.closed_forms import pick
+from tpulite.compiler.plan.segments import Spread
 from tpulite.program import TensorSpec
 
-__all__ = ["DramTensor", "load_constants"]
+__all__ = ["NOWHERE", "DramTensor", "load_constants"]
 
 Numbers = NDArray[np.int64]
 
@@ -45,6 +47,11 @@ class DramTensor:
     block_bytes: int
     row_bytes: int
     flip: int
+
+    @classmethod
+    def spread(cls, layers: Spread, name: str) -> "DramTensor":
+        """Return the tensors of elements of many layers: numbers may be arrays."""
+        return cls(*layers.value(name, cls.__match_args__))
 
     @classmethod
     def of(cls, spec: TensorSpec, config: Config) -> "DramTensor":
@@ -84,10 +91,10 @@ class DramTensor:
         size = self.row_bytes * self.vector_rows
         lines, length = blocks[1], vectors[1]
         stride = self.block_bytes
-        if isinstance(length, int) and length * size == stride:  # blocks without a gap
-            lines, length = 1, lines * length
-        if isinstance(lines, int) and lines == 1:
-            stride = pitch = 0
+        whole = length * size == stride  # blocks without a gap
+        lines, length = pick(whole, 1, lines), pick(whole, lines * length, length)
+        alone = lines == 1
+        stride, pitch = pick(alone, 0, stride), pick(alone, 0, pitch)
         return commands(
             opcode,
             len(row),
@@ -108,9 +115,9 @@ class DramTensor:
         block: Numbers,
         first: Numbers,
         extents: tuple[Numbers, Numbers],
-        width: int,
+        width: int | Numbers,
         row: Numbers,
-        pitch: int,
+        pitch: int | Numbers,
     ) -> Batch:
         """Encode transfers of parts of the rows of an image, of one block each.
 
@@ -122,11 +129,11 @@ class DramTensor:
             The block, and its first vector.
         extents : tuple of two arrays of int
             Rows and columns.
-        width : int
+        width : int or array of int
             Vectors of a row of the image.
         row : array of int
             Where the first vector is in the unified buffer.
-        pitch : int
+        pitch : int or array of int
             Rows of the unified buffer from image row to image row.
         """
         size = self.row_bytes * self.vector_rows
@@ -144,6 +151,9 @@ class DramTensor:
             pitch=pitch,
         )
 
+
+NOWHERE = DramTensor(Window.SCRATCH, 0, 0, 0, 0, 0)
+"""What a table of layers says of a tensor that is not in DRAM."""
 
 _CONSTANTS = {"offset": Origin.CONSTANTS, "row": Origin.TILES}
 

@@ -8,8 +8,10 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulite.arch.bitfield import Field
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, HEADER, Opcode
+from tpulite.compiler.plan.segments import Segments
 
 __all__ = [
     "END_WORD",
@@ -26,8 +28,13 @@ __all__ = [
 Words = NDArray[np.int64]
 """Commands [4, n]: lane i holds bits 64 i to 64 i + 63 of each."""
 
+Numbers = NDArray[np.int64]
+
+_Place = tuple[int, int, Field]
+"""A field, its offset and its width."""
+
 _LANES, _LANE_BITS = COMMAND_BYTES // 8, 64
-_FIELDS = {
+_FIELDS: dict[Opcode, dict[str, _Place]] = {
     opcode: {
         field.name: (offset, field.width, field)
         for field, offset in zip(layout.fields, layout.offsets().values(), strict=True)
@@ -59,8 +66,8 @@ class Origin(IntEnum):
     WEIGHT_ZERO = 6
 
 
-Counted = Origin | tuple[Origin, NDArray[np.bool_]]
-"""What a field is counted from, and in which commands, if not in all."""
+Counted = Origin | NDArray[np.int64]
+"""What a field is counted from, in all commands or in each; -1: from 0."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +82,22 @@ class Batch:
         How many.
     fields : mapping of str to int or array of int64
         Fields that all have in common, and fields of each. What is not named is 0.
-    origins : mapping of str to Origin or (Origin, array of bool)
-        What fields are counted from, and in which commands, if not in all; without one, from 0.
+    origins : mapping of str to Origin or array of int
+        What fields are counted from; without one, from 0.
+    start : int
+        Where in the arrays they begin: they may be part of a longer batch.
     """
 
     opcode: Opcode
     count: int
-    fields: Mapping[str, int | NDArray[np.int64]]
+    fields: Mapping[str, int | Numbers]
     origins: Mapping[str, Counted] = field(default_factory=dict)
+    start: int = 0
 
-
-_Placed = tuple[Batch, int, int, Sequence[int]]
-"""A batch, where its commands begin and end, and where its origins are."""
+    def part(self, some: slice) -> "Batch":
+        """Return some of the commands."""
+        start, count = self.start + some.start, some.stop - some.start
+        return Batch(self.opcode, count, self.fields, self.origins, start)
 
 
 def commands(
@@ -120,64 +131,66 @@ def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Wo
     >>> [hex(word) for word in words[1]]
     ['0x80008000', '0x400080008000']
     """
-    groups: dict[Opcode, list[_Placed]] = {}
-    end = 0
-    for batch, origins in zip(batches, places or [()] * len(batches), strict=True):
-        start, end = end, end + batch.count
+    counts = np.array([batch.count for batch in batches])
+    parts = Segments.of(counts)
+    # Column -1 is that of fields that are counted from 0.
+    origins = np.array([(*place, 0) for place in places or [()] * len(batches)], np.int64)
+    groups: dict[int, list[int]] = {}  # parts of one long batch
+    for number, batch in enumerate(batches):
         if batch.count:
-            groups.setdefault(batch.opcode, []).append((batch, start, end, origins))
-    words = np.zeros((_LANES, end), np.int64)
-    for opcode, group in groups.items():
-        if len(groups) == 1:
-            words[0] = int(opcode)
-        columns: dict[str, NDArray[np.int64]] = {}
-        for batch, start, stop, origins in group:
-            if len(groups) > 1:
-                words[0, start:stop] = int(opcode)
-            for name, value in batch.fields.items():
-                column = columns.get(name)
-                if column is None:
-                    columns[name] = column = np.zeros(end, np.int64)
-                column[start:stop] = value
-            for name, counted in batch.origins.items():
-                if isinstance(counted, tuple):
-                    columns[name][start:stop] += origins[counted[0]] * counted[1]
-                else:
-                    columns[name][start:stop] += origins[counted]
-        mine = words[0] == int(opcode) if len(groups) > 1 else slice(None)
-        for name, column in columns.items():
-            problem = _insert(words, opcode, name, column, mine)
+            groups.setdefault(id(batch.fields), []).append(number)
+    words = np.zeros((_LANES, len(parts.owner)), np.int64)
+    for numbers in groups.values():
+        batch, first = batches[numbers[0]], numbers[0]
+        here: slice | Numbers = parts.at(first)
+        there: slice | Numbers = slice(batch.start, batch.start + batch.count)
+        owner: int | Numbers = first
+        if len(numbers) > 1:
+            mine = Segments.of(counts[numbers])
+            here = parts.starts[numbers][mine.owner] + mine.number
+            there = np.array([batches[i].start for i in numbers])[mine.owner] + mine.number
+            owner = np.array(numbers)[mine.owner]
+        found = np.zeros((_LANES, int(counts[numbers].sum())), np.int64)
+        found[0] = int(batch.opcode)
+        for name, value in batch.fields.items():
+            column = value[there] if isinstance(value, np.ndarray) else value
+            counted = batch.origins.get(name)
+            if counted is not None:
+                origin = counted[there] if isinstance(counted, np.ndarray) else counted
+                column = column + origins[owner, origin]
+            problem = _insert(found, column, _FIELDS[batch.opcode][name])
             if problem is not None:
-                raise ValueError(f"{opcode.name}.{name} {problem}")
+                raise ValueError(f"{batch.opcode.name}.{name} {problem}")
+        words[:, here] = found
     return words
 
 
-def _insert(
-    words: Words,
-    opcode: Opcode,
-    name: str,
-    column: NDArray[np.int64],
-    mine: NDArray[np.bool_] | slice,
-) -> str | None:
-    """Write a field into words, or return why it does not fit.
-
-    ``mine`` are the commands that have the field; the column is 0 elsewhere.
-    """
-    offset, width, layout = _FIELDS[opcode][name]
-    low, high = int(column.min()), int(column.max())
+def _insert(words: Words, column: int | Numbers, place: _Place) -> str | None:
+    """Write a field into words, or return why it does not fit."""
+    offset, width, layout = place
+    alike = not isinstance(column, np.ndarray)
+    low, high = (
+        (int(column),) * 2
+        if alike
+        else (
+            int(np.minimum.reduce(column)),
+            int(np.maximum.reduce(column)),
+        )
+    )
     wrong = low < layout.range[0] or high > layout.range[-1]
+    wrong = wrong or (layout.minimum is not None and low < layout.minimum)
     if not wrong and layout.multiple > 1:
-        wrong = bool(int(np.bitwise_or.reduce(column)) & (layout.multiple - 1))
-    if not wrong and layout.minimum is not None and low < layout.minimum:
-        wrong = int(column[mine].min()) < layout.minimum
+        bits = low if alike else int(np.bitwise_or.reduce(column))
+        wrong = bool(bits & (layout.multiple - 1))
     if wrong:
-        return next(filter(None, map(layout.problem, column[mine].tolist())))
+        values = [low] if alike else column.tolist()
+        return next(filter(None, map(layout.problem, values)))
     if not high and not low:
         return None
     if low < 0:
         column = column & ((1 << width) - 1)
     lane, shift = divmod(offset, _LANE_BITS)
-    words[lane] |= column << shift
+    words[lane] |= np.int64(column) << shift if alike else column << shift
     if shift + width > _LANE_BITS:
         words[lane + 1] |= column >> (_LANE_BITS - shift)
     return None

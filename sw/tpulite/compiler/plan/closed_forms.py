@@ -33,9 +33,9 @@ def most(a: Number, b: Number) -> Number:
 
 def pick(condition: Number, yes: Number, no: Number) -> Number:
     """Return ``yes`` where the condition holds, else ``no``."""
-    if isinstance(condition, bool):
-        return yes if condition else no
-    return np.where(condition, yes, no)
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, yes, no)
+    return yes if condition else no
 
 
 def both(*conditions: Number) -> Number:

@@ -17,7 +17,7 @@ from tpulite.compiler.plan.closed_forms import (
     pick,
 )
 
-__all__ = ["Rows", "Slabs", "slab_bounds", "slab_modes"]
+__all__ = ["Rows", "Slabs", "slab_bounds", "slab_cuts", "slab_modes"]
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,21 @@ def slab_modes(
 
 def slab_bounds(mode: str, parts: int, rows: Rows) -> NDArray[np.int64]:
     """Return the first output row of each slab of one shape, and where the last one ends."""
-    unit, out_height, batch = grain(rows.out_bytes), rows.out_height, rows.batch
+    repeat, extent, parts, unit, scale = slab_cuts(mode, parts, rows).values()
+    within = cuts(extent, parts, unit)[:-1]
+    first = (np.arange(repeat)[:, None] * extent + within).ravel()
+    return np.append(first, repeat * extent) * scale
+
+
+def slab_cuts(mode: str, parts: int, rows: Rows) -> dict[str, int]:
+    """Return what :func:`cuts` has to cut into slabs of one shape.
+
+    ``repeat`` times an ``extent`` is cut into ``parts`` at multiples of ``unit``; it counts
+    ``scale`` output rows.
+    """
+    repeat, extent, unit, scale = 1, rows.batch * rows.out_height, grain(rows.out_bytes), 1
     if mode == "image":
-        within = cuts(out_height, parts, unit)
-        first = (np.arange(batch)[:, None] * out_height + within[:-1]).ravel()
-        return np.append(first, batch * out_height)
-    if mode == "images":
-        return cuts(batch, parts, grain(out_height * rows.out_bytes)) * out_height
-    return cuts(batch * out_height, parts, unit)
+        repeat, extent = rows.batch, rows.out_height
+    elif mode == "images":
+        extent, unit, scale = rows.batch, grain(rows.out_height * rows.out_bytes), rows.out_height
+    return {"repeat": repeat, "extent": extent, "parts": parts, "unit": unit, "scale": scale}

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
+from tpulite.compiler.plan.segments import Spread
 
 __all__ = ["Axis", "axes_of", "join_bounds"]
 
@@ -29,6 +30,11 @@ class Axis:
     dilation: int
     before: int
     after: int
+
+    @classmethod
+    def of(cls, layers: Spread, name: str) -> "Axis":
+        """Return the geometry of elements of many layers: numbers may be arrays."""
+        return cls(*layers.value(name, cls.__match_args__))
 
     @property
     def extent(self) -> int:
@@ -75,24 +81,26 @@ class Axis:
         terms = least(ceil_div(largest, self.stride), count)
         return terms * largest - self.stride * (terms * (terms - 1) // 2)
 
-    def reads(self, bounds: Numbers, size: int, unit: int) -> tuple[Numbers, Numbers]:
+    def reads(
+        self, begin: Numbers, stop: Numbers, size: Number, unit: Number
+    ) -> tuple[Numbers, Numbers]:
         """Return the positions that ranges of outputs read: first ones, and where they end.
 
         Parameters
         ----------
-        bounds : array of int
-            Where the ranges begin, and where the last one ends, in numbers of outputs that run
-            through a batch of images.
-        size : int
+        begin, stop : array of int
+            Where the ranges begin and end, in numbers of outputs that run through a batch of
+            images.
+        size : int or array of int
             Positions of an image.
-        unit : int
+        unit : int or array of int
             The first positions are multiples of it.
         """
         count = self.outputs(size)
-        image, output = np.divmod(bounds[:-1], count)
+        image, output = np.divmod(begin, count)
         first = np.minimum(np.maximum(output * self.stride - self.before, 0), size - 1)
         first = (image * size + first) // unit * unit
-        image, output = np.divmod(bounds[1:] - 1, count)
+        image, output = np.divmod(stop - 1, count)
         stop = np.minimum(np.maximum(output * self.stride - self.before + self.extent, 1), size)
         return first, image * size + stop
 

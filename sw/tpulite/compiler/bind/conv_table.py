@@ -1,0 +1,72 @@
+"""Convolutions of known extents, and the numbers from which their commands follow."""
+
+from typing import NamedTuple
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.compiler.bind.conv_plan import ConvFacts, Extents
+from tpulite.compiler.bind.conv_weights import Units
+from tpulite.compiler.bind.operator import Resident, Site
+from tpulite.compiler.bind.transfer import NOWHERE
+from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.plan.segments import numbers
+from tpulite.compiler.plan.slabs import slab_cuts
+from tpulite.compiler.plan.strategy import Room, Strategy
+
+__all__ = ["ConvWork", "conv_numbers", "units_of"]
+
+_SIZES = ("panels", "slab_rows", "in_slot", "out_slot", "in_columns", "out_columns", "weights_at")
+
+
+class ConvWork(NamedTuple):
+    """A convolution, its extents, how it is cut, and where its tensors are."""
+
+    facts: ConvFacts
+    extents: Extents
+    strategy: Strategy
+    site: Site
+
+
+def _by_block(work: ConvWork) -> bool:
+    return work.strategy.name.partition("/")[0] not in ("resident", "streamed")
+
+
+def units_of(work: ConvWork) -> Units:
+    """Return the units of weights that its strategy loads one at a time."""
+    weights = work.facts.weights
+    return weights.small if _by_block(work) else weights.large
+
+
+def conv_numbers(work: ConvWork) -> dict[str, int]:
+    """Return all numbers from which the commands follow."""
+    facts, extents, strategy, site = work
+    sizes = strategy.sizes
+    kind, _, mode = strategy.name.partition("/")
+    source, target = site.sources[0], site.target
+    sourced, stored = not isinstance(source, Resident), not isinstance(target, Resident)
+    rows, slots = facts.rows(extents, Room(0, (sourced,), stored)), sizes["slots"]
+    in_block = sizes["in_rows"] * sizes["in_columns"]
+    return {
+        **facts.numbers,
+        **numbers("in", source if sourced else NOWHERE),
+        **numbers("out", target if stored else NOWHERE),
+        **slab_cuts(mode, sizes["parts"], rows),
+        **{name: sizes[name] for name in _SIZES},
+        "batch": extents.batch,
+        "height": extents.height,
+        "width": extents.width,
+        "out_height": extents.out_height,
+        "out_width": extents.out_width,
+        "read_unit": grain(rows.in_bytes),
+        "column_unit": BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes),
+        "in_slots": slots.inputs,
+        "out_slots": slots.outputs,
+        "weight_slots": slots.weights,
+        "in_block": source.block_rows if isinstance(source, Resident) else in_block,
+        "out_block": target.block_rows if isinstance(target, Resident) else 0,
+        "largest": units_of(work).largest,
+        "by_block": _by_block(work),
+        "resident": kind == "resident",
+        "cut": kind.endswith("panels"),
+        "sourced": sourced,
+        "stored": stored,
+    }

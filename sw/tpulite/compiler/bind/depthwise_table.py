@@ -1,0 +1,66 @@
+"""Depthwise convolutions of known extents, and the numbers from which their commands follow."""
+
+from typing import NamedTuple
+
+from tpulite.compiler.bind.depthwise_plan import FilterFacts, filter_rows, pitch_of
+from tpulite.compiler.bind.operator import Resident, Site
+from tpulite.compiler.bind.transfer import NOWHERE
+from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.plan.segments import numbers
+from tpulite.compiler.plan.slabs import slab_cuts
+from tpulite.compiler.plan.strategy import Room, Strategy
+
+__all__ = ["FilterWork", "filter_numbers"]
+
+_SIZES = ("slots", "weight_slots", "in_slot", "out_slot", "tile_rows")
+
+
+class FilterWork(NamedTuple):
+    """A depthwise convolution, its extents, how it is cut, and where its tensors are."""
+
+    facts: FilterFacts
+    extents: tuple[int, int, int]
+    strategy: Strategy
+    site: Site
+
+
+def filter_numbers(work: FilterWork) -> dict[str, int]:
+    """Return all numbers from which the commands follow."""
+    facts, extents, strategy, site = work
+    sizes, weights, (batch, height, width) = strategy.sizes, facts.weights, extents
+    kind, _, mode = strategy.name.partition("/")
+    pattern = weights.patterns[sizes["pattern"]]
+    source, target = site.sources[0], site.target
+    sourced, stored = not isinstance(source, Resident), not isinstance(target, Resident)
+    rows = filter_rows(facts, extents, Room(0, (sourced,), stored))
+    return {
+        **numbers("y", facts.y),
+        **numbers("x", facts.x),
+        **numbers("in", source if sourced else NOWHERE),
+        **numbers("out", target if stored else NOWHERE),
+        **slab_cuts(mode, sizes["parts"], rows),
+        **{name: sizes[name] for name in _SIZES},
+        "batch": batch,
+        "height": height,
+        "width": width,
+        "out_height": rows.out_height,
+        "out_width": facts.x.outputs(width),
+        "read_unit": grain(rows.in_bytes),
+        "pitch": pitch_of(width, facts.config) if sourced else width,
+        "in_block": source.block_rows if isinstance(source, Resident) else 0,
+        "out_block": target.block_rows if isinstance(target, Resident) else 0,
+        "blocks": facts.blocks,
+        "inner": pattern.inner,
+        "most": pattern.most,
+        "numbers": pattern.numbers,
+        "constants": pattern.offset,
+        "pieces": len(pattern.taps),
+        "number_rows": pattern.tile_rows(facts.config.array_size),
+        "block_rows": facts.block_rows(pattern),
+        "records": weights.record_rows,
+        "zeros": weights.zeros,
+        "form": weights.form,
+        "stays": kind.startswith("resident"),
+        "sourced": sourced,
+        "stored": stored,
+    }
