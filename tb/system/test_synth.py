@@ -20,13 +20,15 @@ def test_memories_become_block_ram_and_multipliers_dsp():
     config = named_config("4x4")
     result = synth("4x4")
     assert result.returncode == 0, result.stdout + result.stderr
-    folder = Path(result.stdout.split("Log and statistics: ")[1].strip())
-    size = json.loads((folder / "size.json").read_text())
+    found = json.loads(Path(result.stdout.splitlines()[-1]).read_text())
+    size = found["chip"]
     bits = 8 * config.ub_bytes + 32 * config.array_size * config.acc_rows
     assert bits / BLOCK_RAM_BITS <= size["bram"] <= 1.1 * bits / BLOCK_RAM_BITS
     assert size["dsp"] >= config.array_size**2
-    assert size["lut"] < 36_000
+    assert size["lut"] < 40_000
     assert size["ff"] < 15_000
+    for resource, total in size.items():
+        assert sum(block[resource] for block in found["blocks"]) == total
 
 
 def test_an_unknown_configuration_is_one_line():

@@ -8,6 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
 from tpulite_rtl.silicon.design import Design
+from tpulite_rtl.silicon.ecp5 import sizes
+from tpulite_rtl.silicon.place import scanned
 from tpulite_rtl.silicon.report import measure
 
 
@@ -71,6 +73,29 @@ def test_blocks_become_gates_and_large_memories_macros():
     assert blocks["second"]["start"] == "large"
     assert blocks["wide"]["end"].startswith("wide.o[")
     assert 10 < blocks["wide"]["fo4"] < 25
+
+
+def test_a_flat_design_is_one_block_of_the_same_registers():
+    blocks, flat = sizes(chain()), sizes(chain().flat())
+    assert [block["name"] for block in flat["blocks"]] == ["chip"]
+    assert flat["chip"]["ff"] == blocks["chip"]["ff"]
+    assert flat["chip"]["lut"] <= blocks["chip"]["lut"]
+
+
+def test_blocks_become_cells_of_an_ecp5_and_their_sum():
+    found = sizes(chain())
+    blocks = {block["name"]: block for block in found["blocks"]}
+    assert blocks["first"]["ff"] == blocks["second"]["ff"] == 8
+    assert blocks["wide"]["ff"] == 24
+    assert found["chip"]["ff"] == sum(block["ff"] for block in found["blocks"])
+    assert found["chip"]["bram"] == 1  # the large memory; the small one is lookup tables
+
+
+def test_registers_around_the_ports_leave_four_pins():
+    whole = scanned(chain())
+    top = whole.modules[whole.top]
+    assert {name: width for name, _, width in top.ports} == {"clk": 1, "rst": 1, "i": 1, "o": 1}
+    assert list(top.children) == ["dut"]
 
 
 def test_only_growth_beyond_noise_exceeds_a_budget():

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from amaranth.back import rtlil
@@ -11,13 +11,13 @@ from amaranth.back import rtlil
 from tpulite.arch.config import Config
 from tpulite_rtl.top import Chip
 
-__all__ = ["Design", "Module", "chip_design"]
+__all__ = ["Design", "Module", "chip_design", "joint_name", "plain_name"]
 
 _MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end\n", re.MULTILINE | re.DOTALL)
 _CHILD = re.compile(r"^  cell \\(\S+) \\(\S+)\n((?:    .*\n)*)", re.MULTILINE)
 _CONNECTION = re.compile(r"^    connect (\S+) (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"((?:\\[^\s$\\]+)?)(?:\$\d+)+(?![^\s\"])")
-_PORT = re.compile(r"^  wire width \d+ (?:input|output) .*\n", re.MULTILINE)
+_PORT = re.compile(r"^  wire width (\d+) (input|output) \d+ +(?:signed )?\\(\S+)\n", re.MULTILINE)
 
 _INLINE = "queue"
 """Submodules of this name are the memories of FIFOs, and part of the block that they serve."""
@@ -50,9 +50,14 @@ class Module:
         return f"module \\{self.name}\n{self.text}end\n" + "".join(m.rtlil for m in self.inlined)
 
     @cached_property
+    def ports(self) -> list[tuple[str, str, int]]:
+        """Name, direction (``input`` or ``output``) and width of each port."""
+        return [(name, way, int(width)) for width, way, name in _PORT.findall(self.text)]
+
+    @cached_property
     def stub(self) -> str:
         """RTLIL of the ports alone: a black box for those who instantiate the module."""
-        ports = "".join(_PORT.findall(self.text))
+        ports = "".join(match[0] for match in _PORT.finditer(self.text))
         return f"attribute \\blackbox 1\nmodule \\{self.name}\n{ports}end\n"
 
 
@@ -110,9 +115,45 @@ class Design:
             seen |= new
             waiting += sorted(new)
 
+    def instances(self) -> Iterator[tuple[str, Module]]:
+        """Yield each instance of a block with its name from the top, which itself has none."""
+        waiting = [("", self.modules[self.top])]
+        while waiting:
+            path, module = waiting.pop()
+            yield path, module
+            waiting += [
+                (f"{path}.{name}".lstrip("."), self.modules[child])
+                for name, child in module.children.items()
+            ]
+
+    def flat(self) -> "Design":
+        """Return the same design as a single block."""
+        top = self.modules[self.top]
+        others = tuple(replace(m, inlined=()) for m in self.modules.values() if m is not top)
+        whole = Module(top.name, top.text, {}, others)
+        return Design({whole.name: whole}, whole.name)
+
     def stubs(self, module: Module) -> str:
         """Return the black boxes that a block instantiates."""
         return "".join(self.modules[name].stub for name in sorted(set(module.children.values())))
+
+
+def joint_name(instance: str) -> str:
+    """Return the name that an instance has together with those like it.
+
+    Examples
+    --------
+    >>> joint_name("mxu.array.pe_3_12")
+    'mxu.array.pe_*'
+    >>> joint_name("processor.counters$59")
+    'processor.counters'
+    """
+    return re.sub(r"(?:_\d+)+(?=\.|$)", "_*", plain_name(instance)) or "chip"
+
+
+def plain_name(instance: str) -> str:
+    """Return an instance's name without what Amaranth appends to tell it from a signal."""
+    return re.sub(r"\$\d+", "", instance)
 
 
 def _numbered(match: re.Match[str], names: dict[str, str]) -> str:

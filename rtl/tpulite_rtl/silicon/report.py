@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import groupby
 
-from tpulite_rtl.silicon.design import Design
+from tpulite_rtl.silicon.design import Design, joint_name, plain_name
 from tpulite_rtl.silicon.netlist import Netlist, flatten
 from tpulite_rtl.silicon.paths import Path, longest_paths
 from tpulite_rtl.silicon.synthesis import gates_of
@@ -44,12 +44,12 @@ def report(netlist: Netlist) -> dict:
     paths = sorted(longest_paths(netlist), key=lambda path: -path.fo4)
     gates: defaultdict[str, float] = defaultdict(float)
     for instance, area in netlist.areas.items():
-        gates[_block(instance)] += area
-    count = Counter(map(_block, netlist.areas))
+        gates[joint_name(instance)] += area
+    count = Counter(map(joint_name, netlist.areas))
     longest: dict[str, Path] = {}
     routes: dict[tuple[str, ...], Path] = {}
     for path in paths:
-        longest.setdefault(_block(path.end.block), path)
+        longest.setdefault(joint_name(path.end.block), path)
         if len(routes) < _ROUTES:
             routes.setdefault(_route(path), path)
 
@@ -76,35 +76,17 @@ def _plain(path: Path | None) -> dict:
     return {
         "fo4": round(path.fo4, 1),
         "levels": path.levels,
-        "start": f"{_plainly(path.start.block)}.{path.start.name}".lstrip("."),
-        "end": f"{_plainly(path.end.block)}.{path.end.name}".lstrip("."),
+        "start": f"{plain_name(path.start.block)}.{path.start.name}".lstrip("."),
+        "end": f"{plain_name(path.end.block)}.{path.end.name}".lstrip("."),
     }
 
 
 def _through(path: Path) -> list[str]:
     """Return the blocks that a path passes, each with the number of gates there."""
     runs = groupby(path.through, key=lambda gate: gate.block)
-    return [f"{_plainly(block) or 'chip'} {len(list(gates))}" for block, gates in runs]
+    return [f"{plain_name(block) or 'chip'} {len(list(gates))}" for block, gates in runs]
 
 
 def _route(path: Path) -> tuple[str, ...]:
     places = [path.start.block, *(gate.block for gate in path.through), path.end.block]
-    return tuple(block for block, _ in groupby(map(_block, places)))
-
-
-def _block(instance: str) -> str:
-    """Return the name that an instance has together with those like it.
-
-    Examples
-    --------
-    >>> _block("mxu.array.pe_3_12")
-    'mxu.array.pe_*'
-    >>> _block("processor.counters$59")
-    'processor.counters'
-    """
-    return re.sub(r"(?:_\d+)+(?=\.|$)", "_*", _plainly(instance)) or "chip"
-
-
-def _plainly(instance: str) -> str:
-    """Return an instance's name without what Amaranth appends to tell it from a signal."""
-    return re.sub(r"\$\d+", "", instance)
+    return tuple(block for block, _ in groupby(map(joint_name, places)))

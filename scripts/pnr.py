@@ -1,0 +1,91 @@
+"""Place and route the chip on a Lattice ECP5 with nextpnr and say how fast it is.
+
+Writes build/pnr/CONFIG.json. --block takes one block and what is in it, which is done in a minute;
+a whole 4x4 takes most of an hour for each seed.
+"""
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict, replace
+
+from rich.console import Console
+from rich.table import Table
+
+from tpulite.configs import CONFIGS, named_config
+from tpulite_rtl.silicon.design import Design, chip_design, plain_name
+from tpulite_rtl.silicon.place import PACKAGES, Placement, place
+from tpulite_rtl.verilated.toolchain import build_root
+
+
+def part_of(design: Design, block: str) -> Design:
+    """Return the design whose top is an instance of a block.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name.
+    """
+    for instance, module in design.instances():
+        if plain_name(instance) == block:
+            return replace(design, top=module.name)
+    raise ValueError(f"No block is called {block!r}; `make timing` lists them")
+
+
+def placements_table(name: str, found: list[Placement]) -> Table:
+    """Return what became of each seed."""
+    table = Table(title=f"{name}, registers around its ports", width=80)
+    for column in ("seed", "Fmax, MHz", "logic, ns", "routing, ns"):
+        table.add_column(column, justify="right")
+    table.add_column("critical path", overflow="fold")
+    for placement in found:
+        table.add_row(
+            str(placement.seed),
+            f"{placement.fmax_mhz:.1f}",
+            f"{placement.logic_ns:.2f}",
+            f"{placement.routing_ns:.2f}",
+            f"{placement.nets[0]} to {placement.nets[-1]}" if placement.nets else "",
+        )
+    return table
+
+
+def main() -> None:
+    """Place and route a named configuration, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", help=f"one of {', '.join(CONFIGS)}, perhaps with other sizes")
+    parser.add_argument("--block", default="", help="only this block, like mxu.vectors.walker")
+    parser.add_argument("--part", default="85", choices=PACKAGES, help="LFE5U (default 85)")
+    parser.add_argument("--seeds", type=int, default=1, help="how many placements to try")
+    parser.add_argument("--target", type=int, default=100, help="MHz to strive for")
+    parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
+    options = parser.parse_args()
+    try:
+        design = part_of(chip_design(named_config(options.config)), options.block)
+        design = design.flat() if options.flat else design
+    except ValueError as error:
+        sys.exit(str(error))
+
+    console = Console(width=80)
+    found = []
+    for seed in range(1, options.seeds + 1):
+        with console.status(f"seed {seed} of {options.seeds}"):
+            found.append(place(design, options.part, seed, options.target))
+    name = "-".join(filter(None, (options.config, options.block)))
+    path = build_root() / "pnr" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "config": options.config,
+        "block": options.block,
+        "flat": options.flat,
+        "part": f"LFE5U-{options.part}",
+        "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
+        "seeds": [asdict(placement) for placement in found],
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    console.print(placements_table(f"{name} on an LFE5U-{options.part}", found))
+    print(os.path.relpath(path))
+
+
+if __name__ == "__main__":
+    main()
