@@ -11,13 +11,13 @@ A cost of a program begins with :data:`FIRST_ROW`; that of products needs :func:
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.effects import parameter_rows
 from tpulite.arch.layouts import RAW_ROWS
 from tpulite.arch.memory import REFERENCE_MEMORY
-from tpulite.arch.opcodes import Axis, Drain, VectorOp
+from tpulite.arch.opcodes import Drain, VectorOp
+from tpulite.arch.streams import conv_stream
 
 __all__ = [
     "ARRAY",
@@ -48,10 +48,8 @@ __all__ = [
     "TOKEN_RETURN",
     "VECTOR_REQUEST",
     "VECTOR_TOKEN",
-    "Stream",
     "conv_cycles",
     "conv_latency",
-    "conv_stream",
     "drain_interval",
     "fetch_buffer",
     "row_cycles",
@@ -175,50 +173,6 @@ def fetch_buffer(config: Config) -> int:
 def row_cycles(config: Config) -> int:
     """Return the cycles in which LOAD or STORE moves a row: one, or one for each of its beats."""
     return max(config.row_bytes // BEAT_BYTES, 1)
-
-
-class Stream(NamedTuple):
-    """How a CONV streams vectors; a slot is a cycle of the array.
-
-    Parameters
-    ----------
-    tiles : int
-        Weight tiles, each of which sees all vectors.
-    fill : int
-        Slots of the first k-tile before its first sum: dense mode fills its window.
-    slots : int
-        Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode
-        one for each input vector.
-    sums : int
-        Slots from the first sum of a k-tile to its last one.
-    """
-
-    tiles: int
-    fill: int
-    slots: int
-    sums: int
-
-
-def conv_stream(fields: Mapping[str, int]) -> Stream:
-    """Return how a CONV with these fields streams vectors.
-
-    Examples
-    --------
-    >>> from tpulite.arch.isa import dense
-    >>> conv_stream(dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0})
-    Stream(tiles=4, fill=0, slots=64, sums=64)
-    """
-    rows, columns = fields["rows"], fields["columns"]
-    if fields["depthwise"]:
-        last_y, last_x = (rows - 1) * fields["stride_y"], (columns - 1) * fields["stride_x"]
-        height, width = last_y + fields["kernel_rows"], last_x + fields["kernel_columns"]
-        last = last_x * height + last_y if fields["inner"] == Axis.Y else last_y * width + last_x
-        return Stream(1, 0, height * width, last + 1)
-    tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
-    slots = rows * columns
-    if fields["byte_step"]:
-        return Stream(tiles, 1, slots + rows, slots + rows - 1)
-    return Stream(tiles, 0, slots, slots)
 
 
 def tile_cycles(slots: int, config: Config) -> int:

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -23,12 +22,11 @@ from tpulite.program import Program
 
 __all__ = ["COMPILER", "ProgramCache", "program_key"]
 
-COMPILER = ("arch", "compiler", "golden", "graph", "layout", "program.py")
+COMPILER = ("arch", "compiler", "golden", "graph", "layout", "program.py", "tensor_spec.py")
 """Folders and files of this package that decide what a program looks like."""
 
 _LIMIT_BYTES = 1 << 30
 _SUFFIX = ".tpl"
-_UNREADABLE = (ValueError, zlib.error, NotImplementedError, RuntimeError, OSError)
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ def _load(path: Path, config: Config) -> Program | None:
     """Return an entry, if it is there and whole."""
     try:
         program = Program.load(path)
-    except _UNREADABLE:
+    except (OSError, ValueError):
         return None
     if program.config != config:
         return None

@@ -19,7 +19,7 @@ def product_cycles(tiles: Number, slots: Number, regions: Number, config: Config
     tiles : int or array of int
         Weight tiles.
     slots : int or array of int
-        Slots of each of them, in all regions: see :class:`tpulite.arch.timing.Stream`.
+        Slots of each of them, in all regions: see :class:`tpulite.arch.streams.Stream`.
     regions : int or array of int
         Parts of the output, each of which takes a tile as long as the next one's weights at least.
     config : Config

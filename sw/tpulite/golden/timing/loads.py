@@ -6,8 +6,9 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
-from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head, Record
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
 from tpulite.golden.timing.phases import Rows, Walk
+from tpulite.golden.timing.record import Record
 
 __all__ = ["Loads"]
 

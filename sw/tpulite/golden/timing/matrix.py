@@ -2,20 +2,21 @@
 
 from tpulite.arch.effects import record_rows
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
+from tpulite.arch.streams import conv_stream
 from tpulite.arch.timing import (
     MXU_OFFER,
     MXU_TOKEN,
     RECORDS,
     REUSED,
     conv_latency,
-    conv_stream,
     drain_interval,
     tile_cycles,
 )
 from tpulite.golden.timing.banks import walk
-from tpulite.golden.timing.clockwork import Clockwork, Head, Record
+from tpulite.golden.timing.clockwork import Clockwork, Head
 from tpulite.golden.timing.operands import OperandFetch
 from tpulite.golden.timing.phases import FREE, Activations, Outputs
+from tpulite.golden.timing.record import Record
 
 __all__ = ["Matrix"]
 

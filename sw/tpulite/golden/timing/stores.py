@@ -13,7 +13,8 @@ from tpulite.arch.timing import (
     STORE_TOKEN,
     row_cycles,
 )
-from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head, Record
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
+from tpulite.golden.timing.record import Record
 
 __all__ = ["Stores"]
 

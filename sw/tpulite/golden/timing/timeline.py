@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.isa import Command, Engine, disassemble
 from tpulite.arch.registers import EngineState
-from tpulite.golden.timing.clockwork import Record
+from tpulite.golden.timing.record import Record
 from tpulite.program import LayerInfo
 
 __all__ = ["CommandTimes", "LayerTimes", "Timeline"]

@@ -10,7 +10,8 @@ from tpulite.arch.timing import (
     vector_pace,
     vector_window,
 )
-from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head, Record
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
+from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.vector_reads import VectorReads
 
 __all__ = ["Vectors"]

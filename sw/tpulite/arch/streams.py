@@ -1,0 +1,52 @@
+"""How the matrix unit streams the vectors of a CONV: what its cycles count."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tpulite.arch.opcodes import Axis
+
+__all__ = ["Stream", "conv_stream"]
+
+
+class Stream(NamedTuple):
+    """How a CONV streams vectors; a slot is a cycle of the array.
+
+    Parameters
+    ----------
+    tiles : int
+        Weight tiles, each of which sees all vectors.
+    fill : int
+        Slots of the first k-tile before its first sum: dense mode fills its window.
+    slots : int
+        Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode
+        one for each input vector.
+    sums : int
+        Slots from the first sum of a k-tile to its last one.
+    """
+
+    tiles: int
+    fill: int
+    slots: int
+    sums: int
+
+
+def conv_stream(fields: Mapping[str, int]) -> Stream:
+    """Return how a CONV with these fields streams vectors.
+
+    Examples
+    --------
+    >>> from tpulite.arch.isa import dense
+    >>> conv_stream(dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0})
+    Stream(tiles=4, fill=0, slots=64, sums=64)
+    """
+    rows, columns = fields["rows"], fields["columns"]
+    if fields["depthwise"]:
+        last_y, last_x = (rows - 1) * fields["stride_y"], (columns - 1) * fields["stride_x"]
+        height, width = last_y + fields["kernel_rows"], last_x + fields["kernel_columns"]
+        last = last_x * height + last_y if fields["inner"] == Axis.Y else last_y * width + last_x
+        return Stream(1, 0, height * width, last + 1)
+    tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
+    slots = rows * columns
+    if fields["byte_step"]:
+        return Stream(tiles, 1, slots + rows, slots + rows - 1)
+    return Stream(tiles, 0, slots, slots)

@@ -1,0 +1,55 @@
+"""Archives of compiled programs and networks: equal contents give equal bytes."""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["opened", "packed"]
+
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(LookupError, RuntimeError, TypeError, ValueError),
+)
+"""What damaged archives, and wrong contents, make readers raise."""
+
+
+def packed(
+    kind: str, version: int, metadata: Mapping[str, Any], parts: Mapping[str, bytes]
+) -> bytes:
+    """Return an archive of plain values that JSON can hold, and of other members by name."""
+    about = {"format": f"tpulite-{kind}", "version": version, **metadata}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {f"{kind}.json": json.dumps(about, indent=1).encode(), **parts}.items():
+            # A ZipInfo of our own has a fixed date, unlike writestr with a name.
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+@contextmanager
+def opened(
+    kind: str, version: int, data: bytes, path: str | Path
+) -> Iterator[tuple[dict[str, Any], zipfile.ZipFile]]:
+    """Open what :func:`packed` has made: its metadata and its members, while they are read.
+
+    Raises
+    ------
+    ValueError
+        If it is no whole archive of that kind and version, or reading its contents fails; the
+        message begins with the path.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            metadata = json.loads(archive.read(f"{kind}.json"))
+            if metadata["format"] != f"tpulite-{kind}":
+                raise ValueError(f"format {metadata['format']!r}")
+            if metadata["version"] != version:
+                raise ValueError(f"version {metadata['version']!r}, this is {version}")
+            yield metadata, archive
+    except _UNREADABLE as error:
+        raise ValueError(f"{path} is not a tpulite {kind} file: {error}") from error
