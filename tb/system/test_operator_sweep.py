@@ -12,11 +12,11 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.network import lower
 from tpulite.quant.place import place
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
+from tpulite_testing.graphs.lowered import lower
 from tpulite_testing.oracles.litert import KERNELS, run_litert
 
 CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))

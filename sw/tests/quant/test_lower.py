@@ -7,7 +7,7 @@ from tpulite.arch.numerics import Rounding, quantize_multiplier, requantize
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Elementwise, Lut, Pad, Pool, Reshape
 from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.lower.network import lower
+from tpulite_testing.graphs.lowered import lower
 from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "activation": "none"}

@@ -15,8 +15,8 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.network import lower
 from tpulite_testing.drawn.onnx_cases import OPERATORS, draw_onnx_case, run_ort
+from tpulite_testing.graphs.lowered import lower
 from tpulite_testing.oracles.litert import run_golden
 
 EXAMPLES = int(os.environ.get("TPULITE_SWEEP", "40"))

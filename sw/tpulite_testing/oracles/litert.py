@@ -6,8 +6,8 @@ import numpy as np
 
 from tpulite.golden.layers import run_layers
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.network import lower
 from tpulite_testing.drawn.operator_cases import Case
+from tpulite_testing.graphs.lowered import lower
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its dependencies are not free of deprecations

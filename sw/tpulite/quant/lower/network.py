@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tpulite.graph.graph import Graph, Node
+from tpulite.graph.graph import Node
 from tpulite.graph.layers import Layer, LayerGraph, Reshape
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.context import Context, check_reshape
@@ -14,7 +13,7 @@ from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_
 from tpulite.quant.lower.products import lower_conv, lower_dense, lower_depthwise
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["LOWERED", "joined", "lower", "lower_node"]
+__all__ = ["LOWERED", "joined", "lower_node"]
 
 LOWERED: Mapping[str, Callable[[Node, Context], None]] = {
     "conv": lower_conv,
@@ -33,40 +32,6 @@ LOWERED: Mapping[str, Callable[[Node, Context], None]] = {
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
 """How each operator of the machine becomes layers."""
-
-
-def lower(graph: Graph, exactness: Exactness) -> LayerGraph:
-    """Return the integer layers of a graph whose nodes the machine can all compute.
-
-    Parameters
-    ----------
-    graph : Graph
-        A network, or a segment of one.
-    exactness : Exactness
-        Whose bits.
-
-    Returns
-    -------
-    LayerGraph
-        Images have the names of the tensors that they hold. Layers that nobody needs, such as the
-        flattening before a dense layer, are left out.
-
-    Raises
-    ------
-    ValueError
-        If the machine cannot compute nodes; the message names them all, with the reasons.
-    """
-    context = Context(graph, exactness)
-    refused = []
-    for node in graph.nodes:
-        try:
-            lower_node(node, context)
-        except UnsupportedError as error:
-            refused.append(f"node {node.name!r} ({node.source or node.op}): {error}")
-            _declare_outputs(node, context)
-    if refused:
-        raise ValueError(f"{graph.name!r} is not the machine's: " + "; ".join(refused))
-    return joined(context, graph.name, graph.inputs, graph.outputs)
 
 
 def joined(
@@ -125,16 +90,6 @@ def lower_node(node: Node, context: Context) -> None:
     if node.op not in ("conv", "depthwise", "dense", "batch_norm") and "" in node.inputs:
         raise UnsupportedError("an input is missing")
     LOWERED[node.op](node, context)
-
-
-def _declare_outputs(node: Node, context: Context) -> None:
-    """Let nodes behind one that is refused be checked nevertheless."""
-    for name in node.outputs:
-        if name not in context.images:
-            try:
-                context.write(name)
-            except UnsupportedError:
-                continue
 
 
 def _needed(layers: Iterable[Layer], outputs: tuple[str, ...]) -> tuple[Layer, ...]:
