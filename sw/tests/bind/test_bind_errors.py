@@ -5,8 +5,8 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.graph.layers import Affine, Image, LayerGraph, Lut, Pad, Reshape
-from tpulite_testing.graphs.range_layers import HALF, affine, conv, pool, single
+from tpulite.graph.layers import Image, LayerGraph, Lut, Pad, Reshape
+from tpulite_testing.graphs.range_layers import affine, conv, pool, single
 
 LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
 
@@ -138,12 +138,3 @@ def test_layers_that_have_no_ranges_of_shapes():
     image = Image((4, 4, 16))
     with pytest.raises(ValueError, match=r"^Layer 'frame' has no ranges of shapes: it is Pad$"):
         compile_range(single(layer, image, layer._infer(image)), LIMITS, Config())
-
-
-def test_an_output_that_is_read_again():
-    (layer,) = affine(16).layers
-    other = Affine(name="again", inputs=("y",), output="z", gain=layer.gain, requantization=HALF)
-    images = dict.fromkeys("xyz", Image((1, 1, 16)))
-    network = LayerGraph("two", (layer, other), images, ("x",), ("y", "z"))
-    with pytest.raises(ValueError, match=r"^Layer 'again' reads the output 'y': .* read again$"):
-        compile_range(network, LIMITS, Config())

@@ -7,13 +7,8 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.bound import BoundProgram
-from tpulite.compiler.bind.network import (
-    Network,
-    check_channels,
-    check_covering,
-    check_windows,
-    compile_nodes,
-)
+from tpulite.compiler.bind.checks import check_channels, check_covering, check_windows
+from tpulite.compiler.bind.network import Network, compile_nodes
 from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 from tpulite.compiler.bind.site import bind_network

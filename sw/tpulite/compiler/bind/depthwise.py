@@ -3,13 +3,13 @@
 from collections.abc import Hashable, Sequence
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import CONV
 from tpulite.compiler.bind.depthwise_commands import depthwise_steps
 from tpulite.compiler.bind.depthwise_plan import FilterFacts, depthwise_strategies
 from tpulite.compiler.bind.depthwise_table import FilterWork
 from tpulite.compiler.bind.depthwise_weights import pack_depthwise
 from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.geometry.axis import LARGEST_DILATION, LARGEST_PAD, LARGEST_STRIDE
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
@@ -37,9 +37,9 @@ class DepthwiseFilter(Operator):
     def __init__(self, layer: Depthwise, config: Config) -> None:
         kh, kw, channels = layer.weight.shape
         for what, value, limit in (
-            ("padding", max(layer.padding), CONV.limit("pad_left")),
-            ("stride", max(layer.stride), CONV.limit("stride_x")),
-            ("dilation", max(layer.dilation), 1),
+            ("padding", max(layer.padding), LARGEST_PAD),
+            ("stride", max(layer.stride), LARGEST_STRIDE),
+            ("dilation", max(layer.dilation), LARGEST_DILATION),
         ):
             if value > limit:
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")

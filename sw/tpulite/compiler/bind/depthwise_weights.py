@@ -125,7 +125,9 @@ def _best(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Pattern
     kernel, stride, size = layer.weight.shape[:2], layer.stride, config.array_size
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     best = None
-    for at_i, at_o in product(*(range(1, min(kernel[a], _KERNEL) + 1) for a in (i, o))):
+    # Taps of a piece are adjacent; those of a dilated kernel are pieces of their own.
+    longest = [1 if layer.dilation[a] > 1 else min(kernel[a], _KERNEL) for a in (i, o)]
+    for at_i, at_o in product(*(range(1, most + 1) for most in longest)):
         if at_i > size:
             continue
         most = min(size, config.acc_rows)

@@ -4,9 +4,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import LOAD, RAW_ROWS, VECTOR
 from tpulite.compiler.bind.conv import Convolution
 from tpulite.compiler.bind.depthwise import DepthwiseFilter
+from tpulite.compiler.bind.normalize import normalize
 from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.pointwise import Pointwise
 from tpulite.compiler.bind.pool import Pooling
@@ -23,14 +23,10 @@ from tpulite.graph.layers import (
     LayerGraph,
     Lut,
     Pool,
-    Reshape,
 )
 from tpulite.program import Patches
 
 __all__ = ["Network", "Node", "compile_nodes"]
-
-_WINDOW_BYTES = LOAD.limit("offset") + 1
-_BLOCKS = VECTOR.limit("rows")
 
 
 @dataclass(frozen=True)
@@ -165,8 +161,7 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
     ValueError
         If a layer cannot have such shapes.
     """
-    _check_graph(layers)
-    layers = _without_reshapes(layers)
+    layers = normalize(layers)
     nodes: list[Node] = []
     packed: dict[str, Packed] = {}
     kinds: dict[Hashable, int] = {}
@@ -237,136 +232,3 @@ def _covers(layer: Layer, window: tuple[int, ...], layers: LayerGraph) -> bool:
     """Return whether a window is the whole tensor, so that it follows the extents."""
     shape = layers.images[layer.inputs[0]].shape[:2]
     return shape == tuple(window) and len(layers.layers) > 1 and shape != (1, 1)
-
-
-def _check_graph(layers: LayerGraph) -> None:
-    for name in layers.constants:
-        raise ValueError(
-            f"Tensor {name!r} of {layers.name!r} is constant: it has no ranges of shapes"
-        )
-    for layer in layers.layers:
-        for name in layer.inputs:
-            if name in layers.outputs:
-                raise ValueError(
-                    f"{layer.title} reads the output {name!r}: an output of a range of shapes "
-                    "must not be read again"
-                )
-    for name in layers.outputs:
-        if name in layers.inputs:
-            raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
-
-
-def _without_reshapes(layers: LayerGraph) -> LayerGraph:
-    """Remove layers that leave one pixel as it is.
-
-    Raises
-    ------
-    ValueError
-        If a layer reshapes what depends on the extents.
-    """
-    names: dict[str, str] = {}
-    for layer in layers.layers:
-        if not isinstance(layer, Reshape):
-            continue
-        shapes = [layers.images[name].shape for name in (layer.inputs[0], layer.output)]
-        source = layer.inputs[0]
-        needed = layer.output in layers.outputs and source in (*layers.outputs, *layers.inputs)
-        if shapes[0] != shapes[1] or shapes[0][:2] != (1, 1) or needed:
-            raise ValueError(
-                f"{layer.title} depends on the extents: it makes {shapes[1]} of {shapes[0]}"
-            )
-        if layer.output in layers.outputs:
-            names = {old: layer.output if new == source else new for old, new in names.items()}
-            names[source] = layer.output
-        else:
-            names[layer.output] = names.get(source, source)
-    kept = (layer for layer in layers.layers if not isinstance(layer, Reshape))
-    return replace(
-        layers,
-        layers=tuple(
-            replace(
-                layer,
-                inputs=tuple(names.get(name, name) for name in layer.inputs),
-                output=names.get(layer.output, layer.output),
-            )
-            for layer in kept
-        ),
-    )
-
-
-def check_covering(network: Network, shapes: ShapeRange) -> None:
-    """Check that kernels that are as large as their input in the file are so for all shapes.
-
-    Such a layer is a dense one: slid over more, it would mean something else.
-
-    Raises
-    ------
-    ValueError
-        If one is not.
-    """
-    least = network.extents(shapes.height[0], shapes.width[0])
-    most = network.extents(shapes.height[1], shapes.width[1])
-    if len(network.nodes) == 1:
-        return  # its extents are without meaning
-    for node in network.nodes:
-        layer, name = node.layer, node.inputs[0]
-        if not isinstance(layer, Conv | Depthwise) or name in network.packed:
-            continue
-        kernel = layer.weight.shape[:2]
-        if kernel == (1, 1) or kernel != network.layers.images[name].shape[:2]:
-            continue
-        for height, width in (least[name], most[name]):
-            if (height, width) != kernel and not max(layer.padding):
-                raise ValueError(
-                    f"{layer.title} depends on the extents: it covers {kernel[0]} x {kernel[1]} "
-                    f"positions, which is all that it reads, but may have to read "
-                    f"{height} x {width}"
-                )
-
-
-def check_channels(node: Node, least: int, most: int, config: Config) -> None:
-    """Check that a layer that is alone may have so many channels.
-
-    Raises
-    ------
-    ValueError
-        If it may not.
-    """
-    layer = node.layer
-    allowed = range(1, _BLOCKS * config.array_size + 1)
-    if isinstance(layer, Affine):
-        allowed = range(1, len(layer.gain) + 1)
-    if isinstance(layer, Conv | Depthwise):
-        allowed = range(layer.weight.shape[2], layer.weight.shape[2] + 1)
-    if least not in allowed or most not in allowed:
-        raise ValueError(
-            f"{layer.title} can have {allowed[0]}..{allowed[-1]} channels, not {least}..{most}"
-        )
-
-
-def check_windows(network: Network, batch: int, height: int, width: int, channels: int) -> None:
-    """Check that the largest tensors fit their DRAM windows.
-
-    Raises
-    ------
-    ValueError
-        If they do not.
-    """
-    layers, size = network.layers, network.config.array_size
-    extents = network.extents(height, width)
-    alone = len(network.nodes) == 1
-    totals = {"inputs": 0, "an output": 0}
-    for node in network.nodes:
-        for name in dict.fromkeys((*node.inputs, node.output)):
-            rows = RAW_ROWS if layers.images[name].dtype == "int32" else 1
-            depth = layers.images[name].shape[2]
-            if alone and not isinstance(node.layer, Conv):
-                depth = channels
-            needed = batch * extents[name][0] * extents[name][1] * rows * -(-depth // size) * size
-            what = "an output" if name == node.output else "inputs"
-            totals[what] = needed + (totals[what] if name in layers.inputs else 0)
-            if totals[what] >= _WINDOW_BYTES:
-                raise ValueError(
-                    f"{node.layer.title}: {what} of {totals[what]} bytes do not fit a DRAM window, "
-                    f"which has less than {_WINDOW_BYTES}"
-                )

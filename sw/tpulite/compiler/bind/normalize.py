@@ -1,0 +1,90 @@
+"""What a network is rewritten to before it is compiled for a range of shapes."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.arch.numerics import INT8
+from tpulite.graph.layers import Layer, LayerGraph, Lut, Reshape
+
+__all__ = ["normalize"]
+
+_IDENTITY = np.array(INT8, np.int8)
+"""Table that leaves every value."""
+
+
+def normalize(layers: LayerGraph) -> LayerGraph:
+    """Return a network without reshapes whose outputs no layer reads.
+
+    Raises
+    ------
+    ValueError
+        If a tensor is constant, an output is an input, or a layer reshapes what depends on the
+        extents.
+    """
+    _check(layers)
+    return _with_copies(_without_reshapes(layers))
+
+
+def _check(layers: LayerGraph) -> None:
+    for name in layers.constants:
+        raise ValueError(
+            f"Tensor {name!r} of {layers.name!r} is constant: it has no ranges of shapes"
+        )
+    for name in layers.outputs:
+        if name in layers.inputs:
+            raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
+
+
+def _without_reshapes(layers: LayerGraph) -> LayerGraph:
+    """Remove layers that leave one pixel as it is.
+
+    Raises
+    ------
+    ValueError
+        If a layer reshapes what depends on the extents.
+    """
+    names: dict[str, str] = {}
+    for layer in layers.layers:
+        if not isinstance(layer, Reshape):
+            continue
+        shapes = [layers.images[name].shape for name in (layer.inputs[0], layer.output)]
+        source = layer.inputs[0]
+        needed = layer.output in layers.outputs and source in (*layers.outputs, *layers.inputs)
+        if shapes[0] != shapes[1] or shapes[0][:2] != (1, 1) or needed:
+            raise ValueError(
+                f"{layer.title} depends on the extents: it makes {shapes[1]} of {shapes[0]}"
+            )
+        if layer.output in layers.outputs:
+            names = {old: layer.output if new == source else new for old, new in names.items()}
+            names[source] = layer.output
+        else:
+            names[layer.output] = names.get(source, source)
+    kept = (layer for layer in layers.layers if not isinstance(layer, Reshape))
+    return replace(
+        layers,
+        layers=tuple(
+            replace(
+                layer,
+                inputs=tuple(names.get(name, name) for name in layer.inputs),
+                output=names.get(layer.output, layer.output),
+            )
+            for layer in kept
+        ),
+    )
+
+
+def _with_copies(layers: LayerGraph) -> LayerGraph:
+    """Copy outputs that layers read: programs do not read the window of outputs."""
+    read = {name for layer in layers.layers for name in layer.inputs}
+    hidden = {name: f"{name} (inside)" for name in layers.outputs if name in read}
+    rewritten: list[Layer] = []
+    for layer in layers.layers:
+        name = layer.output
+        inputs = tuple(hidden.get(source, source) for source in layer.inputs)
+        rewritten.append(replace(layer, inputs=inputs, output=hidden.get(name, name)))
+        if name in hidden:
+            copied = Lut(name=name, inputs=(hidden[name],), output=name, table=_IDENTITY)
+            rewritten.append(copied)
+    images = {**layers.images, **{new: layers.images[old] for old, new in hidden.items()}}
+    return replace(layers, layers=tuple(rewritten), images=images)
