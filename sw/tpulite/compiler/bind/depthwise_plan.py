@@ -8,7 +8,8 @@ from tpulite.arch.isa import Axis as Direction
 from tpulite.arch.timing import row_cycles
 from tpulite.compiler.bind.depthwise_weights import FilterWeights, Pattern
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
-from tpulite.compiler.plan.ring import CONV_OVERHEAD, TRANSFER_OVERHEAD, ring_cycles
+from tpulite.compiler.plan.conv_cost import CONV_CYCLES
+from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
@@ -112,7 +113,7 @@ def depthwise_strategies(
                 load = in_slot * beats + sourced * TRANSFER_OVERHEAD
                 store = out_slot * beats + stored * TRANSFER_OVERHEAD
                 passing = each if kind != "resident" else ceil_div(each, sizes["slabs"])
-                compute = vectors + (commands + sizes["slabs"]) * CONV_OVERHEAD
+                compute = vectors + (commands + sizes["slabs"]) * CONV_CYCLES
                 cycles = ring_cycles(
                     load + passing * beats, compute // sizes["slabs"], store, tiles, slots
                 )

@@ -11,6 +11,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import Constant, ConstantPool
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.space import Space
 
 __all__ = ["SMALLEST_SHARE", "Context"]
 
@@ -70,6 +71,18 @@ class Context:
     fleeting: bool = False
     plan: ConvPlan | None = None
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
+
+    @property
+    def space(self) -> Space:
+        """What plans know of the room that the layer has."""
+        return Space(
+            self.config,
+            self.strip_rows,
+            self.free_rows,
+            self.share,
+            self.fleeting,
+            self.options.block_start,
+        )
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:
         """Keep rows of constants of the layer."""

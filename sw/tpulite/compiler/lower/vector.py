@@ -13,11 +13,12 @@ from tpulite.arch.isa import VectorOp
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
 from tpulite.compiler.lower.context import Context
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.vector_commands import MOST_VECTORS, vector_op
+from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records, common_record, pad_to_rows
 from tpulite.compiler.place.stores import Store, View
 from tpulite.compiler.plan.pointwise import SLOTS, best_pointwise_plan, pointwise_facts
+from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
 __all__ = [

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from itertools import product
 
-from tpulite.arch.isa import VECTOR, Opcode, VectorOp
+from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import Context
 from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 
-__all__ = ["MOST_VECTORS", "copy_ops", "vector_op"]
-
-MOST_VECTORS = VECTOR.limit("columns")
-"""Most rows, and most columns, of a command."""
+__all__ = ["copy_ops", "vector_op"]
 
 _PLAIN = {"low": INT8[0], "high": INT8[-1], "window_rows": 1, "window_columns": 1}
 """Fields of a command without a window that clamps nothing."""

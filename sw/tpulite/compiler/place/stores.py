@@ -9,6 +9,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Op, Region, Side
+from tpulite.compiler.plan.space import Lies
 from tpulite.program import TensorSpec
 
 __all__ = ["Extents", "InDram", "Store", "View"]
@@ -182,6 +183,19 @@ class Store:
             buffer,
             [[0] * extents.blocks for _ in range(extents.batch)],
             resident,
+        )
+
+    @property
+    def lies(self) -> Lies:
+        """What plans know of it."""
+        return Lies(
+            self.height,
+            self.width,
+            self.blocks,
+            self.line,
+            self.column,
+            self.grain,
+            self.resident,
         )
 
     @property

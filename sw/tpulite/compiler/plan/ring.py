@@ -6,15 +6,13 @@ from tpulite.arch.timing import (
     FIRST_ROW,
     LOAD_LATENCY,
     LOAD_TOKEN,
-    MXU_TOKEN,
-    REUSED,
     STORE_ANSWER,
     STORE_REQUEST,
     STORE_TOKEN,
 )
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, most
 
-__all__ = ["CONV_OVERHEAD", "START", "TRANSFER_OVERHEAD", "ring_cycles"]
+__all__ = ["START", "TRANSFER_OVERHEAD", "ring_cycles"]
 
 _STORED = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN
 """Cycles from the start of a STORE to its token, beside its rows."""
@@ -24,10 +22,6 @@ START = FIRST_ROW + _STORED + END
 
 TRANSFER_OVERHEAD = COMMAND_BEATS + LOAD_TOKEN
 """Cycles of a LOAD or STORE beside its rows: commands come through the channel of LOADs."""
-
-CONV_OVERHEAD = COMMAND_BEATS + REUSED + MXU_TOKEN
-"""Cycles of a CONV beside its vectors, in the mean, if its operands are there: none is lost if
-commands, tokens and the place of its first weights are always in time."""
 
 _AROUND = LOAD_LATENCY + LOAD_TOKEN + _STORED - 2
 """Cycles of a tile beside its rows, from its place being free to that again; LOAD and STORE have

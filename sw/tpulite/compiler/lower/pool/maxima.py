@@ -1,36 +1,17 @@
 """Maxima over large windows on the vector path: those of parts, then the maximum of these."""
 
 from collections.abc import Iterator
-from itertools import product
-from typing import NamedTuple
 
-from tpulite.arch.isa import VECTOR, VectorOp
-from tpulite.compiler.geometry.cut import split
+from tpulite.arch.isa import VectorOp
 from tpulite.compiler.lower.context import Context
-from tpulite.compiler.lower.pool.windows import Piece, PieceReader, Run
+from tpulite.compiler.lower.pool.windows import read_piece
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Buffer, Op, Region, Side
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.plan.pool_rows import maxima_of_row, window_parts
+from tpulite.compiler.plan.pool_windows import Pieces, Run
 
-__all__ = ["LARGEST_WINDOW", "WindowMaxima"]
-
-LARGEST_WINDOW = VECTOR.limit("window_rows")
-"""Largest window of a command, along each axis."""
-
-_SHARE = 8
-"""Maxima of parts take at most this part of the free rows."""
-
-_FEWEST = 4
-"""Maxima of parts that there is room for at a time, if an output row is not too long."""
-
-
-class _Part(NamedTuple):
-    """Part of a window: its place in a piece, rows, columns, and places from row to row."""
-
-    place: int
-    rows: int
-    columns: int
-    pitch: int
+__all__ = ["WindowMaxima"]
 
 
 class WindowMaxima:
@@ -38,49 +19,45 @@ class WindowMaxima:
 
     Parameters
     ----------
-    reader : PieceReader
+    source : Store
         Where pixels come from.
+    pieces : Pieces
+        How windows are read.
     context : Context
         The layer.
     low, high : int
         Clamp of the result. Parts are clamped, too, which changes nothing.
     """
 
-    def __init__(self, reader: PieceReader, context: Context, low: int, high: int) -> None:
-        self._reader, self._context = reader, context
+    def __init__(
+        self, source: Store, pieces: Pieces, context: Context, low: int, high: int
+    ) -> None:
+        self._source, self._pieces, self._context = source, pieces, context
         self._clamp = {"low": low, "high": high}
-        self._room = context.free_rows // _SHARE
 
     def row(self, lines: range, runs: list[Run], block: int, out: View, y: int) -> Iterator[Op]:
         """Yield the commands of one channel block of an output row: see :class:`WindowSums`."""
-        reader, most = self._reader, max(1, self._room // _FEWEST)
-        short = []
-        for run in runs:
-            outputs = len(run.outputs)
-            parts = -(-outputs // min(most, reader.most_outputs(run)))
-            short += [run.part(part) for part in split(outputs, parts, 1)]
-        for group in reader.together(short, most):
-            cuts = reader.cut(lines, reader.columns(group))
-            room = self._room // sum(len(run.outputs) for run in group)
-            made = []
-            for run in group:
-                slots = min(room, LARGEST_WINDOW, sum(_most_parts(run, *cut) for cut in cuts))
-                place = out.at(y, run.outputs.start, block)
-                made.append(_Maxima(self._context.name, max(2, slots), len(run.outputs), place))
-            for number, cut in enumerate(cuts):
-                piece, loads = reader.read(block, *cut)
+        context = self._context
+        for group in maxima_of_row(self._pieces, lines, runs, context.free_rows):
+            made = [
+                _Maxima(context.name, slots, len(run.outputs), out.at(y, run.outputs.start, block))
+                for run, slots in zip(group.runs, group.slots, strict=True)
+            ]
+            for number, cut in enumerate(group.pieces):
+                piece, loads = read_piece(self._source, context, block, *cut)
                 yield from loads
-                for run, maxima in zip(group, made, strict=True):
-                    parts = _parts(piece, run)
+                for run, maxima in zip(group.runs, made, strict=True):
+                    parts = window_parts(cut, piece.pitch, run)
                     for k, part in enumerate(parts):
-                        last = number == len(cuts) - 1 and k == len(parts) - 1
+                        last = number == len(group.pieces) - 1 and k == len(parts) - 1
                         fields = {
                             "window_rows": part.rows,
                             "window_columns": part.columns,
                             "window_pitch": part.pitch,
                             "a_step": run.step if len(run.outputs) > 1 else 0,
                         }
-                        yield self._max(run, fields, piece.at(part.place), maxima.next(last=last))
+                        place = piece.at(piece.place(part.line, part.column))
+                        yield self._max(run, fields, place, maxima.next(last=last))
                         yield from self._combine(run, maxima, last=last)
 
     def _combine(self, run: Run, maxima: "_Maxima", *, last: bool) -> Iterator[Op]:
@@ -136,44 +113,3 @@ class _Maxima:
     def _make(self) -> Buffer:
         rows = self._slots * self._outputs
         return Buffer(f"maxima of parts of {self._name}", rows, bank=0, side=Side.TOP)
-
-
-def _parts(piece: Piece, run: Run) -> list[_Part]:
-    """Return parts of windows that cover what a piece has of them."""
-    columns = range(
-        max(run.span.start, piece.columns.start), min(run.span.stop, piece.columns.stop)
-    )
-    place = piece.place(piece.lines.start, columns.start)
-    if len(run.outputs) == 1 and len(columns) in (piece.pitch, len(columns) * len(piece.lines)):
-        return [_Part(place, *_fold(len(columns) * len(piece.lines)))]
-    size = min(run.size, len(columns))
-    return [
-        _Part(place + y.start * piece.pitch + x.start, len(y), len(x), piece.pitch)
-        for y, x in product(_cut(len(piece.lines)), _cut(size))
-    ]
-
-
-def _most_parts(run: Run, lines: range, columns: range) -> int:
-    return len(_cut(len(lines))) * len(_cut(min(run.size, len(columns))))
-
-
-def _cut(extent: int) -> tuple[range, ...]:
-    return split(extent, -(-extent // LARGEST_WINDOW), 1)
-
-
-def _fold(count: int) -> tuple[int, int, int]:
-    """Return rows, columns and pitch of a window that covers so many pixels in a string.
-
-    Its rows may overlap, as few pixels as possible: a maximum does not mind.
-
-    Examples
-    --------
-    >>> _fold(200), _fold(1000), _fold(1021)
-    ((1, 200, 200), (4, 250, 250), (5, 205, 204))
-    """
-    least = -(-count // LARGEST_WINDOW)
-    shapes = [
-        (rows, count - (rows - 1) * (count // rows), count // rows)
-        for rows in range(least, min(2 * least, LARGEST_WINDOW) + 1)
-    ]
-    return min((s for s in shapes if s[1] <= LARGEST_WINDOW), key=lambda s: s[0] * s[1])

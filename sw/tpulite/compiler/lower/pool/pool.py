@@ -1,23 +1,23 @@
 """Pooling on the vector path."""
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.geometry.axis import Axis1D, needed_rows
-from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_parts, cut_strips, split
-from tpulite.compiler.geometry.slices import column_grain
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.lower.context import Context
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.pool.maxima import LARGEST_WINDOW, WindowMaxima
+from tpulite.compiler.lower.pool.maxima import WindowMaxima
 from tpulite.compiler.lower.pool.sums import WindowSums
-from tpulite.compiler.lower.pool.windows import PieceReader, Run, find_runs
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
 from tpulite.compiler.place.stores import View
+from tpulite.compiler.plan.pool_cuts import pool_plan
+from tpulite.compiler.plan.pool_windows import Run, find_runs
 from tpulite.graph.layers import Pool, Requantization
 
 __all__ = ["PoolLowering", "average_requantization"]
@@ -66,7 +66,7 @@ class PoolLowering(Lowering[Pool]):
     """Pooling; clipped windows at the edges have commands of their own.
 
     Windows that are too large for a command of the vector path, or for the unified buffer, are
-    read piece by piece: :mod:`.pool_sums`, :mod:`.pool_maxima`.
+    read piece by piece: :mod:`.sums`, :mod:`.maxima`.
     """
 
     def __init__(self, layer: Pool, context: Context) -> None:
@@ -83,55 +83,22 @@ class PoolLowering(Lowering[Pool]):
                 strict=True,
             )
         )
+        self._plan = pool_plan(
+            self._y, self._x, self._source.lies, self._target.lies, context.space
+        )
         self._large = self._find_large()
 
     def _find_large(self) -> WindowSums | WindowMaxima | None:
-        """Return what reads windows piece by piece, if that is necessary."""
-        layer, source, target = self._layer, self._source, self._target
-        sizes = [
-            max(run.size for run in find_runs(axis, range(extent)))
-            for axis, extent in ((self._y, target.height), (self._x, target.width))
-        ]
-        if max(sizes) <= LARGEST_WINDOW and (source.resident or self._fits(*sizes)):
+        """Return what reads windows piece by piece, if the plan says so."""
+        layer, context, pieces = self._layer, self._context, self._plan.pieces
+        if pieces is None:
             return None
-        reader = PieceReader(source, self._context)
         if layer.op == "max":
-            return WindowMaxima(reader, self._context, layer.low, layer.high)
-        return WindowSums(reader, self._context, self._requantization)
-
-    def _fits(self, rows: int, columns: int) -> bool:
-        """Return whether windows of at most so many rows and columns fit the unified buffer.
-
-        As a rule it must have room for all columns. But an image may also be cut into columns,
-        which is as good if there is room for the next ones while some are computed.
-        """
-        room = int(self._context.free_rows / self._context.share) * WINDOW_ROOM[0] // WINDOW_ROOM[1]
-        target, width = self._target, self._source.width
-        strips = split(target.height, target.height, target.grain)
-        lines = max(len(needed_rows(self._y, strip)) for strip in strips)
-        if lines * width <= room:
-            return True
-        grain = column_grain(self._config)
-        end = width - max(0, self._x.origin((target.width - 1) // grain * grain))
-        # The last columns of the output have all columns of the image that are left.
-        narrow = max((grain - 1) * self._x.stride + columns, end)
-        return max(2 * rows * columns, lines * min(width, narrow)) <= room
+            return WindowMaxima(self._source, pieces, context, layer.low, layer.high)
+        return WindowSums(self._source, pieces, context, self._requantization)
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
-        if self._large is None:
-            return self._usual_strips()
-        target = self._target
-        if target.resident:
-            return (range(target.height),)
-        per_row = target.blocks * target.width
-        return cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
-
-    def _usual_strips(self) -> tuple[range, ...]:
-        source, target = self._source, self._target
-        if source.resident and target.resident:
-            return (range(target.height),)
-        per_row = source.blocks * (source.width * self._y.stride + target.width)
-        return cut_strips(target.height, per_row, self._context.strip_rows, target.grain)
+        return self._plan.strips
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         """Yield the commands.
@@ -141,62 +108,39 @@ class PoolLowering(Lowering[Pool]):
         ValueError
             If a window lies in the padding altogether.
         """
-        index, target = self._context.index, self._target
-        runs = find_runs(self._x, range(target.width))
+        index, target, plan = self._context.index, self._target, self._plan
         if self._large is not None:
             out = target.open(rows)
             for y in rows:
-                yield from self._large_row(self._large, out, y, runs)
+                yield from self._large_row(self._large, out, y)
             yield from target.store(out, rows, index)
             return
-        for part in self._parts(rows):
-            out = target.open(part)
-            needed = needed_rows(self._y, part)
-            for blocks in self._cut_blocks(needed):
+        for part in plan.parts(rows):
+            out = target.open(part.rows)
+            for blocks in part.blocks:
                 source = self._source
                 if len(blocks) < source.blocks:
                     source = source.some_blocks(blocks)
-                view, loads = source.read(needed, index)
+                view, loads = source.read(part.needed, index)
                 yield from loads
-                for y in find_runs(self._y, part):
-                    for x in runs:
-                        yield from self._region(view, out, y, x, blocks)
-            start = part.start // target.grain * target.grain
-            yield from target.store(out, range(start, part.stop), index)
+                for y, x in product(find_runs(self._y, part.rows), plan.columns):
+                    yield from self._region(view, out, y, x, blocks)
+            start = part.rows.start // target.grain * target.grain
+            yield from target.store(out, range(start, part.rows.stop), index)
 
-    def _large_row(
-        self, large: WindowSums | WindowMaxima, out: View, y: int, runs: list[Run]
-    ) -> Iterator[Op]:
+    def _large_row(self, large: WindowSums | WindowMaxima, out: View, y: int) -> Iterator[Op]:
         """Compute an output row; windows that are clipped may suit a command nevertheless."""
-        source = self._source
+        source, plan = self._source, self._plan
         (row,) = find_runs(self._y, range(y, y + 1))
-        plain = [x for x in runs if source.resident and max(row.size, x.size) <= LARGEST_WINDOW]
+        plain = plan.plain(row)
         if plain:
             view, loads = source.read(row.span, self._context.index)
             yield from loads
             for x in plain:
                 yield from self._region(view, out, row, x, range(source.blocks))
-        if rest := [x for x in runs if x not in plain]:
+        if rest := [x for x in plan.columns if x not in plain]:
             for block in range(source.blocks):
                 yield from large.row(row.span, rest, block, out, y)
-
-    def _parts(self, rows: range) -> tuple[range, ...]:
-        """Return the output rows of a strip that are computed at a time."""
-        return cut_parts(
-            rows,
-            self._target.width,
-            self._config,
-            grain=self._target.grain,
-            block_start=self._context.options.block_start,
-        )
-
-    def _cut_blocks(self, rows: range) -> tuple[range, ...]:
-        """Return channel blocks in parts whose windows fit: one may be as large as the image."""
-        source, most = self._source, self._context.free_rows // 2
-        block = len(rows) * source.width
-        if source.resident or source.blocks * block <= most:
-            return (range(source.blocks),)
-        return split(source.blocks, -(-source.blocks // max(1, most // block)), 1)
 
     def _region(self, view: View, out: View, y: Run, x: Run, blocks: range) -> list[Op]:
         """Compute a region whose windows are all of one size; ``view`` has just these blocks."""

@@ -11,18 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tpulite.arch.isa import Drain, Opcode, RecordForm, dense
-from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import Context
-from tpulite.compiler.lower.pool.windows import Piece, PieceReader, Run
+from tpulite.compiler.lower.pool.windows import Piece, read_piece
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.plan.pool_rows import strings, sums_of_row
+from tpulite.compiler.plan.pool_windows import Pieces, Run
 from tpulite.graph.layers import Requantization
 
 __all__ = ["WindowSums"]
-
-_COMMAND = 8
-"""Cycles that a command costs beside its tiles, fetching it included."""
 
 
 class _Product(NamedTuple):
@@ -39,8 +37,10 @@ class WindowSums:
 
     Parameters
     ----------
-    reader : PieceReader
+    source : Store
         Where pixels come from.
+    pieces : Pieces
+        How windows are read.
     context : Context
         The layer.
     requantization : callable
@@ -49,11 +49,13 @@ class WindowSums:
 
     def __init__(
         self,
-        reader: PieceReader,
+        source: Store,
+        pieces: Pieces,
         context: Context,
         requantization: Callable[[int], Requantization],
     ) -> None:
-        self._reader, self._context, self._requantization = reader, context, requantization
+        self._source, self._pieces = source, pieces
+        self._context, self._requantization = context, requantization
         self._size = context.config.array_size
         self._masks: dict[tuple[int, ...], Constant] = {}
         self._records: dict[int, tuple[RecordForm, Constant]] = {}
@@ -74,50 +76,20 @@ class WindowSums:
         y : int
             Number of the output row.
         """
-        reader = self._reader
-        short = [part for run in runs for part in self._split(run)]
-        for group in reader.together(short, self._context.config.acc_rows):
-            cuts = reader.cut(lines, reader.columns(group))
-            for number, cut in enumerate(cuts):
-                piece, loads = reader.read(block, *cut)
+        context = self._context
+        for group in sums_of_row(self._pieces, lines, runs, context.config):
+            for number, cut in enumerate(group.pieces):
+                piece, loads = read_piece(self._source, context, block, *cut)
                 yield from loads
                 acc_row = 0
-                for run in group:
+                for run in group.runs:
                     products = list(self._products(piece, run))
                     for k, product in enumerate(products):
                         fields = {"acc_row": acc_row, "accumulate": int(number > 0 or k > 0)}
-                        last = number == len(cuts) - 1 and k == len(products) - 1
+                        last = number == len(group.pieces) - 1 and k == len(products) - 1
                         target = (len(lines) * run.size, out, y, block) if last else None
                         yield from self._conv(piece, run, product, fields, target)
                     acc_row += len(run.outputs)
-
-    def _split(self, run: Run) -> list[Run]:
-        """Cut a run so that it takes the fewest cycles."""
-        count = len(run.outputs)
-
-        def cycles(outputs: int) -> float:
-            return -(-count // outputs) * min(self._cycles(run.part(range(outputs))))
-
-        most = min(self._reader.most_outputs(run), self._size, self._context.config.acc_rows)
-        best = min(range(1, most + 1), key=cycles)
-        return [run.part(part) for part in split(count, -(-count // best), 1)]
-
-    def _cycles(self, run: Run) -> tuple[float, float]:
-        """Return the cycles of an image line, if lines come one by one, and as a string.
-
-        A string also has what no window covers, but no line is rounded up to tiles. One way is
-        always possible; the other one only if its masks do not take too much room.
-        """
-        reader, outputs = self._reader, len(run.outputs)
-        lines = max(1, reader.budget // reader.width)
-        ways = []
-        for pixels, each in ((len(run.span), 1), (lines * reader.width, lines)):
-            full, rest = divmod(pixels, self._size)
-            tiles, commands = full + (rest > 0), (full > 0) + (rest > 0)
-            fits = outputs == 1 or tiles * outputs <= reader.budget // 2
-            cycles = (tiles * self._size + commands * _COMMAND) / each
-            ways.append(cycles if fits else float("inf"))
-        return ways[0], ways[1] if reader.gapless else float("inf")
 
     def _products(self, piece: Piece, run: Run) -> Iterator[_Product]:
         """Yield products that count each position of a piece once for each window around it."""
@@ -125,8 +97,7 @@ class WindowSums:
             max(run.span.start, piece.columns.start), min(run.span.stop, piece.columns.stop)
         )
         lines = 1
-        one_by_one, string = self._cycles(run)
-        if string <= one_by_one and len(piece.columns) == piece.pitch:
+        if strings(self._pieces, run) and len(piece.columns) == piece.pitch:
             columns, lines = piece.columns, len(piece.lines)
         for line in piece.lines[::lines]:
             place = piece.place(line, columns.start)

@@ -1,0 +1,96 @@
+"""Plans of pooling layers: strips and parts of the output, channel blocks, windows or pieces."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tpulite.compiler.geometry.axis import Axis1D, needed_rows
+from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
+from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, Pieces, Run, find_runs, in_pieces
+from tpulite.compiler.plan.space import Lies, Space
+
+__all__ = ["PoolPart", "PoolPlan", "pool_plan"]
+
+
+@dataclass(frozen=True)
+class PoolPart:
+    """Output rows that are computed at a time, the input rows that they need, blocks of a time."""
+
+    rows: range
+    needed: range
+    blocks: tuple[range, ...]
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """How a pooling layer is computed.
+
+    Parameters
+    ----------
+    y, x : Axis1D
+        Its geometry.
+    source, target : Lies
+        Its input and its output.
+    space : Space
+        What it may take.
+    strips : tuple of range
+        Output rows whose results are in the buffer together, if the layer is alone.
+    columns : tuple of Run
+        The output's columns.
+    pieces : Pieces, optional
+        How windows are read that are too large for a command, or for the buffer.
+    """
+
+    y: Axis1D
+    x: Axis1D
+    source: Lies
+    target: Lies
+    space: Space
+    strips: tuple[range, ...]
+    columns: tuple[Run, ...]
+    pieces: Pieces | None
+
+    def parts(self, strip: range) -> Iterator[PoolPart]:
+        """Yield what of a strip is computed at a time, if it is not read by pieces."""
+        target, config = self.target, self.space.config
+        for rows in cut_parts(
+            strip,
+            target.width,
+            config,
+            grain=target.grain,
+            block_start=self.space.block_start,
+        ):
+            needed = needed_rows(self.y, rows)
+            yield PoolPart(rows, needed, self._blocks(needed))
+
+    def _blocks(self, rows: range) -> tuple[range, ...]:
+        """Return channel blocks in parts whose windows fit: one may be as large as the input."""
+        source, most = self.source, self.space.free_rows // 2
+        block = len(rows) * source.width
+        if source.resident or source.blocks * block <= most:
+            return (range(source.blocks),)
+        return split(source.blocks, -(-source.blocks // max(1, most // block)), 1)
+
+    def plain(self, row: Run) -> list[Run]:
+        """Return columns of a row read by pieces whose windows, being clipped, fit a command."""
+        if not self.source.resident or row.size > LARGEST_WINDOW:
+            return []
+        return [run for run in self.columns if run.size <= LARGEST_WINDOW]
+
+
+def pool_plan(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) -> PoolPlan:
+    """Return how a pooling layer is computed; see :class:`PoolPlan`.
+
+    Raises
+    ------
+    ValueError
+        If a window lies in the padding altogether.
+    """
+    pieces = Pieces.of(source, space) if in_pieces(y, x, source, target, space) else None
+    strips: tuple[range, ...] = (range(target.height),)
+    per_row = 0 if target.resident else target.blocks * target.width
+    if pieces is None and not (source.resident and target.resident):
+        per_row = source.blocks * (source.width * y.stride + target.width)
+    if per_row:
+        strips = cut_strips(target.height, per_row, space.strip_rows, target.grain)
+    columns = tuple(find_runs(x, range(target.width)))
+    return PoolPlan(y, x, source, target, space, strips, columns, pieces)
