@@ -27,6 +27,16 @@ class Quantization:
     zero_point: np.ndarray
     axis: int | None = None
 
+    def along(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return scales and zero points that broadcast with a tensor of so many axes."""
+        shape = [-1 if i == self.axis else 1 for i in range(rank)]
+        return self.scale.reshape(shape), self.zero_point.reshape(shape)
+
+    def real(self, integers: np.ndarray) -> np.ndarray:
+        """Return what integers mean, in float64: exact, if they are of 8 bits."""
+        scale, zero_point = self.along(integers.ndim)
+        return (integers.astype(np.int64) - zero_point) * scale.astype(np.float64)
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:

@@ -92,12 +92,7 @@ def block_diagonal(weight: Tensor) -> Tensor:
 def real_values(tensor: Tensor) -> np.ndarray:
     """Return what the integers of a constant mean, in float64."""
     assert tensor.data is not None and tensor.quantization is not None
-    quantization = tensor.quantization
-    shape = [1] * tensor.data.ndim
-    if quantization.axis is not None:
-        shape[quantization.axis] = -1
-    scale = quantization.scale.reshape(shape).astype(np.float64)
-    return (tensor.data.astype(np.int64) - quantization.zero_point.reshape(shape)) * scale
+    return tensor.quantization.real(tensor.data)
 
 
 def flat_bias(bias: Tensor, channels: int) -> Tensor:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tpulite.graph.graph import Node
+from tpulite.graph.moves import pad_image
 
-__all__ = ["FLOAT_RULES", "activate", "pad_image", "windows"]
+__all__ = ["FLOAT_RULES", "activate", "windows"]
 
 Values = list[np.ndarray]
 Rule = Callable[[Node, Values], np.ndarray]
@@ -22,13 +23,6 @@ def activate(node: Node, values: np.ndarray) -> np.ndarray:
     """Apply the activation that is fused to a node."""
     name = node.attributes.get("activation", "none")
     return values if name == "none" else _CLIPS[name](values)
-
-
-def pad_image(x: np.ndarray, padding: tuple[int, int, int, int], value: float) -> np.ndarray:
-    """Add ``value`` around images; padding is (top, left, bottom, right)."""
-    top, left, bottom, right = padding
-    margins = ((0, 0), (top, bottom), (left, right), (0, 0))
-    return np.pad(x, margins, constant_values=value)
 
 
 def windows(

@@ -7,11 +7,11 @@ import numpy as np
 
 from tpulite.arch.numerics import INT8
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite.graph.moves import MOVES
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import UnsupportedError, quantized
 from tpulite.runtime.host.float_ops import FLOAT_RULES, activate
-from tpulite.runtime.host.moves import MOVES
 from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
 
 __all__ = ["APPROXIMATE", "can_run", "dequantize", "host_reason", "quantize", "run_node"]
@@ -96,8 +96,7 @@ def quantize(x: np.ndarray, q: Quantization, dtype: str, exact: str) -> np.ndarr
     reciprocal and round half to even; ONNX Runtime divides and rounds half to even. What is not a
     number becomes the least integer.
     """
-    x, scale = x.astype(np.float32), _along(q.scale, q.axis, x.ndim)
-    zero_point = _along(q.zero_point, q.axis, x.ndim)
+    x, (scale, zero_point) = x.astype(np.float32), q.along(x.ndim)
     with np.errstate(over="ignore", invalid="ignore"):
         if exact in ("litert-opt", "litert-xnnpack"):
             scaled = np.rint(x * (np.float32(1) / scale))
@@ -116,8 +115,8 @@ def dequantize(x: np.ndarray, q: Quantization, exact: str) -> np.ndarray:
 
     LiteRT's optimized kernel adds ``-scale * zero_point``, but in the last few elements.
     """
-    scale = _along(q.scale, q.axis, x.ndim)
-    centered = x.astype(np.float32) - _along(q.zero_point, q.axis, x.ndim).astype(np.float32)
+    scale, zero_point = q.along(x.ndim)
+    centered = x.astype(np.float32) - zero_point.astype(np.float32)
     result = centered * scale
     if exact == "litert-opt" and q.axis is None:
         whole = x.size // _BLOCK * _BLOCK
@@ -220,7 +219,8 @@ def _run_float(
     node: Node, given: list[np.ndarray], tensors: list[Tensor], outputs: list[Tensor]
 ) -> list[np.ndarray]:
     reals = [
-        _real(value, tensor.quantization) for value, tensor in zip(given, tensors, strict=True)
+        value.astype(np.float64) if tensor.quantization is None else tensor.quantization.real(value)
+        for value, tensor in zip(given, tensors, strict=True)
     ]
     if node.op in _WEIGHTED and len(tensors) > 2 and tensors[2].dtype == "int32":
         # Its scale follows from those of input and weights; files need not repeat it.
@@ -236,21 +236,7 @@ def _run_float(
     return [result]
 
 
-def _real(value: np.ndarray, q: Quantization | None) -> np.ndarray:
-    if q is None:
-        return value.astype(np.float64)
-    centered = value - _along(q.zero_point, q.axis, value.ndim)
-    return centered * _along(q.scale.astype(np.float64), q.axis, value.ndim)
-
-
 def _meaning(tensor: Tensor) -> Quantization:
     if tensor.quantization is None:
         raise ValueError(f"tensor {tensor.name!r} has no scale")
     return tensor.quantization
-
-
-def _along(parameters: np.ndarray, axis: int | None, rank: int) -> np.ndarray:
-    """Shape one parameter a channel so that it broadcasts."""
-    if axis is None:
-        return parameters.reshape([1] * rank)
-    return parameters.reshape([-1 if i == axis else 1 for i in range(rank)])

@@ -6,12 +6,18 @@ from typing import Any
 import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
-from tpulite.runtime.host.float_ops import pad_image
 
-__all__ = ["MOVES"]
+__all__ = ["MOVES", "pad_image"]
 
 Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 """Computes the outputs of a node from its inputs and what its outputs are to be."""
+
+
+def pad_image(x: np.ndarray, padding: tuple[int, int, int, int], value: float) -> np.ndarray:
+    """Add ``value`` around images; padding is (top, left, bottom, right)."""
+    top, left, bottom, right = padding
+    margins = ((0, 0), (top, bottom), (left, right), (0, 0))
+    return np.pad(x, margins, constant_values=value)
 
 
 def _reshape(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
