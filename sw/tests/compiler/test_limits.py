@@ -6,6 +6,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import place_images
 from tpulite.compiler.schedule.online import DoesNotFitError
@@ -76,3 +77,10 @@ def test_images_whose_vectors_part_never_leave_the_buffer():
     limits = Limits(shares={0: 0.1}, apart=True)
     with pytest.raises(ValueError, match=r"^Network 'net' does not fit .*: layer 'r': 'p' needs "):
         after(limits, "p", groups=ALONE[:1], network=network)
+
+
+def test_kernels_wider_than_the_buffer_are_refused_at_once():
+    builder = GraphBuilder((3, 4000, 16))
+    builder.conv("x", 16, 3, dilation=(1, 999), padding=(1, 999, 1, 999))
+    with pytest.raises(ValueError, match=r"even its smallest part needs 2021 rows \(32336 bytes\)"):
+        compile_layers(builder.graph(), CONFIG, Options())

@@ -11,7 +11,7 @@ from tpulite.compiler.geometry.extents import image_rows
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.lower.channels import channels_can_be_cut
-from tpulite.compiler.lower.tile_groups import tile_group
+from tpulite.compiler.lower.tile_groups import Tiler
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
@@ -177,8 +177,8 @@ class _Trial:
         return self._starts(cut) and self._finds_places(self._ops(cut))
 
     def _starts(self, cut: Cut) -> bool:
-        """Return whether the first commands of the layer find places."""
-        return self._finds_places(islice(self._ops(cut), _FIRST))
+        """Return whether the first commands find places, where most columns are read."""
+        return self._finds_places(islice(self._ops(cut, widest=True), _FIRST))
 
     def _finds_places(self, ops: Iterable[Op]) -> bool:
         tiling = self._tiling(ops)
@@ -204,8 +204,9 @@ class _Trial:
     def needs(self) -> str:
         """Say what the finest cut must have in the buffer at one time."""
         cut = Cut(self.groups()[-1], _SHARES[-1])
-        first = None if self._starts(cut) else _FIRST
-        fullest = Uses(self._tiling(islice(self._ops(cut), first)), self._config).fullest()
+        starts = self._starts(cut)
+        ops = self._ops(cut) if starts else islice(self._ops(cut, widest=True), _FIRST)
+        fullest = Uses(self._tiling(ops), self._config).fullest()
         bound, row_bytes = sum(buffer.rows for buffer in fullest), self._config.row_bytes
         each = ", ".join(f"{buffer.rows} for {buffer.name!r}" for buffer in fullest)
         beside = f", beside {self._beside} rows of images that must stay" if self._beside else ""
@@ -214,16 +215,16 @@ class _Trial:
             f"time{beside}: {each}"
         )
 
-    def _ops(self, cut: Cut) -> Iterator[Op]:
-        return tile_group(
+    def _ops(self, cut: Cut, *, widest: bool = False) -> Iterator[Op]:
+        tiler = Tiler(
             self._layers,
-            cut.group,
             self._placement(cut.group),
             ConstantPool(),
             self._config,
             replace(self._options, batch=1),
-            shares={self._index: cut.share},
+            {self._index: cut.share},
         )
+        return tiler.group(cut.group, widest=widest)
 
     def _tiling(self, ops: Iterable[Op]) -> Tiling:
         return Tiling(tuple(ops), (), (), 0, self._beside)

@@ -22,7 +22,7 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Reshape
 
-__all__ = ["tile_group", "tile_groups"]
+__all__ = ["Tiler", "tile_groups"]
 
 
 def tile_groups(  # noqa: PLR0913 - what earlier stages have found
@@ -62,7 +62,7 @@ def tile_groups(  # noqa: PLR0913 - what earlier stages have found
     ValueError
         If a layer does not suit the machine.
     """
-    tiler = _Tiler(layers, placement, pool, config, options, shares, plans)
+    tiler = Tiler(layers, placement, pool, config, options, shares, plans)
     ops = tuple(op for group in groups for op in tiler.group(group))
     pinned = 0 if pool.pins is None else pool.pins.end
     resident = ((0, pinned),) if pool.pins is not None and pool.pins.loaded else ()
@@ -70,22 +70,10 @@ def tile_groups(  # noqa: PLR0913 - what earlier stages have found
     return Tiling(ops, *tensors, pinned, resident)
 
 
-def tile_group(
-    layers: LayerGraph,
-    group: Group,
-    placement: Placement,
-    pool: ConstantPool,
-    config: Config,
-    options: Options,
-    *,
-    shares: Mapping[int, float] = MappingProxyType({}),
-) -> Iterator[Op]:
-    """Yield the commands of one group; parameters and errors are those of :func:`tile_groups`."""
-    return _Tiler(layers, placement, pool, config, options, shares).group(group)
-
-
 @dataclass
-class _Tiler:
+class Tiler:
+    """What :func:`tile_groups` does, group by group; parameters are the same."""
+
     layers: LayerGraph
     placement: Placement
     pool: ConstantPool
@@ -101,8 +89,11 @@ class _Tiler:
         self.stores = {name: store.unread() for name, store in self.placement.stores.items()}
         self.channels = {name: image.shape[2] for name, image in self.layers.images.items()}
 
-    def group(self, group: Group) -> Iterator[Op]:
-        """Yield the commands of a group: image by image, column by column, slice by slice."""
+    def group(self, group: Group, *, widest: bool = False) -> Iterator[Op]:
+        """Yield the commands of a group: image by image, column by column, slice by slice.
+
+        ``widest``: only those for the columns of which the most of some image are there.
+        """
         if (alias := self._alias(group)) is not None:
             yield from alias
             return
@@ -115,6 +106,8 @@ class _Tiler:
         if group.columns > 1:
             grain = COLUMN_GRAIN if group.slices else column_grain(self.config)
             windows = plan_columns(self.layers, group, grain=grain)
+        if widest:
+            windows = (max(windows, key=lambda window: max(map(len, window.values()), default=0)),)
         for image in range(self.options.batch):
             for window in windows:
                 stores = {
