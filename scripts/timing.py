@@ -84,6 +84,8 @@ def main() -> None:
         f"{options.config}: {chip['fo4']:.1f} FO4, {chip['gates']:,} gates without memory macros, "
         f"processing elements {chip['gates_array'] / chip['gates']:.1%}"
     )
+    for name, way in found["ports"].items():
+        console.print(f"{name}: {way['fo4']:.1f} FO4 from {way['start']} to {way['end']}")
     print(f"{os.path.relpath(path)}, {time.monotonic() - begin:.0f} s")
 
 

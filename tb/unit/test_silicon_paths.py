@@ -4,7 +4,7 @@ import pytest
 
 from tpulite_rtl.silicon.library import CELLS, SRAM_ACCESS
 from tpulite_rtl.silicon.netlist import flatten
-from tpulite_rtl.silicon.paths import longest_paths, wire_delay
+from tpulite_rtl.silicon.paths import Analysis, wire_delay
 from tpulite_rtl.silicon.report import report
 
 CLOCK_TO_OUTPUT, SETUP = 1.35, 2.0
@@ -30,7 +30,9 @@ def block(cells: dict, names: dict, **ports: tuple[str, list]) -> dict:
 def paths(top: dict, **blocks: dict) -> dict:
     """Return the longest path to each register by its name."""
     everything = {"top": top, **blocks}
-    return {path.end.name: path for path in longest_paths(flatten("top", everything.__getitem__))}
+    netlist = flatten("top", everything.__getitem__)
+    found = Analysis(netlist).longest(netlist.storage, netlist.storage)
+    return {path.end.name: path for path in found}
 
 
 def test_an_inverter_that_drives_four_takes_one_fo4():
@@ -114,6 +116,23 @@ def test_memory_macros_begin_and_end_paths():
 def test_inputs_and_constants_begin_no_path():
     cells = {"gate": gate("NAND2", A=7, B="1", Y=4), "b": gate("DFF", C=1, D=4, Q=5)}
     assert paths(block(cells, {"b": [5]}, i=("input", [7]))) == {}
+
+
+def test_paths_from_and_to_ports_are_apart():
+    cells = {
+        "gate": gate("NAND2", A=7, B=5, Y=4),
+        "b": gate("DFF", C=1, D=4, Q=5),
+        "out": gate("INV1", A=5, Y=6),
+        "across": gate("INV1", A=7, Y=8),
+    }
+    top = block(cells, {"b": [5]}, i=("input", [7]), o=("output", [6]), across=("output", [8]))
+    ports = report(flatten("top", {"top": top}.__getitem__))["ports"]
+    ends = {name: (path["start"], path["end"], path["levels"]) for name, path in ports.items()}
+    assert ends == {
+        "inputs": ("i", "b", 1),
+        "outputs": ("b", "o", 1),
+        "through": ("i", "across", 1),
+    }
 
 
 def test_a_loop_of_gates_is_refused():

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from tpulite_rtl.silicon.library import CELLS, FLIPFLOP, Cell
 
-__all__ = ["Gate", "Netlist", "Storage", "flatten"]
+__all__ = ["Gate", "Kind", "Netlist", "Terminal", "flatten"]
 
 Bit = int | str
 """A net of a block in Yosys's JSON; a constant is a string."""
@@ -22,25 +23,32 @@ class Gate:
     output: int
 
 
+class Kind(Enum):
+    """What paths begin and end at."""
+
+    REGISTER = "register"
+    MACRO = "memory macro"
+    PORT = "port of the chip"
+
+
 @dataclass(frozen=True, slots=True)
-class Storage:
-    """A bit of a register, or one side of a memory macro: where paths begin and end.
+class Terminal:
+    """A bit of a register, a memory macro or a port.
 
     Parameters
     ----------
     block : str
         Instance of the block that it is in, from the top: ``mxu.array.pe_0_0``.
     name : str
-        The register and its bit, or the memory.
-    macro : bool
-        Whether it is a memory.
+        The register and its bit, the memory, or the port.
+    kind : Kind
     inputs, outputs : tuple of int
         Nets that end and begin here.
     """
 
     block: str
     name: str
-    macro: bool
+    kind: Kind
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -50,7 +58,8 @@ class Netlist:
     """Everything in the chip; ``areas`` are the gate equivalents of each instance of a block."""
 
     gates: list[Gate] = field(default_factory=list)
-    storage: list[Storage] = field(default_factory=list)
+    storage: list[Terminal] = field(default_factory=list)
+    ports: list[Terminal] = field(default_factory=list)
     areas: dict[str, float] = field(default_factory=dict)
     nets: int = 0
 
@@ -94,15 +103,20 @@ def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
             for cell, inputs, output in content.gates
         ]
         netlist.storage += [
-            Storage(
+            Terminal(
                 path,
                 what,
-                macro,
+                kind,
                 tuple(local[bit] for bit in inputs),
                 tuple(local[bit] for bit in outputs),
             )
-            for what, macro, inputs, outputs in content.storage
+            for what, kind, inputs, outputs in content.storage
         ]
+        if not path:
+            netlist.ports = [
+                Terminal(path, port, Kind.PORT, *_port_nets(content, port, local))
+                for port in content.ports
+            ]
         for instance, child, ports in content.children:
             waiting.append((f"{path}.{instance}".lstrip("."), child, ports, local))
 
@@ -115,10 +129,8 @@ def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
         )
         for gate in netlist.gates
     ]
-    netlist.storage = [
-        Storage(s.block, s.name, s.macro, tuple(map(root, s.inputs)), tuple(map(root, s.outputs)))
-        for s in netlist.storage
-    ]
+    netlist.storage = [_moved(terminal, root) for terminal in netlist.storage]
+    netlist.ports = [_moved(terminal, root) for terminal in netlist.ports]
     netlist.nets = len(joined)
     return netlist
 
@@ -130,7 +142,8 @@ class _Block:
     ports: dict[str, list[Bit]]
     bits: list[int]
     gates: list[tuple[Cell, list[tuple[str, int]], int]]
-    storage: list[tuple[str, bool, list[int], list[int]]]
+    outward: frozenset[str]
+    storage: list[tuple[str, Kind, list[int], list[int]]]
     children: list[tuple[str, str, dict[str, list[Bit]]]]
     area: float
 
@@ -152,23 +165,48 @@ class _Block:
             elif kind == FLIPFLOP.name:
                 (output,) = connections["Q"]
                 storage.append(
-                    (names.get(output, name), False, list(_nets(connections["D"])), [output])
+                    (
+                        names.get(output, name),
+                        Kind.REGISTER,
+                        list(_nets(connections["D"])),
+                        [output],
+                    )
                 )
             elif kind == "$mem_v2":
-                storage.append((_macro_name(cell), True, *_macro_nets(cell)))
+                storage.append((_macro_name(cell), Kind.MACRO, *_macro_nets(cell)))
             elif kind.startswith("$"):
                 raise ValueError(f"Cell {name} is a {kind}, which is no gate")
             else:
                 children.append((name, kind, connections))
-        registers = sum(not macro for _, macro, _, _ in storage)
+        registers = sum(kind is Kind.REGISTER for _, kind, _, _ in storage)
         return cls(
             ports={name: port["bits"] for name, port in module["ports"].items()},
             bits=sorted(bits),
             gates=gates,
+            outward=frozenset(
+                name for name, port in module["ports"].items() if port["direction"] == "output"
+            ),
             storage=storage,
             children=children,
             area=sum(cell.area for cell, _, _ in gates) + registers * FLIPFLOP.area,
         )
+
+
+def _port_nets(
+    block: _Block, port: str, local: dict[Bit, int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the nets that end and begin at a port of the topmost block."""
+    nets = tuple(local[bit] for bit in _nets(block.ports[port]))
+    return (nets, ()) if port in block.outward else ((), nets)
+
+
+def _moved(terminal: Terminal, root: Callable[[int], int]) -> Terminal:
+    """Return a terminal at the nets that its nets are part of."""
+    return replace(
+        terminal,
+        inputs=tuple(map(root, terminal.inputs)),
+        outputs=tuple(map(root, terminal.outputs)),
+    )
 
 
 def _nets(bits: list[Bit]) -> Iterator[int]:

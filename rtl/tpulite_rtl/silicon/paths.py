@@ -1,21 +1,29 @@
 """The longest path to each place where one ends: a static timing analysis."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tpulite_rtl.silicon.library import CELLS, FLIPFLOP, RESISTANCE, SRAM_ACCESS
-from tpulite_rtl.silicon.netlist import Gate, Netlist, Storage
+from tpulite_rtl.silicon.netlist import Gate, Kind, Netlist, Terminal
 
-__all__ = ["Path", "longest_paths", "wire_delay"]
+__all__ = ["Analysis", "Path", "wire_delay"]
 
 _BUFFER = CELLS["BUF4"]
 _BUFFER_LOAD = 16.0
 """What a buffer of a tree drives, in units of the smallest inverter's input."""
 
-_MACRO_DRIVE = 3.0
-_MACRO_LOAD = 2.0
-"""A memory macro's output drives as a buffer does; its inputs load as two inverters."""
+_BEGIN = {
+    Kind.REGISTER: (FLIPFLOP.pins["C"][1], FLIPFLOP.drive),
+    Kind.MACRO: (SRAM_ACCESS, _BUFFER.drive),
+    Kind.PORT: (0.0, _BUFFER.drive),
+}
+"""FO4 after which a path begins, and the drive with which it does."""
+
+_END = {Kind.REGISTER: FLIPFLOP.pins["D"][1], Kind.MACRO: FLIPFLOP.pins["D"][1], Kind.PORT: 0.0}
+"""FO4 that a path must end before the clock."""
+
+_LOAD = {Kind.REGISTER: FLIPFLOP.pins["D"][0], Kind.MACRO: 2.0, Kind.PORT: 2.0}
 
 
 @dataclass(frozen=True)
@@ -28,15 +36,15 @@ class Path:
         From the clock to the end's setup time.
     levels : int
         Gates on the way.
-    start, end : Storage
+    start, end : Terminal
     through : tuple of Gate
         The gates, in order.
     """
 
     fo4: float
     levels: int
-    start: Storage
-    end: Storage
+    start: Terminal
+    end: Terminal
     through: tuple[Gate, ...]
 
 
@@ -58,61 +66,65 @@ def wire_delay(load: float, drive: float) -> float:
     return min(direct, stage + wire_delay(first, drive))
 
 
-def longest_paths(netlist: Netlist) -> list[Path]:
-    """Return the longest path to each bit of a register and to each memory that has one.
-
-    Paths begin at registers and memories; inputs of the chip and constants begin none.
+class Analysis:
+    """A static timing analysis of a netlist.
 
     Raises
     ------
     ValueError
         If gates form a loop.
     """
-    loads = _loads(netlist)
-    arrival: list[float | None] = [None] * netlist.nets
-    origin: list[Gate | Storage | None] = [None] * netlist.nets
-    before = [-1] * netlist.nets  # the input of the gate by which the path comes
 
-    for storage in netlist.storage:
-        access, drive = (
-            (SRAM_ACCESS, _MACRO_DRIVE)
-            if storage.macro
-            else (FLIPFLOP.pins["C"][1], FLIPFLOP.drive)
-        )
-        for net in storage.outputs:
-            arrival[net] = access + wire_delay(loads[net], drive)
-            origin[net] = storage
+    def __init__(self, netlist: Netlist) -> None:
+        self._loads = _loads(netlist)
+        self._gates = list(_in_order(netlist))
 
-    for gate in _in_order(netlist):
-        latest: float | None = None
-        for pin, net in gate.inputs:
-            at = arrival[net]
-            if at is None:
-                continue
-            at += gate.cell.pins[pin][1]
-            if latest is None or at > latest:
-                latest = at
-                before[gate.output] = net
-        if latest is not None:
-            arrival[gate.output] = latest + wire_delay(loads[gate.output], gate.cell.drive)
-            origin[gate.output] = gate
+    def longest(self, starts: Sequence[Terminal], ends: Sequence[Terminal]) -> list[Path]:
+        """Return the longest path to each end to which one leads.
 
-    def path(end: Storage, net: int, fo4: float) -> Path:
-        gates: list[Gate] = []
-        while isinstance(gate := origin[net], Gate):
-            gates.append(gate)
-            net = before[net]
-        start = origin[net]
-        assert isinstance(start, Storage)
-        return Path(fo4, len(gates), start, end, tuple(reversed(gates)))
+        Only what is among ``starts`` begins paths; constants never do.
+        """
+        loads = self._loads
+        arrival: list[float | None] = [None] * len(loads)
+        origin: list[Gate | Terminal | None] = [None] * len(loads)
+        before = [-1] * len(loads)  # the input of the gate by which the path comes
 
-    paths = []
-    for storage in netlist.storage:
-        ends = [(at, net) for net in storage.inputs if (at := arrival[net]) is not None]
-        if ends:
-            at, net = max(ends)
-            paths.append(path(storage, net, at + FLIPFLOP.pins["D"][1]))
-    return paths
+        for terminal in starts:
+            access, drive = _BEGIN[terminal.kind]
+            for net in terminal.outputs:
+                arrival[net] = access + wire_delay(loads[net], drive)
+                origin[net] = terminal
+
+        for gate in self._gates:
+            latest: float | None = None
+            for pin, net in gate.inputs:
+                at = arrival[net]
+                if at is None:
+                    continue
+                at += gate.cell.pins[pin][1]
+                if latest is None or at > latest:
+                    latest = at
+                    before[gate.output] = net
+            if latest is not None:
+                arrival[gate.output] = latest + wire_delay(loads[gate.output], gate.cell.drive)
+                origin[gate.output] = gate
+
+        def path(end: Terminal, net: int, fo4: float) -> Path:
+            gates: list[Gate] = []
+            while isinstance(gate := origin[net], Gate):
+                gates.append(gate)
+                net = before[net]
+            start = origin[net]
+            assert isinstance(start, Terminal)
+            return Path(fo4, len(gates), start, end, tuple(reversed(gates)))
+
+        paths = []
+        for terminal in ends:
+            arrivals = [(at, net) for net in terminal.inputs if (at := arrival[net]) is not None]
+            if arrivals:
+                at, net = max(arrivals)
+                paths.append(path(terminal, net, at + _END[terminal.kind]))
+        return paths
 
 
 def _loads(netlist: Netlist) -> list[float]:
@@ -121,9 +133,9 @@ def _loads(netlist: Netlist) -> list[float]:
     for gate in netlist.gates:
         for pin, net in gate.inputs:
             loads[net] += gate.cell.pins[pin][0]
-    for storage in netlist.storage:
-        for net in storage.inputs:
-            loads[net] += _MACRO_LOAD if storage.macro else FLIPFLOP.pins["D"][0]
+    for terminal in (*netlist.storage, *netlist.ports):
+        for net in terminal.inputs:
+            loads[net] += _LOAD[terminal.kind]
     return loads
 
 

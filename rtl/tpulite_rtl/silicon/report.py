@@ -7,7 +7,7 @@ from itertools import groupby
 
 from tpulite_rtl.silicon.design import Design, joint_name, plain_name
 from tpulite_rtl.silicon.netlist import Netlist, flatten
-from tpulite_rtl.silicon.paths import Path, longest_paths
+from tpulite_rtl.silicon.paths import Analysis, Path
 from tpulite_rtl.silicon.synthesis import gates_of
 
 __all__ = ["measure", "report"]
@@ -40,8 +40,11 @@ def report(netlist: Netlist) -> dict:
     that *ends* in it, wherever it begins, and the gates of all its ``count`` instances without the
     blocks inside. Blocks whose names differ in numbers only are one. ``paths`` are the longest,
     one for each sequence of blocks that paths take, with the number of gates in each block.
+    ``ports`` has the longest paths from inputs of the chip, to outputs, and from those to these.
     """
-    paths = sorted(longest_paths(netlist), key=lambda path: -path.fo4)
+    analysis = Analysis(netlist)
+    storage, ports = netlist.storage, netlist.ports
+    paths = sorted(analysis.longest(storage, storage), key=lambda path: -path.fo4)
     gates: defaultdict[str, float] = defaultdict(float)
     for instance, area in netlist.areas.items():
         gates[joint_name(instance)] += area
@@ -65,8 +68,17 @@ def report(netlist: Netlist) -> dict:
             "gates_array": round(array),
         },
         "blocks": sorted(blocks, key=lambda block: -block["fo4"]),
+        "ports": {
+            "inputs": _plain(_longest(analysis.longest(ports, storage))),
+            "outputs": _plain(_longest(analysis.longest(storage, ports))),
+            "through": _plain(_longest(analysis.longest(ports, ports))),
+        },
         "paths": [{**_plain(path), "through": _through(path)} for path in routes.values()],
     }
+
+
+def _longest(paths: list[Path]) -> Path | None:
+    return max(paths, key=lambda path: path.fo4, default=None)
 
 
 def _plain(path: Path | None) -> dict:
