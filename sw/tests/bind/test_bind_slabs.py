@@ -27,10 +27,10 @@ def buffer_rows(kind: str, facts, sizes) -> np.ndarray:
     if kind == "pool":
         places = sizes["slots"] * sizes["tile_blocks"]
         return places * (inputs + outputs) + facts.record_rows
-    slots, units = sizes["slots"], facts.weights.small
+    slots, units = sizes["slots"], facts.small
     blocks = 1
     if sizes["name"] in ("resident", "streamed"):
-        blocks, units = facts.blocks, facts.weights.large
+        blocks, units = facts.blocks, facts.large
     weights = units.total if sizes["name"] == "resident" else slots.weights * units.largest
     outputs = outputs * facts.vector_rows
     return slots.inputs * blocks * inputs + slots.outputs * outputs + weights

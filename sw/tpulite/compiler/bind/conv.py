@@ -8,9 +8,8 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.conv_commands import conv_steps
-from tpulite.compiler.bind.conv_plan import ConvFacts, Extents, conv_strategies
 from tpulite.compiler.bind.conv_table import ConvWork
-from tpulite.compiler.bind.conv_weights import pack_conv
+from tpulite.compiler.bind.conv_weights import pack_conv, pack_records
 from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.shapes import ShapeRange
 from tpulite.compiler.bind.steps import Step
@@ -21,6 +20,8 @@ from tpulite.compiler.geometry.axis import (
     LARGEST_STRIDE,
 )
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
+from tpulite.compiler.plan.conv_facts import ConvFacts, Extents
+from tpulite.compiler.plan.conv_slabs import conv_strategies
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Conv
@@ -85,21 +86,24 @@ class Convolution(Operator):
             flat = np.pad(flat, pad, constant_values=layer.weight_zero_point)
             weight = flat.reshape(kh, -1, config.array_size, flat.shape[2])
             x = Axis(weight.shape[1], 1, 1, 0, 0)
-        self._weights = pack_conv(layer, weight, config)
-        self.constants = self._weights.data
+        form, records = pack_records(layer, config)
+        blocks, n_blocks = (ceil_div(count, config.array_size) for count in weight.shape[2:])
         # Where a vector needs one vector alone, all pixels of a batch are rows of one column.
         self._flat = (kh, kw, *layer.stride, *layer.padding) == (1, 1, 1, 1, 0, 0, 0, 0)
         self._facts = ConvFacts(
-            config,
-            self._y,
-            x,
-            0 if self._dense is None else self._dense.step,
-            ceil_div(weight.shape[2], config.array_size),
-            self._weights,
+            config=config,
+            y=self._y,
+            x=x,
+            byte_step=0 if self._dense is None else self._dense.step,
+            blocks=blocks,
+            runs=((range(blocks),),) * n_blocks,
+            form=form,
+            record_rows=len(records[0]) // config.row_bytes,
         )
+        self.constants = pack_conv(layer, weight, records, self._facts)
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)
-        self.key: Hashable | None = (Conv, geometry, self._weights.form, self.weight_rows)
+        self.key: Hashable | None = (Conv, geometry, form, self.weight_rows)
 
     def _strings(self, shapes: ShapeRange) -> _Dense | None:
         """Return how inputs become strings, if that saves k-tiles and every shape permits it."""
@@ -119,7 +123,7 @@ class Convolution(Operator):
     @property
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
-        return self._weights.large.total
+        return self._facts.large.total
 
     def _vectors(self, width: Number) -> Number:
         """Return the vectors of an image row."""

@@ -3,14 +3,15 @@
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.compiler.bind.conv_plan import ConvFacts, Extents
-from tpulite.compiler.bind.conv_weights import Units
 from tpulite.compiler.bind.operator import Resident, Site
 from tpulite.compiler.bind.transfer import NOWHERE
 from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.plan.conv_facts import ConvFacts, Extents
+from tpulite.compiler.plan.conv_slabs import slab_rows
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts
 from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.units import Units
 
 __all__ = ["ConvWork", "conv_numbers", "units_of"]
 
@@ -32,8 +33,7 @@ def _by_block(work: ConvWork) -> bool:
 
 def units_of(work: ConvWork) -> Units:
     """Return the units of weights that its strategy loads one at a time."""
-    weights = work.facts.weights
-    return weights.small if _by_block(work) else weights.large
+    return work.facts.small if _by_block(work) else work.facts.large
 
 
 def conv_numbers(work: ConvWork) -> dict[str, int]:
@@ -43,7 +43,7 @@ def conv_numbers(work: ConvWork) -> dict[str, int]:
     kind, _, mode = strategy.name.partition("/")
     source, target = site.sources[0], site.target
     sourced, stored = not isinstance(source, Resident), not isinstance(target, Resident)
-    rows, slots = facts.rows(extents, Room(0, (sourced,), stored)), sizes["slots"]
+    rows, slots = slab_rows(facts, extents, Room(0, (sourced,), stored)), sizes["slots"]
     in_block = sizes["in_rows"] * sizes["in_columns"]
     return {
         **facts.numbers,

@@ -13,7 +13,6 @@ from tpulite.arch.timing import (
     LOAD_LATENCY,
     drain_interval,
     row_cycles,
-    tile_cycles,
     turnaround,
     vector_cycles,
     vector_overhead,
@@ -23,6 +22,7 @@ from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import cut_parts
 from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.geometry.filters import plan_filter
+from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -37,10 +37,6 @@ from tpulite.graph.layers import (
 )
 
 __all__ = ["Cost", "Engines", "compute_cycles", "conv_cycles", "step_cycles", "transfer_cycles"]
-
-_CONV_CYCLES = 3
-"""Cycles of a CONV beside its k-tiles, in the mean: none is lost if its operands and tokens are
-there, which is not always so."""
 
 
 class Cost(NamedTuple):
@@ -132,7 +128,7 @@ def compute_cycles(
             return Engines(0, blocks * each, blocks)
         case Concat() if layer.axis == 2 and any(x.shape[2] % size for x in images[:-2]):
             tiles = blocks + len(images) - 2  # each block of a source adds to one or two
-            cycles = tiles * max(vectors, parts * tile_cycles(1, config)) + blocks * _CONV_CYCLES
+            cycles = product_cycles(tiles, vectors, parts, config) + blocks * CONV_CYCLES
             return Engines(cycles, 0, tiles * parts)
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
             commands = blocks * vectors  # each moves a vector
@@ -165,8 +161,8 @@ def conv_cycles(
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     slots = vectors + rows if strings else vectors
     drain = vectors * (drain_interval(Drain.REQUANTIZE, config) - 1)
-    cycles = tiles * max(slots, parts * tile_cycles(1, config))
-    cycles += blocks * (drain + parts * _CONV_CYCLES)
+    cycles = product_cycles(tiles, slots, parts, config)
+    cycles += blocks * (drain + parts * CONV_CYCLES)
     return Engines(cycles, 0, blocks * parts)
 
 

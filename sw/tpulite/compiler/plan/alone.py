@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass
 
-from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.memory import REFERENCE_MEMORY
+from tpulite.arch.config import Config
+from tpulite.arch.timing import COMMAND_BEATS, LOAD_LATENCY, row_cycles
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
+from tpulite.compiler.plan.conv_cost import result_latency, weights_latency
 
 __all__ = ["Surroundings", "alone_cycles"]
-
-_LOAD = REFERENCE_MEMORY.read_latency + 3
-_COMMAND = COMMAND_BYTES // BEAT_BYTES
-_WEIGHTS = 3  # beyond the rows of a tile: from the start to the first vector
-_DRAIN = 11  # beyond 2 N: from the last vector to its visible result
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,8 @@ def alone_cycles(
     waits for its operands; each result is stored when it is complete.
     """
     size, taps = config.array_size, extents.taps
-    per_row = max(1, config.row_bytes // BEAT_BYTES)
-    load, array, store = float(_LOAD), 0.0, 0.0
+    per_row, lead, way = row_cycles(config), weights_latency(config), result_latency(config)
+    load, array, store = float(LOAD_LATENCY), 0.0, 0.0
     for p, rows in enumerate(plan.parts):
         vectors = len(rows) * extents.width
         read = extents.read(len(rows)) if around.input_in_dram else vectors * extents.stride
@@ -60,25 +56,25 @@ def alone_cycles(
             for start, stop in _bounds(plan.head if p == group.start == 0 else plan.body):
                 last_k = stop == extents.blocks
                 if around.loaded and (not plan.whole_k or group.start == 0):
-                    load += (stop - start) * read * per_row + _COMMAND
+                    load += (stop - start) * read * per_row + COMMAND_BEATS
                 for n in group:
                     if around.weights_in_dram and not (p and plan.keep_weights):
-                        load += (stop - start) * taps * size * per_row + _COMMAND
+                        load += (stop - start) * taps * size * per_row + COMMAND_BEATS
                         if last_k and n == group.start:
-                            load += len(group) * around.record_rows * per_row + _COMMAND
-                    load += _COMMAND
+                            load += len(group) * around.record_rows * per_row + COMMAND_BEATS
+                    load += COMMAND_BEATS
                     tiles = (stop - start) * taps
-                    array = max(array, load + size + _WEIGHTS) + tiles * max(vectors, size)
+                    array = max(array, load + lead) + tiles * max(vectors, size)
                     if last_k and around.stored:
-                        load += _COMMAND
+                        load += COMMAND_BEATS
                         final = n == extents.n_blocks - 1 and p == len(plan.parts) - 1
                         pieces = plan.tail if final else (len(rows),)
-                        done = array + 2 * size + _DRAIN - vectors
+                        done = array + way - vectors
                         for piece in pieces:
                             beats = piece * extents.width * around.vector_rows * per_row
                             done += piece * extents.width
                             store = max(store, done) + beats
-    return max(array + 2 * size + _DRAIN, store)
+    return max(array + way, store)
 
 
 def _bounds(sizes: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from random import Random
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import Config
+from tpulite.arch.timing import row_cycles
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.alone import Surroundings, alone_cycles
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
@@ -268,7 +269,7 @@ class Site:
         size = config.array_size
         tiles = extents.blocks * extents.taps * extents.n_blocks
         compute = self.bound(choice)
-        per_row = max(1, config.row_bytes // BEAT_BYTES)
+        per_row = row_cycles(config)
         load = plan.loaded_rows(extents, config, inputs=around.input_in_dram)
         if around.loaded and not around.input_in_dram:
             load += extents.read(extents.rows) * extents.blocks

@@ -1,10 +1,10 @@
 """What products cost, as closed forms on ints or arrays: the arithmetic of all plans of CONVs."""
 
 from tpulite.arch.config import Config
-from tpulite.arch.timing import LOAD_TOKEN, tile_cycles
+from tpulite.arch.timing import ARRAY, LOAD_TOKEN, REQUANTIZER, tile_cycles
 from tpulite.compiler.plan.closed_forms import Number, most
 
-__all__ = ["CONV_CYCLES", "product_cycles", "weights_latency"]
+__all__ = ["CONV_CYCLES", "product_cycles", "result_latency", "weights_latency"]
 
 CONV_CYCLES = 3
 """Cycles of a CONV beside its weight tiles, in the mean: none is lost if its operands and tokens
@@ -36,3 +36,8 @@ def product_cycles(tiles: Number, slots: Number, regions: Number, config: Config
 def weights_latency(config: Config) -> int:
     """Return the cycles from the last row of a CONV's weights to its first slot."""
     return LOAD_TOKEN + config.array_size + 1
+
+
+def result_latency(config: Config) -> int:
+    """Return the cycles from a vector's slot in the last tile to its result in the buffer."""
+    return 2 * config.array_size + ARRAY + REQUANTIZER

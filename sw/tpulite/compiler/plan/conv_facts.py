@@ -1,58 +1,161 @@
-"""What plans of convolutions are made from."""
+"""What plans of convolutions are made from: of one shape, of ranges of shapes, in groups."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
+from tpulite.compiler.geometry.passes import Pass, Reach, cut_kernel, pass_tiles
+from tpulite.compiler.plan.closed_forms import Number
+from tpulite.compiler.plan.segments import numbers
+from tpulite.compiler.plan.units import Units
+from tpulite.compiler.plan.windows import Axis
 
-__all__ = ["Around", "ConvFacts", "Lying"]
+__all__ = ["Around", "ConvFacts", "Extents", "Lying"]
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Extents of the activations of a convolution, as the machine sees them.
+
+    Parameters
+    ----------
+    batch, height, width : int or array of int
+        Of the input; columns are vectors.
+    out_height, out_width : int or array of int
+        Of the output, as it is computed.
+    """
+
+    batch: Number
+    height: Number
+    width: Number
+    out_height: Number
+    out_width: Number
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvFacts:
-    """What is known of a convolution before it is known how its activations lie.
+    """What is known of a convolution before its shape is, and where its activations are.
 
     Parameters
     ----------
     config : Config
         The machine.
-    y, x : Axis1D
-        Its geometry.
-    rows, columns : int
-        Of the output, as they are computed.
+    y, x : Axis
+        Its geometry; columns of packed rows are vectors.
+    byte_step : int
+        Bytes from an output column to the next if the input lies in packed rows; else 0.
+    blocks : int
+        Channel blocks of the input.
     runs : tuple of tuple of range
-        By n-block, the channel blocks of the input that have weights.
-    packed : bool
-        Whether the input lies in packed rows, whose columns are bytes.
-    vector_rows : int
-        Rows of the buffer that an output vector takes.
+        By n-block, those that have weights.
+    form : RecordForm, optional
+        Form of the records; none if sums are the output.
+    record_rows : int
+        Rows of the buffer that the records of an n-block take, if they come with its weights.
     """
 
     config: Config
-    y: Axis1D
-    x: Axis1D
-    rows: int
-    columns: int
+    y: Axis
+    x: Axis
+    byte_step: int
+    blocks: int
     runs: tuple[tuple[range, ...], ...]
-    packed: bool
-    vector_rows: int
+    form: RecordForm | None
+    record_rows: int = 0
 
     @property
-    def kernel(self) -> tuple[int, int]:
-        """Rows and columns of the kernel."""
-        return self.y.kernel, self.x.kernel
+    def vector_rows(self) -> int:
+        """Rows of the buffer that an output vector takes."""
+        return RAW_ROWS if self.form is None else 1
+
+    @property
+    def n_blocks(self) -> int:
+        """n-blocks."""
+        return len(self.runs)
+
+    @cached_property
+    def tiles(self) -> int:
+        """Weight tiles."""
+        return self.y.kernel * self.x.kernel * sum(len(run) for runs in self.runs for run in runs)
 
     @property
     def weight_rows(self) -> int:
         """Rows of the buffer that all weights take."""
-        blocks = sum(len(run) for runs in self.runs for run in runs)
-        return blocks * self.y.kernel * self.x.kernel * self.config.array_size
+        return self.tiles * self.config.array_size
 
-    def read(self, outputs: int, taps: int | None = None) -> int:
-        """Return the input rows that output rows read with ``taps`` rows of the kernel, or all."""
-        taps = self.y.kernel if taps is None else taps
-        reach = (taps - 1) * self.y.dilation + 1
-        return min((outputs - 1) * self.y.stride + reach, self.y.extent)
+    def passes(
+        self, rows: Reach, columns: Reach, *, early: bool = False
+    ) -> tuple[tuple[Pass, ...], ...]:
+        """Return passes over the kernel by n-block.
+
+        The very first one may be small, so that it starts when its weights are there.
+        """
+        kernel, most = (self.y.kernel, self.x.kernel), pass_tiles(self.config)
+        return tuple(
+            tuple(
+                part
+                for run in runs
+                for part in cut_kernel(
+                    kernel,
+                    run,
+                    most,
+                    rows=rows,
+                    columns=columns,
+                    early=early and n == 0 and run == runs[0],
+                )
+            )
+            for n, runs in enumerate(self.runs)
+        )
+
+    @cached_property
+    def block_passes(self) -> tuple[tuple[Pass, ...], ...]:
+        """Passes of one channel block each."""
+        return self.passes(Reach(blocks=1), Reach())
+
+    @cached_property
+    def small(self) -> Units:
+        """Units of one channel block each."""
+        return Units.of(self.block_passes, self.record_rows, self.config)
+
+    @cached_property
+    def large(self) -> Units:
+        """Units of several channel blocks, if all taps of one are one unit.
+
+        Those of a block lie one after the other, so units of parts of a kernel have one block.
+        """
+        if len(self.block_passes[0]) > self.blocks:
+            return self.small
+        return Units.of(self.passes(Reach(), Reach(), early=True), self.record_rows, self.config)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """What commands need of it, by name."""
+        return {
+            **numbers("y", self.y),
+            **numbers("x", self.x),
+            "blocks": self.blocks,
+            "outputs": self.n_blocks,
+            "vector_rows": self.vector_rows,
+            "byte_step": self.byte_step,
+            "form": self.form or 0,
+            "drain": Drain.RAW if self.form is None else Drain.REQUANTIZE,
+            "tallest": self.tallest,
+            "widest": self.widest,
+        }
+
+    @cached_property
+    def tallest(self) -> int:
+        """Most output rows of a command with such units."""
+        taps = int(self.small.rows.max())
+        return most_outputs(LARGEST_EXTENT, taps, self.y.stride, self.y.dilation)
+
+    @cached_property
+    def widest(self) -> int:
+        """Most output columns of a command that does not compute whole rows."""
+        taps = int(self.small.columns.max())
+        return most_outputs(LARGEST_EXTENT, taps, self.x.stride, self.x.dilation)
 
 
 @dataclass(frozen=True)
@@ -68,13 +171,16 @@ class Lying:
     row : int
         Rows of the buffer that a row of one of them takes.
     grain : int
-        Rows begin at beats in DRAM at multiples of it; 1 if it never goes there.
+        Rows begin at beats in DRAM at multiples of it, if they go there.
+    moved : bool
+        Whether they come from DRAM or go there.
     """
 
     in_dram: bool
     blocks: int
     row: int
     grain: int
+    moved: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +189,10 @@ class Around:
 
     Parameters
     ----------
+    extents : Extents
+        Of its activations.
     source, target : Lying
-        Its input and its output.
+        How they lie.
     strip_rows : int
         Rows of the buffer that a strip may take.
     free_rows : int
@@ -97,6 +205,7 @@ class Around:
         Whether the next layer may start on complete parts of the output.
     """
 
+    extents: Extents
     source: Lying
     target: Lying
     strip_rows: int

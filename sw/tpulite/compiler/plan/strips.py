@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tpulite.arch.config import Config
+from tpulite.arch.timing import row_cycles
 from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_parts, cut_strips, split
 from tpulite.compiler.geometry.passes import (
     Pass,
     Reach,
-    cut_kernel,
     far_columns,
     most_of_axis,
-    pass_tiles,
     plan_tiles,
 )
+from tpulite.compiler.plan.conv_cost import product_cycles
 from tpulite.compiler.plan.conv_facts import Around, ConvFacts
 
 __all__ = ["Regions", "StripPlan", "strip_plan"]
@@ -145,11 +145,11 @@ def strip_plan(facts: ConvFacts, around: Around) -> StripPlan:
         keep = facts.weight_rows <= facts.config.ub_rows // _KEPT
     limits = _limits(facts, around)
     strips = _strips(facts, around, limits, keep=keep)
-    busy = strips.cycles <= _array_cycles(facts)  # no plan takes less
+    busy = strips.cycles <= _array_cycles(facts, around)  # no plan takes less
     if around.keep is not None or not around.source.in_dram or (strips.feasible and busy):
         return strips
     # A tile of packed rows has all of their bytes.
-    if strips.feasible and facts.packed:
+    if strips.feasible and facts.byte_step:
         return strips
     tiles = _tiles(facts, around, limits, keep=keep)
     return tiles if tiles.cycles < strips.cycles or not strips.feasible else strips
@@ -157,37 +157,22 @@ def strip_plan(facts: ConvFacts, around: Around) -> StripPlan:
 
 def _limits(facts: ConvFacts, around: Around) -> tuple[Reach, Reach]:
     """Return what commands can express; columns of a large stride go together where that pays."""
-    rows = most_of_axis(facts.y, facts.rows, pitched=True)
-    if facts.packed:
+    rows = most_of_axis(facts.y.at(around.extents.height), around.extents.out_height, pitched=True)
+    if facts.byte_step:
         return rows, Reach()
-    far, size = far_columns(facts.x, facts.columns), facts.config.array_size
+    far, size = (
+        far_columns(facts.x.at(around.extents.width), around.extents.out_width),
+        facts.config.array_size,
+    )
     resident = not (around.source.in_dram or around.target.in_dram)
-    at_once = len(cut_parts(range(facts.rows), 1, facts.config)[0]) if resident else 1
+    at_once = (
+        len(cut_parts(range(around.extents.out_height), 1, facts.config)[0]) if resident else 1
+    )
     # The vectors of a command: less than N keep the array as busy as N.
     if far is not None and min(far.limited[1] - far.limited[0], size) > min(at_once, size):
         return replace(rows, taps=1, most=1), far
-    return rows, most_of_axis(facts.x, facts.columns, pitched=False)
-
-
-def _passes(
-    facts: ConvFacts, limits: tuple[Reach, Reach], *, early: bool
-) -> tuple[tuple[Pass, ...], ...]:
-    """Return passes by n-block; the first one can be small, to start when its weights are there."""
-    rows, columns = limits
-    return tuple(
-        tuple(
-            part
-            for run in runs
-            for part in cut_kernel(
-                facts.kernel,
-                run,
-                pass_tiles(facts.config),
-                rows=rows,
-                columns=columns,
-                early=early and n == 0 and run == runs[0],
-            )
-        )
-        for n, runs in enumerate(facts.runs)
+    return rows, most_of_axis(
+        facts.x.at(around.extents.width), around.extents.out_width, pitched=False
     )
 
 
@@ -195,10 +180,10 @@ def _strips(
     facts: ConvFacts, around: Around, limits: tuple[Reach, Reach], *, keep: bool
 ) -> StripPlan:
     config, source, target = facts.config, around.source, around.target
-    passes = _passes(facts, limits, early=True)
+    passes = facts.passes(*limits, early=True)
     tiles = [[part.tiles * config.array_size for part in parts] for parts in passes]
     per_block = around.keep is None and not keep and target.in_dram
-    strips = (range(facts.rows),)
+    strips = (range(around.extents.out_height),)
     if source.in_dram or target.in_dram:
         per_row, budget = 0, around.strip_rows
         if not keep:  # each strip loads all weights again: as few strips as possible
@@ -209,23 +194,23 @@ def _strips(
             budget -= min(budget // 2, halo * source.row * source.blocks)
         if target.in_dram:
             per_row += target.row * (min(2, target.blocks) if per_block else target.blocks)
-        strips = cut_strips(facts.rows, per_row, budget, target.grain)
-    smallest = min(target.grain, facts.rows)
-    needed = facts.read(smallest) * source.row * source.blocks
+        strips = cut_strips(around.extents.out_height, per_row, budget, target.grain)
+    smallest = min(target.grain, around.extents.out_height)
+    needed = _read(facts, around, smallest) * source.row * source.blocks
     needed += 2 * max(parts[-1] for parts in tiles)
     if target.in_dram:
         needed += smallest * target.row * target.blocks
-    loads = sum(facts.read(len(strip)) for strip in strips) * source.row * source.blocks
+    loads = sum(_read(facts, around, len(strip)) for strip in strips) * source.row * source.blocks
     loads += facts.weight_rows * (1 if keep else len(strips))
     return StripPlan(
         passes=passes,
-        regions=_regions(facts, around, limits, facts.rows),
+        regions=_regions(facts, around, limits, around.extents.out_height),
         strips=strips,
         keep=keep,
         per_region=max(map(sum, tiles)) > _most(around.most_rows),
         per_block=per_block,
         feasible=needed <= around.most_rows,
-        cycles=max(_array_cycles(facts), _EXPOSED * loads),
+        cycles=max(_array_cycles(facts, around), _load_cycles(facts, loads)),
     )
 
 
@@ -233,18 +218,20 @@ def _tiles(
     facts: ConvFacts, around: Around, limits: tuple[Reach, Reach], *, keep: bool
 ) -> StripPlan:
     config, source, target = facts.config, around.source, around.target
-    widest = max(map(len, limits[1].cut(range(facts.columns), config.acc_rows)))
+    widest = max(map(len, limits[1].cut(range(around.extents.out_width), config.acc_rows)))
     room = max(1, around.free_rows - (facts.weight_rows if keep else 0))
-    most, vectors = min(facts.rows, config.acc_rows // widest), config.acc_rows
+    most, vectors = min(around.extents.out_height, config.acc_rows // widest), config.acc_rows
     if target.in_dram:
         most = min(most, room // _RESULT // target.row)
         vectors = min(vectors, around.free_rows // _RESULT // facts.vector_rows)
-    most, rows = plan_tiles(facts.y, limits[0], max(1, most), source.row, room // _TILE)
+    most, rows = plan_tiles(
+        facts.y.at(around.extents.height), limits[0], max(1, most), source.row, room // _TILE
+    )
     limits = rows, limits[1]
     plan = StripPlan(
-        passes=_passes(facts, limits, early=False),
+        passes=facts.passes(*limits),
         regions=_regions(facts, around, limits, most),
-        strips=cut_strips(facts.rows, 1, most, target.grain),
+        strips=cut_strips(around.extents.out_height, 1, most, target.grain),
         keep=keep,
         per_region=True,
         per_block=True,
@@ -255,20 +242,34 @@ def _tiles(
     for sharing in plan.sharing(regions):
         tiles = {(part.rows, part.blocks) for part in plan.passes[sharing.start]}
         for region, _ in regions:
-            loads += sum(facts.read(len(region), len(k)) * len(b) for k, b in tiles)
+            loads += sum(_read(facts, around, len(region), len(k)) * len(b) for k, b in tiles)
     loads *= len(plan.strips) * source.row
     loads += facts.weight_rows * (1 if keep else len(plan.strips) * len(regions))
-    return replace(plan, cycles=max(_array_cycles(facts), _EXPOSED * loads))
+    return replace(plan, cycles=max(_array_cycles(facts, around), _load_cycles(facts, loads)))
 
 
 def _regions(facts: ConvFacts, around: Around, limits: tuple[Reach, Reach], most: int) -> Regions:
-    columns = tuple(limits[1].cut(range(facts.columns), facts.config.acc_rows))
-    return Regions(facts.config, columns, limits[0], most, around.target.grain, around.block_start)
+    columns = tuple(limits[1].cut(range(around.extents.out_width), facts.config.acc_rows))
+    grain = around.target.grain if around.target.moved else 1
+    return Regions(facts.config, columns, limits[0], most, grain, around.block_start)
 
 
-def _array_cycles(facts: ConvFacts) -> int:
+def _array_cycles(facts: ConvFacts, around: Around) -> int:
     """Return the cycles in which the array multiplies, at least."""
-    return facts.weight_rows // facts.config.array_size * facts.rows * facts.columns
+    return product_cycles(
+        facts.tiles, around.extents.out_height * around.extents.out_width, 1, facts.config
+    )
+
+
+def _load_cycles(facts: ConvFacts, rows: int) -> int:
+    """Return the time that loads of rows of the buffer count as."""
+    return _EXPOSED * rows * row_cycles(facts.config)
+
+
+def _read(facts: ConvFacts, around: Around, outputs: int, taps: int | None = None) -> int:
+    """Return the input rows that output rows read with ``taps`` rows of the kernel, or all."""
+    y = facts.y if taps is None else replace(facts.y, kernel=taps)
+    return min((outputs - 1) * y.stride + y.extent, around.extents.height)
 
 
 def _most(rows: int) -> int:

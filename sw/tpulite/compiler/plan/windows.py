@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.plan.segments import Spread
 
@@ -45,6 +46,10 @@ class Axis:
     def clipped(self) -> int:
         """Most outputs whose windows reach into the padding."""
         return ceil_div(self.before, self.stride) + ceil_div(self.after, self.stride)
+
+    def at(self, size: int) -> Axis1D:
+        """Return the geometry of an activation of ``size`` positions."""
+        return Axis1D(size, self.stride, self.dilation, self.kernel, self.before)
 
     def outputs(self, size: Number) -> Number:
         """Return the outputs of ``size`` inputs."""

@@ -11,6 +11,7 @@ from tpulite.compiler.lower.conv.weights import pack_offsets
 from tpulite.compiler.lower.window import read_row, read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.plan.conv_facts import Extents
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvCommands"]
@@ -38,8 +39,12 @@ class ConvCommands:
     ----------
     y, x : Axis1D
         Geometry.
-    extents : tuple of int
-        Rows and columns of the output, as they are computed.
+    form : RecordForm, optional
+        Form of the records; none if sums are the output.
+    byte_step : int
+        Bytes from an output column to the next if the input lies in packed rows; else 0.
+    extents : Extents
+        Of the input as it lies, and of the output as it is computed.
     """
 
     def __init__(
@@ -54,19 +59,19 @@ class ConvCommands:
     ) -> None:
         self._layer, self._context, self._size = layer, context, context.config.array_size
         strings = source.spec and source.spec.strings
-        self._strings = bool(strings)
         self._transposed = strings is not None and strings.transposed
         order = slice(None, None, -1) if self._transposed else slice(None)
         stride, dilation = layer.stride[order], layer.dilation[order]
         padding = layer.padding[:2][order]
         self.y = Axis1D(source.height, stride[0], dilation[0], kernel[0], padding[0])
         self.x = Axis1D(source.width, stride[1], dilation[1], kernel[1], left)
-        if self._strings:  # columns are bytes; padding before the first is in the string
+        self.byte_step = stride[1] * layer.weight.shape[2] if strings else 0
+        if strings:  # columns are bytes; padding before the first is in the string
             self.x = Axis1D(source.width, 1, 1, kernel[1], 0)
-        self.extents = (target.height, target.width)
-        if self._transposed:
-            self.extents = (target.width, target.height)
+        outputs = (target.height, target.width)[order]
+        self.extents = Extents(1, source.height, source.width, *outputs)
         self._offsets = pack_offsets(layer, context)
+        self.form = form
         self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
         if form is not None:
             self._step, self._drain = 1, {"drain": Drain.REQUANTIZE, "record_form": form}
@@ -115,7 +120,7 @@ class ConvCommands:
         y = replace(self.y, kernel=len(part.rows), start=part.rows.start)
         x = replace(self.x, kernel=len(part.columns), start=part.columns.start)
         far = x.stride > LARGEST_STRIDE and len(region[1]) > 1
-        if self._strings:
+        if self.byte_step:
             fields, place = self._string_window(source[0], y, x, region)
         elif far:
             fields, place = read_row(source[0], y, x, region[1], region[0].start, source[1])
@@ -154,9 +159,8 @@ class ConvCommands:
         self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]
     ) -> tuple[dict[str, int], Region]:
         """Return fields and place of a region that reads strings."""
-        order = slice(None, None, -1) if self._transposed else slice(None)
-        step = self._layer.stride[order][1] * self._layer.weight.shape[2]
-        start, size = region[1].start * step, self._size
+        step, size = self.byte_step, self._size
+        start = region[1].start * step
         if start % size:
             raise ValueError(f"Columns of strings must begin at a vector, not at byte {start}")
         last = (region[1].stop - 1) * step // size + 1  # always two vectors are read

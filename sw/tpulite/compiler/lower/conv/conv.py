@@ -41,8 +41,9 @@ class ConvLowering(Lowering[Conv]):
             layer, context, self._source, self._target, kernel, left, form
         )
         self._y = self._commands.y
-        facts = conv_facts(layer, self._commands, context, packed=bool(strings))
-        self._plan = strip_plan(facts, conv_around(context, self._source, self._target))
+        facts = conv_facts(layer, self._commands, context)
+        around = conv_around(self._commands, context, self._source, self._target)
+        self._plan = strip_plan(facts, around)
         self._weights = [
             pack_passes(weight, n, passes, layer.weight_zero_point, context)
             for n, passes in enumerate(self._plan.passes)

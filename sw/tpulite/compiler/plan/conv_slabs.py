@@ -1,12 +1,10 @@
-"""Tiles of convolutions."""
+"""Plans of convolutions of any shape: slabs and tiles in rings of places."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
-from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import RAW_ROWS, Drain
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.isa import Drain
 from tpulite.arch.timing import (
     DISPATCH,
     END,
@@ -16,17 +14,15 @@ from tpulite.arch.timing import (
     STORE_TOKEN,
     conv_latency,
 )
-from tpulite.compiler.bind.conv_weights import Weights
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
-from tpulite.compiler.plan.segments import numbers
+from tpulite.compiler.plan.conv_facts import ConvFacts, Extents
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis
 
-__all__ = ["ConvFacts", "Extents", "Slots", "conv_strategies"]
+__all__ = ["Slots", "conv_strategies", "slab_rows"]
 
 
 class Slots(NamedTuple):
@@ -43,97 +39,20 @@ _STORE = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN + END
 """From the last result to the end of a program, beside the rows of the last STORE."""
 
 
-@dataclass(frozen=True)
-class Extents:
-    """Extents of the images, as the machine sees them.
-
-    Parameters
-    ----------
-    batch, height, width : int or array of int
-        Of the input; columns are vectors.
-    out_height, out_width : int or array of int
-        Of the output.
-    """
-
-    batch: Number
-    height: Number
-    width: Number
-    out_height: Number
-    out_width: Number
-
-
-@dataclass(frozen=True)
-class ConvFacts:
-    """What is known of a convolution before its shape is.
-
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    y, x : Axis
-        Geometry; with strings ``x`` counts vectors.
-    byte_step : int
-        Bytes from an output column to the next in dense mode; else 0.
-    blocks : int
-        Channel blocks.
-    weights : Weights
-        Units of the weights.
-    """
-
-    config: Config
-    y: Axis
-    x: Axis
-    byte_step: int
-    blocks: int
-    weights: Weights
-
-    @property
-    def vector_rows(self) -> int:
-        """Rows of the buffer that an output vector takes."""
-        return RAW_ROWS if self.weights.form is None else 1
-
-    def rows(self, extents: Extents, room: Room) -> Rows:
-        """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
-        size, y = self.config.row_bytes, self.y
-        in_padding = y.extent <= max(y.before, y.after)
-        return Rows(
-            extents.batch,
-            extents.height,
-            extents.out_height,
-            y.stride,
-            y.extent,
-            extents.width * size if room.sources[0] else BEAT_BYTES,
-            extents.out_width * size * self.vector_rows if room.stored else BEAT_BYTES,
-            y.before + y.after if in_padding else 0,
-        )
-
-    @cached_property
-    def numbers(self) -> dict[str, int]:
-        """What commands need of it, by name."""
-        return {
-            **numbers("y", self.y),
-            **numbers("x", self.x),
-            "blocks": self.blocks,
-            "outputs": self.weights.outputs,
-            "vector_rows": self.vector_rows,
-            "byte_step": self.byte_step,
-            "form": self.weights.form or 0,
-            "drain": Drain.RAW if self.weights.form is None else Drain.REQUANTIZE,
-            "tallest": self.tallest,
-            "widest": self.widest,
-        }
-
-    @cached_property
-    def tallest(self) -> int:
-        """Most output rows of a command."""
-        taps = int(self.weights.small.rows.max())
-        return most_outputs(LARGEST_EXTENT, taps, self.y.stride, self.y.dilation)
-
-    @cached_property
-    def widest(self) -> int:
-        """Most output columns of a command that does not compute whole rows."""
-        taps = int(self.weights.small.columns.max())
-        return most_outputs(LARGEST_EXTENT, taps, self.x.stride, self.x.dilation)
+def slab_rows(facts: ConvFacts, extents: Extents, room: Room) -> Rows:
+    """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
+    size, y = facts.config.row_bytes, facts.y
+    in_padding = y.extent <= max(y.before, y.after)
+    return Rows(
+        extents.batch,
+        extents.height,
+        extents.out_height,
+        y.stride,
+        y.extent,
+        extents.width * size if room.sources[0] else BEAT_BYTES,
+        extents.out_width * size * facts.vector_rows if room.stored else BEAT_BYTES,
+        y.before + y.after if in_padding else 0,
+    )
 
 
 def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Strategy, ...]:
@@ -149,23 +68,23 @@ def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Str
     A slab has at most as many output vectors as there are accumulators, if DRAM permits. Only the
     first two are for inputs that are in the buffer.
     """
-    rows, width, columns = facts.rows(extents, room), extents.width, extents.out_width
-    accumulators, units = facts.config.acc_rows, facts.weights
+    rows, width, columns = slab_rows(facts, extents, room), extents.width, extents.out_width
+    accumulators = facts.config.acc_rows
     limit = least(most(accumulators // columns, 1), facts.tallest)
     vectors = facts.vector_rows * columns
     # Where the fixed costs of a slab and the time to fill and drain the pipeline are equal.
     total = extents.batch * extents.out_height
     sourced, stored = room.sources[0], int(room.stored)
     fill = most(sourced * facts.blocks * facts.y.stride * width + stored * vectors, 1)
-    short = root(total * units.outputs * (CONV_CYCLES + STORE_REQUEST + DISPATCH) // fill)
+    short = root(total * facts.n_blocks * (CONV_CYCLES + STORE_REQUEST + DISPATCH) // fill)
     short = most(short, ceil_div(SMALLEST_PART, columns))
     if not sourced and not stored:  # nothing is moved, but the next layer waits
         parts = least(least(PARTS, total * columns // SMALLEST_PART), total)
         short = ceil_div(total, most(parts, 1))
     strategies = []
-    large, small = units.large.largest, units.small.largest
+    large, small = facts.large.largest, facts.small.largest
     kinds = (
-        ("resident", _SLOTS, facts.blocks, short, units.large.total),
+        ("resident", _SLOTS, facts.blocks, short, facts.large.total),
         ("streamed", _SLOTS, facts.blocks, limit, _SLOTS.weights * large),
         ("tiles", _SLOTS, 1, limit, _SLOTS.weights * small),
         ("lone tiles", _LONE, 1, limit, _LONE.weights * small),
@@ -226,11 +145,11 @@ def _places(
 
 def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents, room: Room) -> Strategy:
     """Cut rows along the width: a tile is part of one output row."""
-    rows = facts.rows(extents, room)
+    rows = slab_rows(facts, extents, room)
     columns, size = extents.out_width, facts.config.row_bytes
     y, x = facts.y, facts.x
     unit = BEAT_BYTES // min(BEAT_BYTES, size)
-    weight_rows = slots.weights * facts.weights.small.largest
+    weight_rows = slots.weights * facts.small.largest
     space, stored = room.rows - weight_rows, int(room.stored)
     in_rows = least(y.extent, extents.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
@@ -272,7 +191,7 @@ def _cost(
     facts: ConvFacts, extents: Extents, name: str, sizes: dict[str, Number], room: Room
 ) -> tuple[Number, Number]:
     """Return the cycles of LOAD, MXU and STORE side by side, and the rows that they move."""
-    config, weights = facts.config, facts.weights
+    config = facts.config
     columns, images = extents.out_width, extents.batch
     tiles = sizes["slabs"] * sizes["panels"]
     accumulators = config.acc_rows
@@ -281,10 +200,10 @@ def _cost(
     within = ceil_div(sizes["slab_rows"] * sizes["out_columns"], accumulators)
     regions = most(tiles * within, images)
     slots = vectors + bool(facts.byte_step) * images * extents.out_height
-    units = weights.large if name in ("resident", "streamed") else weights.small
+    units = facts.large if name in ("resident", "streamed") else facts.small
     fixed = CONV_CYCLES + (name != "resident") * weights_latency(config)
     count = len(units.output)
-    compute = product_cycles(weights.tiles * weights.outputs, slots, regions, config)
+    compute = product_cycles(facts.tiles, slots, regions, config)
     compute += regions * count * fixed
 
     slab = room.sources[0] * sizes["in_rows"] * sizes["in_columns"]
@@ -298,7 +217,7 @@ def _cost(
         load = tiles * within * (slab * count + units.total)
         first = slab
     stored = room.stored * sizes["slab_rows"] * sizes["out_columns"] * facts.vector_rows
-    store = room.stored * tiles * weights.outputs * (stored + 2)
+    store = room.stored * tiles * facts.n_blocks * (stored + 2)
     begin = FIRST_ROW + first + int(units.buffer_rows[0])
     end = conv_latency(Drain.REQUANTIZE, config) + stored + _STORE
     work = compute + load + store

@@ -1,0 +1,97 @@
+"""Units of weights: what one command multiplies, and what is loaded for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.compiler.geometry.passes import Pass
+
+__all__ = ["Units"]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Pieces of the weights; one command multiplies one of them. All arrays have one length.
+
+    Parameters
+    ----------
+    output : array of int
+        The n-block that it belongs to; units of an n-block are adjacent.
+    number : array of int
+        Its number in the n-block.
+    final : array of bool
+        Whether it is the last one of the n-block, behind which lie the records.
+    block, blocks : array of int
+        First channel block, and how many.
+    row, rows, column, columns : array of int
+        Kernel rows and columns: the first one, and how many.
+    offset : array of int
+        First byte in the constants.
+    weight_rows : array of int
+        Rows of the buffer that the weights take.
+    buffer_rows : array of int
+        The same with the records.
+    """
+
+    output: np.ndarray
+    number: np.ndarray
+    final: np.ndarray
+    block: np.ndarray
+    blocks: np.ndarray
+    row: np.ndarray
+    rows: np.ndarray
+    column: np.ndarray
+    columns: np.ndarray
+    offset: np.ndarray
+    weight_rows: np.ndarray
+    buffer_rows: np.ndarray
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """All arrays, as rows in the order of the parameters."""
+        return np.array([getattr(self, field.name) for field in fields(self)])
+
+    @cached_property
+    def largest(self) -> int:
+        """Rows of the largest unit."""
+        return int(self.buffer_rows.max())
+
+    @cached_property
+    def total(self) -> int:
+        """Rows of all units."""
+        return int(self.buffer_rows.sum())
+
+    @cached_property
+    def most(self) -> int:
+        """Most units of an n-block."""
+        return int(self.number.max()) + 1
+
+    @classmethod
+    def of(cls, passes: Sequence[Sequence[Pass]], record_rows: int, config: Config) -> "Units":
+        """Return the units of all n-blocks: a pass each, and records behind the last one.
+
+        Parameters
+        ----------
+        passes : sequence of sequence of Pass
+            By n-block.
+        record_rows : int
+            Rows of the buffer that the records of an n-block take.
+        config : Config
+            The machine.
+        """
+        table, start = [], 0
+        for n, parts in enumerate(passes):
+            for number, part in enumerate(parts):
+                final = number == len(parts) - 1
+                weights = part.tiles * config.array_size
+                size = weights + final * record_rows
+                ranges = (
+                    (each.start, len(each)) for each in (part.blocks, part.rows, part.columns)
+                )
+                places = (value for pair in ranges for value in pair)
+                table.append((n, number, final, *places, start * config.row_bytes, weights, size))
+                start += size
+        return cls(*(np.array(column) for column in zip(*table, strict=True)))
