@@ -103,6 +103,7 @@ class _Linker:
         }
         self._before[int(Engine.STORE)] = self._store_starts.tolist()
         self._written = [_Written(step) for step in steps]
+        self._earlier = self._find_earlier(uses)
 
     def run(self, lead: int) -> Linked:
         self._collect_loads()
@@ -126,7 +127,7 @@ class _Linker:
         shift = self._starts[owner]
         due = np.concatenate([loads.due for _, loads in parts]) + shift
         first = np.concatenate([loads.first for _, loads in parts]) + shift
-        needs = {e: latest[owner] for e, latest in self._earlier(1).items()}
+        needs = {e: latest[owner] for e, latest in self._earlier[0].items()}
         for (number, loads), end in zip(parts, ends.tolist(), strict=True):
             step, mine = self._steps[number], slice(end - len(loads.due), end)
             if loads.freed is not None:
@@ -153,7 +154,7 @@ class _Linker:
         """Find what computations need."""
         counts = np.diff(self._starts)
         owner = np.repeat(np.arange(len(counts)), counts)
-        needs = {e: latest[owner] for e, latest in self._earlier(2).items()}
+        needs = {e: latest[owner] for e, latest in self._earlier[1].items()}
         for engine in _ENGINES:  # an engine's writes follow its own reads and writes
             needs[engine][self._engine == engine] = -1
         early = np.full(len(owner), len(self._due))
@@ -174,24 +175,24 @@ class _Linker:
         self._words = encode([s.computes.words for s in self._steps], self._origins)
         self._needs, self._early = needs, early
 
-    def _earlier(self, ranges: int) -> dict[int, Indices]:
+    def _find_earlier(self, uses: Sequence[Uses]) -> list[dict[int, Indices]]:
         """Return the latest commands of earlier steps that have to do with the rows of each.
 
-        What counts are the first ``ranges`` of the rows that a step writes.
+        First of those that its tiles take, then of its output's, too, if that stays.
         """
-        count = len(self._uses)
-        written = _bounds([uses.rows[:ranges] for uses in self._uses])
-        touched = _bounds([(*uses.rows, *uses.also) for uses in self._uses])
-        meet = np.zeros((count, count), bool)
-        for low, high in written:
+        count = len(uses)
+        touched = _bounds([(*each.rows, *each.also) for each in uses])
+        meet, latest = np.zeros((count, count), bool), []
+        before = np.tri(count, k=-1, dtype=bool)
+        for low, high in _bounds([(*each.rows, (0, 0))[:2] for each in uses]):
             for low_too, high_too in touched:
                 meet |= (low[:, None] < high_too) & (low_too < high[:, None])
-        meet &= np.tri(count, k=-1, dtype=bool)
-        latest = {}
-        for e in (*_ENGINES, int(Engine.STORE)):
-            ends = np.array(self._before[e])
-            last = np.where(ends[1:] > ends[:-1], ends[1:] - 1, -1)
-            latest[e] = np.where(meet, last, -1).max(axis=1)
+            meet &= before
+            latest.append({})
+            for e in (*_ENGINES, int(Engine.STORE)):
+                ends = np.array(self._before[e])
+                last = np.where(ends[1:] > ends[:-1], ends[1:] - 1, -1)
+                latest[-1][e] = np.where(meet, last, -1).max(axis=1)
         return latest
 
     def _find_tokens(self) -> list["_Tokens"]:

@@ -148,7 +148,11 @@ def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Wo
         if len(numbers) > 1:
             mine = Segments.of(counts[numbers])
             here = parts.starts[numbers][mine.owner] + mine.number
-            there = np.array([batches[i].start for i in numbers])[mine.owner] + mine.number
+            starts = np.array([batches[i].start for i in numbers])
+            if (starts == mine.starts[:-1]).all():  # all of the batch, in order
+                there = slice(0, len(mine.owner))
+            else:
+                there = starts[mine.owner] + mine.number
             owner = np.array(numbers)[mine.owner]
         found = np.zeros((_LANES, int(counts[numbers].sum())), np.int64)
         found[0] = int(batch.opcode)
