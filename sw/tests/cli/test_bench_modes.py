@@ -56,6 +56,23 @@ def test_the_model_has_the_golden_bits_and_the_predicted_clock(tpulite, tmp_path
     assert "SCALE-Sim OS 16x16: no DRAM stalls" in out
 
 
+def test_warm_programs_of_any_workload_load_no_constants():
+    device = ModelDevice(Config())
+    for name in (CONV, "mlp_b16_cold"):
+        (cold,) = run_workloads([name], device, device_name="model")
+        (warm,) = run_workloads([name], device, device_name="model", resident=True)
+        assert warm.workload == f"{name}_warm" and warm.bit_exact
+        (known, resident) = find_workload(name)(Config()).warmed().compile()
+        assert warm.cycles == predict_cycles(resident.commands, Config()) < cold.cycles
+        saved = cold.dram_read_bytes - warm.dram_read_bytes
+        assert saved >= len(known.constants) // 2
+
+
+def test_warm_programs_are_measured_alone(tpulite):
+    code, _, err = tpulite("bench", CONV, "--resident", "--compile")
+    assert code and "--resident measures programs: leave out --ablation and --compile" in err
+
+
 def test_targets_are_for_machines_with_a_clock_and_256_multipliers():
     (record,) = run_workloads(["mlp_b16_stream"], ModelDevice(Config()), device_name="model")
     ours = standing(record)

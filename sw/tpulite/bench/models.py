@@ -74,6 +74,14 @@ class ModelWorkload:
         options = replace(options, batch=own.batch, resident=own.resident)
         return self.model.with_options(options).programs
 
+    def warmed(self) -> "ModelWorkload":
+        """Return the same workload with constants that stay on chip."""
+        options = self.model.options
+        if options.resident:
+            return self
+        model = self.model.with_options(replace(options, resident=True))
+        return ModelWorkload(model, {n: np.concatenate([x, x]) for n, x in self.inputs.items()})
+
     def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
         """Run what was compiled, and compare the result with the exact one."""
         model = replace(self.model, compiled=programs)

@@ -14,7 +14,9 @@ from tpulite.runtime.device import Device
 __all__ = ["dram_bytes", "run_workloads"]
 
 
-def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> Iterator[Record]:
+def run_workloads(
+    names: Iterable[str], device: Device, *, device_name: str, resident: bool = False
+) -> Iterator[Record]:
     """Run workloads one after the other.
 
     Parameters
@@ -25,6 +27,9 @@ def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> 
         Where to run them.
     device_name : str
         What to call it.
+    resident : bool
+        Whether constants stay on chip, and the run that finds them there is measured; the names
+        in the records then end with ``_warm``.
 
     Yields
     ------
@@ -36,7 +41,8 @@ def run_workloads(names: Iterable[str], device: Device, *, device_name: str) -> 
     ValueError
         If a name is unknown; nothing has run then.
     """
-    runs = {name: parse_workload(name) for name in names}
+    suffix = "_warm" if resident else ""
+    runs = {name + suffix: parse_workload(name, resident=resident) for name in names}
     return (_record(name, run, device, device_name) for name, run in runs.items())
 
 

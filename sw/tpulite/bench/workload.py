@@ -53,6 +53,13 @@ class Workload(Protocol):
         """Compile it; the bits are the same with all options."""
         ...
 
+    def warmed(self) -> "Workload":
+        """Return the same workload with constants that stay on chip, measured when they are there.
+
+        It is compiled, or refused, when its programs are made.
+        """
+        ...
+
     def run(self, programs: tuple[Program, ...], device: Device) -> Outcome:
         """Run what was compiled, and compare the result with the exact one."""
         ...

@@ -69,8 +69,8 @@ EVERY = (*WORKLOADS, *LARGE)
 """Names of the workloads that run by default, those that take minutes included."""
 
 
-def parse_workload(name: str) -> Run:
-    """Return how a workload runs.
+def parse_workload(name: str, *, resident: bool = False) -> Run:
+    """Return how a workload runs, with constants that stay on chip or as it is.
 
     Raises
     ------
@@ -81,6 +81,8 @@ def parse_workload(name: str) -> Run:
 
     def run(device: Device) -> Outcome:
         workload = make(device.config)
+        if resident:
+            workload = workload.warmed()
         return workload.run(workload.compile(), device)
 
     return run

@@ -48,6 +48,7 @@ _WIDTH = 134
 @click.argument("names", nargs=-1)
 @click.option("--quick", is_flag=True, help="Leave out the networks that take minutes.")
 @click.option("--ablation", is_flag=True, help="Turn off each mechanism of the compiler in turn.")
+@click.option("--resident", is_flag=True, help="Keep constants on chip; measure warm programs.")
 @click.option("--compile", "compiling", is_flag=True, help="Measure how long compiling takes.")
 @json_option
 @click.option(
@@ -57,10 +58,11 @@ _WIDTH = 134
     help="Where to run; 'model' is the golden machine with the cycle model's clock.",
 )
 @config_option
-def bench(
+def bench(  # noqa: PLR0913 - options of the command
     names: tuple[str, ...],
     quick: bool,
     ablation: bool,
+    resident: bool,
     compiling: bool,
     json_path: Path | None,
     device: str,
@@ -69,6 +71,8 @@ def bench(
     """Run workloads, all of them by default, and compare them with targets and other machines."""
     if ablation and compiling:
         raise ValueError("--ablation and --compile are different measurements: choose one")
+    if resident and (ablation or compiling):
+        raise ValueError("--resident measures programs: leave out --ablation and --compile")
     if quick and names:
         raise ValueError("--quick chooses the workloads: name none")
     source = click.get_current_context().get_parameter_source("device")
@@ -83,11 +87,16 @@ def bench(
     elif ablation:
         _ablate(console, _choose(names, ABLATED, quick), device, config, json_path)
     else:
-        _bench(console, _choose(names, EVERY, quick), device, config, json_path)
+        _bench(console, _choose(names, EVERY, quick), device, config, json_path, resident)
 
 
 def _bench(
-    console: Console, names: Sequence[str], device: str, config: Config, json_path: Path | None
+    console: Console,
+    names: Sequence[str],
+    device: str,
+    config: Config,
+    json_path: Path | None,
+    resident: bool,
 ) -> None:
     for name in names:
         parse_workload(name)  # before a simulator is built
@@ -96,7 +105,7 @@ def _bench(
     try:
         with progress_bar() as progress:
             task = progress.add_task(names[0], total=len(names))
-            for record in run_workloads(names, machine, device_name=device):
+            for record in run_workloads(names, machine, device_name=device, resident=resident):
                 records.append(record)
                 following = names[min(len(records), len(names) - 1)]
                 progress.update(task, advance=1, description=following)
