@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.frontend.padding import pad_same
 from tpulite.frontend.tflite.file import load_tflite
-from tpulite.frontend.tflite.windows import pad_same
 from tpulite_testing.files.tflite_builder import Builder, schema
 
 ZEROS = np.zeros((4, 3, 3, 2), np.int8)

@@ -5,6 +5,7 @@ from typing import Any
 
 import tflite
 
+from tpulite.frontend.padding import pad_same
 from tpulite.frontend.tflite.operation import (
     Inputs,
     Operation,
@@ -15,22 +16,7 @@ from tpulite.frontend.tflite.operation import (
 )
 from tpulite.graph.graph import Tensor
 
-__all__ = ["convert_conv", "convert_depthwise", "convert_pad", "pad_same", "pool_conversion"]
-
-
-def pad_same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Return what SAME adds before and after an axis.
-
-    As ``ComputePaddingWithOffset`` in tensorflow/lite/kernels/padding.h: the odd one goes behind.
-
-    Examples
-    --------
-    >>> pad_same(8, 3, 2, 1)
-    (0, 1)
-    """
-    positions = -(-extent // stride)
-    total = max((positions - 1) * stride + dilation * (kernel - 1) + 1 - extent, 0)
-    return total // 2, total - total // 2
+__all__ = ["convert_conv", "convert_depthwise", "convert_pad", "pool_conversion"]
 
 
 def convert_conv(options, inputs, outputs) -> Operation:

@@ -1,5 +1,7 @@
 """Pooling and means."""
 
+from typing import Any
+
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Pad, Pool
 from tpulite.quant.exactness import Exactness
@@ -18,19 +20,7 @@ def lower_max_pool(node: Node, context: Context) -> None:
     low, high = activation_bounds(node["activation"], y, context.exactness)
     source = context.requantized(node, source, target)
     context.read(source)
-    context.write(target)
-    context.emit(
-        Pool,
-        node.name,
-        (source,),
-        target,
-        op="max",
-        window=tuple(node["window"]),
-        stride=tuple(node["stride"]),
-        padding=tuple(node["padding"]),
-        low=low,
-        high=high,
-    )
+    _emit(node, context, source, op="max", padding=tuple(node["padding"]), low=low, high=high)
 
 
 def lower_average_pool(node: Node, context: Context) -> None:
@@ -57,20 +47,17 @@ def lower_average_pool(node: Node, context: Context) -> None:
         context.declare(padded, (top + height + bottom, left + width + right, channels))
         context.emit(Pad, padded, (source,), padded, padding=padding, value=x.zero)
         source, padding = padded, (0, 0, 0, 0)
+    offset = UNSIGNED if x.unsigned else 0
+    bounds = {"low": low, "high": high}
+    _emit(node, context, source, op="average", padding=padding, offset=offset, **bounds)
+
+
+def _emit(node: Node, context: Context, source: str, **fields: Any) -> None:
+    """Add a pool with the window of the node."""
+    target = node.outputs[0]
     context.write(target)
-    context.emit(
-        Pool,
-        node.name,
-        (source,),
-        target,
-        op="average",
-        window=tuple(node["window"]),
-        stride=tuple(node["stride"]),
-        padding=padding,
-        offset=UNSIGNED if x.unsigned else 0,
-        low=low,
-        high=high,
-    )
+    window, stride = tuple(node["window"]), tuple(node["stride"])
+    context.emit(Pool, node.name, (source,), target, window=window, stride=stride, **fields)
 
 
 def lower_mean(node: Node, context: Context) -> None:

@@ -1,6 +1,7 @@
 """Convolutions and dense layers: nodes whose multiplications the systolic array does."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -232,15 +233,7 @@ def _vectorized(result: Requantization, channels: int) -> Requantization:
     rounding = np.full(channels, int(Rounding.TFLITE), np.int64)
     rounding[: channels // _VECTOR * _VECTOR] = Rounding.RUY
     rules = np.unique(rounding)
-    return Requantization(
-        multiplier=result.multiplier,
-        shift=result.shift,
-        bias=result.bias,
-        rounding=Rounding(int(rules[0])) if len(rules) == 1 else rounding,
-        zero_point=result.zero_point,
-        low=result.low,
-        high=result.high,
-    )
+    return replace(result, rounding=Rounding(int(rules[0])) if len(rules) == 1 else rounding)
 
 
 def _largest_sum(weight: Tensor, x: Quantized) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.padding import pad_same
 
 __all__ = ["DIMENSIONS", "WINDOW_RULES", "Window", "conv_attributes", "window_of"]
 
@@ -47,9 +48,9 @@ def window_of(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -
     for i in range(axes):
         reach = (kernel[i] - 1) * dilation[i] + 1
         if auto in ("SAME_UPPER", "SAME_LOWER"):
-            total = max((-(-size[i] // stride[i]) - 1) * stride[i] + reach - size[i], 0)
-            small, large = total // 2, total - total // 2
-            first, last = (small, large) if auto == "SAME_UPPER" else (large, small)
+            first, last = pad_same(size[i], kernel[i], stride[i], dilation[i])
+            if auto == "SAME_LOWER":
+                first, last = last, first
         elif auto == "VALID":
             first = last = 0
         else:
