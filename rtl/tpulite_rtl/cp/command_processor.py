@@ -1,6 +1,6 @@
 """Command processor: from START over the queues to END."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -134,8 +134,7 @@ class CommandProcessor(wiring.Component):
             run.watchdog.eq(self.watchdog),
             run.done.eq(dispatcher.done),
             run.quiet.eq(fetch.quiet & Cat(port.quiet for port in engines.values()).all()),
-            # A stopped engine may stay BUSY for ever: then only the memory counts.
-            run.progress.eq(Mux(run.stop, monitor.moved, monitor.progress)),
+            run.progress.eq(monitor.progress),
             run.oldest.eq(monitor.oldest),
             self.state.eq(run.state),
             self.error.eq(run.error),
@@ -149,6 +148,7 @@ class CommandProcessor(wiring.Component):
         m.d.comb += [
             monitor.refused.eq(Cat(give.valid & ~give.ready for give in gives)),
             monitor.moved.eq(self.read_beat | self.write_beat | self.response | dispatched),
+            monitor.stopped.eq(run.stop),
             monitor.next_index.eq(fetch.o.p.index),
             counters.start.eq(run.start),
             counters.running.eq(run.running),

@@ -1,6 +1,6 @@
 """Performance counters."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,7 +18,8 @@ CONFLICT_BITS = 4
 class Counters(wiring.Component):
     """Count cycles, conflicts, beats, and for each engine the cycles in each state.
 
-    The counters of an engine's states sum to CYCLES, always. All wrap at 32 bits.
+    The counters of an engine's states sum to CYCLES, always. All wrap at 32 bits. What is counted
+    is registered first, so that no path of an engine ends in an adder.
 
     Members
     -------
@@ -33,7 +34,7 @@ class Counters(wiring.Component):
     read_beat, write_beat : In(1)
         A beat was transferred on AXI in this cycle.
     values : Out(COUNTERS)
-        The counters, up to the previous cycle.
+        The counters, up to the cycle before the previous one.
     """
 
     start: Signal
@@ -70,8 +71,12 @@ class Counters(wiring.Component):
                 increments[f"{engine.name}_{state.name}".lower()] = self.states[engine] == state
         for name, increment in increments.items():
             value = self.values[name]
+            counted = Signal(len(Value.cast(increment)), name=f"{name}_counted")
             with m.If(self.start):
-                m.d.sync += value.eq(0)
-            with m.Elif(self.running):
-                m.d.sync += value.eq(value + increment)
+                m.d.sync += [counted.eq(0), value.eq(0)]
+            with m.Else():
+                m.d.sync += [
+                    counted.eq(Mux(self.running, increment, 0)),
+                    value.eq(value + counted),
+                ]
         return m

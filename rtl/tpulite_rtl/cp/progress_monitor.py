@@ -1,6 +1,8 @@
 """Progress monitor: whether anything still moves, and which command is the oldest."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +17,9 @@ __all__ = ["ProgressMonitor"]
 class ProgressMonitor(wiring.Component):
     """Watch the engines for the watchdog.
 
+    Diagnostics must not be the longest path of the chip: what is seen in a cycle is registered at
+    once, and the indices are compared in two steps.
+
     Members
     -------
     states : In(STATE_BITS).array(len(Engine))
@@ -25,18 +30,21 @@ class ProgressMonitor(wiring.Component):
         Engines that could not give their tokens in this cycle: BUSY is no progress then.
     moved : In(1)
         Something else moved in this cycle: a dispatched command, a beat, a response.
+    stopped : In(1)
+        BUSY is no progress, as a stopped engine may stay so for ever.
     next_index : In(INDEX_BITS)
         Next command to be dispatched, the oldest if no engine holds one.
     progress : Out(1)
-        Something moved in this cycle.
+        Something moved in the previous cycle.
     oldest : Out(INDEX_BITS)
-        The oldest command in the previous cycle.
+        The oldest command two cycles ago.
     """
 
     states: list[Signal]
     indices: list[Signal]
     refused: Signal
     moved: Signal
+    stopped: Signal
     next_index: Signal
     progress: Signal
     oldest: Signal
@@ -48,6 +56,7 @@ class ProgressMonitor(wiring.Component):
                 "indices": In(INDEX_BITS).array(len(Engine)),
                 "refused": In(len(Engine)),
                 "moved": In(1),
+                "stopped": In(1),
                 "next_index": In(INDEX_BITS),
                 "progress": Out(1),
                 "oldest": Out(INDEX_BITS),
@@ -57,14 +66,36 @@ class ProgressMonitor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         busy = Cat(state == EngineState.BUSY for state in self.states)
-        m.d.comb += self.progress.eq(self.moved | (busy & ~self.refused).any())
+        working = (busy & ~self.refused).any() & ~self.stopped
+        m.d.sync += self.progress.eq(self.moved | working)
 
-        # The next command is younger than those of the engines.
-        oldest = self.next_index
-        for engine in Engine:
-            older = Signal(INDEX_BITS, name=f"oldest_{engine.name.lower()}")
-            holds = (self.states[engine] != EngineState.IDLE) & (self.indices[engine] < oldest)
-            m.d.comb += older.eq(Mux(holds, self.indices[engine], oldest))
-            oldest = older
-        m.d.sync += self.oldest.eq(oldest)
+        held = [
+            _Held(state != EngineState.IDLE, index)
+            for state, index in zip(self.states, self.indices, strict=True)
+        ]
+        pairs = []
+        for number, (one, other) in enumerate(zip(held[::2], held[1::2], strict=True)):
+            older = _older(one, other)
+            valid, index = Signal(name=f"held_{number}"), Signal(INDEX_BITS, name=f"older_{number}")
+            m.d.sync += [valid.eq(older.valid), index.eq(older.command)]
+            pairs.append(_Held(valid, index))
+        next_index = Signal(INDEX_BITS)
+        oldest = _older(*pairs)
+        m.d.sync += [
+            next_index.eq(self.next_index),
+            # The next command is younger than those of the engines.
+            self.oldest.eq(Mux(oldest.valid, oldest.command, next_index)),
+        ]
         return m
+
+
+class _Held(NamedTuple):
+    """Command of one or several engines, if they hold one."""
+
+    valid: Value
+    command: Value
+
+
+def _older(one: _Held, other: _Held) -> _Held:
+    keep = one.valid & (~other.valid | (one.command < other.command))
+    return _Held(one.valid | other.valid, Mux(keep, one.command, other.command))

@@ -38,7 +38,7 @@ class RunControl(wiring.Component):
     quiet : In(1)
         Nothing is outstanding on AXI, an address that was offered included.
     progress : In(1)
-        Something moved in this cycle.
+        Something moved, at most a few cycles ago.
     oldest : In(INDEX_BITS)
         Command to blame if nothing moves, or if the host says STOP.
     state : Out(RUN_STATE_BITS)
