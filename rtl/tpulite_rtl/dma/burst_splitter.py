@@ -161,12 +161,18 @@ class BurstSplitter(wiring.Component):
             self.started.valid.eq(starts),
             self.started.payload.signal.eq(command.signal),
             self.started.payload.index.eq(command.index),
-            window.eq(self.windows[command.window]),
             beats.eq(((command.rows + (per_beat - 1)) >> ceil_log2(per_beat)) * per_row),
         ]
+        with m.Switch(command.window):
+            for number in range(WINDOWS):
+                with m.Case(number):
+                    m.d.comb += window.eq(self.windows[number])
+        start = Signal.like(address)
+        m.d.comb += start.eq((window.base >> _OFFSET_BITS) + (command.offset >> _OFFSET_BITS))
         with m.If(starts):
             m.d.sync += [
                 active.eq(1),
+                line_address.eq(start),
                 allowed.eq((window.permission & permission) != 0),
                 flip.eq(command.flip),
                 index.eq(command.index),
@@ -180,34 +186,27 @@ class BurstSplitter(wiring.Component):
                 pitch.eq(command.pitch),
                 tail.eq(command.rows - 1),
             ]
-            offset = command.offset >> _OFFSET_BITS
-            for target in (address, line_address):
-                m.d.sync += target.eq((window.base >> _OFFSET_BITS) + offset)
             for target in (room, line_room):
-                m.d.sync += target.eq((window.size >> _OFFSET_BITS) - offset)
+                m.d.sync += target.eq(
+                    (window.size >> _OFFSET_BITS) - (command.offset >> _OFFSET_BITS)
+                )
 
-        # The next burst ends at the limit of its length, at the page, or with the line. It fits the
-        # window if one of these does, which does not wait for the choice.
-        limit = Signal(range(_PAGE_BEATS + 1))
+        # The next burst ends at its limit, which is known before: the longest burst or the page.
+        # Else it ends with its line. It fits the window if one of these does, which does not wait
+        # for the choice.
+        longest = min(self.config.burst_beats, _PAGE_BEATS)
+        limit = Signal(range(longest + 1))
         burst_beats = Signal.like(limit)
-        page_beats = Signal.like(limit)
         ends_line = Signal()
         ends_command = Signal()
         fits_buffer = Signal()
         fits_window = Signal()
-        longest = min(self.config.burst_beats, _PAGE_BEATS)
         m.d.comb += [
-            page_beats.eq(_PAGE_BEATS - address[: ceil_log2(_PAGE_BEATS)]),
-            limit.eq(Mux(page_beats < longest, page_beats, longest)),
             ends_line.eq(beats_left <= limit),
             burst_beats.eq(Mux(ends_line, beats_left, limit)),
             ends_command.eq(ends_line & (lines_left == 1)),
             fits_buffer.eq(last_row < self.config.ub_rows),
-            fits_window.eq(
-                allowed
-                & ~address[-1]
-                & ((longest <= room) | (page_beats <= room) | (beats_left <= room))
-            ),
+            fits_window.eq(allowed & ~address[-1] & ((limit <= room) | (beats_left <= room))),
         ]
 
         # Issue.
@@ -242,16 +241,15 @@ class BurstSplitter(wiring.Component):
                 self.address.valid.eq(1),
                 self.address.payload.address.eq(origin.address),
                 self.address.payload.len.eq(rows.len),
-                address.eq(address + burst_beats),
-                room.eq(room - burst_beats),
-                beats_left.eq(beats_left - burst_beats),
+                beats_left.eq(beats_left - limit),
+                room.eq(room - limit),
                 first.eq(0),
             ]
             with m.If(ends_line):
-                for target, line_target in ((address, line_address), (room, line_room)):
-                    step = stride if target is address else -stride
-                    m.d.sync += [target.eq(line_target + step), line_target.eq(line_target + step)]
                 m.d.sync += [
+                    line_address.eq(line_address + stride),
+                    line_room.eq(line_room - stride),
+                    room.eq(line_room - stride),
                     beats_left.eq(line_beats),
                     first.eq(1),
                     lines_left.eq(lines_left - 1),
@@ -259,6 +257,22 @@ class BurstSplitter(wiring.Component):
                     last_row.eq(last_row + pitch),
                     active.eq(~ends_command),
                 ]
+
+        # Where the next burst begins, and its limit.
+        following = Signal.like(address)
+        to_page_end = Signal(range(_PAGE_BEATS + 1))
+        with m.If(~active):
+            m.d.comb += following.eq(start)
+        with m.Elif(ends_line):
+            m.d.comb += following.eq(line_address + stride)
+        with m.Else():
+            m.d.comb += following.eq(address + limit)
+        m.d.comb += to_page_end.eq(_PAGE_BEATS - following[: ceil_log2(_PAGE_BEATS)])
+        with m.If(starts | issue):
+            m.d.sync += [
+                address.eq(following),
+                limit.eq(Mux(to_page_end < longest, to_page_end, longest)),
+            ]
 
         # Faults; nothing is checked once it must not be issued.
         m.d.comb += [
