@@ -1,6 +1,6 @@
 """Command fetch: the program as it comes from DRAM."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -95,37 +95,64 @@ class CommandFetch(wiring.Component):
         m.d.comb += running.eq(active & ~self.stop & ~self.ended)
         m.d.sync += active.eq(self.start | running)
 
-        # Requests. `room` counts the beats that the buffer can take beyond those outstanding.
+        # Requests: a burst and what comes beyond it, so that the one after it is worked out before
+        # it is needed. A burst ends with the program, or at its limit: the longest, or the page.
+        # `room` counts the beats that the buffer can take beyond those outstanding.
+        longest = min(self.config.burst_beats, _PAGE_BEATS)
         beats = depth * _BEATS
-        unrequested = Signal(INDEX_BITS + exact_log2(_BEATS))
         beat_address = Signal(ADDRESS_BITS - exact_log2(BEAT_BYTES))
+        burst = Signal(range(longest + 1))
+        beyond = Signal(INDEX_BITS + exact_log2(_BEATS))
+        beyond_offset = Signal(exact_log2(_PAGE_BEATS))  # beats from the page to its first one
+        limit = Signal.like(burst)  # of the next burst
         room = Signal(range(beats + 1))
         outstanding = Signal(range(beats + 1))
-        to_page_end = Signal(range(_PAGE_BEATS + 1))
-        longest = Signal(range(self.config.burst_beats + 1))
-        burst = Signal.like(longest)
         raised = Signal()
+        requested = Signal()
+        delivered = Signal()
         ar, r = self.read.ar, self.read.r
         m.d.comb += [
-            to_page_end.eq(_PAGE_BEATS - (beat_address % _PAGE_BEATS)),
-            longest.eq(_minimum(to_page_end, self.config.burst_beats)),
-            burst.eq(_minimum(unrequested, longest)),
             ar.valid.eq(raised | (running & (burst > 0) & (burst <= room))),
             ar.p.address.eq(beat_address * BEAT_BYTES),
             ar.p.len.eq(burst - 1),
             r.ready.eq(1),
             self.quiet.eq(~raised & (outstanding == 0)),
+            requested.eq(ar.valid & ar.ready),
         ]
-        requested = Signal.like(burst)
-        delivered = Signal()
-        m.d.comb += requested.eq(Mux(ar.valid & ar.ready, burst, 0))
-        m.d.sync += [
-            raised.eq(ar.valid & ~ar.ready),
-            unrequested.eq(unrequested - requested),
-            beat_address.eq(beat_address + requested),
-            room.eq(room - requested + Mux(delivered, _BEATS, 0)),
-            outstanding.eq(outstanding + requested - r.valid),
-        ]
+        room_left, coming = room + Mux(delivered, _BEATS, 0), outstanding - r.valid
+        m.d.sync += [raised.eq(ar.valid & ~ar.ready), room.eq(room_left), outstanding.eq(coming)]
+        with m.If(requested):
+            m.d.sync += [
+                room.eq(room_left - burst),
+                outstanding.eq(coming + burst),
+                beat_address.eq(beat_address + burst),
+            ]
+
+        # The next burst: the first one is at the beginning of the program.
+        unrequested = Signal.like(beyond)
+        offset = Signal.like(beyond_offset)
+        next_limit = Signal.like(limit)
+        next_offset = Signal.like(offset)
+        first = self.program.address >> exact_log2(BEAT_BYTES)
+        with m.If(self.start):
+            m.d.comb += [
+                unrequested.eq(self.program.length * _BEATS),
+                offset.eq(first),
+                next_limit.eq(_limit(offset, longest)),
+            ]
+            m.d.sync += [beat_address.eq(first), room.eq(beats)]
+        with m.Else():
+            m.d.comb += [unrequested.eq(beyond), offset.eq(beyond_offset), next_limit.eq(limit)]
+        m.d.comb += next_offset.eq(offset + next_limit)
+        with m.If(self.start | requested):
+            m.d.sync += [
+                burst.eq(next_limit),
+                beyond.eq(unrequested - next_limit),
+                beyond_offset.eq(next_offset),
+                limit.eq(_limit(next_offset, longest)),
+            ]
+            with m.If(unrequested <= next_limit):
+                m.d.sync += [burst.eq(unrequested), beyond.eq(0)]
 
         # Two beats make a command.
         half = Signal()
@@ -156,15 +183,10 @@ class CommandFetch(wiring.Component):
         m.d.sync += index.eq(index + delivered)
 
         with m.If(self.start):
-            m.d.sync += [
-                beat_address.eq(self.program.address >> exact_log2(BEAT_BYTES)),
-                unrequested.eq(self.program.length * _BEATS),
-                room.eq(beats),
-                half.eq(0),
-                index.eq(0),
-            ]
+            m.d.sync += [half.eq(0), index.eq(0)]
         return m
 
 
-def _minimum(a, b):
-    return Mux(a < b, a, b)
+def _limit(offset: Signal, longest: int) -> Value:
+    """Return how many beats a burst may have that begins at this beat of its page."""
+    return Mux(offset > _PAGE_BEATS - longest, _PAGE_BEATS - offset, longest)
