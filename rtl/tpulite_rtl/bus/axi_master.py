@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite_rtl.bus.axi import BURST, ReadSignature, WriteSignature, axi4_members
+from tpulite_rtl.bus.axi import BURST, READ_BEAT, ReadSignature, WriteSignature, axi4_members
 
 __all__ = ["AxiMaster"]
 
@@ -18,18 +18,19 @@ class AxiMaster(wiring.Component):
     """Merge two readers and one writer into flat AXI4 ports; everything passes in the same cycle.
 
     Command fetch goes before LOAD. An address that was offered stays until it is accepted. Beats
-    find their reader by id, so the memory may answer in any order between the two.
+    find their reader by id, so the memory may answer in any order between the two. A beat that LOAD
+    refuses is kept, and no other accepted until it is gone.
 
     Members
     -------
     fetch, load : In(ReadSignature())
-        Readers with ids 0 and 1.
+        Readers with ids 0 and 1. The fetch never refuses a beat.
     store : In(WriteSignature())
         The writer.
     m_axi_*
         AXI4 master, 128 bits of data.
     read_beat, write_beat, response : Out(1)
-        A beat, or a write response, was transferred in this cycle.
+        A beat, or a write response, was transferred on AXI in this cycle.
     """
 
     fetch: wiring.PureInterface
@@ -69,20 +70,27 @@ class AxiMaster(wiring.Component):
             fetch.ar.ready.eq(self.m_axi_arready & ~chosen),
         ]
 
+        # A beat that LOAD refuses waits here, so that `rready` is a register: AXI wants no path
+        # from an input to an output.
+        beat, waiting = Signal(READ_BEAT), Signal(READ_BEAT)
+        waits = Signal()
         for_load = self.m_axi_rid == _LOAD
-        for reader in (fetch, load):
-            m.d.comb += [
-                reader.r.payload.data.eq(self.m_axi_rdata),
-                reader.r.payload.error.eq(self.m_axi_rresp[1]),
-                reader.r.payload.last.eq(self.m_axi_rlast),
-            ]
         m.d.comb += [
-            load.r.valid.eq(self.m_axi_rvalid & for_load),
-            fetch.r.valid.eq(self.m_axi_rvalid & ~for_load),
-            self.m_axi_rready.eq(Mux(for_load, load.r.ready, fetch.r.ready)),
+            beat.data.eq(self.m_axi_rdata),
+            beat.error.eq(self.m_axi_rresp[1]),
+            beat.last.eq(self.m_axi_rlast),
+            self.m_axi_rready.eq(~waits),
+            fetch.r.payload.eq(beat),
+            fetch.r.valid.eq(self.m_axi_rvalid & ~for_load & ~waits),
+            load.r.payload.eq(Mux(waits, waiting.as_value(), beat.as_value())),
+            load.r.valid.eq(waits | (self.m_axi_rvalid & for_load)),
         ]
+        m.d.sync += waits.eq(load.r.valid & ~load.r.ready)
+        with m.If(~waits):
+            m.d.sync += waiting.eq(beat)
 
         m.d.comb += [
+            self.m_axi_awid.eq(0),
             self.m_axi_awaddr.eq(store.aw.payload.address),
             self.m_axi_awlen.eq(store.aw.payload.len),
             self.m_axi_awvalid.eq(store.aw.valid),
@@ -101,6 +109,7 @@ class AxiMaster(wiring.Component):
                 getattr(self, f"m_axi_{channel}size").eq(_BEAT_SIZE),
                 getattr(self, f"m_axi_{channel}burst").eq(_INCR),
                 getattr(self, f"m_axi_{channel}cache").eq(_BUFFERABLE),
+                getattr(self, f"m_axi_{channel}prot").eq(0),
             ]
         m.d.comb += [
             self.read_beat.eq(self.m_axi_rvalid & self.m_axi_rready),
