@@ -1,7 +1,8 @@
 """FIFO between streams."""
 
-from amaranth.hdl import Module, Shape, ShapeLike, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["StreamFifo"]
@@ -11,8 +12,9 @@ class StreamFifo(wiring.Component):
     """Queue of a few transfers.
 
     A transfer accepted in one cycle is offered in the next; throughput is one transfer per cycle
-    from a depth of two on. ``i.ready`` and ``o.valid`` depend on registers alone. The storage is
-    read without a clock, so it becomes LUT RAM: keep it shallow.
+    from a depth of two on. ``i.ready`` depends on registers alone, ``o.valid`` and ``o.payload`` do
+    so, too: the oldest transfer is in a register. Those behind it are in a memory that is read
+    without a clock, so it becomes LUT RAM: keep it shallow.
 
     Parameters
     ----------
@@ -50,16 +52,35 @@ class StreamFifo(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.queue = queue = fifo.SyncFIFO(
-            width=Shape.cast(self.shape).width, depth=self.depth
-        )
+        written, read, alone = Signal(), Signal(), Signal()
+        head = Signal(unsigned(Shape.cast(self.shape).width), reset_less=True)
         m.d.comb += [
-            queue.w_data.eq(self.i.payload),
-            queue.w_en.eq(self.i.valid),
-            self.i.ready.eq(queue.w_rdy),
-            self.o.payload.eq(queue.r_data),
-            self.o.valid.eq(queue.r_rdy),
-            queue.r_en.eq(self.o.ready),
-            self.level.eq(queue.level),
+            self.i.ready.eq(self.level != self.depth),
+            self.o.valid.eq(self.level != 0),
+            Value.cast(self.o.payload).eq(head),
+            written.eq(self.i.valid & self.i.ready),
+            read.eq(self.o.valid & self.o.ready),
+            alone.eq(self.level <= 1),
         ]
+        m.d.sync += self.level.eq(self.level + written - read)
+        behind = self._behind(
+            m, put=written & ~(alone & (read | ~self.o.valid)), take=read & ~alone
+        )
+        with m.If(read | ~self.o.valid):
+            m.d.sync += head.eq(Mux(alone, Value.cast(self.i.payload), behind))
         return m
+
+    def _behind(self, m: Module, *, put: Value, take: Value) -> Value:
+        """Return the transfer that follows the head; ``put`` adds the newest one."""
+        depth, width = self.depth - 1, Shape.cast(self.shape).width
+        if not depth or not width:
+            return Value.cast(self.i.payload)  # never chosen
+        m.submodules.memory = memory = Memory(shape=unsigned(width), depth=depth, init=[])
+        writer, reader = memory.write_port(), memory.read_port(domain="comb")
+        m.d.comb += [writer.en.eq(put), writer.data.eq(self.i.payload)]
+        for port, moves in ((writer, put), (reader, take)):
+            place = Signal(range(depth))
+            m.d.comb += port.addr.eq(place)
+            with m.If(moves):
+                m.d.sync += place.eq(Mux(place == depth - 1, 0, place + 1))
+        return reader.data
