@@ -1,7 +1,7 @@
 """The chip: instances and their connections, nothing else."""
 
-from amaranth.hdl import Module, ResetInserter
-from amaranth.lib import wiring
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
+from amaranth.lib import cdc, wiring
 from amaranth.lib.wiring import Out, connect
 
 from tpulite.arch.config import Config
@@ -23,6 +23,9 @@ __all__ = ["Chip"]
 
 class Chip(wiring.Component):
     """The whole machine.
+
+    There is one clock. Reset may come and go at any time, as two registers take it to the clock; it
+    must last for four cycles, and nothing is accepted until it has gone.
 
     Parameters
     ----------
@@ -67,12 +70,23 @@ class Chip(wiring.Component):
             readers=("activation", "weight", "record", "vpu_a", "vpu_b", "store"),
             writers=("drain", "load", "vpu"),
         )
-        m.submodules.registers = registers
-        m.submodules.processor = processor
-        m.submodules.axi = axi
-        m.submodules.buffer = buffer
+        # Both resets are registers: that of the engines is soft reset, too.
+        m.domains += [ClockDomain("core"), ClockDomain("engines")]
+        core, engines = DomainRenamer("core"), DomainRenamer("engines")
+        m.d.comb += [
+            ClockSignal("core").eq(ClockSignal()),
+            ClockSignal("engines").eq(ClockSignal()),
+            ResetSignal("engines").eq(processor.clear),
+        ]
+        m.submodules.reset = cdc.FFSynchronizer(
+            ResetSignal(), ResetSignal("core"), o_domain="core", init=1
+        )
+        m.submodules.registers = core(registers)
+        m.submodules.processor = core(processor)
+        m.submodules.axi = core(axi)
+        m.submodules.buffer = core(buffer)
         for name, engine in (("load", load), ("store", store), ("mxu", mxu), ("vpu", vpu)):
-            m.submodules[name] = ResetInserter(processor.clear)(engine)
+            m.submodules[name] = engines(engine)
             connect(m, engine.engine, getattr(processor, f"engine_{name}"))
             m.d.comb += [
                 getattr(self, f"trace_{name}_state").eq(engine.engine.state),

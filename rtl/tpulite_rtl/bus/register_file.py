@@ -110,6 +110,8 @@ class RegisterFile(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        awake = Signal()  # nothing is accepted during reset
+        m.d.sync += awake.eq(1)
         stored = {
             register.name: Signal(32, name=register.name.lower(), init=register.reset)
             for register in REGISTERS
@@ -117,9 +119,9 @@ class RegisterFile(wiring.Component):
         }
         pending = Signal(INTERRUPT)
         self._outputs(m, stored, pending)
-        cleared = self._write_channels(m, stored)
+        cleared = self._write_channels(m, stored, awake)
         m.d.sync += pending.eq((pending.as_value() & ~cleared) | self.interrupt.as_value())
-        self._read_channel(m, self._readable(stored, pending))
+        self._read_channel(m, self._readable(stored, pending), awake)
         return m
 
     def _outputs(self, m: Module, stored: dict[str, Signal], pending: data.View) -> None:
@@ -141,14 +143,17 @@ class RegisterFile(wiring.Component):
                 window.permission.eq(stored[f"WINDOW{i}_PERMISSION"]),
             ]
 
-    def _write_channels(self, m: Module, stored: dict[str, Signal]) -> Value:
+    def _write_channels(self, m: Module, stored: dict[str, Signal], awake: Signal) -> Value:
         """Add the write channels; return the interrupts that the host clears in this cycle."""
         offset = Signal(OFFSET_BITS)
         offset_valid = Signal()
         value = Signal(32)
         mask = Signal(32)
         value_valid = Signal()
-        m.d.comb += [self.s_axil_awready.eq(~offset_valid), self.s_axil_wready.eq(~value_valid)]
+        m.d.comb += [
+            self.s_axil_awready.eq(awake & ~offset_valid),
+            self.s_axil_wready.eq(awake & ~value_valid),
+        ]
         with m.If(self.s_axil_awvalid & self.s_axil_awready):
             m.d.sync += [offset.eq(self.s_axil_awaddr), offset_valid.eq(1)]
         with m.If(self.s_axil_wvalid & self.s_axil_wready):
@@ -209,8 +214,8 @@ class RegisterFile(wiring.Component):
         }
         return values
 
-    def _read_channel(self, m: Module, values: dict[str, Value]) -> None:
-        m.d.comb += self.s_axil_arready.eq(~self.s_axil_rvalid)
+    def _read_channel(self, m: Module, values: dict[str, Value], awake: Signal) -> None:
+        m.d.comb += self.s_axil_arready.eq(awake & ~self.s_axil_rvalid)
         with m.If(self.s_axil_rready):
             m.d.sync += self.s_axil_rvalid.eq(0)
         with m.If(self.s_axil_arvalid & self.s_axil_arready):

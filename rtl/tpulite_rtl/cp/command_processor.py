@@ -39,7 +39,8 @@ class CommandProcessor(wiring.Component):
     engine_load, engine_store, engine_mxu, engine_vpu : In(EngineSignature(command_layout(opcode)))
         The engines.
     clear : Out(1)
-        Reset the engines at the end of this cycle.
+        Reset the engines at the end of this cycle: a register, high in the cycle after START, soft
+        reset and reset. Engines are stopped meanwhile.
     read : Out(ReadSignature())
         Read channels of command fetch.
     read_beat, write_beat, response : In(1)
@@ -125,10 +126,12 @@ class CommandProcessor(wiring.Component):
             dispatcher.stop.eq(run.stop),
         ]
 
-        # Start and stop.
+        # Start and stop. The first command comes to an engine long after it was reset.
+        clear = Signal(init=1)
+        m.d.sync += clear.eq(run.clear)
         reports = [port.fault for port in engines.values()] + [dispatcher.fault, fetch.fault]
         m.d.comb += [fault.eq(report) for fault, report in zip(run.faults, reports, strict=True)]
-        m.d.comb += [port.stop.eq(run.stop) for port in engines.values()]
+        m.d.comb += [port.stop.eq(run.stop | clear) for port in engines.values()]
         m.d.comb += [
             run.control.eq(self.control),
             run.watchdog.eq(self.watchdog),
@@ -139,7 +142,7 @@ class CommandProcessor(wiring.Component):
             self.state.eq(run.state),
             self.error.eq(run.error),
             self.interrupt.eq(run.interrupt),
-            self.clear.eq(run.clear),
+            self.clear.eq(clear),
         ]
 
         # Accounts.

@@ -50,7 +50,8 @@ class RunControl(wiring.Component):
     start : Out(1)
         START was accepted in this cycle: the program is fetched from the next cycle on.
     clear : Out(1)
-        Engines, queues and tokens must be reset at the end of this cycle: START or soft reset.
+        Queues and tokens must be reset at the end of this cycle, and engines of the next: START or
+        soft reset.
     stop : Out(1)
         Start nothing, finish what was issued.
     running : Out(1)
