@@ -1,10 +1,14 @@
 import numpy as np
 
+from tpulite.arch.config import Config
+from tpulite.cli.bind import padding_notes
+from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.golden.check import check
 from tpulite.models import CNN_DIGITS
 from tpulite.program import Program
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
+from tpulite_testing.drawn.range_networks import Builder
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -44,3 +48,14 @@ def test_shapes_that_are_none(tpulite):
         assert (code, out) == (2, "")
         assert err.startswith("tpulite: ")
         assert err.endswith(f"{message}\n")
+
+
+def test_a_note_says_where_same_padding_would_differ():
+    net = Builder(np.random.default_rng(1), (24, 24, 16))
+    graph = net.graph(net.conv(net.conv("x", 16, 3), 16, 3, 2, padding=(0, 1, 1, 1)))
+    program = compile_range(graph, ShapeRange((1, 1), (9, 26), (9, 26)), Config())
+    assert list(padding_notes(program, 26, 9)) == []
+    assert list(padding_notes(program, 25, 24)) == [
+        "Layer 'layer1' pads its height by (0, 1), as in the file; if that is SAME of 24, SAME of "
+        "25 is (1, 1)"
+    ]

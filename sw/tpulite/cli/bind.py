@@ -1,6 +1,7 @@
 """The command ``bind``: from a network's file to programs for shapes of a range."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,11 +10,12 @@ from tpulite.atomic import write_whole
 from tpulite.cli.info import summary
 from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.graph.layers import LayerGraph
+from tpulite.compiler.bind import RangeProgram, ShapeRange, compile_range
+from tpulite.frontend.padding import pad_same
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
 from tpulite.runtime.model import Model
 
-__all__ = ["bind_file"]
+__all__ = ["bind_file", "padding_notes"]
 
 _EXTENTS = ("batch", "height", "width")
 
@@ -36,19 +38,53 @@ def bind_file(
     """Compile a network once for a range of shapes, and bind it to some: 1x96x96 4x192x160.
 
     Without a range it is compiled for all extents between the least and the most that are bound.
-    If the host has to compute some of it, the machine's largest part is bound.
+    If the host has to compute some of it, the machine's largest part is bound. Padding is that of
+    the file, in numbers; a note says where SAME would differ.
     """
     wanted = [_shape(text) for text in shapes]
     model = reading.model(network)
     layers = _largest_part(model)
     program = compile_range(layers, _limits(limits, wanted), model.config)
     for batch, height, width in wanted:
+        for note in padding_notes(program, height, width):
+            click.echo(f"tpulite: note: {note}", err=True)
         start = time.perf_counter()
         bound = program.bind(height, width, batch=batch)
         taken = time.perf_counter() - start
         path = output / f"{network.stem}_{batch}x{height}x{width}.tpu"
         write_whole(path, bound.save)
         click.echo(f"{path}: {summary(bound)}, bound in {1e3 * taken:.1f} ms")
+
+
+def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[str]:
+    """Yield where SAME would pad a shape in another way than the file, whose numbers hold.
+
+    A file's reader has made numbers of SAME. With strides they depend on the extents.
+    """
+    network = program.network
+    extents = network.extents(height, width)
+    for node in network.nodes:
+        layer, name = node.layer, node.inputs[0]
+        before = network.layers.images[name].shape[:2]
+        match layer:
+            case Conv() | Depthwise():
+                kernel, dilation = layer.weight.shape[:2], layer.dilation
+            case Pool() if layer.window != before:
+                kernel, dilation = layer.window, (1, 1)
+            case _:
+                continue
+        sizes = (height, width) if name in network.packed else extents[name]
+        for i, what in enumerate(("height", "width")):
+            padding = layer.padding[i], layer.padding[i + 2]
+            then, now = (
+                pad_same(size, kernel[i], layer.stride[i], dilation[i])
+                for size in (before[i], sizes[i])
+            )
+            if padding == then != now:
+                yield (
+                    f"{layer.title} pads its {what} by {padding}, as in the file; if that is SAME "
+                    f"of {before[i]}, SAME of {sizes[i]} is {now}"
+                )
 
 
 def _largest_part(model: Model) -> LayerGraph:
