@@ -171,7 +171,7 @@ def cut_kernel(
     chunks = list(split(len(blocks), count, 1))
     if early and len(blocks) * taps >= _EARLY:
         first = chunks[0]
-        sizes = [len(piece) for piece in split(len(first), max(1, len(first) * taps // _EARLY), 1)]
+        sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
         bounds = [0, *accumulate(sizes)]
         chunks[:1] = [range(a, b) for a, b in pairwise(bounds)]
     chunks = [blocks[chunk.start : chunk.stop] for chunk in chunks]
