@@ -5,20 +5,15 @@ from math import gcd
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import VECTOR
-from tpulite.compiler.geometry.cut import STRIPS, WINDOW_ROOM
+from tpulite.compiler.geometry.cut import PARTS, STRIPS, WINDOW_ROOM
 from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.plan.conv_cost import weights_stay
 from tpulite.compiler.plan.pointwise import POINTWISE, SLOTS, best_pointwise_plan, pointwise_facts
 from tpulite.graph.layers import Conv, Depthwise, Pool
 
 __all__ = ["alone_cost", "streams"]
-
-_KEPT = 3
-"""Weights are kept if they take at most a third of the buffer."""
-
-_PARTS = 4
-"""A strip is computed, and stored, in about four parts."""
 
 _LARGEST_WINDOW = VECTOR.limit("window_rows")
 """Larger windows of pooling are read piece by piece."""
@@ -57,7 +52,7 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     output, constants = table.outputs[index], table.constants[index]
     height, width = (extents[output] for extents in table.extents)
     keep = not isinstance(table.layers.layers[index], Conv)
-    keep = keep or constants <= config.ub_rows // _KEPT
+    keep = keep or weights_stay(constants, config)
     at_once = constants if keep else table.at_once(index)
     moved = _moved(table, index, resident)
     strips = 1
@@ -88,9 +83,9 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
         if pieces and (forced or (bound and pieces < load)):
             cycles = max(engines.mxu * batch, pieces + weights // strips, store)
         else:
-            cycles += load if alternate else load // strips + store // (strips * _PARTS)
+            cycles += load if alternate else load // strips + store // (strips * PARTS)
     else:
-        cycles = max(cycles + engines.vpu * batch // _PARTS, load + weights, store)
+        cycles = max(cycles + engines.vpu * batch // PARTS, load + weights, store)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips
     return Cost(cycles, read + loaded, moved.written * batch, rows, commands)
 

@@ -4,11 +4,15 @@ from tpulite.arch.config import Config
 from tpulite.arch.timing import ARRAY, LOAD_TOKEN, REQUANTIZER, tile_cycles
 from tpulite.compiler.plan.closed_forms import Number, most
 
-__all__ = ["CONV_CYCLES", "product_cycles", "result_latency", "weights_latency"]
+__all__ = ["CONV_CYCLES", "product_cycles", "result_latency", "weights_latency", "weights_stay"]
 
 CONV_CYCLES = 3
 """Cycles of a CONV beside its weight tiles, in the mean: none is lost if its operands and tokens
 are there, which is not always so."""
+
+_KEPT = 3
+"""Weights stay if they take at most a third of the buffer: strips of input and output need room,
+twice, as some are loaded while others are computed."""
 
 
 def product_cycles(tiles: Number, slots: Number, regions: Number, config: Config) -> Number:
@@ -41,3 +45,8 @@ def weights_latency(config: Config) -> int:
 def result_latency(config: Config) -> int:
     """Return the cycles from a vector's slot in the last tile to its result in the buffer."""
     return 2 * config.array_size + ARRAY + REQUANTIZER
+
+
+def weights_stay(rows: int, config: Config) -> bool:
+    """Return whether weights of so many rows stay in the buffer for all strips of a layer alone."""
+    return rows <= config.ub_rows // _KEPT

@@ -13,14 +13,10 @@ from tpulite.compiler.geometry.passes import (
     most_of_axis,
     plan_tiles,
 )
-from tpulite.compiler.plan.conv_cost import product_cycles
+from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
 from tpulite.compiler.plan.conv_facts import Around, ConvFacts
 
 __all__ = ["Regions", "StripPlan", "strip_plan"]
-
-_KEPT = 3
-"""Weights stay if they take at most a third of the buffer: strips of input and output need room,
-twice, as some are loaded while others are computed."""
 
 _EXPOSED = 2
 """Loads count twice: strips wait for room, so not all of their time hides behind the array's."""
@@ -142,7 +138,7 @@ def strip_plan(facts: ConvFacts, around: Around) -> StripPlan:
     """
     keep = around.keep
     if keep is None:
-        keep = facts.weight_rows <= facts.config.ub_rows // _KEPT
+        keep = weights_stay(facts.weight_rows, facts.config)
     limits = _limits(facts, around)
     strips = _strips(facts, around, limits, keep=keep)
     busy = strips.cycles <= _array_cycles(facts, around)  # no plan takes less
