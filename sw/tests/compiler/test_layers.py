@@ -4,9 +4,9 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.geometry.filters import plan_filter
 from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.plan.filters import plan_filter
 from tpulite.graph.layers import (
     Affine,
     Concat,

@@ -3,7 +3,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.cut import cut_parts
-from tpulite.compiler.geometry.filters import plan_filter
+from tpulite.compiler.plan.filters import plan_filter
 
 CONFIG = Config()
 

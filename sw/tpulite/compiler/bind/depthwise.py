@@ -4,13 +4,13 @@ from collections.abc import Hashable, Sequence
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind.depthwise_commands import depthwise_steps
-from tpulite.compiler.bind.depthwise_plan import FilterFacts, depthwise_strategies
 from tpulite.compiler.bind.depthwise_table import FilterWork
 from tpulite.compiler.bind.depthwise_weights import pack_depthwise
 from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.geometry.axis import LARGEST_DILATION, LARGEST_PAD, LARGEST_STRIDE
 from tpulite.compiler.plan.closed_forms import Number
+from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Depthwise

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from tpulite.compiler.bind.depthwise_plan import FilterFacts, filter_rows, pitch_of
 from tpulite.compiler.bind.operator import Resident, Site
 from tpulite.compiler.bind.transfer import NOWHERE
 from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts
 from tpulite.compiler.plan.strategy import Room, Strategy

@@ -21,8 +21,8 @@ from tpulite.arch.timing import (
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import cut_parts
 from tpulite.compiler.geometry.extents import weight_tiles
-from tpulite.compiler.geometry.filters import plan_filter
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
+from tpulite.compiler.plan.filters import plan_filter
 from tpulite.graph.layers import (
     Affine,
     Concat,

@@ -9,7 +9,6 @@ import numpy as np
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D, needed_rows
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
-from tpulite.compiler.geometry.filters import Filter, plan_filter
 from tpulite.compiler.lower.context import Context
 from tpulite.compiler.lower.conv.weights import Drained, folded_bias
 from tpulite.compiler.lower.lowering import Lowering
@@ -17,6 +16,7 @@ from tpulite.compiler.lower.window import read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.compiler.place.stores import View
+from tpulite.compiler.plan.filters import Filter, plan_filter
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwiseLowering"]

@@ -1,14 +1,15 @@
 """Tiles of depthwise convolutions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import CONV
+from tpulite.arch.isa import CONV, Drain
 from tpulite.arch.isa import Axis as Direction
-from tpulite.arch.timing import row_cycles
-from tpulite.compiler.bind.depthwise_weights import FilterWeights, Pattern
-from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
+from tpulite.arch.timing import drain_interval, row_cycles
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
+from tpulite.compiler.plan.filters import FilterWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -88,7 +89,6 @@ def depthwise_strategies(
     zeros = 0 if facts.at_once else config.array_size
     strategies = []
     for number, pattern in enumerate(facts.weights.patterns):
-        vectors, commands = _work(facts, pattern, (batch, rows.out_height, columns))
         each = facts.block_rows(pattern)
         for kind, slots, weights in (
             ("resident", 3, facts.blocks * each),
@@ -113,10 +113,9 @@ def depthwise_strategies(
                 load = in_slot * beats + sourced * TRANSFER_OVERHEAD
                 store = out_slot * beats + stored * TRANSFER_OVERHEAD
                 passing = each if kind != "resident" else ceil_div(each, sizes["slabs"])
-                compute = vectors + (commands + sizes["slabs"]) * CONV_CYCLES
-                cycles = ring_cycles(
-                    load + passing * beats, compute // sizes["slabs"], store, tiles, slots
-                )
+                compute = _array_cycles(facts, pattern, rows, columns, sizes)
+                compute = compute // sizes["slabs"]
+                cycles = ring_cycles(load + passing * beats, compute, store, tiles, slots)
                 moved = tiles * (in_slot + out_slot + passing)
                 strategies.append(
                     Strategy(
@@ -139,19 +138,32 @@ def depthwise_strategies(
     return tuple(strategies)
 
 
-def _work(
-    facts: FilterFacts, pattern: Pattern, outputs: tuple[Number, Number, Number]
-) -> tuple[Number, Number]:
-    """Return the vectors that stream for a channel block, and the commands."""
-    batch, rows, columns = outputs
-    inner, outer, i, o = (rows, columns, facts.y, facts.x)
-    if pattern.inner == Direction.X:
-        inner, outer, i, o = columns, rows, facts.x, facts.y
-    at_once = least(least(pattern.most, inner), most(facts.config.acc_rows // outer, 1))
-    at_once = pick(outer * 1 <= facts.config.acc_rows, at_once, 1) if pattern.inner else at_once
-    groups = ceil_div(inner, at_once)
-    pieces = len(pattern.taps)
-    across = (outer - 1) * o.stride + o.kernel
-    stream = (inner * i.stride + groups * most(i.kernel - i.stride, 0)) * across
-    stream = most(stream, groups * facts.config.array_size)
-    return batch * stream * pieces, batch * groups * pieces
+def _array_cycles(
+    facts: FilterFacts, pattern: Pattern, rows: Rows, columns: Number, sizes: Mapping[str, Number]
+) -> Number:
+    """Return the cycles of the array for a channel block of all slabs."""
+    config, accumulators = facts.config, facts.config.acc_rows
+    total, slab = rows.batch * rows.out_height, least(sizes["slab_rows"], rows.out_height)
+    if pattern.inner == Direction.Y:
+        across = least(columns, accumulators)
+        down = least(least(pattern.most, slab), most(accumulators // across, 1))
+    else:
+        across = least(pattern.most, columns)
+        down = least(slab, most(accumulators // across, 1))
+    parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), ceil_div(columns, across)
+    slots = 1
+    for axis, extent, count, pieces in zip(
+        (facts.y, facts.x), (total, columns), parts, pattern.filter.kernel, strict=True
+    ):
+        passes = len(pieces)
+        slots = slots * (
+            passes * extent * axis.stride + count * (axis.kernel - passes * axis.stride)
+        )
+    regions = parts[0] * parts[1]
+    commands = regions * len(pattern.taps)
+    slots = most(slots, commands * config.array_size)
+    if not facts.at_once:
+        commands = commands + regions
+        drained = total * columns * drain_interval(Drain.REQUANTIZE, config)
+        slots = slots + most(drained, regions * config.array_size)
+    return slots + commands * CONV_CYCLES
