@@ -62,7 +62,10 @@ class StreamFifo(wiring.Component):
             read.eq(self.o.valid & self.o.ready),
             alone.eq(self.level <= 1),
         ]
-        m.d.sync += self.level.eq(self.level + written - read)
+        with m.If(written & ~read):
+            m.d.sync += self.level.eq(self.level + 1)
+        with m.If(read & ~written):
+            m.d.sync += self.level.eq(self.level - 1)
         behind = self._behind(
             m, put=written & ~(alone & (read | ~self.o.valid)), take=read & ~alone
         )
