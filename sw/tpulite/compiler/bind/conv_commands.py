@@ -222,9 +222,10 @@ class _Commands:
         block = units.block[unit] * mine["in_block"] * (1 - mine["by_block"])
         final, stored = units.final[unit] > 0, mine["stored"]
         recorded = final & (mine["drain"] == Drain.REQUANTIZE)
-        out_pitch = mine["out_columns"] * mine["vector_rows"]
+        # What stays in the buffer has all columns there, panels of it or not.
+        out_pitch = np.where(stored, mine["out_columns"], mine["out_width"]) * mine["vector_rows"]
         out = (regions.row[region] - slabs.begin[slab] * stored) * out_pitch
-        out += (column - self._panels.origin[panel]) * mine["vector_rows"]
+        out += (column - self._panels.origin[panel] * stored) * mine["vector_rows"]
         out += units.output[unit] * mine["out_block"] + mine["in_slots"] * mine["in_slot"] * stored
         number = number - self._results.starts[self._layer]
         out += number % mine["out_slots"] * mine["out_slot"]
