@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.pool_commands import PoolCommands
@@ -15,13 +15,12 @@ from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.pool import PoolFacts, pool_strategies
+from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Pool
 
 __all__ = ["Pooling"]
-
-_WINDOW = VECTOR.limit("window_rows")
 
 
 class Pooling(Operator):
@@ -44,10 +43,10 @@ class Pooling(Operator):
 
     def __init__(self, layer: Pool, config: Config, *, whole: bool = False) -> None:
         self._config, self._layer, self._whole = config, layer, whole
-        if max(layer.window) > _WINDOW and not whole:
+        if max(layer.window) > LARGEST_WINDOW and not whole:
             raise ValueError(
-                f"{layer.title}: a window must cover {_WINDOW} positions of an axis or less, "
-                f"not {layer.window}"
+                f"{layer.title}: a window must cover {LARGEST_WINDOW} positions of an axis "
+                f"or less, not {layer.window}"
             )
         if any(pad >= layer.window[i % 2] for i, pad in enumerate(layer.padding)):
             raise ValueError(

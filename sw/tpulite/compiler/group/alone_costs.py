@@ -4,19 +4,16 @@ from dataclasses import dataclass
 from math import gcd
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.arch.isa import VECTOR
 from tpulite.compiler.geometry.cut import PARTS, STRIPS, WINDOW_ROOM
 from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.conv_cost import weights_stay
 from tpulite.compiler.plan.pointwise import POINTWISE, SLOTS, best_pointwise_plan, pointwise_facts
+from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
 from tpulite.graph.layers import Conv, Depthwise, Pool
 
 __all__ = ["alone_cost", "streams"]
-
-_LARGEST_WINDOW = VECTOR.limit("window_rows")
-"""Larger windows of pooling are read piece by piece."""
 
 
 @dataclass
@@ -130,7 +127,7 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
     height, width = (extents[layer.inputs[0]] for extents in table.extents)
     rows, columns = min(layer.window[0], height), min(layer.window[1], width)
     room = limit * WINDOW_ROOM[0] // WINDOW_ROOM[1]
-    return max(rows, columns) > _LARGEST_WINDOW or (
+    return max(rows, columns) > LARGEST_WINDOW or (
         rows * width > room and 2 * rows * columns > room
     )
 

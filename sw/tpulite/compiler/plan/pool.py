@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.isa import VectorOp
 from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Rows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -16,8 +17,6 @@ __all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
 
 _SLOTS = 3
 """Places of tiles of the input, and as many of the output: for what is loaded, computed, stored."""
-
-_COLUMNS = VECTOR.limit("columns")
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def pool_strategies(
             in_cost=sourced * slots * tile_blocks * width,
             out_cost=stored * slots * tile_blocks * columns,
             room=space,
-            limit=_COLUMNS,
+            limit=MOST_VECTORS,
             wanted=wanted,
         ):
             sizes = {
@@ -106,7 +105,7 @@ def pool_strategies(
             strategies.append(
                 Strategy(
                     f"{name}/{slabs.mode}",
-                    both(slabs.feasible, columns <= _COLUMNS, tile_blocks <= _COLUMNS),
+                    both(slabs.feasible, columns <= MOST_VECTORS, tile_blocks <= MOST_VECTORS),
                     *_cost(facts, sizes, (batch, height, width), blocks),
                     sizes,
                 )
@@ -148,7 +147,7 @@ def _panels(
     fixed = facts.x.extent - facts.x.stride + unit - 1
     space = room.rows - facts.record_rows
     fit = (space // slots - in_rows * fixed) // (in_rows * facts.x.stride + 1)
-    size = least(least(fit, _COLUMNS), columns)
+    size = least(least(fit, MOST_VECTORS), columns)
     panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
     out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
     in_columns = least((out_columns - 1) * facts.x.stride + facts.x.extent + unit - 1, width)
