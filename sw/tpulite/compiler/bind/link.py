@@ -1,21 +1,18 @@
 """From the steps of all layers to a program: positions and tokens follow from indices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tpulite.arch.isa import TOKEN_MAX, Engine
-from tpulite.compiler.bind.steps import Indices, Needs, Step
+from tpulite.arch.isa import Engine
+from tpulite.compiler.bind.steps import Indices, Step
+from tpulite.compiler.bind.tokens import Tokens, Written, growth
 from tpulite.compiler.bind.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words, encode
 
 __all__ = ["Linked", "Uses", "link"]
 
 _ENGINES = (int(Engine.MXU), int(Engine.VPU))
-
-_FAR = 1 << 32
-"""More vectors than any tensor has."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ class _Linker:
             e: np.append(0, np.cumsum(np.where(engines == e, counts, 0))).tolist() for e in _ENGINES
         }
         self._before[int(Engine.STORE)] = self._store_starts.tolist()
-        self._written = [_Written(step) for step in steps]
+        self._written = [Written(step) for step in steps]
         self._earlier = self._find_earlier(uses)
 
     def run(self, lead: int) -> Linked:
@@ -195,16 +192,16 @@ class _Linker:
                 latest[-1][e] = np.where(meet, last, -1).max(axis=1)
         return latest
 
-    def _find_tokens(self) -> list["_Tokens"]:
+    def _find_tokens(self) -> list[Tokens]:
         """Turn needs into tokens: who gives them to whom."""
         tokens, total = [], self._words.shape[1]
         # What LOADs need; ``behind`` is the computation that each must follow in the program.
         behind = np.full(len(self._due), -1)
         for e, need in self._load_needs.items():
             position = self._after if e == Engine.STORE else self._members[e]
-            needed, waits = _growth(need)
+            needed, waits = growth(need)
             if waits.any():
-                tokens.append(_Tokens(e, Engine.LOAD, needed[waits], np.flatnonzero(waits)))
+                tokens.append(Tokens(e, Engine.LOAD, needed[waits], np.flatnonzero(waits)))
                 behind = np.maximum(behind, np.where(needed >= 0, position[needed], -1))
         self._behind = behind
         # What computations need.
@@ -214,32 +211,32 @@ class _Linker:
             mine = self._members[engine]
             if not len(mine):
                 continue
-            arrived, waits = _growth(latest[mine])
-            tokens.append(_Tokens(Engine.LOAD, engine, arrived[waits], np.flatnonzero(waits)))
+            arrived, waits = growth(latest[mine])
+            tokens.append(Tokens(Engine.LOAD, engine, arrived[waits], np.flatnonzero(waits)))
             if engine == Engine.MXU:
                 there = self._early[mine[1:]] <= arrived[:-1]
                 self._words[0, mine[1:]] |= there.astype(np.int64) << PREFETCH
             for e, need in self._needs.items():
-                needed, waits = _growth(need[mine])
+                needed, waits = growth(need[mine])
                 if waits.any():
-                    tokens.append(_Tokens(e, engine, needed[waits], np.flatnonzero(waits)))
+                    tokens.append(Tokens(e, engine, needed[waits], np.flatnonzero(waits)))
         # What STOREs need: each of one computation, and what they overwrite has been read.
         for engine in _ENGINES:
             stores = np.flatnonzero(self._engine[self._after] == engine)
             if len(stores):
                 givers = np.searchsorted(self._members[engine], self._after[stores])
-                tokens.append(_Tokens(engine, Engine.STORE, givers, stores))
+                tokens.append(Tokens(engine, Engine.STORE, givers, stores))
         need = np.full(len(self._after), -1)
         for number, uses in enumerate(self._uses):
             if uses.read_before >= 0:
                 mine = slice(self._store_starts[number], self._store_starts[number + 1])
                 need[mine] = self._load_ends[uses.read_before] - 1
-        needed, waits = _growth(need)
+        needed, waits = growth(need)
         if waits.any():
-            tokens.append(_Tokens(Engine.LOAD, Engine.STORE, needed[waits], np.flatnonzero(waits)))
+            tokens.append(Tokens(Engine.LOAD, Engine.STORE, needed[waits], np.flatnonzero(waits)))
         return tokens
 
-    def _merge(self, lead: int, tokens: Sequence["_Tokens"]) -> Linked:
+    def _merge(self, lead: int, tokens: Sequence[Tokens]) -> Linked:
         """Order all commands, and write tokens into them."""
         behind, count, total = self._behind, len(self._due), self._words.shape[1]
         if count > lead:
@@ -262,73 +259,6 @@ class _Linker:
         return Linked(words, place[count : count + total], self._starts)
 
 
-@dataclass(frozen=True)
-class _Tokens:
-    """Tokens from one engine to another.
-
-    Parameters
-    ----------
-    giver, taker : int
-        The engines.
-    given, taken : array of int
-        The commands of both, in the order of the tokens.
-    """
-
-    giver: int
-    taker: int
-    given: Indices
-    taken: Indices
-
-    def placed(self, places: Mapping[int, Indices]) -> tuple[Indices, Indices]:
-        """Return where the commands are that give and take, so that no counter overflows.
-
-        Where a counter would be full, the taker of the latest token waits for what the next one
-        stands for, too.
-        """
-        givers, takers = places[self.giver][self.given], places[self.taker][self.taken]
-        room = TOKEN_MAX - 1
-        if len(givers) <= room or (takers[:-room] < givers[room:]).all():
-            return givers, takers
-        kept: list[tuple[int, int]] = []
-        for giver, taker in zip(givers.tolist(), takers.tolist(), strict=True):
-            if len(kept) >= room and kept[-room][1] > giver:
-                kept[-1] = giver, kept[-1][1]
-            else:
-                kept.append((giver, taker))
-        pairs = np.array(kept)
-        return pairs[:, 0], pairs[:, 1]
-
-
-class _Written:
-    """How far commands of a step have written its output."""
-
-    def __init__(self, step: Step) -> None:
-        self._begins, self._blocks = step.begins, step.blocks
-        self._all: tuple[Indices, Indices] | None = None
-        self._each: tuple[Indices, Indices] | None = None
-
-    def latest(self, needs: Needs) -> Indices:
-        """Return the latest command that writes what is needed."""
-        if needs.blocks is not None and self._blocks is not None:
-            if self._each is None:
-                self._each = _sort(self._blocks * _FAR + self._begins)
-            keys, latest = self._each
-            return latest[np.searchsorted(keys, needs.blocks * _FAR + needs.stop) - 1]
-        if self._all is None:
-            keys, order = _sort(self._begins)
-            self._all = keys, np.maximum.accumulate(order)
-        keys, latest = self._all
-        return latest[np.searchsorted(keys, needs.stop) - 1]
-
-
-def _sort(keys: Indices) -> tuple[Indices, Indices]:
-    """Return keys in order, and the numbers that they had."""
-    if len(keys) < 2 or (keys[1:] >= keys[:-1]).all():
-        return keys, np.arange(len(keys))
-    order = np.argsort(keys, kind="stable")
-    return keys[order], order
-
-
 def _bounds(
     ranges: Sequence[tuple[tuple[int, int], ...]],
 ) -> list[tuple[Indices, Indices]]:
@@ -336,12 +266,3 @@ def _bounds(
     longest = max(map(len, ranges))
     filled = np.array([(*each, *[(0, 0)] * (longest - len(each))) for each in ranges])
     return [(filled[:, i, 0], filled[:, i, 1]) for i in range(longest)]
-
-
-def _growth(needs: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-    """Return the largest need so far, and where it grows."""
-    needed = np.maximum.accumulate(needs)
-    grows = np.empty(len(needed), bool)
-    grows[:1] = needed[:1] >= 0
-    np.greater(needed[1:], needed[:-1], out=grows[1:])
-    return needed, grows

@@ -17,10 +17,10 @@ from tpulite.compiler.bind.operator import (
     Resident,
     Site,
     Task,
-    tensor_spec,
 )
 from tpulite.compiler.bind.residency import Lifetime, place_tensors
 from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.sizes import Sizes
 from tpulite.compiler.bind.steps import Step
 from tpulite.compiler.bind.transfer import DramTensor
 from tpulite.compiler.plan.strategy import Room, Strategy, choose
@@ -69,10 +69,10 @@ class _Binder:
     """``together`` images of a batch go through the network at a time."""
 
     def __init__(self, network: Network, shape: Shape, together: int) -> None:
-        self._network, self._shape, self._together = network, shape, together
+        self._network, self._together = network, together
         self._config, self._alone = network.config, len(network.nodes) == 1
         self._times = shape.batch // together
-        self._extents = network.extents(shape.height, shape.width)
+        self._sizes = Sizes(network, shape, together)
         self._computed = {node.output: i for i, node in enumerate(network.nodes)}
         self._tensors, self._tops, self._calm = self._place()
         self._chosen: dict[Hashable, Strategy | None] = {}  # of equal layers, once
@@ -82,10 +82,6 @@ class _Binder:
         """Whether all tensors but inputs and outputs stay in the buffer."""
         return len(self._tensors) == len(self._computed) - len(self._network.layers.outputs)
 
-    def _vectors(self, name: str) -> int:
-        height, width = self._extents[name]
-        return self._together * height * width
-
     def _place(self) -> tuple[Mapping[str, int], list[int], list[int]]:
         """Choose the tensors that stay in the buffer, and their rows."""
         network = self._network
@@ -93,7 +89,7 @@ class _Binder:
         lifetimes = [
             Lifetime(
                 node.output,
-                network.blocks(node.output) * self._vectors(node.output),
+                network.blocks(node.output) * self._sizes.vectors(node.output),
                 number,
                 readers[node.output],
                 number - (number > 0 and _on_array(node) != _on_array(network.nodes[number - 1])),
@@ -122,7 +118,7 @@ class _Binder:
 
     def bind(self, works: list[_Worked]) -> BoundProgram:
         """Return the program."""
-        inputs, outputs = self._specs()
+        inputs, outputs = self._sizes.specs()
         places, begins, scratch = self._places(inputs, outputs)
         constants = Constants(self._network.constants)
         steps = self._steps(works, places, constants)
@@ -151,8 +147,8 @@ class _Binder:
 
     def _choose(self, number: int, node: Node) -> tuple[int, Strategy] | None:
         """Return the rows below which a layer takes none, and its strategy."""
-        height, width = self._extents[node.inputs[0]]
-        channels, rows = self._channels(node.inputs[0]), self._config.ub_rows
+        height, width = self._sizes.extents[node.inputs[0]]
+        channels, rows = self._sizes.channels(node.inputs[0]), self._config.ub_rows
         sources = tuple(name not in self._tensors for name in node.inputs)
         stored = node.output not in self._tensors
         top, calm = self._tops[number], self._calm[number]
@@ -173,42 +169,6 @@ class _Binder:
                 return start, chosen
         return None
 
-    def _channels(self, name: str) -> int:
-        """Return the channels of a tensor; those of a layer that is alone may vary."""
-        layers = self._network.layers
-        if self._alone and not isinstance(layers.layers[0], Conv):
-            return self._shape.channels
-        return layers.images[name].shape[2]
-
-    def _specs(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        """Return inputs and outputs as the host sees them."""
-        network, layers = self._network, self._network.layers
-        readers: dict[str, list[Node]] = {}
-        for node in network.nodes:
-            for name in dict.fromkeys(node.inputs):
-                readers.setdefault(name, []).append(node)
-        specs: dict[Window, list[TensorSpec]] = {Window.INPUT: [], Window.OUTPUT: []}
-        for window, names in ((Window.INPUT, layers.inputs), (Window.OUTPUT, layers.outputs)):
-            offset = 0
-            for name in names:
-                height, width = self._extents[name]
-                batch = self._together
-                if self._alone and network.is_pixel(name):
-                    batch = 1  # one for all images
-                extents = batch, height, width
-                spec = tensor_spec(layers, name, window, offset, extents, self._channels(name))
-                if name in network.packed:
-                    patches = replace(network.packed[name].patches, count=(height, width))
-                    height, width = self._shape.height, self._shape.width
-                    spec = replace(spec, image=(batch, height, width), patches=patches)
-                if window == Window.INPUT and len(readers.get(name, ())) == 1:
-                    spec = readers[name][0].operator.source_spec(spec)
-                if self._times > 1:
-                    spec = replace(spec, image=(height, width), batch=self._times)
-                specs[window].append(spec)
-                offset += spec.nbytes(self._config)
-        return tuple(specs[Window.INPUT]), tuple(specs[Window.OUTPUT])
-
     def _places(
         self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
     ) -> tuple[dict[str, Place], dict[str, int], int]:
@@ -221,7 +181,7 @@ class _Binder:
             name = node.output
             if name in places:
                 continue
-            vectors = self._vectors(name)
+            vectors = self._sizes.vectors(name)
             if name in self._tensors:
                 places[name], begins[name] = Resident(vectors), self._tensors[name]
                 continue
@@ -239,7 +199,7 @@ class _Binder:
         tasks: dict[type[Operator], dict[int, Task[Operator]]] = {}
         for i, (node, work) in enumerate(zip(self._network.nodes, works, strict=True)):
             name, operator = node.inputs[0], node.operator
-            shape = Shape(self._together, *self._extents[name], self._channels(name))
+            shape = Shape(self._together, *self._sizes.extents[name], self._sizes.channels(name))
             site = Site(tuple(places[name] for name in node.inputs), places[node.output])
             task = Task(operator, shape, work.strategy, site, node.offset)
             tasks.setdefault(type(operator), {})[i] = task
@@ -258,7 +218,7 @@ class _Binder:
 
         def rows(name: str) -> tuple[int, int]:
             first = self._tensors[name]
-            return first, first + network.blocks(name) * self._vectors(name)
+            return first, first + network.blocks(name) * self._sizes.vectors(name)
 
         stays = (node.output,) if node.output in self._tensors else ()
         return Uses(
@@ -331,7 +291,7 @@ class _Binder:
             depth = 0  # multiplications of an output element
             if isinstance(node.layer, Conv | Depthwise):
                 depth = node.layer.weight[..., 0].size
-            vectors = self._times * self._vectors(node.output)
-            channels = self._channels(node.output)
+            vectors = self._times * self._sizes.vectors(node.output)
+            channels = self._sizes.channels(node.output)
             infos.append(LayerInfo(node.layer.name, vectors, depth, channels, tuple(commands)))
         return tuple(infos)
