@@ -223,7 +223,7 @@ class _Commands:
         final, stored = units.final[unit] > 0, mine["stored"]
         recorded = final & (mine["drain"] == Drain.REQUANTIZE)
         # What stays in the buffer has all columns there, panels of it or not.
-        out_pitch = np.where(stored, mine["out_columns"], mine["out_width"]) * mine["vector_rows"]
+        out_pitch = pick(stored, mine["out_columns"], mine["out_width"]) * mine["vector_rows"]
         out = (regions.row[region] - slabs.begin[slab] * stored) * out_pitch
         out += (column - self._panels.origin[panel] * stored) * mine["vector_rows"]
         out += units.output[unit] * mine["out_block"] + mine["in_slots"] * mine["in_slot"] * stored
