@@ -9,10 +9,7 @@ from tpulite.compiler.geometry.extents import (
 )
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
-from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.residency import passing_images
-from tpulite.compiler.options import Options
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Reshape
 
@@ -23,9 +20,8 @@ class LiveImages:
     """Which images are needed while a layer runs, and which of them can stay on chip.
 
     This decides. :mod:`tpulite.compiler.group.residency` is what costs of groups assume, before
-    the groups are known. Both let the largest image go first, and ask the same costs what a layer
-    alone needs; but here what is made in place counts once, and strips of groups are those that
-    tiling makes.
+    the groups are known: it knows sums of rows alone. Both let the largest image go first, but here
+    what is made in place counts once, and strips are those that tiling makes.
 
     Parameters
     ----------
@@ -35,8 +31,8 @@ class LiveImages:
         Which layers run slice by slice.
     config : Config
         The machine.
-    options : Options
-        Choices of the compilation.
+    batch : int
+        Images of a run that go together.
     taken : int
         Rows of the unified buffer in which constants stay.
 
@@ -67,13 +63,11 @@ class LiveImages:
         layers: LayerGraph,
         groups: tuple[Group, ...],
         config: Config,
-        options: Options,
+        batch: int,
         taken: int = 0,
     ) -> None:
         self.most = config.ub_rows - taken
-        self._layers, self._config, self._batch = layers, config, options.batch
-        self._costs = GroupCosts(GraphTable(layers, config, options), self.most)
-        self._alone = {group.layers.start: group for group in groups if not group.slices}
+        self._layers, self._config, self._batch = layers, config, batch
         self._groups = {i: group for group in groups if group.slices for i in group.layers}
         cut = [group for group in groups if group.slices or group.finer]
         first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
@@ -156,8 +150,9 @@ class LiveImages:
             if key not in self._taken:
                 self._taken[key] = self._strips(*key)
             return self._taken[key]
-        alone = Group(range(index, index + 1))
-        return self._costs.cost(self._alone.get(index, alone), frozenset(resident)).rows
+        layer = self._layers.layers[index]
+        strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
+        return min(constant_rows(layer, self._config), self._config.ub_rows // 4) + strips
 
     def _strips(self, group: Group, resident: frozenset[str]) -> int:
         """Return the rows of strips and constants of a group; what DMA moves is there twice."""

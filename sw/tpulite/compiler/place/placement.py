@@ -79,7 +79,7 @@ def place_images(
         Rows of the unified buffer in which constants stay.
     """
     size, batch = config.array_size, options.batch
-    live = LiveImages(layers, groups, config, options, taken)
+    live = LiveImages(layers, groups, config, batch, taken)
     resident = live.resident(outside)
     skewed, fixed, grain = _skewed(layers), fixed_lines(layers), column_grain(config)
     stores: dict[str, Store] = {}
