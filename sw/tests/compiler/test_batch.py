@@ -17,15 +17,17 @@ from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
-COSTS = {1: 100, 2: 80, 3: 70, 4: 75, 6: 60, 12: 50}
+COSTS = {1: 100, 2: 80, 3: 70, 4: 75, 6: 71, 12: 50}
 """Cycles of an image, by the images that go together: more than 3 seem to be worse."""
 
 
 @pytest.mark.parametrize(
     ("batch", "tried", "best"),
-    [(1, [1], 1), (7, [1, 7], 7), (8, [1, 2, 4, 8], 8), (12, [1, 2, 3, 4], 3)],
+    [(1, [1], 1), (7, [1, 7], 7), (8, [1, 2, 4, 8], 8), (12, [1, 2, 3, 4, 6], 3)],
 )
-def test_more_images_go_together_as_long_as_each_gets_cheaper(monkeypatch, batch, tried, best):
+def test_more_images_go_together_until_two_larger_parts_make_none_cheaper(
+    monkeypatch, batch, tried, best
+):
     costs, seen = COSTS | {7: 99, 8: 74}, []
 
     def compile_images(count):

@@ -13,6 +13,9 @@ from tpulite.program import Program
 
 __all__ = ["check_sizes", "compile_batch"]
 
+_MISSES = 2
+"""So many larger parts in turn that make no image cheaper end the search."""
+
 _ADDRESSED = 1 << 32
 """Bytes that addresses reach."""
 
@@ -23,7 +26,7 @@ def compile_batch(
     """Return the program of a batch: the best one for a part of it, repeated; and that part.
 
     Images that go together share weights, until there are so many that less of them stays on chip:
-    larger parts are tried as long as each image gets cheaper.
+    larger parts are tried until two of them in turn make no image cheaper.
 
     Parameters
     ----------
@@ -44,7 +47,7 @@ def compile_batch(
     ValueError
         If the tensors or the commands of a batch are more than the machine can address.
     """
-    best, least = compile_images(1), None
+    best, least, misses = compile_images(1), None, 0
     _refuse(options.batch, "commands", len(best.commands) * COMMAND_BYTES)
     for count in range(2, options.batch + 1):
         if options.batch % count:
@@ -55,9 +58,11 @@ def compile_batch(
         except ValueError:  # one image fits, so many do not
             break
         cost = _cost(program, options)
-        if cost >= least:
+        misses = misses + 1 if cost >= least else 0
+        if misses == _MISSES:
             break
-        best, least = program, cost
+        if not misses:
+            best, least = program, cost
     times = options.batch // best.batch
     return repeat_program(best, times, prefetch=options.prefetch), best.batch
 
