@@ -52,7 +52,8 @@ class StreamFifo(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        written, read, alone = Signal(), Signal(), Signal()
+        written, read = Signal(), Signal()
+        alone = Signal(init=1)  # nothing is behind the head: a register, as every bit asks for it
         head = Signal(unsigned(Shape.cast(self.shape).width), reset_less=True)
         m.d.comb += [
             self.i.ready.eq(self.level != self.depth),
@@ -60,12 +61,11 @@ class StreamFifo(wiring.Component):
             Value.cast(self.o.payload).eq(head),
             written.eq(self.i.valid & self.i.ready),
             read.eq(self.o.valid & self.o.ready),
-            alone.eq(self.level <= 1),
         ]
         with m.If(written & ~read):
-            m.d.sync += self.level.eq(self.level + 1)
+            m.d.sync += [self.level.eq(self.level + 1), alone.eq(self.level == 0)]
         with m.If(read & ~written):
-            m.d.sync += self.level.eq(self.level - 1)
+            m.d.sync += [self.level.eq(self.level - 1), alone.eq(self.level <= 2)]
         behind = self._behind(
             m, put=written & ~(alone & (read | ~self.o.valid)), take=read & ~alone
         )
