@@ -8,9 +8,9 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
 from tpulite.arch.memory import WINDOWS
 from tpulite.archive import opened, packed
-from tpulite.tensor_spec import Patches, Strings, TensorSpec
+from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 
-__all__ = ["LayerInfo", "Patches", "Program", "Strings", "TensorSpec"]
+__all__ = ["LayerInfo", "PackedRows", "Patches", "Program", "TensorSpec"]
 
 _VERSION = 4
 

@@ -10,23 +10,26 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.memory import Window
 
-__all__ = ["Patches", "Strings", "TensorSpec"]
+__all__ = ["PackedRows", "Patches", "TensorSpec"]
+
+_KEYS = {"packed_rows": "strings"}
+"""Fields that have another name in files."""
 
 
 @dataclass(frozen=True)
-class Strings:
-    """An image whose rows are strings of bytes, pixel after pixel: for dense mode.
+class PackedRows:
+    """An image whose rows are packed, pixel after pixel: for dense mode.
 
     Parameters
     ----------
     vectors : int
-        Vectors of N bytes in a string.
+        Vectors of N bytes in a packed row.
     pad : int
         Pixels of padding before the first pixel.
     fill : int
         Value of all padding, in the dtype of the tensor.
     transposed : bool
-        Whether the strings run along the height of the image instead of its width.
+        Whether packed rows run along the height of the image instead of its width.
     """
 
     vectors: int
@@ -69,7 +72,7 @@ class TensorSpec:
 
     The layout is channel-blocked: ``ceil(channels / N)`` blocks, each of ``m`` vectors of N
     elements, each block padded to a multiple of 16 bytes. An image has a vector a pixel, row by
-    row, or one a patch of pixels, whose values are the channels; or the rows of either are strings,
+    row, or one a patch of pixels, whose values are the channels; or the rows of either are packed,
     ``m`` of them. The images of a batch lie one after the other, each as if it were alone.
 
     Parameters
@@ -81,7 +84,7 @@ class TensorSpec:
     offset : int
         First byte in the window, a multiple of 16.
     m : int
-        Vectors of an image of the batch: its pixels, patches or strings; or those of a dense layer.
+        Vectors of an image of the batch: its pixels, patches or packed rows; or of a dense layer.
     channels : int
         Features of a pixel, padding not counted.
     dtype : str
@@ -89,8 +92,8 @@ class TensorSpec:
     image : tuple of int, optional
         Height and width, if the tensor is an image; else it is a matrix. An image that is several,
         pixels of all of them in each channel block, has their number before height and width.
-    strings : Strings, optional
-        How the rows of an image are strings.
+    packed_rows : PackedRows, optional
+        How the rows of an image are packed.
     batch : int
         How often all of this lies there: images that a run computes one after the other.
     patches : Patches, optional
@@ -111,7 +114,7 @@ class TensorSpec:
     channels: int
     dtype: str = "int8"
     image: tuple[int, ...] | None = None
-    strings: Strings | None = None
+    packed_rows: PackedRows | None = None
     batch: int = 1
     patches: Patches | None = None
     stacked: bool = False
@@ -119,8 +122,8 @@ class TensorSpec:
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise ValueError(f"Tensor {self.name!r} must have a batch of 1 or more: {self.batch}")
-        if self.stacked and self.strings is not None:
-            raise ValueError(f"Tensor {self.name!r} has strings, which cannot be stacked")
+        if self.stacked and self.packed_rows is not None:
+            raise ValueError(f"Tensor {self.name!r} has packed rows, which cannot be stacked")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -159,27 +162,29 @@ class TensorSpec:
 
     def nbytes(self, config: Config) -> int:
         """Return the bytes of the whole tensor in DRAM, all images of the batch."""
-        if self.strings is not None:
-            size = self.m * self.strings.vectors * config.array_size
+        if self.packed_rows is not None:
+            size = self.m * self.packed_rows.vectors * config.array_size
             return self.batch * (-(-size // BEAT_BYTES) * BEAT_BYTES)
         one = self.blocks(config) * self.block_bytes(config)
         return one if self.stacked else self.batch * one
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return asdict(self) | {"window": int(self.window)}
+        values = asdict(self) | {"window": int(self.window)}
+        return {_KEYS.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TensorSpec":
         """Return the spec of :meth:`as_dict`, whose tuples JSON has made lists."""
-        image, strings, patches = values["image"], values["strings"], values["patches"]
+        fields = dict(values)
+        packed_rows, image, patches = fields.pop("strings"), values["image"], values["patches"]
         if patches is not None:
             pairs = {name: tuple(patches[name]) for name in ("count", "size", "step", "pad")}
             patches = Patches(**(patches | pairs))
-        fields = dict(values) | {
+        fields |= {
             "window": Window(values["window"]),
             "image": image and tuple(image),
-            "strings": strings and Strings(**strings),
+            "packed_rows": packed_rows and PackedRows(**packed_rows),
             "patches": patches,
         }
         return cls(**fields)

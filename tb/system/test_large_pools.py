@@ -20,7 +20,7 @@ MACHINES = {
 # The smallest one is busy fetching commands of 16 cycles each, which the model is not made for.
 TOLERANCE = {"4x4": 0.05, "16x16": 0.02}
 
-# Image, window and stride; the last one has lines that are too long for a piece.
+# Image, window and stride; the last one has lines that are too long for a tile.
 GEOMETRIES = {
     "all of an image": ((48, 50, 20), (48, 50), (1, 1)),
     "side by side": ((60, 64, 16), (60, 32), (60, 32)),

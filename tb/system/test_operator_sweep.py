@@ -16,7 +16,7 @@ from tpulite.quant.place import place
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
-from tpulite_testing.graphs.lowered import lower
+from tpulite_testing.graphs.lowered import lower_graph
 from tpulite_testing.oracles.litert import KERNELS, run_litert
 
 CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))
@@ -35,7 +35,7 @@ def test_the_chip_equals_litert(name, capsys):
 
 
 def test_the_chip_equals_litert_in_windows_that_no_command_can_express():
-    """With a buffer of so few rows that most images come by pieces."""
+    """With a buffer of so few rows that most images come by tiles."""
     drawn = cases(CASES // 4, seed=SEED, operators=WINDOWS, large=True)
     ran, left = compare(Config(ub_rows=1024, acc_rows=64), drawn)
     assert ran >= 0.8 * (CASES // 4), sorted(left)
@@ -51,7 +51,7 @@ def compare(config: Config, drawn: Iterable[Case]) -> tuple[int, list[str]]:
         if place(case.graph, exactness).placements[node.name].engine == "host":
             left.append(node.op)
             continue
-        layers = lower(case.graph, exactness)
+        layers = lower_graph(case.graph, exactness)
         if any(set(record.roundings) - _has(config) for record in _records(layers)):
             left.append("rounding")
             continue
@@ -78,7 +78,7 @@ def test_the_sweep_can_fail():
     config = named_config("16x16")
     drawn = cases(50, seed=SEED, operators=("dense",))
     case = next(case for case in drawn if len(np.unique(run_litert(case, exactness))) > 20)
-    layers = lower(case.graph, exactness)
+    layers = lower_graph(case.graph, exactness)
     (layer,) = layers.layers
     layer.requantization.bias.setflags(write=True)
     layer.requantization.bias[:] += 1 << 12

@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind import Shape, compile_range
 from tpulite.compiler.plan.closed_forms import grain
-from tpulite.compiler.plan.slabs import Rows, slab_bounds, slab_modes
+from tpulite.compiler.plan.slabs import WindowedRows, slab_bounds, slab_modes
 from tpulite.compiler.plan.strategy import choose_all
 from tpulite.compiler.plan.windows import Axis
 from tpulite_testing.drawn.range_cases import config_name, draw_case
@@ -100,7 +100,9 @@ def test_slabs_cover_all_rows_and_read_no_more_than_promised(seed):
         size = int(rng.choice([4, 8, 12, 16, 20]))
         out_bytes = int(rng.choice([4, 8, 12, 16, 20]))
         loose = axis.before + axis.after
-        rows = Rows(batch, height, out_height, axis.stride, axis.extent, size, out_bytes, loose)
+        rows = WindowedRows(
+            batch, height, out_height, axis.stride, axis.extent, size, out_bytes, loose
+        )
         room, wanted = int(rng.integers(10, 400)), int(rng.integers(1, 30))
         costs = {"in_cost": int(rng.integers(1, 5)), "out_cost": int(rng.integers(1, 5))}
         feasible = 0

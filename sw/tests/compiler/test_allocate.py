@@ -10,7 +10,7 @@ from tpulite.compiler.options import ALLOCATORS
 from tpulite.compiler.schedule.allocate import place_buffers
 from tpulite.compiler.schedule.longest import place_in_turn, place_longest, rows_used
 from tpulite.compiler.schedule.online import Allocator, DoesNotFitError
-from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,
@@ -116,7 +116,7 @@ def test_networks_fit(name, allocator):
         pytest.importorskip("ortools")
     config, schedule = NETWORKS[name], network_schedule(name)
     allocation = place_buffers(schedule, config, allocator)
-    assert verify(schedule, allocation.rows, config) == ()
+    assert verify_places(schedule, allocation.rows, config) == ()
     assert allocation.bound == schedule.bound <= allocation.peak <= config.ub_rows
     assert allocation.rows.keys() == {each.buffer for each in schedule.lifetimes}
 

@@ -3,7 +3,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
 from tpulite.arch.registers import EngineState
-from tpulite.compiler.geometry.extents import constant_rows, image_rows, string_vectors
+from tpulite.compiler.geometry.extents import constant_rows, image_rows, packed_row_vectors
 from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
@@ -45,7 +45,7 @@ LAYERS = {
     "pointwise of few pixels": conv((2, 3, 64), 64, 1),
     "3x3": conv((14, 20, 32), 48, 3, **SAME),
     "3x3 with stride": conv((15, 28, 32), 32, 3, stride=(2, 2), **SAME),
-    "strings": conv((30, 30, 3), 32, 3, stride=(2, 1), **SAME),
+    "packed rows": conv((30, 30, 3), 32, 3, stride=(2, 1), **SAME),
     "depthwise": depthwise((28, 28, 64), 3, **SAME),
     "depthwise with stride": depthwise((9, 56, 96), 3, stride=(2, 2), **SAME),
     "depthwise 5x5": depthwise((14, 14, 32), 5, padding=(2, 2, 2, 2)),
@@ -60,9 +60,9 @@ def test_cycles_in_closed_form_are_those_of_the_cycle_model(name):
     layers = pack_patches(LAYERS[name], config)
     (layer,) = layers.layers
     images = tuple(layers.images[each] for each in (*layer.inputs, layer.output))
-    strings = string_vectors(layers, layer, config) > 0
-    assert strings == (name == "strings")
-    found = compute_cycles(layer, images, images[-1].shape[:2], config, strings=strings)
+    packed_rows = packed_row_vectors(layers, layer, config) > 0
+    assert packed_rows == (name == "packed rows")
+    found = compute_cycles(layer, images, images[-1].shape[:2], config, packed_rows=packed_rows)
     timeline = predict(compile_layers(layers, config, ALONE).commands, config)
     for engine, cycles in ((Engine.MXU, found.mxu), (Engine.VPU, found.vpu)):
         assert cycles == pytest.approx(timeline.engine(engine)[EngineState.BUSY], rel=0.06, abs=80)

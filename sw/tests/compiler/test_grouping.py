@@ -18,7 +18,7 @@ from tpulite.compiler.group.moves import improve, total_key
 from tpulite.compiler.group.predictions import predict_groups
 from tpulite.compiler.group.residency import resident_images
 from tpulite.compiler.group.search import best_cuts, group_layers
-from tpulite.compiler.group.spans import middle_step
+from tpulite.compiler.group.step_positions import middle_step
 from tpulite.compiler.options import Options
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
@@ -106,7 +106,7 @@ def test_groups_keep_to_what_the_user_asks_for(options):
             steps = plan_steps(layers, group)
             for name, image in layers.images.items():
                 if name in steps[0]:
-                    assert not repeated([step[name].fresh for step in steps], image.shape[0])
+                    assert not repeated([step[name].new for step in steps], image.shape[0])
     if options.optimize == "memory":
         fast = predict_groups(layers, group_layers(layers, Config(), Options()), Config())
         small = predict_groups(layers, groups, Config())
@@ -244,12 +244,12 @@ def test_the_step_in_the_middle_is_like_the_exact_ones(data, layers, rolling):
     assert set(spans) == set(steps[0])
     for name, span in spans.items():
         height = layers.images[name].shape[0]
-        total = sum(len(step[name].fresh) for step in steps)
+        total = sum(len(step[name].new) for step in steps)
         if rolling:
             assert span.total == total == height
-        assert 1 <= span.view <= height + span.kept
+        assert 1 <= span.live <= height + span.kept
     last = layers.layers[-1].output
-    assert spans[last].view == max(len(step[last].view) for step in steps)
+    assert spans[last].live == max(len(step[last].live) for step in steps)
 
 
 def test_middle_steps_of_a_chain_are_exact():
@@ -261,9 +261,9 @@ def test_middle_steps_of_a_chain_are_exact():
         steps = plan_steps(layers, group)
         _, spans = middle_step(GraphTable(layers, SMALL, Options()), group, 0)
         for name in layers.images:
-            assert spans[name].view == len(steps[2][name].view)
-            assert spans[name].view - spans[name].kept == len(steps[2][name].fresh)
-            total = sum(len(step[name].fresh) for step in steps)
+            assert spans[name].live == len(steps[2][name].live)
+            assert spans[name].live - spans[name].kept == len(steps[2][name].new)
+            total = sum(len(step[name].new) for step in steps)
             assert spans[name].total == pytest.approx(total, abs=2)
 
 

@@ -4,7 +4,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Side
-from tpulite.compiler.place.stores import Extents, InDram, Store
+from tpulite.compiler.place.stores import InDram, Store, StoreExtents
 from tpulite.program import TensorSpec
 
 CONFIG = Config()
@@ -26,7 +26,7 @@ def store(
     skew=0,
     over=None,
 ):
-    extents = Extents(HEIGHT, WIDTH, BLOCKS, batch=batch)
+    extents = StoreExtents(HEIGHT, WIDTH, BLOCKS, batch=batch)
     lines = HEIGHT * WIDTH
     image = (HEIGHT, WIDTH)
     spec = TensorSpec("x", window, offset, lines, 32, dtype, image, batch=batch)
@@ -122,11 +122,11 @@ def test_skewed_rows_have_a_gap_that_is_not_transferred():
 def test_rows_are_loaded_from_beats_on():
     config = Config(array_size=4)
     spec = TensorSpec("x", Window.INPUT, 0, 8 * 6, 4, "int8", (8, 6))
-    image = Store.of("x", Extents(8, 6, 1), config, InDram((spec,), True), resident=False)
+    image = Store.of("x", StoreExtents(8, 6, 1), config, InDram((spec,), True), resident=False)
     assert image.grain == 2  # of 24 bytes, 1.5 beats
     view, (load,) = image.read(range(3, 5), 0)
     assert (view.rows, load.fields["offset"], load.fields["rows"]) == (range(2, 5), 48, 18)
-    whole = Store.of("x", Extents(8, 6, 1), config, InDram((spec,), True), resident=True)
+    whole = Store.of("x", StoreExtents(8, 6, 1), config, InDram((spec,), True), resident=True)
     assert moved(whole.read(range(3), 0)[1][0])[2:4] == (1, 24)  # a row more: the next ones begin
     assert moved(whole.read(range(8), 0)[1][0])[1] == 96
 
@@ -150,7 +150,7 @@ def test_top_bits_of_uint8_are_inverted_on_the_way(dtype):
 
 def test_int32_takes_four_rows_a_vector():
     spec = TensorSpec("x", Window.OUTPUT, 0, 80, 32, "int32", (8, 10))
-    image = Store.of("x", Extents(8, 10, 2, 4), CONFIG, InDram((spec,)), resident=False)
+    image = Store.of("x", StoreExtents(8, 10, 2, 4), CONFIG, InDram((spec,)), resident=False)
     view = image.open(range(2, 4))
     assert (view.pitch, view.buffer.rows, image.rows) == (40, 160, 640)
     (op,) = image.store(view, range(2, 4), 0)

@@ -8,7 +8,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.passes import Reach, cut_kernel, most_of_axis, plan_tiles
+from tpulite.compiler.geometry.passes import AxisLimits, axis_limits, cut_kernel, plan_tiles
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
@@ -112,7 +112,7 @@ def test_image_rows_may_be_longer_than_any_pitch(height):
 
 
 def test_each_piece_is_loaded_once_for_all_columns_of_a_kernel():
-    """Of 45 x 45 taps, 15 rows go together; a piece of 15 rows serves three commands."""
+    """Of 45 x 45 taps, 15 rows go together; a tile of 15 rows serves three commands."""
     rng = np.random.default_rng(0)
     graph = conv(rng, (45, 45), (45, 45), (4, 2), raw=False)
     program = check_bits(rng, graph, Config(ub_rows=1024))
@@ -122,8 +122,8 @@ def test_each_piece_is_loaded_once_for_all_columns_of_a_kernel():
     assert len(convs) > len(loads)
 
 
-def test_the_matrix_unit_hardly_waits_for_pieces():
-    """31 x 31 taps on 64 x 64 x 64: the matrix unit reads each piece many times."""
+def test_the_matrix_unit_hardly_waits_for_tiles():
+    """31 x 31 taps on 64 x 64 x 64: the matrix unit reads each tile many times."""
     rng = np.random.default_rng(0)
     graph = conv(rng, (64, 64), (31, 31), (64, 16), padding=(15, 15, 15, 15), raw=False)
     config = Config(ub_rows=4096)
@@ -142,16 +142,16 @@ class TestPlans:
         self, stride, dilation, pad, pitched
     ):
         axis = Axis1D(20, stride, dilation, 4, pad)
-        reach = most_of_axis(axis, 60, pitched=pitched)
-        assert reach.taps == 1 or dilation <= CONV.limit("dilation_y")
-        regions = reach.cut(range(60), 50)
+        limits = axis_limits(axis, 60, pitched=pitched)
+        assert limits.taps == 1 or dilation <= CONV.limit("dilation_y")
+        regions = limits.cut(range(60), 50)
         assert [o for region in regions for o in region] == list(range(60))
         assert max(map(len, regions)) <= 50
         subsampled = pitched and stride > CONV.limit("stride_y")
         for region in regions:
             assert stride <= CONV.limit("stride_y") or subsampled or len(region) == 1
-            for start in range(0, 4, min(4, reach.taps)):
-                part = replace(axis, kernel=min(reach.taps, 4 - start), start=start)
+            for start in range(0, 4, min(4, limits.taps)):
+                part = replace(axis, kernel=min(limits.taps, 4 - start), start=start)
                 covered = (len(region) - 1) * stride + (part.kernel - 1) * dilation + 1
                 if part.span(region):
                     covered = min(covered, -part.origin(region.start))
@@ -163,8 +163,8 @@ class TestPlans:
                 (rows, columns),
                 range(7, 7 + blocks),
                 most,
-                rows=Reach(blocks=2),
-                columns=Reach(taps=9),
+                rows=AxisLimits(blocks=2),
+                columns=AxisLimits(taps=9),
             )
             taps = [(r, c, b) for p in passes for r in p.rows for c in p.columns for b in p.blocks]
             assert len(taps) == len(set(taps)) == rows * columns * blocks
@@ -177,11 +177,11 @@ class TestPlans:
 
     def test_tiles_have_as_many_output_rows_as_fit(self):
         y = Axis1D(100, 2, 1, 5, 0)
-        assert plan_tiles(y, Reach(), 8, 10, 1000) == (8, Reach(taps=5, blocks=5))
-        assert plan_tiles(y, Reach(), 8, 10, 190) == (8, Reach(taps=5, blocks=1))
-        assert plan_tiles(y, Reach(), 8, 10, 150) == (8, Reach(taps=1, blocks=1))
-        assert plan_tiles(y, Reach(), 8, 10, 80) == (4, Reach(taps=2, blocks=1))
-        assert plan_tiles(y, Reach(), 8, 10, 5) == (1, Reach(taps=1, blocks=1))
+        assert plan_tiles(y, AxisLimits(), 8, 10, 1000) == (8, AxisLimits(taps=5, blocks=5))
+        assert plan_tiles(y, AxisLimits(), 8, 10, 190) == (8, AxisLimits(taps=5, blocks=1))
+        assert plan_tiles(y, AxisLimits(), 8, 10, 150) == (8, AxisLimits(taps=1, blocks=1))
+        assert plan_tiles(y, AxisLimits(), 8, 10, 80) == (4, AxisLimits(taps=2, blocks=1))
+        assert plan_tiles(y, AxisLimits(), 8, 10, 5) == (1, AxisLimits(taps=1, blocks=1))
 
 
 FAR = {

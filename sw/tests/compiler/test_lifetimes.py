@@ -2,7 +2,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.lifetimes import (
-    Lifetime,
+    LiveRange,
     Use,
     lifetimes,
     live_ranges,
@@ -68,15 +68,15 @@ def test_buffers_of_a_group_are_strips_and_all_constants():
     constants = 9 * 16 + config.short_record_rows
     rolling = lifetimes(table_of(layers), Group(range(3), slices=2, rolling=True))
     assert set(rolling) == {
-        Lifetime("x", "activation", 22 * 8, 0, 2),
-        Lifetime("x of the slice before", "buffer", 22 * 8, 0, 0),
-        Lifetime("constants of a", "weight", constants, 0, None),
-        Lifetime("a", "activation", 21 * 8, 0, 2),
-        Lifetime("a of the slice before", "buffer", 21 * 8, 0, 0),
-        Lifetime("constants of b", "weight", constants, 0, None),
-        Lifetime("b", "activation", 20 * 8, 1, 2),
-        Lifetime("constants of c", "weight", 2, 1, None),
-        Lifetime("c", "activation", 20 * 8, 2, 2),
+        LiveRange("x", "activation", 22 * 8, 0, 2),
+        LiveRange("x of the slice before", "buffer", 22 * 8, 0, 0),
+        LiveRange("constants of a", "weight", constants, 0, None),
+        LiveRange("a", "activation", 21 * 8, 0, 2),
+        LiveRange("a of the slice before", "buffer", 21 * 8, 0, 0),
+        LiveRange("constants of b", "weight", constants, 0, None),
+        LiveRange("b", "activation", 20 * 8, 1, 2),
+        LiveRange("constants of c", "weight", 2, 1, None),
+        LiveRange("c", "activation", 20 * 8, 2, 2),
     }
     alone = lifetimes(table_of(layers), Group(range(3)))
     assert {each.name: (each.rows, each.last) for each in alone if each.kind == "activation"} == {
@@ -120,7 +120,7 @@ def test_weights_that_are_loaded_in_every_slice_are_there_two_blocks_at_a_time()
     assert (second.rows, second.last) == (4 * 16 + config.short_record_rows, None)
 
 
-def test_images_that_are_strings_have_the_rows_of_strings():
+def test_packed_images_have_the_rows_of_packed_rows():
     builder = GraphBuilder((32, 32, 3))
     builder.conv("x", 16, stride=(2, 2), padding=(1, 1, 1, 1))
     group = Group(range(1), slices=2)

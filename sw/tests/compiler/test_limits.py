@@ -60,7 +60,7 @@ def test_strips_of_a_layer_become_smaller_then_the_largest_image_leaves_the_buff
 
 def test_the_end_names_the_layer_and_what_is_missing():
     limits = after(Limits(outside=frozenset("xab"), shares={0: 0.1}), "weights of a")
-    assert limits.apart  # then in vain
+    assert limits.part_by_part  # then in vain
     message = (
         r"^Network 'random' does not fit the unified buffer of 1024 rows \(16384 bytes\), even cut "
         r"into slices: layer 'a': 'weights of a' needs 64 rows \(1024 bytes\), but when it is "
@@ -74,7 +74,7 @@ def test_images_whose_vectors_part_never_leave_the_buffer():
     images = {"x": Image((8, 8, 32)), "r": Image((4, 8, 64))}
     layer = Reshape(name="r", inputs=("x",), output="r")
     network = LayerGraph("net", (layer,), images, ("x",), ("r",))
-    limits = Limits(shares={0: 0.1}, apart=True)
+    limits = Limits(shares={0: 0.1}, part_by_part=True)
     with pytest.raises(ValueError, match=r"^Network 'net' does not fit .*: layer 'r': 'p' needs "):
         after(limits, "p", groups=ALONE[:1], network=network)
 

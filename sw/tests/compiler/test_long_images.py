@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D
-from tpulite.compiler.geometry.passes import most_of_axis
+from tpulite.compiler.geometry.passes import axis_limits
 from tpulite.compiler.group.costs import compute_cycles
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
@@ -69,8 +69,8 @@ def test_long_images_are_cut(shape, config, name):
 def test_regions_read_what_a_command_can(stride):
     axis = Axis1D(70_000, stride, 9, 5, 3)
     outputs = (axis.extent + 3 - 36) // stride
-    reach = most_of_axis(axis, outputs, pitched=False)
-    regions = reach.cut(range(outputs), CONV.limit("columns"))
+    limits = axis_limits(axis, outputs, pitched=False)
+    regions = limits.cut(range(outputs), CONV.limit("columns"))
     assert [o for region in regions for o in region] == list(range(outputs))
     assert max(len(axis.span(region)) for region in regions) <= LARGEST_EXTENT
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op, Region
-from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,
@@ -26,7 +26,7 @@ def test_agrees_with_comparing_all_pairs(spans, data):
         row = data.draw(st.integers(0, 100))
         bank = each.buffer.bank
         rows[each.buffer] = row if bank is None else row // 8 * 8 + bank
-    found = verify(schedule_of(spans), rows, CONFIG)
+    found = verify_places(schedule_of(spans), rows, CONFIG)
     assert bool(found) == collide(spans, rows)
     names = {each.buffer.name for each in spans}
     assert all(set(text.split("'")[1::2]) <= names for text in found)
@@ -35,7 +35,7 @@ def test_agrees_with_comparing_all_pairs(spans, data):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_finds_any_buffer_that_is_moved(name):
     config, schedule = NETWORKS[name], network_schedule(name)
-    assert verify(schedule, schedule.rows, config) == ()
+    assert verify_places(schedule, schedule.rows, config) == ()
     spans = schedule.lifetimes
     for each in spans[:: max(1, len(spans) // 40)]:
         others = [
@@ -50,7 +50,9 @@ def test_finds_any_buffer_that_is_moved(name):
         if not others:
             continue
         moved = {**schedule.rows, each.buffer: schedule.rows[others[0]]}
-        assert any(f"{each.buffer.name!r}" in text for text in verify(schedule, moved, config))
+        assert any(
+            f"{each.buffer.name!r}" in text for text in verify_places(schedule, moved, config)
+        )
 
 
 def test_looks_at_commands_alone():
@@ -58,36 +60,38 @@ def test_looks_at_commands_alone():
     right = schedule_of((Lifetime(a, 0, 2), Lifetime(b, 2, 3)))
     wrong = Schedule(right.ops, (Lifetime(a, 0, 1), Lifetime(b, 2, 3)), {b: a}, {}, 0, 0)
     text = "'b' overlaps 'a' from command 2 (VECTOR) on"
-    assert verify(wrong, {a: 0, b: 3}, CONFIG) == (text,)
-    assert verify(wrong, {a: 0, b: 4}, CONFIG) == ()
+    assert verify_places(wrong, {a: 0, b: 3}, CONFIG) == (text,)
+    assert verify_places(wrong, {a: 0, b: 4}, CONFIG) == ()
 
 
 def test_names_what_lies_outside_or_in_the_wrong_bank():
     a, b, c = Buffer("a", 10), Buffer("b", 10), Buffer("c", 10, bank=4)
     schedule = schedule_of((Lifetime(a, 0, 0), Lifetime(b, 1, 1), Lifetime(c, 2, 2)), first_row=8)
-    assert verify(schedule, {a: 7, b: 250}, CONFIG) == (
+    assert verify_places(schedule, {a: 7, b: 250}, CONFIG) == (
         "'a' takes rows 7 to 16, but there are 8 to 255",
         "'b' takes rows 250 to 259, but there are 8 to 255",
         "'c' has no place",
     )
-    assert verify(schedule, {a: 8, b: 8, c: 9}, CONFIG) == ("'c' begins in bank 1, not in 4",)
-    assert verify(schedule, {a: 8, b: 246, c: 12}, CONFIG) == ()
+    assert verify_places(schedule, {a: 8, b: 8, c: 9}, CONFIG) == (
+        "'c' begins in bank 1, not in 4",
+    )
+    assert verify_places(schedule, {a: 8, b: 246, c: 12}, CONFIG) == ()
 
 
 def test_resident_buffers_live_forever():
     weights, a = Buffer("weights", 4, row=2), Buffer("a", 4)
     schedule = schedule_of((Lifetime(weights, 3, 3), Lifetime(a, 0, 1)))
-    assert verify(schedule, {a: 6}, CONFIG) == ()
+    assert verify_places(schedule, {a: 6}, CONFIG) == ()
     text = "'a' overlaps 'weights' from command 0 (VECTOR) on"
-    assert verify(schedule, {a: 5}, CONFIG) == (text,)
+    assert verify_places(schedule, {a: 5}, CONFIG) == (text,)
 
 
 def test_costs_little_for_each_buffer():
     spans = [Lifetime(Buffer(str(i), 4), i, i + 12) for i in range(5000)]
     rows = {each.buffer: 8 * (i % 16) for i, each in enumerate(spans)}
     schedule = schedule_of(spans)
-    assert verify(schedule, rows, CONFIG) == ()
-    cost = yardsticks(lambda: verify(schedule, rows, CONFIG)) / len(spans)
+    assert verify_places(schedule, rows, CONFIG) == ()
+    cost = yardsticks(lambda: verify_places(schedule, rows, CONFIG)) / len(spans)
     print(f"{cost:.1f} yardsticks a buffer")
     assert cost < 5
 
@@ -117,7 +121,7 @@ class TestInPlace:
         buffers = {region.buffer for op in ops for region in op.rows.values()}
         schedule = Schedule(tuple(ops), find_lifetimes(ops), {}, {}, 0, 0)
         places = {buffer: rows.get(buffer.name, row) for buffer in buffers}
-        return verify(schedule, places, CONFIG)
+        return verify_places(schedule, places, CONFIG)
 
     def pair(self, rows=8, over=True):
         a = Buffer("a", rows)

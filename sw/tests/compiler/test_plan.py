@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.alone import Surroundings
-from tpulite.compiler.plan.choices import Site
+from tpulite.compiler.plan.choices import LayerChoices
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents
 
@@ -58,7 +58,7 @@ def sites(draw):
         vector_rows=1,
         record_rows=16,
     )
-    return Site(extents, around, Config(acc_rows=256))
+    return LayerChoices(extents, around, Config(acc_rows=256))
 
 
 @given(site=sites(), seed=st.integers(0, 99))

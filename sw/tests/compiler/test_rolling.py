@@ -5,14 +5,14 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.memory import Window
-from tpulite.compiler.geometry.group import Group, Rows
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.geometry.group import Group, StepRows
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.rolling import RollingStore
 from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import place_images
-from tpulite.compiler.place.stores import Extents, InDram, Store
+from tpulite.compiler.place.stores import InDram, Store, StoreExtents
 from tpulite.program import TensorSpec
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
@@ -26,8 +26,8 @@ def rolling(*, loaded, size=16, width=10, skew=0, window=None):
     if window is not None:
         spec = TensorSpec("x", window, 0, 12 * width, 2 * size, "int8", (12, width))
     dram = InDram(() if spec is None else (spec,))
-    store = Store.of("x", Extents(12, width, 2), config, dram, resident=False, skew=skew)
-    context = Context(3, "layer", config, ConstantPool(), {}, {}, 0, 0, Options())
+    store = Store.of("x", StoreExtents(12, width, 2), config, dram, resident=False, skew=skew)
+    context = LayerContext(3, "layer", config, ConstantPool(), {}, {}, 0, 0, Options())
     return RollingStore.rolling(store, loaded=loaded), context
 
 
@@ -44,10 +44,10 @@ def copies(ops):
 def test_what_the_next_step_needs_again_is_copied_not_loaded():
     image, context = rolling(loaded=True, window=Window.INPUT)
     assert image.resident
-    (first,) = image.advance(Rows(range(4), range(4)), context)
+    (first,) = image.advance(StepRows(range(4), range(4)), context)
     assert (first.opcode, first.layer, first.fields["rows"]) == (Opcode.LOAD, 3, 40)
     old = image.read(range(4), 3)[0].buffer
-    copy, load = image.advance(Rows(range(4, 7), range(2, 7)), context)
+    copy, load = image.advance(StepRows(range(4, 7), range(2, 7)), context)
     # Two rows of ten vectors, both blocks at once: from the third row of 4 to the first of 5.
     assert copies([copy]) == [(20, 0, 2, 20, 40, 50)]
     assert copy.rows["a_row"].buffer is old is not load.rows["row"].buffer
@@ -59,35 +59,35 @@ def test_what_the_next_step_needs_again_is_copied_not_loaded():
 
 def test_rows_that_are_computed_are_not_loaded():
     image, context = rolling(loaded=False)
-    assert image.advance(Rows(range(4), range(4)), context) == []
-    assert len(image.advance(Rows(range(4, 7), range(3, 7)), context)) == 1
+    assert image.advance(StepRows(range(4), range(4)), context) == []
+    assert len(image.advance(StepRows(range(4, 7), range(3, 7)), context)) == 1
 
 
 def test_skewed_rows_are_copied_block_by_block_without_the_gap():
     image, context = rolling(loaded=False, skew=1)
-    image.advance(Rows(range(4), range(4)), context)
-    ops = image.advance(Rows(range(4, 8), range(2, 8)), context)
+    image.advance(StepRows(range(4), range(4)), context)
+    ops = image.advance(StepRows(range(4, 8), range(2, 8)), context)
     assert copies(ops) == [(22, 0, 2, 10, 11, 11), (22 + 44, 66, 2, 10, 11, 11)]
 
 
 def test_rows_before_a_beat_are_loaded_again_or_stored_again():
     """Rows of six vectors of four bytes begin at beats every other time."""
     image, context = rolling(loaded=True, size=4, width=6, window=Window.INPUT)
-    image.advance(Rows(range(5), range(5)), context)
-    copy, load = image.advance(Rows(range(5, 8), range(3, 8)), context)
+    image.advance(StepRows(range(5), range(5)), context)
+    copy, load = image.advance(StepRows(range(5, 8), range(3, 8)), context)
     assert copies([copy]) == [(18, 0, 2, 6, 30, 30)]  # row 3 alone; row 4 comes with row 5
     assert (load.fields["offset"], load.fields["rows"], load.rows["row"].row) == (96, 24, 6)
     image, context = rolling(loaded=False, size=4, width=6, window=Window.OUTPUT)
-    image.advance(Rows(range(5), range(5)), context)
-    ops = image.advance(Rows(range(5, 8), range(5, 8)), context)
+    image.advance(StepRows(range(5), range(5)), context)
+    ops = image.advance(StepRows(range(5, 8), range(5, 8)), context)
     assert copies(ops) == [(24, 0, 2, 6, 30, 24)]  # row 4, to be stored with row 5
     assert image.open(range(5, 8)).rows == range(4, 8)
 
 
 def test_what_is_prepared_is_seen_when_it_is_advanced():
     image, context = rolling(loaded=True, window=Window.INPUT)
-    image.advance(Rows(range(4), range(4)), context)
-    step = Rows(range(4, 8), range(3, 8))
+    image.advance(StepRows(range(4), range(4)), context)
+    step = StepRows(range(4, 8), range(3, 8))
     assert len(image.prepare(step, context)) == 2
     assert image.read(range(4), 3)[0].rows == range(4)
     assert image.prepare(step, context) == []
@@ -97,17 +97,17 @@ def test_what_is_prepared_is_seen_when_it_is_advanced():
 
 def test_steps_without_new_rows_change_nothing():
     image, context = rolling(loaded=True, window=Window.INPUT)
-    image.advance(Rows(range(4), range(4)), context)
+    image.advance(StepRows(range(4), range(4)), context)
     view = image.view
-    assert image.advance(Rows(range(4, 4), range(2, 4)), context) == []
+    assert image.advance(StepRows(range(4, 4), range(2, 4)), context) == []
     assert image.view is view
 
 
 @pytest.mark.parametrize("rows", [range(1, 4), range(2, 6)])
 def test_rows_that_are_gone_or_not_there_are_not_read(rows):
     image, context = rolling(loaded=False)
-    image.advance(Rows(range(5), range(5)), context)
-    image.advance(Rows(range(5, 5), range(5, 5)), context)
+    image.advance(StepRows(range(5), range(5)), context)
+    image.advance(StepRows(range(5, 5), range(5, 5)), context)
     image.state.view = image.strip(range(2, 5))
     with pytest.raises(AssertionError):
         image.read(rows, 3)

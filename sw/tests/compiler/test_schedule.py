@@ -10,7 +10,7 @@ from tpulite.compiler.ops import Buffer, Side
 from tpulite.compiler.schedule.addresses import encode
 from tpulite.compiler.schedule.dram_order import stores_before
 from tpulite.compiler.schedule.online import DoesNotFitError
-from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.schedule import schedule, schedule_commands
 from tpulite.compiler.schedule.scheduled import Lifetime
 from tpulite_testing.compiling.rectangles import NETWORKS, network_schedule
@@ -118,7 +118,7 @@ def test_loads_that_take_the_place_of_others_are_withdrawn():
     # Both loads fit before the first command, but then there is no place for the second's result.
     result = schedule(tiling(*ops), CONFIG, lead=2)
     assert names(result.ops)[-2:] == ["LOAD weights", "CONV weights"]
-    assert result.lead == 2 and verify(result, result.rows, CONFIG) == ()
+    assert result.lead == 2 and verify_places(result, result.rows, CONFIG) == ()
     assert schedule(tiling(*ops), Config(ub_rows=128), lead=2).ops[1] == ops[3]
 
 
@@ -142,7 +142,7 @@ def test_where_something_finds_no_place_nothing_goes_ahead(monkeypatch, region, 
     result = schedule(tiling(*ops), CONFIG, lead=1)
     assert (result.ops[1] == ops[2]) == early
     assert result.ops[-2:] == tuple(ops[-2:])
-    assert result.lead == int(early) and verify(result, result.rows, CONFIG) == ()
+    assert result.lead == int(early) and verify_places(result, result.rows, CONFIG) == ()
 
 
 def test_images_have_a_place_before_what_comes_and_goes():
@@ -152,7 +152,7 @@ def test_images_have_a_place_before_what_comes_and_goes():
     ops = [load(a), load(w), conv(a, a, w), conv(w, w), conv(image, w)]
     result = schedule(tiling(*ops), CONFIG, lead=0)
     assert result.rows[image] == 0 and result.rows[w] == 60
-    assert verify(result, result.rows, CONFIG) == ()
+    assert verify_places(result, result.rows, CONFIG) == ()
 
 
 def test_places_of_large_buffers_are_found_first_in_need():
@@ -207,7 +207,7 @@ def test_resident_buffers_keep_their_rows():
 def test_networks_keep_their_places_apart(name):
     result = network_schedule(name)
     assert result.lead > 0
-    assert verify(result, result.rows, NETWORKS[name]) == ()
+    assert verify_places(result, result.rows, NETWORKS[name]) == ()
 
 
 def test_random_tilings_are_placed_or_refused():
@@ -232,6 +232,6 @@ def test_random_tilings_are_placed_or_refused():
         except DoesNotFitError:
             continue
         placed += 1
-        assert verify(result, result.rows, CONFIG) == ()
+        assert verify_places(result, result.rows, CONFIG) == ()
         assert sorted(map(id, result.ops)) == sorted(map(id, ops))
     assert 50 < placed < 200

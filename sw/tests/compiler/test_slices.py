@@ -10,7 +10,7 @@ from tpulite.compiler.geometry.backward import (
     backward_extent,
     sliceable,
 )
-from tpulite.compiler.geometry.group import Group, Rows
+from tpulite.compiler.geometry.group import Group, StepRows
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps, repeated
 from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
@@ -51,35 +51,35 @@ def residual():
 
 def test_a_residual_of_40_rows_cut_in_2_needs_20_21_and_22_rows():
     first, second = plan_steps(residual(), Group(range(3), slices=2))
-    assert {name: rows.fresh for name, rows in first.items()} == {
+    assert {name: rows.new for name, rows in first.items()} == {
         "c": range(20),
         "b": range(20),
         "a": range(21),
         "x": range(22),  # the sum reads the first 20 of them
     }
-    assert {name: len(rows.fresh) for name, rows in second.items()} == {
+    assert {name: len(rows.new) for name, rows in second.items()} == {
         "c": 20,
         "b": 20,
         "a": 21,
         "x": 22,
     }
-    assert all(rows.fresh == rows.view for rows in (*first.values(), *second.values()))
+    assert all(rows.new == rows.live for rows in (*first.values(), *second.values()))
 
 
 def test_users_of_a_tensor_share_the_union_and_the_smaller_one_reads_with_an_offset():
     layers = residual()
     _, second = plan_steps(layers, Group(range(3), slices=2))
     conv, _, add = layers.layers
-    assert second["x"].view == range(18, 40) == backward(conv, range(19, 40), 0, layers.images)
+    assert second["x"].live == range(18, 40) == backward(conv, range(19, 40), 0, layers.images)
     assert backward(add, range(20, 40), 1, layers.images) == range(20, 40)
 
 
 def test_rolling_keeps_what_the_next_slice_needs():
     first, second = plan_steps(residual(), Group(range(3), slices=2, rolling=True))
-    assert (first["a"].fresh, first["x"].fresh) == (range(21), range(22))
-    assert (second["a"].fresh, second["a"].view) == (range(21, 40), range(19, 40))
-    assert (second["x"].fresh, second["x"].view) == (range(22, 40), range(20, 40))
-    assert (second["b"].fresh, second["b"].view) == (range(20, 40), range(20, 40))
+    assert (first["a"].new, first["x"].new) == (range(21), range(22))
+    assert (second["a"].new, second["a"].live) == (range(21, 40), range(19, 40))
+    assert (second["x"].new, second["x"].live) == (range(22, 40), range(20, 40))
+    assert (second["b"].new, second["b"].live) == (range(20, 40), range(20, 40))
 
 
 def test_the_guard_refuses_slices_that_repeat_more_than_half():
@@ -93,9 +93,9 @@ def test_images_that_nobody_in_the_group_reads_come_in_proportion():
     builder.conv("x", 16, name="side", stride=(2, 1), **SAME)
     builder.lut("x", name="main")
     steps = plan_steps(builder.graph("side", "main"), Group(range(2), slices=3))
-    assert [step["side"].fresh for step in steps] == [range(0, 2), range(2, 4), range(4, 6)]
-    assert [step["main"].fresh for step in steps] == [range(0, 4), range(4, 8), range(8, 12)]
-    assert [step["x"].fresh for step in steps] == [range(0, 4), range(3, 8), range(7, 12)]
+    assert [step["side"].new for step in steps] == [range(0, 2), range(2, 4), range(4, 6)]
+    assert [step["main"].new for step in steps] == [range(0, 4), range(4, 8), range(8, 12)]
+    assert [step["x"].new for step in steps] == [range(0, 4), range(3, 8), range(7, 12)]
 
 
 def test_an_operand_for_all_positions_is_always_whole():
@@ -106,9 +106,9 @@ def test_an_operand_for_all_positions_is_always_whole():
     assert backward(layers.layers[1], range(3, 5), 1, layers.images) == range(1)
     assert backward_columns(layers.layers[1], range(3, 5), 1, layers.images) == range(1)
     first, second = plan_steps(layers, Group(range(2), slices=2, rolling=True))
-    assert (first["x"].fresh, first["mean"].fresh) == (range(8), range(1))
-    assert (second["mean"].fresh, second["mean"].view) == (range(1, 1), range(1))
-    assert (second["x"].fresh, second["x"].view) == (range(8, 8), range(4, 8))
+    assert (first["x"].new, first["mean"].new) == (range(8), range(1))
+    assert (second["mean"].new, second["mean"].live) == (range(1, 1), range(1))
+    assert (second["x"].new, second["x"].live) == (range(8, 8), range(4, 8))
 
 
 def test_images_of_one_row_make_one_step():
@@ -116,7 +116,7 @@ def test_images_of_one_row_make_one_step():
     builder.conv("x", 16, **SAME)
     layers = builder.graph()
     (step,) = plan_steps(layers, Group(range(1), slices=4))
-    assert step["x"].fresh == step["y0"].fresh == range(1)
+    assert step["x"].new == step["y0"].new == range(1)
 
 
 def test_frames_and_joined_images_are_cut_where_possible():
@@ -182,26 +182,26 @@ def test_every_step_finds_what_it_reads_and_computes_every_row(data, layers, rol
     for name in steps[0]:
         rows = [step[name] for step in steps]
         height = layers.images[name].shape[0]
-        start = Rows(range(0), range(0))
+        start = StepRows(range(0), range(0))
         for before, now in zip([start, *rows], rows, strict=False):
-            assert not now.fresh or now.fresh.start % grain == 0
+            assert not now.new or now.new.start % grain == 0
             if not rolling:
-                assert now.fresh == now.view
-                assert now.fresh
+                assert now.new == now.live
+                assert now.new
                 continue
-            assert now.view.stop == now.fresh.stop
-            assert now.view.start <= now.fresh.start
-            assert now.fresh.start == before.fresh.stop
-            kept = range(now.view.start, now.fresh.start)
-            assert not kept or (before.view.start <= kept.start and kept.stop == before.view.stop)
+            assert now.live.stop == now.new.stop
+            assert now.live.start <= now.new.start
+            assert now.new.start == before.new.stop
+            kept = range(now.live.start, now.new.start)
+            assert not kept or (before.live.start <= kept.start and kept.stop == before.live.stop)
         if name in inside and (rolling or name in later or name in layers.outputs):
-            assert {y for each in rows for y in each.fresh} == set(range(height))
-        assert rows[-1].fresh.stop == height
+            assert {y for each in rows for y in each.new} == set(range(height))
+        assert rows[-1].new.stop == height
     for step in steps:
         for layer in members:
-            made = step[layer.output].fresh
+            made = step[layer.output].new
             for index, source in enumerate(layer.inputs) if made else ():
                 need = really_read(layer, made, index, layers.images)
-                view = step[source].view
-                assert view.start <= need.start
-                assert need.stop <= view.stop
+                live = step[source].live
+                assert live.start <= need.start
+                assert need.stop <= live.stop

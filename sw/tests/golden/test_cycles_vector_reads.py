@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.golden.timing.banks import Traffic
-from tpulite.golden.timing.phases import FREE, Rows
+from tpulite.golden.timing.phases import FREE, KnownPhases
 from tpulite.golden.timing.vector_reads import VectorReads
 
 BANKS = 8
@@ -56,7 +56,7 @@ def random_traffic(rng, begin, length):
     if rng.random() < 0.3:  # it stays in a bank
         phases = bytes(-i % BANKS for i in range(length))
     traffic = Traffic(BANKS)
-    traffic.add(begin, begin + length, Rows(phases))
+    traffic.add(begin, begin + length, KnownPhases(phases))
     banks = {begin + i: (p + begin + i) % BANKS for i, p in enumerate(phases) if p != FREE}
     return traffic, banks
 
@@ -118,5 +118,5 @@ def test_what_is_known_later_counts():
     fields |= {"columns": 8, "a_row": 0, "a_pitch": 8, "a_step": 1, "window_pitch": 0}
     reads = VectorReads(fields, "a", 0, 0, (traffic,))
     assert reads.end() == 8
-    traffic.add(3, 5, Rows(bytes([0, 7])))
+    traffic.add(3, 5, KnownPhases(bytes([0, 7])))
     assert reads.end() == 10

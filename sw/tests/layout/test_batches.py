@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.layout import pack_activations, unpack_activations
-from tpulite.program import Program, Strings, TensorSpec
+from tpulite.program import PackedRows, Program, TensorSpec
 
 CONFIGS = st.sampled_from([Config(array_size=n) for n in (4, 8, 16, 32)])
 
 
 @st.composite
-def specs(draw, *, strings):
-    """Draw specs of batches: matrices or images of all dtypes, or images as strings of bytes."""
+def specs(draw, *, packed_rows):
+    """Draw specs of batches: matrices or images of all dtypes, or images in packed rows."""
     height, width = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     channels, batch = draw(st.integers(1, 40)), draw(st.integers(1, 5))
-    dtype = draw(st.sampled_from(["int8", "uint8"] if strings else ["int8", "uint8", "int32"]))
-    image = (height, width) if strings or draw(st.booleans()) else None
+    dtype = draw(st.sampled_from(["int8", "uint8"] if packed_rows else ["int8", "uint8", "int32"]))
+    image = (height, width) if packed_rows or draw(st.booleans()) else None
     rows = None
-    if strings:
+    if packed_rows:
         fill = draw(st.integers(0, 127))
-        rows = Strings(draw(st.integers(1, 9)), draw(st.integers(0, 1)), fill, draw(st.booleans()))
+        rows = PackedRows(
+            draw(st.integers(1, 9)), draw(st.integers(0, 1)), fill, draw(st.booleans())
+        )
     lines = height * width
     if rows is not None:
         lines = width if rows.transposed else height
@@ -38,7 +40,7 @@ def draw_images(spec):
     return rng.integers(limits.min, limits.max, shape, spec.dtype, endpoint=True)
 
 
-@given(spec=st.one_of(specs(strings=False), specs(strings=True)), config=CONFIGS)
+@given(spec=st.one_of(specs(packed_rows=False), specs(packed_rows=True)), config=CONFIGS)
 def test_images_lie_one_after_the_other(spec, config):
     images = draw_images(spec)
     packed = pack_activations(images.reshape(spec.shape), spec, config)
@@ -52,7 +54,7 @@ def test_images_lie_one_after_the_other(spec, config):
         np.testing.assert_array_equal(packed[start : start + one.size], one)
 
 
-@given(spec=specs(strings=False), config=CONFIGS)
+@given(spec=specs(packed_rows=False), config=CONFIGS)
 def test_batches_survive_the_round_trip(spec, config):
     images = draw_images(spec).reshape(spec.shape)
     packed = pack_activations(images, spec, config)
@@ -77,15 +79,17 @@ def test_wrong_batches_are_refused():
         unpack_activations(np.zeros(96, np.uint8), spec, Config())
     with pytest.raises(ValueError, match=r"^Tensor 'x' must have a batch of 1 or more: 0$"):
         replace(spec, batch=0)
-    strings = replace(spec, m=2, strings=Strings(1, 0, 0))
-    with pytest.raises(ValueError, match=r"^Tensor 'x' lies there as strings, and cannot be read"):
-        unpack_activations(np.zeros(64, np.uint8), strings, Config())
+    packed_rows = replace(spec, m=2, packed_rows=PackedRows(1, 0, 0))
+    with pytest.raises(
+        ValueError, match=r"^Tensor 'x' lies there as packed rows, and cannot be read"
+    ):
+        unpack_activations(np.zeros(64, np.uint8), packed_rows, Config())
 
 
-@given(spec=st.one_of(specs(strings=False), specs(strings=True)))
+@given(spec=st.one_of(specs(packed_rows=False), specs(packed_rows=True)))
 def test_program_files_keep_batches(tmp_path_factory, spec):
     path = tmp_path_factory.mktemp("batch") / "program"
-    output = replace(spec, name="y", window=Window.OUTPUT, strings=None)
+    output = replace(spec, name="y", window=Window.OUTPUT, packed_rows=None)
     program = Program(Config(), (), inputs=(spec,), outputs=(output,))
     program.save(path)
     assert Program.load(path) == program

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.layout import pack_activations
-from tpulite.program import Patches, Program, Strings, TensorSpec
+from tpulite.program import PackedRows, Patches, Program, TensorSpec
 
 PAIRS = st.tuples(st.integers(1, 5), st.integers(1, 5))
 
@@ -23,18 +23,20 @@ def specs(draw):
         pad=draw(st.tuples(st.integers(0, 3), st.integers(0, 3))),
         fill=draw(st.integers(0, 127)),
     )
-    strings = None
+    packed_rows = None
     if draw(st.booleans()):
-        strings = Strings(draw(st.integers(1, 9)), draw(st.integers(0, 1)), fill=patches.fill)
+        packed_rows = PackedRows(
+            draw(st.integers(1, 9)), draw(st.integers(0, 1)), fill=patches.fill
+        )
     return TensorSpec(
         "x",
         Window.INPUT,
         0,
-        m=patches.count[0] * (1 if strings else patches.count[1]),
+        m=patches.count[0] * (1 if packed_rows else patches.count[1]),
         channels=draw(st.integers(1, 5)),
         dtype=dtype,
         image=(draw(st.integers(1, 9)), draw(st.integers(1, 9))),
-        strings=strings,
+        packed_rows=packed_rows,
         batch=draw(st.integers(1, 2)),
         patches=patches,
     )
@@ -64,13 +66,13 @@ def test_patches_hold_the_pixels_that_they_say(spec, n):
     images = images.reshape(spec.batch, *spec.one.shape)
     for b, y, x in np.ndindex(spec.batch, *patches.count):
         expected = patch(images[b], patches, y, x)
-        if spec.strings is None:
+        if spec.packed_rows is None:
             blocks = packed[b].reshape(spec.blocks(config), -1)
             m = y * patches.count[1] + x
             found = blocks[:, m * n : (m + 1) * n].reshape(-1)[: len(expected)]
         else:
-            row = packed[b][: spec.m * spec.strings.vectors * n].reshape(spec.m, -1)[y]
-            start = (spec.strings.pad + x) * len(expected)
+            row = packed[b][: spec.m * spec.packed_rows.vectors * n].reshape(spec.m, -1)[y]
+            start = (spec.packed_rows.pad + x) * len(expected)
             found = row[start : start + len(expected)]
             expected = expected[: len(found)]
         assert list(found) == expected

@@ -7,7 +7,7 @@ from tpulite.arch.numerics import Rounding, quantize_multiplier, requantize
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Conv, Elementwise, Lut, Pad, Pool, Reshape
 from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite_testing.graphs.lowered import lower
+from tpulite_testing.graphs.lowered import lower_graph
 from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "activation": "none"}
@@ -41,7 +41,7 @@ def test_the_default_is_the_specification_of_the_format():
 @pytest.mark.parametrize("flatten", [False, True])
 def test_a_dense_layer_is_a_kernel_that_covers_the_image(flatten):
     graph, weight = classifier(flatten=flatten)
-    layers = lower(graph, REF)
+    layers = lower_graph(graph, REF)
     (layer,) = layers.layers
     assert isinstance(layer, Conv)
     assert layer.inputs == ("x",)
@@ -50,7 +50,7 @@ def test_a_dense_layer_is_a_kernel_that_covers_the_image(flatten):
 
 
 def test_an_image_larger_than_a_kernel_becomes_one_pixel():
-    layers = lower(classifier((1, 65, 2, 32))[0], REF)
+    layers = lower_graph(classifier((1, 65, 2, 32))[0], REF)
     reshape, layer = layers.layers
     assert isinstance(reshape, Reshape)
     assert isinstance(layer, Conv)
@@ -59,17 +59,19 @@ def test_an_image_larger_than_a_kernel_becomes_one_pixel():
 
 def test_a_reshape_that_parts_channels_is_refused():
     with pytest.raises(ValueError, match="it turns pixels of 3 channels into pixels of 390"):
-        lower(classifier((1, 65, 2, 3))[0], REF)
+        lower_graph(classifier((1, 65, 2, 3))[0], REF)
     graph, _ = classifier()
     seen = graph_of(graph.nodes, list(graph.tensors.values()), "x", "flat y")
     with pytest.raises(ValueError, match="it turns pixels of 5 channels into pixels of 60"):
-        lower(seen, REF)
+        lower_graph(seen, REF)
 
 
 def test_rows_of_a_matrix_are_pixels():
     weight = constant("w", np.eye(4, dtype=np.int8), 1.0)
     tensors = [activation("x", (6, 4), 1.0), weight, activation("y", (6, 4), 1.0)]
-    layers = lower(graph_of([node("dense", "x w", "y", activation="none")], tensors, "x", "y"), REF)
+    layers = lower_graph(
+        graph_of([node("dense", "x w", "y", activation="none")], tensors, "x", "y"), REF
+    )
     x = np.arange(24, dtype=np.int8).reshape(6, 1, 4)
     assert np.array_equal(run_layers(layers, {"x": x})["y"], x)
 
@@ -82,7 +84,7 @@ def test_a_multiplier_of_channels_makes_an_ordinary_convolution():
         activation("y", (1, 2, 2, 6), 1.0, 128, "uint8"),
     ]
     graph = graph_of([node("depthwise", "x w", "y", multiplier=2, **WINDOW)], tensors, "x", "y")
-    layers = lower(graph, REF)
+    layers = lower_graph(graph, REF)
     (layer,) = layers.layers
     assert isinstance(layer, Conv)
     x = np.arange(12, dtype=np.int8).reshape(2, 2, 3)
@@ -103,7 +105,7 @@ def test_padding_that_counts_becomes_part_of_the_image():
         count_include_pad=True,
         activation="none",
     )
-    pad, layer = lower(graph_of([pool], tensors, "x", "y"), REF).layers
+    pad, layer = lower_graph(graph_of([pool], tensors, "x", "y"), REF).layers
     assert isinstance(pad, Pad)
     assert pad.value == 5
     assert isinstance(layer, Pool)
@@ -117,13 +119,13 @@ def test_the_operand_that_is_the_same_for_all_pixels_comes_second():
         activation("y", (1, 4, 4, 2), 0.3),
     ]
     graph = graph_of([node("add", "c x", "y", activation="none")], tensors, "x", "y")
-    layers = lower(graph, REF)
+    layers = lower_graph(graph, REF)
     (layer,) = layers.layers
     assert isinstance(layer, Elementwise)
     assert layer.inputs == ("x", "c")
     assert layer.zero_points == (5, 0)
     graph = graph_of([node("sub", "c x", "y", activation="none")], tensors, "x", "y")
-    layers = lower(graph, REF)
+    layers = lower_graph(graph, REF)
     (layer,) = layers.layers
     assert layers.images[layer.inputs[0]].shape == (4, 4, 2)
 
@@ -135,7 +137,7 @@ def test_inputs_of_other_scales_are_requantized_before_they_are_joined():
         activation("y", (1, 2, 2, 6), 0.1, 3, "uint8"),
     ]
     graph = graph_of([node("concat", "a b", "y", axis=3, activation="none")], tensors, "a b", "y")
-    table, join = lower(graph, REF).layers
+    table, join = lower_graph(graph, REF).layers
     assert isinstance(table, Lut)
     assert join.inputs == ("a", table.output)
 
@@ -150,7 +152,7 @@ def test_sums_may_be_the_output():
     graph = graph_of(
         [node("dense", "x w", "y", activation="none", raw=True)], tensors, "x", "y", "onnx"
     )
-    layers = lower(graph, Exactness.ORT)
+    layers = lower_graph(graph, Exactness.ORT)
     result = run_layers(layers, {"x": np.array([[[6, 7, 8]]], np.int8)})["y"]
     assert result.ravel().tolist() == [14, 32]
 
@@ -176,7 +178,9 @@ def test_rules_without_a_library_are_their_definition(exactness, rounding, op):
     attributes = {"activation": "relu"} if op == "dense" else WINDOW | {"activation": "relu"}
     if op == "depthwise":
         attributes["multiplier"] = 1
-    layers = lower(graph_of([node(op, "x w b", "y", **attributes)], tensors, "x", "y"), exactness)
+    layers = lower_graph(
+        graph_of([node(op, "x w b", "y", **attributes)], tensors, "x", "y"), exactness
+    )
     result = run_layers(layers, {"x": x})["y"]
     centered, w = x.astype(np.int64) - 9, weight.astype(np.int64)
     if op == "conv":
@@ -215,7 +219,7 @@ def test_what_commands_cannot_express_is_refused(op, x, w, attributes, reason):
     ]
     graph = graph_of([node(op, "x w", "y", **attributes)], tensors, "x", "y")
     with pytest.raises(ValueError) as error:
-        lower(graph, REF)
+        lower_graph(graph, REF)
     assert "node 'y' (CONV)" in str(error.value)
     assert reason in str(error.value)
 
@@ -224,4 +228,4 @@ def test_all_nodes_that_are_refused_are_named():
     tensors = [activation(name, (1, 8), 0.1, 0) for name in ("x", "a", "b", "y")]
     nodes = [node("softmax", "x", "a"), node("relu", "a", "b"), node("mystery", "b", "y")]
     with pytest.raises(ValueError, match=r"node 'a' \(SOFTMAX\).*; node 'y' \(MYSTERY\)"):
-        lower(graph_of(nodes, tensors, "x", "y"), REF)
+        lower_graph(graph_of(nodes, tensors, "x", "y"), REF)

@@ -6,7 +6,7 @@ import pytest
 from tpulite.graph.layers import Lut
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment, MachineSegment, partition
-from tpulite.quant.place import Placement, macs_of, place
+from tpulite.quant.place import NodePlacement, macs_of, place
 from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 
 REF = Exactness.LITERT_REF
@@ -47,7 +47,7 @@ def test_every_node_has_an_engine():
     engines = [placements[n.name].engine for n in graph.nodes]
     assert engines == ["host", "MXU", "VPU", "host", "host"]
     assert [macs_of(n, graph) for n in graph.nodes] == [0, 32, 0, 0, 0]
-    assert placements[graph.nodes[3].name] == Placement("host", "softmax is the host's", True)
+    assert placements[graph.nodes[3].name] == NodePlacement("host", "softmax is the host's", True)
     (reshape,) = place(chain("reshape"), REF).placements.values()
     assert reshape.engine == "none"
 
@@ -55,7 +55,7 @@ def test_every_node_has_an_engine():
 def test_an_operator_nobody_knows_has_a_reason():
     graph = chain("mystery")
     (mystery,) = place(graph, REF).placements.values()
-    assert mystery == Placement("host", "no operator mystery", False)
+    assert mystery == NodePlacement("host", "no operator mystery", False)
 
 
 def test_ends_stay_on_the_host_unasked():

@@ -16,7 +16,7 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.quant.exactness import Exactness
 from tpulite_testing.drawn.onnx_cases import OPERATORS, draw_onnx_case, run_ort
-from tpulite_testing.graphs.lowered import lower
+from tpulite_testing.graphs.lowered import lower_graph
 from tpulite_testing.oracles.litert import run_golden
 
 EXAMPLES = int(os.environ.get("TPULITE_SWEEP", "40"))
@@ -60,7 +60,7 @@ def test_chains_of_floats_are_left_to_the_host(op):
     from tpulite_testing.drawn.operator_cases import draw_case
 
     with pytest.raises(ValueError, match="ONNX Runtime"):
-        lower(draw_case(op, 3).graph, Exactness.ORT)
+        lower_graph(draw_case(op, 3).graph, Exactness.ORT)
 
 
 def test_a_difference_of_nearly_equal_numbers_is_refused():

@@ -16,7 +16,7 @@ from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement, fixed_lines, place_images
-from tpulite.compiler.schedule.apart import schedule_apart
+from tpulite.compiler.schedule.by_parts import schedule_by_parts
 from tpulite.compiler.schedule.online import DoesNotFitError
 from tpulite.compiler.schedule.uses import Uses
 from tpulite.graph.layers import LayerGraph
@@ -185,7 +185,7 @@ class _Trial:
         try:
             if Uses(tiling, self._config).bound > self._config.ub_rows - tiling.first_row:
                 return False
-            schedule_apart(tiling, self._config, lead=0)
+            schedule_by_parts(tiling, self._config, lead=0)
         except DoesNotFitError:
             return False
         return True

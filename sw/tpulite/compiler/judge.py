@@ -105,11 +105,13 @@ class Judge:
             shares=limits.shares,
             plans=plans.convs,
         )
-        if options.allocator == "online" and not limits.apart:
+        if options.allocator == "online" and not limits.part_by_part:
             lead = plans.lead if options.prefetch else 0
             commands, _ = schedule_commands(tiling, config, lead=lead)
         else:
-            ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
+            ordered, allocation = fit(
+                tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead
+            )
             commands, _ = encode(ordered, allocation.rows)
         return insert_tokens(commands, config, prefetch=options.prefetch)
 

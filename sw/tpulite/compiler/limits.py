@@ -31,7 +31,7 @@ class Limits:
         Groups that do not fit.
     shares : mapping of int to float
         By layer, part of their usual size that its strips may have.
-    apart : bool
+    part_by_part : bool
         Whether rows are so few that parts of the program are packed one by one.
     cuts : mapping of int to Group
         Layers that do not fit as they cut themselves, and how they are cut.
@@ -40,7 +40,7 @@ class Limits:
     outside: frozenset[str] = frozenset()
     refused: frozenset[Group] = frozenset()
     shares: Mapping[int, float] = field(default_factory=dict)
-    apart: bool = False
+    part_by_part: bool = False
     cuts: Mapping[int, Group] = field(default_factory=dict)
 
     def cut(self, groups: tuple[Group, ...]) -> tuple[Group, ...]:
@@ -77,7 +77,7 @@ class Limits:
         if group.slices:
             return replace(self, refused=self.refused | {group})
         live = placement.live[index] - placement.pinned
-        if self.apart:
+        if self.part_by_part:
             away = {name for name, store in placement.stores.items() if not store.resident}
             outside = self.outside | live | away
             alone = {each.layers.start for each in groups if not each.slices} - set(self.cuts)
@@ -92,7 +92,7 @@ class Limits:
         if share >= SMALLEST_SHARE:
             return replace(self, shares={**self.shares, index: share})
         if not live:
-            return replace(self, apart=True)
+            return replace(self, part_by_part=True)
         largest = max(live, key=lambda name: (placement.stores[name].rows, name))
         shares = {i: part for i, part in self.shares.items() if i != index}
         return replace(self, outside=self.outside | {largest}, shares=shares)

@@ -42,7 +42,7 @@ class Options:
     interleaved : bool
         Whether depthwise convolutions stream several image rows interleaved.
     dense_mode : bool
-        Whether inputs of few channels may lie in DRAM as strings of bytes, or patches of pixels.
+        Whether inputs of few channels may lie in DRAM in packed rows, or as patches of pixels.
     allocator : str
         One of :data:`ALLOCATORS`.
     moves : int

@@ -197,7 +197,9 @@ def _compile(
         placement, plans, tiling = tile(groups, None)
         try:
             tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
-            ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
+            ordered, allocation = fit(
+                tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead
+            )
             break
         except DoesNotFitError as error:
             limits = limits.after(error, layers, groups, placement, tiling, config, options)
@@ -205,7 +207,9 @@ def _compile(
     if better != groups:
         groups = better
         placement, plans, tiling = tile(groups, plans)
-        ordered, allocation = fit(tiling, config, options, apart=limits.apart, lead=plans.lead)
+        ordered, allocation = fit(
+            tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead
+        )
     for stage, value in (
         ("group", groups),
         ("place", placement),

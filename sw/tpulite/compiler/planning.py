@@ -13,7 +13,7 @@ from tpulite.compiler.lower.conv.chunks import conv_extents
 from tpulite.compiler.place.constants import Pins
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.plan.alone import Surroundings
-from tpulite.compiler.plan.choices import Site
+from tpulite.compiler.plan.choices import LayerChoices
 from tpulite.compiler.plan.search import Chosen, search_plans
 from tpulite.compiler.schedule.schedule import LEAD
 from tpulite.graph.layers import Conv, LayerGraph
@@ -133,7 +133,7 @@ def _sites(
     placement: Placement,
     pins: Pins | None,
     config: Config,
-) -> dict[int, Site]:
+) -> dict[int, LayerChoices]:
     """Return the layers that can have a plan."""
     pinned, loaded = pins is not None, pins is not None and pins.loaded
     sites = {}
@@ -156,5 +156,5 @@ def _sites(
             vector_rows=1 if layer.requantization else RAW_ROWS,
             record_rows=config.record_rows if layer.requantization and not pinned else 0,
         )
-        sites[index] = Site(extents, around, config)
+        sites[index] = LayerChoices(extents, around, config)
     return sites

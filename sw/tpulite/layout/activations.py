@@ -23,7 +23,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     Returns
     -------
     ndarray of uint8, [spec.nbytes(config)]
-        ``[block][m][N]`` elements, blocks padded to 16 bytes, and all padding is zero; or strings.
+        ``[block][m][N]`` elements, blocks padded to 16 bytes, all padding is zero; or packed rows.
         A patch of pixels counts as a pixel. Images of a batch follow one another, unless they are
         stacked.
 
@@ -52,8 +52,8 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     if spec.patches is not None:
         images = values.reshape(-1, *values.shape[-3:])
         values = np.stack([_pack_patches(image, spec.patches) for image in images])
-    if spec.strings is not None:
-        return _pack_strings(values, spec, config)
+    if spec.packed_rows is not None:
+        return _pack_rows(values, spec, config)
     n, blocks = config.array_size, spec.blocks(config)
     padded = np.zeros((spec.m, blocks * n), spec.dtype)
     padded[:, : spec.depth] = values.reshape(spec.m, spec.depth)
@@ -70,10 +70,10 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     Raises
     ------
     ValueError
-        If the image has not the size that ``spec`` asks for, or lies there as strings or patches,
+        If the image has not the size that ``spec`` asks for, or lies in packed rows or patches,
         which may lack pixels.
     """
-    for layout, kind in ((spec.strings, "strings"), (spec.patches, "patches")):
+    for layout, kind in ((spec.packed_rows, "packed rows"), (spec.patches, "patches")):
         if layout is not None:
             raise ValueError(f"Tensor {spec.name!r} lies there as {kind}, and cannot be read back")
     if image.size != spec.nbytes(config):
@@ -109,14 +109,14 @@ def _pack_patches(values: np.ndarray, patches: Patches) -> np.ndarray:
     return chosen.transpose(0, 1, 3, 4, 2).reshape(*patches.count, -1)
 
 
-def _pack_strings(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
-    strings = spec.strings
-    assert strings is not None
-    if strings.transposed:
+def _pack_rows(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
+    packed_rows = spec.packed_rows
+    assert packed_rows is not None
+    if packed_rows.transposed:
         values = values.transpose(1, 0, 2)
     pixels = values.reshape(spec.m, -1)
-    start, size = strings.pad * spec.depth, strings.vectors * config.array_size
-    image = np.full((spec.m, size), strings.fill, spec.dtype)
+    start, size = packed_rows.pad * spec.depth, packed_rows.vectors * config.array_size
+    image = np.full((spec.m, size), packed_rows.fill, spec.dtype)
     # A kernel with strides may not reach the last pixels, or none beyond the padding.
     used = max(0, min(size - start, pixels.shape[1]))
     image[:, start : start + used] = pixels[:, :used]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["NATURAL_HOST", "Placed", "Placement", "macs_of", "place"]
+__all__ = ["NATURAL_HOST", "NodePlacement", "Placed", "macs_of", "place"]
 
 NATURAL_HOST = frozenset(
     {
@@ -26,7 +26,7 @@ _ALWAYS_HOST = ("softmax", "argmax", "quantize", "dequantize", "transpose")
 
 
 @dataclass(frozen=True)
-class Placement:
+class NodePlacement:
     """Where a node runs.
 
     Parameters
@@ -55,19 +55,19 @@ class Placed:
         The network.
     exactness : Exactness
         Whose bits.
-    placements : mapping of str to Placement
+    placements : mapping of str to NodePlacement
         Of each node by name.
     levels : mapping of str to int
         Number of each node's segment: those of the host are even, those of the machine odd.
-    contexts : mapping of int to Context
+    contexts : mapping of int to GraphContext
         Layers of each segment of the machine.
     """
 
     graph: Graph
     exactness: Exactness
-    placements: Mapping[str, Placement]
+    placements: Mapping[str, NodePlacement]
     levels: Mapping[str, int]
-    contexts: Mapping[int, Context]
+    contexts: Mapping[int, GraphContext]
 
 
 def place(graph: Graph, exactness: Exactness) -> Placed:
@@ -84,18 +84,18 @@ def place(graph: Graph, exactness: Exactness) -> Placed:
         Whose bits.
     """
     producer = {name: node.name for node in graph.nodes for name in node.outputs}
-    placements: dict[str, Placement] = {}
+    placements: dict[str, NodePlacement] = {}
     levels: dict[str, int] = {}
-    contexts: dict[int, Context] = {}
+    contexts: dict[int, GraphContext] = {}
     for node in graph.nodes:
         before = [levels[producer[name]] for name in node.inputs if name in producer]
         level = max(before, default=0)
         behind_host = bool(before) and level > 0 and level % 2 == 0
         if behind_host and node.op == "requantize":
-            placement = Placement("host", "its input is the host's", natural=True)
+            placement = NodePlacement("host", "its input is the host's", natural=True)
         else:
             moves = behind_host and node.op == "reshape"  # the host's, though it has an answer
-            new = Context(graph, exactness)
+            new = GraphContext(graph, exactness)
             context = new if moves else contexts.setdefault(level + (level % 2 == 0), new)
             placement = _lower(node, context)
         on_host = placement.engine == "host" or (behind_host and placement.engine == "none")
@@ -104,17 +104,17 @@ def place(graph: Graph, exactness: Exactness) -> Placed:
     return Placed(graph, exactness, placements, levels, contexts)
 
 
-def _lower(node: Node, context: Context) -> Placement:
+def _lower(node: Node, context: GraphContext) -> NodePlacement:
     count = len(context.layers)
     try:
         lower_node(node, context)
     except UnsupportedError as error:
         del context.layers[count:]
         reason = f"{node.op} is the host's" if node.op in _ALWAYS_HOST else str(error)
-        return Placement("host", reason, node.op in NATURAL_HOST)
+        return NodePlacement("host", reason, node.op in NATURAL_HOST)
     if any(isinstance(layer, Conv | Depthwise) for layer in context.layers[count:]):
-        return Placement("MXU")
-    return Placement("none" if node.op == "reshape" else "VPU")
+        return NodePlacement("MXU")
+    return NodePlacement("none" if node.op == "reshape" else "VPU")
 
 
 def macs_of(node: Node, graph: Graph) -> int:

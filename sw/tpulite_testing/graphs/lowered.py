@@ -3,14 +3,14 @@
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import joined, lower_node
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower"]
+__all__ = ["lower_graph"]
 
 
-def lower(graph: Graph, exactness: Exactness) -> LayerGraph:
+def lower_graph(graph: Graph, exactness: Exactness) -> LayerGraph:
     """Return the integer layers of a graph whose nodes the machine can all compute.
 
     Parameters
@@ -31,7 +31,7 @@ def lower(graph: Graph, exactness: Exactness) -> LayerGraph:
     ValueError
         If the machine cannot compute nodes; the message names them all, with the reasons.
     """
-    context = Context(graph, exactness)
+    context = GraphContext(graph, exactness)
     refused = []
     for node in graph.nodes:
         try:
@@ -44,7 +44,7 @@ def lower(graph: Graph, exactness: Exactness) -> LayerGraph:
     return joined(context, graph.name, graph.inputs, graph.outputs)
 
 
-def _declare_outputs(node: Node, context: Context) -> None:
+def _declare_outputs(node: Node, context: GraphContext) -> None:
     """Let nodes behind one that is refused be checked nevertheless."""
     for name in node.outputs:
         if name not in context.images:

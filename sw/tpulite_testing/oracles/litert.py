@@ -7,7 +7,7 @@ import numpy as np
 from tpulite.golden.layers import run_layers
 from tpulite.quant.exactness import Exactness
 from tpulite_testing.drawn.operator_cases import Case
-from tpulite_testing.graphs.lowered import lower
+from tpulite_testing.graphs.lowered import lower_graph
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
@@ -40,7 +40,7 @@ def run_litert(case: Case, exactness: Exactness) -> np.ndarray:
 def run_golden(case: Case, exactness: Exactness) -> np.ndarray:
     """Return the golden model's output of a case, in the type and shape of its tensor."""
     graph = case.graph
-    layers = lower(graph, exactness)
+    layers = lower_graph(graph, exactness)
     images = {
         name: flip(value, name in layers.unsigned).reshape(layers.images[name].shape)
         for name, value in zip(graph.inputs, case.inputs, strict=True)

@@ -20,26 +20,26 @@ from tpulite.compiler.geometry.axis import (
     LARGEST_STRIDE,
 )
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
-from tpulite.compiler.plan.conv_facts import ConvFacts, Extents
+from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import conv_strategies
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Conv
-from tpulite.program import Strings, TensorSpec
+from tpulite.program import PackedRows, TensorSpec
 
 __all__ = ["Convolution"]
 
 
 @dataclass(frozen=True)
 class _Dense:
-    """Dense mode: the rows of the image are strings of bytes.
+    """Dense mode: the image lies in packed rows.
 
     Parameters
     ----------
     channels, step : int
         Bytes of a pixel, and from an output column to the next.
     length : int
-        Bytes that a window covers in a string.
+        Bytes that a window covers in a packed row.
     """
 
     channels: int
@@ -58,8 +58,8 @@ class Convolution(Operator):
         Shapes of the network's input.
     config : Config
         The machine.
-    strings : bool
-        Whether it is the only layer that reads that input, so that it may lie as strings.
+    packed_rows : bool
+        Whether it is the only layer that reads that input, so that it may lie in packed rows.
 
     Raises
     ------
@@ -67,7 +67,9 @@ class Convolution(Operator):
         If the machine cannot express the layer, or lacks its rounding.
     """
 
-    def __init__(self, layer: Conv, shapes: ShapeRange, config: Config, *, strings: bool) -> None:
+    def __init__(
+        self, layer: Conv, shapes: ShapeRange, config: Config, *, packed_rows: bool
+    ) -> None:
         self._layer, self._config = layer, config
         kh, kw, channels, _ = layer.weight.shape
         for what, value, limit in (
@@ -78,7 +80,7 @@ class Convolution(Operator):
             if value > limit:
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
         self._y, self._x = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
-        self._dense = self._strings(shapes) if strings else None
+        self._dense = self._packed_rows(shapes) if packed_rows else None
         weight, x = layer.weight, self._x
         if self._dense is not None:
             flat = weight.reshape(kh, kw * channels, -1)
@@ -105,8 +107,8 @@ class Convolution(Operator):
         geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)
         self.key: Hashable | None = (Conv, geometry, form, self.weight_rows)
 
-    def _strings(self, shapes: ShapeRange) -> _Dense | None:
-        """Return how inputs become strings, if that saves k-tiles and every shape permits it."""
+    def _packed_rows(self, shapes: ShapeRange) -> _Dense | None:
+        """Return how inputs are packed, if that saves k-tiles and every shape permits it."""
         layer, size = self._layer, self._config.array_size
         kh, kw, channels, _ = layer.weight.shape
         dense = _Dense(channels, layer.stride[1] * channels, kw * channels)
@@ -134,12 +136,12 @@ class Convolution(Operator):
         unit = BEAT_BYTES // gcd(BEAT_BYTES, size)
         return ceil_div(ceil_div(used, size), unit) * unit
 
-    def _extents(self, batch: Number, height: Number, width: Number) -> Extents:
+    def _extents(self, batch: Number, height: Number, width: Number) -> ActivationExtents:
         if self._flat and self._dense is None:
             pixels = batch * height * width
-            return Extents(1, pixels, 1, pixels, 1)
+            return ActivationExtents(1, pixels, 1, pixels, 1)
         outputs = self._y.outputs(height), self._x.outputs(width)
-        return Extents(batch, height, self._vectors(width), *outputs)
+        return ActivationExtents(batch, height, self._vectors(width), *outputs)
 
     def strategies(
         self,
@@ -160,8 +162,8 @@ class Convolution(Operator):
         assert spec.image is not None
         fill = self._layer.input_zero_point + (128 if spec.dtype == "uint8" else 0)
         width = spec.image[-1] if spec.patches is None else spec.patches.count[1]
-        strings = Strings(self._vectors(width), self._x.before, fill)
-        return replace(spec, m=spec.m // width, strings=strings)
+        packed_rows = PackedRows(self._vectors(width), self._x.before, fill)
+        return replace(spec, m=spec.m // width, packed_rows=packed_rows)
 
     @classmethod
     def steps(cls, tasks: Sequence[Task["Convolution"]], constants: Constants) -> list[Step]:

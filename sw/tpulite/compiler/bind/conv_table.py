@@ -6,7 +6,7 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.compiler.bind.operator import Resident, Site
 from tpulite.compiler.bind.transfer import NOWHERE
 from tpulite.compiler.plan.closed_forms import grain
-from tpulite.compiler.plan.conv_facts import ConvFacts, Extents
+from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import slab_rows
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts
@@ -22,7 +22,7 @@ class ConvWork(NamedTuple):
     """A convolution, its extents, how it is cut, and where its tensors are."""
 
     facts: ConvFacts
-    extents: Extents
+    extents: ActivationExtents
     strategy: Strategy
     site: Site
 

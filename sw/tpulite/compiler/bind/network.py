@@ -175,7 +175,7 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
             computed, patches = _pack(layer, layers, shapes, config)
             if patches is not None:
                 packed[inputs[0]] = Packed(_axes(layer), _axes(computed), patches)
-        operator = _operator(computed, layers, shapes, config, strings=single)
+        operator = _operator(computed, layers, shapes, config, packed_rows=single)
         key = operator.key
         kind = None if key is None else kinds.setdefault(key, len(kinds))
         nodes.append(Node(layer, operator, inputs, size, kind))
@@ -186,7 +186,7 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
 
 
 def _operator(
-    layer: Layer, layers: LayerGraph, shapes: ShapeRange, config: Config, *, strings: bool
+    layer: Layer, layers: LayerGraph, shapes: ShapeRange, config: Config, *, packed_rows: bool
 ) -> Operator:
     match layer:
         case Affine() | Elementwise() | Lut():
@@ -195,7 +195,7 @@ def _operator(
             whole = _covers(layer, layer.window, layers)
             return Pooling(layer, config, whole=whole)
         case Conv():
-            return Convolution(layer, shapes, config, strings=strings)
+            return Convolution(layer, shapes, config, packed_rows=packed_rows)
         case Depthwise():
             return DepthwiseFilter(layer, config)
     raise ValueError(f"{layer.title} has no ranges of shapes: it is {type(layer).__name__}")

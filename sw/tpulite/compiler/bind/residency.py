@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Lifetime", "place_tensors"]
+__all__ = ["ResidentCandidate", "place_tensors"]
 
 
 @dataclass(frozen=True)
-class Lifetime:
+class ResidentCandidate:
     """A tensor that may stay in the buffer.
 
     Parameters
@@ -31,7 +31,7 @@ class Lifetime:
 
 
 def place_tensors(
-    lifetimes: Sequence[Lifetime], limits: Sequence[int]
+    lifetimes: Sequence[ResidentCandidate], limits: Sequence[int]
 ) -> tuple[Mapping[str, int], list[int], list[int]]:
     """Place tensors at the bottom of the buffer, each as low as it can lie.
 
@@ -39,7 +39,7 @@ def place_tensors(
 
     Parameters
     ----------
-    lifetimes : sequence of Lifetime
+    lifetimes : sequence of ResidentCandidate
         Tensors in the order in which they are computed.
     limits : sequence of int
         For each layer, rows that tensors may take.

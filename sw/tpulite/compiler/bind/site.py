@@ -18,7 +18,7 @@ from tpulite.compiler.bind.operator import (
     Site,
     Task,
 )
-from tpulite.compiler.bind.residency import Lifetime, place_tensors
+from tpulite.compiler.bind.residency import ResidentCandidate, place_tensors
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.sizes import Sizes
 from tpulite.compiler.bind.steps import Step
@@ -87,7 +87,7 @@ class _Binder:
         network = self._network
         readers = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
         lifetimes = [
-            Lifetime(
+            ResidentCandidate(
                 node.output,
                 network.blocks(node.output) * self._sizes.vectors(node.output),
                 number,

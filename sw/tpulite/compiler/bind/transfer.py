@@ -57,10 +57,10 @@ class DramTensor:
     def of(cls, spec: TensorSpec, config: Config) -> "DramTensor":
         """Return where ``spec`` lies."""
         rows = 4 if spec.dtype == "int32" else 1
-        if spec.strings is None:
+        if spec.packed_rows is None:
             vectors, block_bytes = spec.m, spec.block_bytes(config)
         else:
-            vectors, block_bytes = spec.m * spec.strings.vectors, spec.nbytes(config)
+            vectors, block_bytes = spec.m * spec.packed_rows.vectors, spec.nbytes(config)
         flip = int(spec.dtype == "uint8")
         return cls(spec.window, vectors, rows, block_bytes, config.row_bytes, flip)
 

@@ -10,7 +10,7 @@ from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.group.costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.lifetimes import Lifetime, lifetimes, peak
+from tpulite.compiler.group.lifetimes import LiveRange, lifetimes, peak
 from tpulite.compiler.group.predictions import predict_groups
 from tpulite.compiler.group.residency import resident_images
 from tpulite.compiler.group.search import group_layers
@@ -81,7 +81,7 @@ def _cut(group: Group, table: GraphTable, resident: frozenset[str]) -> str:
     return f"{_images(group, table.layers, lives)}{_live_ranges(lives)}"
 
 
-def _live_ranges(lives: Iterable[Lifetime]) -> str:
+def _live_ranges(lives: Iterable[LiveRange]) -> str:
     rows = [
         (
             f"  {short(each.name)}",
@@ -97,16 +97,16 @@ def _live_ranges(lives: Iterable[Lifetime]) -> str:
     return f"{text}  at least {peak(lives):,} rows live at one time\n"
 
 
-def _images(group: Group, layers: LayerGraph, lives: Iterable[Lifetime]) -> str:
+def _images(group: Group, layers: LayerGraph, lives: Iterable[LiveRange]) -> str:
     steps = plan_steps(layers, group)
     sizes = {each.name: each.rows for each in lives}
     rows = []
     for name in sorted({name for step in steps for name in step}):
         height = layers.images[name].shape[0]
-        views = [step[name].view for step in steps if name in step]
-        made = sum(len(step[name].fresh) for step in steps if name in step)
-        shown = [f"{view.start}:{view.stop}" for view in views[:_SHOWN]]
-        shown += ["..."] * (len(views) > _SHOWN)
+        live = [step[name].live for step in steps if name in step]
+        made = sum(len(step[name].new) for step in steps if name in step)
+        shown = [f"{part.start}:{part.stop}" for part in live[:_SHOWN]]
+        shown += ["..."] * (len(live) > _SHOWN)
         rows.append(
             (
                 f"  {short(name)}",

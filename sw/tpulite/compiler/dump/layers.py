@@ -64,8 +64,8 @@ def _dram(store: Store, placement: Placement) -> str:
     places = " and ".join(dict.fromkeys(f"{spec.window.name} {spec.offset:#x}" for spec in specs))
     if specs and specs[0].patches is not None:
         places += f", patches of {extents(specs[0].patches.size)}"
-    if specs and specs[0].strings is not None:
-        places += f", strings of {specs[0].strings.vectors} vectors"
+    if specs and specs[0].packed_rows is not None:
+        places += f", packed rows of {specs[0].packed_rows.vectors} vectors"
     return places or ("" if store.resident else "no: slices in the buffer")
 
 

@@ -20,8 +20,8 @@ __all__ = [
     "constant_rows",
     "image_rows",
     "k_tiles",
+    "packed_row_vectors",
     "rows_at_once",
-    "string_vectors",
     "vectors_of_row",
     "weight_tiles",
 ]
@@ -42,23 +42,25 @@ def image_rows(image: Image, config: Config) -> int:
     return image.shape[0] * vectors_of_row(image, config)
 
 
-def k_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
-    """Return the weight tiles of an n-block; ``strings``: of dense mode."""
+def k_tiles(layer: Conv, config: Config, *, packed_rows: bool = False) -> int:
+    """Return the weight tiles of an n-block; ``packed_rows``: of dense mode."""
     kh, kw, channels, _ = layer.weight.shape
-    if strings:
+    if packed_rows:
         return packed_tiles((kh, kw), channels, config)
     return kh * kw * -(-channels // config.array_size)
 
 
-def weight_tiles(layer: Conv, config: Config, *, strings: bool = False) -> int:
+def weight_tiles(layer: Conv, config: Config, *, packed_rows: bool = False) -> int:
     """Return the weight tiles of all n-blocks; tiles of nothing but zeros are not there."""
-    if strings:
-        return -(-layer.weight.shape[3] // config.array_size) * k_tiles(layer, config, strings=True)
+    if packed_rows:
+        return -(-layer.weight.shape[3] // config.array_size) * k_tiles(
+            layer, config, packed_rows=True
+        )
     taps = layer.weight.shape[0] * layer.weight.shape[1]
     return taps * int(used_blocks(layer, config.array_size).sum())
 
 
-def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int:
+def constant_rows(layer: Layer, config: Config, *, packed_rows: bool = False) -> int:
     """Return the rows of weights, records and parameters of a layer."""
     size = config.array_size
     match layer:
@@ -68,7 +70,7 @@ def constant_rows(layer: Layer, config: Config, *, strings: bool = False) -> int
                 short = layer.requantization.channels == 1
                 records = config.short_record_rows if short else config.record_rows
             blocks = -(-layer.weight.shape[-1] // size)
-            return weight_tiles(layer, config, strings=strings) * size + blocks * records
+            return weight_tiles(layer, config, packed_rows=packed_rows) * size + blocks * records
         case Depthwise():
             short = layer.requantization.channels == 1
             records = config.short_record_rows if short else config.record_rows
@@ -99,13 +101,13 @@ def rows_at_once(constants: int, channels: int, config: Config) -> int:
     return min(-(-constants * min(2, blocks) // blocks), most)
 
 
-def string_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
+def packed_row_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
     """Return the vectors in a row of an input whose rows are packed for dense mode; 0 if not.
 
-    Strings along columns are left out: nothing can be cut then.
+    Packed columns are left out: nothing can be cut then.
     """
     if not isinstance(layer, Conv) or sole_reader(layers, layer.inputs[0]) is not layer:
         return 0
     images = layers.images[layer.inputs[0]], layers.images[layer.output]
-    strings = pack_rows(layer, images, config)
-    return 0 if strings is None else strings.vectors
+    packed_rows = pack_rows(layer, images, config)
+    return 0 if packed_rows is None else packed_rows.vectors

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Group", "Rows", "Step"]
+__all__ = ["Group", "Step", "StepRows"]
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Rows:
+class StepRows:
     """Rows of an image in one step of a group.
 
     Parameters
     ----------
-    fresh : range
+    new : range
         Those that are computed or loaded in this step.
-    view : range
-        Those that must lie together in the buffer: ``fresh``, and what was kept from the step
+    live : range
+        Those that must lie together in the buffer: ``new``, and what was kept from the step
         before.
     """
 
-    fresh: range
-    view: range
+    new: range
+    live: range
 
 
-Step = Mapping[str, Rows]
+Step = Mapping[str, StepRows]
 """Rows of every image that a group reads or writes, by name."""

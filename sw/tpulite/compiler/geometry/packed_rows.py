@@ -1,9 +1,9 @@
-"""Rows of an input as strings of bytes, for dense mode: one answer for all who ask."""
+"""Packed rows of an input, for dense mode: one answer for all who ask."""
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.graph.layers import Conv, Image, LayerGraph
-from tpulite.program import Strings
+from tpulite.program import PackedRows
 
 __all__ = ["pack_rows", "packed_tiles", "sole_reader"]
 
@@ -28,7 +28,7 @@ def pack_rows(
     *,
     unsigned: bool = False,
     columns: bool = False,
-) -> Strings | None:
+) -> PackedRows | None:
     """Return how an input is laid out for dense mode, if that saves weight tiles.
 
     Parameters
@@ -42,7 +42,7 @@ def pack_rows(
     unsigned : bool
         Whether the host has the input as uint8.
     columns : bool
-        Whether the strings may run along columns of the image. They are complete before rows, so
+        Whether packed rows may run along columns of the image. They are complete before rows, so
         nothing can be cut or stored meanwhile.
     """
     if max(layer.dilation) > 1:
@@ -62,5 +62,5 @@ def pack_rows(
         vectors = -(-((count - 1) * step + length) // size)
         grain = max(1, BEAT_BYTES // size)
         fill = layer.input_zero_point + (128 if unsigned else 0)
-        best = Strings(-(-vectors // grain) * grain, layer.padding[along], fill, transposed)
+        best = PackedRows(-(-vectors // grain) * grain, layer.padding[along], fill, transposed)
     return best

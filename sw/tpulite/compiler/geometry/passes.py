@@ -16,7 +16,15 @@ from tpulite.compiler.geometry.axis import (
 )
 from tpulite.compiler.geometry.cut import split
 
-__all__ = ["Pass", "Reach", "cut_kernel", "far_columns", "most_of_axis", "pass_tiles", "plan_tiles"]
+__all__ = [
+    "AxisLimits",
+    "Pass",
+    "axis_limits",
+    "cut_kernel",
+    "far_columns",
+    "pass_tiles",
+    "plan_tiles",
+]
 
 _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
@@ -39,7 +47,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Reach:
+class AxisLimits:
     """What one command can do along an axis.
 
     Parameters
@@ -75,7 +83,7 @@ class Reach:
         ]
 
 
-def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
+def axis_limits(axis: Axis1D, outputs: int, *, pitched: bool) -> AxisLimits:
     """Return what the fields of a command can express along an axis, of any geometry.
 
     Of a single tap the dilation does not matter. Large strides are either pitches, which takes
@@ -105,16 +113,16 @@ def most_of_axis(axis: Axis1D, outputs: int, *, pitched: bool) -> Reach:
     if before or behind != _ANY:
         taps = min(taps, LARGEST_PAD // 2 // axis.dilation + 1)
     if single:
-        return Reach(taps, 1)
+        return AxisLimits(taps, 1)
     most = most_outputs(LARGEST_EXTENT, min(taps, axis.kernel), step, axis.dilation)
     most = most if most < outputs else _ANY
     if not before and behind == _ANY:
-        return Reach(taps, most=most)
+        return AxisLimits(taps, most=most)
     small = most_outputs(LARGEST_PAD, taps, step, axis.dilation)
-    return Reach(taps, small, (before, behind), most=most)
+    return AxisLimits(taps, small, (before, behind), most=most)
 
 
-def far_columns(axis: Axis1D, outputs: int) -> Reach | None:
+def far_columns(axis: Axis1D, outputs: int) -> AxisLimits | None:
     """Return what a command can do along image columns with a stride larger than its field.
 
     It computes outputs of one row then, with one kernel row, see
@@ -128,7 +136,7 @@ def far_columns(axis: Axis1D, outputs: int) -> Reach | None:
     stop = min(outputs, (axis.extent - 1 - last) // axis.stride + 1)
     if stop - first < 2:
         return None
-    return Reach(most_of_axis(axis, outputs, pitched=False).taps, 1, (first, stop))
+    return AxisLimits(axis_limits(axis, outputs, pitched=False).taps, 1, (first, stop))
 
 
 def pass_tiles(config: Config) -> int:
@@ -141,8 +149,8 @@ def cut_kernel(
     blocks: range,
     most: int,
     *,
-    rows: Reach,
-    columns: Reach,
+    rows: AxisLimits,
+    columns: AxisLimits,
     early: bool = False,
 ) -> tuple[Pass, ...]:
     """Cut a kernel into passes over some channel blocks.
@@ -155,7 +163,7 @@ def cut_kernel(
         Channel blocks of the input.
     most : int
         Weight tiles of a pass, more or less: see :func:`pass_tiles`.
-    rows, columns : Reach
+    rows, columns : AxisLimits
         What a pass may have.
     early : bool
         Whether the first pass should be small, so that its weights are there soon.
@@ -179,8 +187,8 @@ def cut_kernel(
 
 
 def plan_tiles(
-    y: Axis1D, reach: Reach, outputs: int, row_rows: int, room: int
-) -> tuple[int, Reach]:
+    y: Axis1D, limits: AxisLimits, outputs: int, row_rows: int, room: int
+) -> tuple[int, AxisLimits]:
     """Return output rows, and passes over the kernel, so that the image rows of a pass fit.
 
     As many output rows as possible, as each region loads all weights; then as many kernel rows.
@@ -189,7 +197,7 @@ def plan_tiles(
     ----------
     y : Axis1D
         Image rows.
-    reach : Reach
+    limits : AxisLimits
         What a command can express.
     outputs : int
         Most output rows of a region.
@@ -199,11 +207,11 @@ def plan_tiles(
         Rows of the unified buffer for one tile of the input.
     """
     while True:
-        for taps in range(min(y.kernel, reach.taps), 0, -1):
+        for taps in range(min(y.kernel, limits.taps), 0, -1):
             rows = min((outputs - 1) * y.stride + (taps - 1) * y.dilation + 1, y.extent)
             if rows * row_rows <= room:
                 blocks = room // (rows * row_rows)
-                return outputs, replace(reach, taps=taps, blocks=blocks)
+                return outputs, replace(limits, taps=taps, blocks=blocks)
         if outputs == 1:
-            return 1, replace(reach, taps=1, blocks=1)
+            return 1, replace(limits, taps=1, blocks=1)
         outputs //= 2

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
-from tpulite.compiler.geometry.group import Group, Rows, Step
+from tpulite.compiler.geometry.group import Group, Step, StepRows
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["COLUMN_GRAIN", "column_grain", "plan_columns", "plan_steps", "repeated"]
@@ -42,10 +42,10 @@ def plan_steps(
     image that none of them reads gets its rows in proportion. Where later layers or the host need
     an image that the group computes, every row is computed.
 
-    *Sliced*: ``fresh`` and ``view`` are the rows needed; halos are computed or loaded again.
-    *Rolling*: ``fresh`` begins where the step before ended and may be empty; ``view`` begins at the
-    first row that this step or a later one needs, and ends with ``fresh``. So rows of ``view`` that
-    are not fresh were in the view of the step before. Both are empty when nobody needs the image
+    *Sliced*: ``new`` and ``live`` are the rows needed; halos are computed or loaded again.
+    *Rolling*: ``new`` begins where the step before ended and may be empty; ``live`` begins at the
+    first row that this step or a later one needs, and ends with ``new``. So rows of ``live`` that
+    are not new were live in the step before. Both are empty when nobody needs the image
     any longer.
 
     Parameters
@@ -74,19 +74,21 @@ def plan_steps(
         steps.append(walk.step(number, stops, rolling=group.rolling))
         stops |= {name: rows.stop for name, rows in steps[-1][0].items()}
     if not group.rolling:
-        return tuple({name: Rows(rows, rows) for name, rows in fresh.items()} for fresh, _ in steps)
-    views: list[Step] = []
+        return tuple({name: StepRows(rows, rows) for name, rows in new.items()} for new, _ in steps)
+    found: list[Step] = []
     lowest: dict[str, int] = {}
-    for fresh, needs in reversed(steps):
+    for new, needs in reversed(steps):
         for name, rows in needs.items():
             lowest[name] = min(rows.start, lowest.get(name, rows.start))
-        views.append(
+        found.append(
             {
-                name: Rows(rows, range(min(rows.start, lowest.get(name, rows.start)), rows.stop))
-                for name, rows in fresh.items()
+                name: StepRows(
+                    rows, range(min(rows.start, lowest.get(name, rows.start)), rows.stop)
+                )
+                for name, rows in new.items()
             }
         )
-    return tuple(reversed(views))
+    return tuple(reversed(found))
 
 
 def plan_columns(
@@ -135,11 +137,11 @@ class _Walk:
     def step(
         self, number: int, stops: Mapping[str, int], *, rolling: bool
     ) -> tuple[dict[str, range], dict[str, range]]:
-        """Return the fresh rows of all images, and the rows that layers of the group read.
+        """Return the new rows of all images, and the rows that layers of the group read.
 
-        ``stops`` says where the fresh rows of the step before ended.
+        ``stops`` says where the new rows of the step before ended.
         """
-        fresh: dict[str, range] = {}
+        new: dict[str, range] = {}
         needs: dict[str, range] = {}
         for layer in reversed(self._layers):
             name, before = layer.output, stops.get(layer.output, 0)
@@ -148,16 +150,16 @@ class _Walk:
                 rows = self._share(name, number)
             elif rows is not None and name in self._outside:
                 rows = range(min(rows.start, before), rows.stop)
-            fresh[name] = self._fresh(rows, before, rolling=rolling)
-            for index, source in enumerate(layer.inputs) if fresh[name] else ():
-                need = self._backward(layer, fresh[name], index, self._images)
+            new[name] = self._new(rows, before, rolling=rolling)
+            for index, source in enumerate(layer.inputs) if new[name] else ():
+                need = self._backward(layer, new[name], index, self._images)
                 needs[source] = self._align(source, _hull(need, needs.get(source)))
-        for source in self._read - set(fresh):
-            fresh[source] = self._fresh(needs.get(source), stops.get(source, 0), rolling=rolling)
-        return fresh, needs
+        for source in self._read - set(new):
+            new[source] = self._new(needs.get(source), stops.get(source, 0), rolling=rolling)
+        return new, needs
 
     @staticmethod
-    def _fresh(rows: range | None, before: int, *, rolling: bool) -> range:
+    def _new(rows: range | None, before: int, *, rolling: bool) -> range:
         if rows is None:
             return range(before, before)
         return range(before, max(before, rows.stop)) if rolling else rows

@@ -69,13 +69,13 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     cycles = engines.mxu * batch + step_cycles(config) * strips
     if moved.per_row:
         at_a_time = moved.per_row + moved.halo
-        if _in_pieces(table, index, resident, limit):
+        if _in_tiles(table, index, resident, limit):
             at_a_time = 0
         rows += max(config.ub_rows // 4, at_a_time + max(0, at_once - limit // 4))
         cycles = max(cycles, engines.vpu * batch, load + weights, store)
         # No room for a second strip: each one is loaded while nothing is computed.
         alternate = 2 * at_a_time + at_once > limit
-        pieces = transfer_cycles(_read_by_pieces(table, index, resident) * batch, config)
+        pieces = transfer_cycles(_read_by_tiles(table, index, resident) * batch, config)
         forced, bound = at_a_time + at_once > limit, 2 * (load + weights) > engines.mxu * batch
         if pieces and (forced or (bound and pieces < load)):
             cycles = max(engines.mxu * batch, pieces + weights // strips, store)
@@ -116,7 +116,7 @@ def _pointwise_cost(table: GraphTable, index: int, limit: int) -> Cost:
     return Cost(plan.cycles * batch, read * batch, written * batch, rows, commands * batch)
 
 
-def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: int) -> bool:
+def _in_tiles(table: GraphTable, index: int, resident: frozenset[str], limit: int) -> bool:
     """Return whether windows of pooling are so large that they never lie in the buffer as a whole.
 
     It is a rough rule: :class:`tpulite.compiler.lower.pool.pool.PoolLowering` decides.
@@ -132,7 +132,7 @@ def _in_pieces(table: GraphTable, index: int, resident: frozenset[str], limit: i
     )
 
 
-def _read_by_pieces(table: GraphTable, index: int, resident: frozenset[str]) -> int:
+def _read_by_tiles(table: GraphTable, index: int, resident: frozenset[str]) -> int:
     """Return the rows that a convolution loads whose passes load what they read; else 0.
 
     As :func:`tpulite.compiler.plan.strips.strip_plan` would cut it, more or less.

@@ -204,4 +204,4 @@ class Candidates:
             return True
         steps = plan_steps(self.table.layers, group)
         heights = self.table.extents[0]
-        return not any(repeated([s[name].fresh for s in steps], heights[name]) for name in steps[0])
+        return not any(repeated([s[name].new for s in steps], heights[name]) for name in steps[0])

@@ -89,7 +89,7 @@ def compute_cycles(
     extents: tuple[int, int],
     config: Config,
     *,
-    strings: bool = False,
+    packed_rows: bool = False,
 ) -> Engines:
     """Return the cycles of part of a layer.
 
@@ -103,8 +103,8 @@ def compute_cycles(
         Rows and columns of the output that are computed.
     config : Config
         The machine.
-    strings : bool
-        Whether a convolution reads strings: dense mode.
+    packed_rows : bool
+        Whether a convolution reads packed rows: dense mode.
     """
     size, (rows, columns) = config.array_size, extents
     vectors = rows * columns
@@ -112,8 +112,8 @@ def compute_cycles(
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     match layer:
         case Conv():
-            tiles = weight_tiles(layer, config, strings=strings)
-            return conv_cycles(tiles, images[-1].shape[2], extents, config, strings=strings)
+            tiles = weight_tiles(layer, config, packed_rows=packed_rows)
+            return conv_cycles(tiles, images[-1].shape[2], extents, config, packed_rows=packed_rows)
         case Depthwise():
             kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
             cycles = _filter_cycles(kernel, stride, dilation, extents, config)
@@ -153,13 +153,18 @@ def _operation(layer: Layer) -> VectorOp:
 
 
 def conv_cycles(
-    tiles: int, channels: int, extents: tuple[int, int], config: Config, *, strings: bool = False
+    tiles: int,
+    channels: int,
+    extents: tuple[int, int],
+    config: Config,
+    *,
+    packed_rows: bool = False,
 ) -> Engines:
     """Return the cycles of a convolution that computes ``channels`` with so many weight tiles."""
     size, (rows, columns) = config.array_size, extents
     vectors, blocks = rows * columns, -(-channels // size)
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
-    slots = vectors + rows if strings else vectors
+    slots = vectors + rows if packed_rows else vectors
     drain = vectors * (drain_interval(Drain.REQUANTIZE, config) - 1)
     cycles = product_cycles(tiles, slots, parts, config)
     cycles += blocks * (drain + parts * CONV_CYCLES)

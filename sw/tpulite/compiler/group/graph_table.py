@@ -6,8 +6,8 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.backward import Reach, reach_of, sliceable
 from tpulite.compiler.geometry.extents import (
     constant_rows,
+    packed_row_vectors,
     rows_at_once,
-    string_vectors,
     vectors_of_row,
 )
 from tpulite.compiler.group.costs import Engines, compute_cycles
@@ -54,15 +54,15 @@ class GraphTable:
         self.extents = [{n: x.shape[axis] for n, x in layers.images.items()} for axis in (0, 1)]
         self.row = {n: vectors_of_row(image, config) for n, image in layers.images.items()}
         self.given = frozenset((*layers.inputs, *layers.constants))
-        self.constants, self._strings = [], []
+        self.constants, self._packed_rows = [], []
         self.first, self.last = dict.fromkeys(self.given, 0), dict.fromkeys(self.given, -1)
         self._first_read: dict[str, int] = {}
         for i, layer in enumerate(layers.layers):
-            strings = string_vectors(layers, layer, config) if options.dense_mode else 0
-            if strings:
-                self.row[layer.inputs[0]] = strings
-            self.constants.append(constant_rows(layer, config, strings=strings > 0))
-            self._strings.append(strings > 0)
+            packed_rows = packed_row_vectors(layers, layer, config) if options.dense_mode else 0
+            if packed_rows:
+                self.row[layer.inputs[0]] = packed_rows
+            self.constants.append(constant_rows(layer, config, packed_rows=packed_rows > 0))
+            self._packed_rows.append(packed_rows > 0)
             self.first.setdefault(layer.output, i)
             self.last |= dict.fromkeys((*layer.inputs, layer.output), i)
             for name in layer.inputs:
@@ -152,6 +152,6 @@ class GraphTable:
                 images,
                 (rows, columns),
                 self.config,
-                strings=self._strings[index],
+                packed_rows=self._packed_rows[index],
             )
         return self._engines[key]

@@ -6,7 +6,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.alone_costs import alone_cost
 from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.group.spans import Span, middle_step
+from tpulite.compiler.group.step_positions import StepPositions, middle_step
 
 __all__ = ["GroupCosts"]
 
@@ -64,7 +64,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     """
     config, members, batch = table.config, group.layers, table.options.batch
     steps, spans = middle_step(table, group, 0)
-    across: Mapping[str, Span] = {}
+    across: Mapping[str, StepPositions] = {}
     if group.columns > 1:
         columns, across = middle_step(table, group, 1)
         steps *= columns
@@ -72,10 +72,10 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     strips = _Strips(table, group)
     read = written = mxu = vpu = waits = copies = commands = 0
     for name, span in spans.items():
-        strip, total = span.view * table.row[name], span.total * table.row[name]
+        strip, total = span.live * table.row[name], span.total * table.row[name]
         if (x := across.get(name)) is not None:
             width = table.extents[1][name]
-            strip, total = -(-strip * x.view // width), total * x.total // width
+            strip, total = -(-strip * x.live // width), total * x.total // width
         private = name in made and table.inside(name, members)
         if name in resident and not private:
             if table.enters(name, members):
@@ -91,11 +91,11 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         strips.add(name, strip, private=private, kept=span.kept > 0)
     for name, i in made.items():
         span = spans[name]
-        fresh, columns = span.view - span.kept, table.extents[1][name]
-        share = span.total / fresh
+        new, columns = span.live - span.kept, table.extents[1][name]
+        share = span.total / new
         if (x := across.get(name)) is not None:
-            share, columns = share * x.total / x.view, x.view
-        engines = table.compute(i, fresh, columns)
+            share, columns = share * x.total / x.live, x.live
+        engines = table.compute(i, new, columns)
         mxu, vpu = mxu + int(engines.mxu * share), vpu + int(engines.vpu * share)
         waits += int(_STALLS * engines.vpu * share) if strips.read(name) else 0
         commands += engines.commands

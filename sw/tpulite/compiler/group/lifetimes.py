@@ -8,7 +8,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.group.graph_table import GraphTable
 
-__all__ = ["Lifetime", "Use", "lifetimes", "live_ranges", "peak"]
+__all__ = ["LiveRange", "Use", "lifetimes", "live_ranges", "peak"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Lifetime:
+class LiveRange:
     """A buffer and its time steps.
 
     Parameters
@@ -63,7 +63,7 @@ class Lifetime:
 
 def live_ranges(
     uses: Sequence[Use], rows: Mapping[str, int], *, stay: Collection[str] = ()
-) -> tuple[Lifetime, ...]:
+) -> tuple[LiveRange, ...]:
     """Return the live ranges of all that layers touch, in order of the first step.
 
     An activation lives from where it is computed, or first read, to where it is last read. Weights
@@ -93,16 +93,16 @@ def live_ranges(
                 first.setdefault(name, start)
                 last[name] = None if name in stay else use.time
         early = use.time
-    found = [Lifetime(name, kinds[name], rows[name], first[name], last[name]) for name in kinds]
+    found = [LiveRange(name, kinds[name], rows[name], first[name], last[name]) for name in kinds]
     return tuple(sorted(found, key=lambda each: each.first))
 
 
 def lifetimes(
     table: GraphTable, group: Group, resident: frozenset[str] = frozenset()
-) -> tuple[Lifetime, ...]:
+) -> tuple[LiveRange, ...]:
     """Return what a group needs while it runs; time steps are the indices of its layers.
 
-    Activations have the size of their largest view, so all of them if the group is not sliced. A
+    Activations have the size of their most live rows, so all of them if the group is not sliced. A
     layer that loads its weights in every slice has those of two blocks of outputs at a time.
     Where rows are kept from slice to slice, a strip lives to the end of its slice, and as a buffer
     of the next one up to the layer that copies from it.
@@ -125,13 +125,11 @@ def lifetimes(
     images = dict.fromkeys(name for x in members for name in (*x.inputs, x.output))
     for name in (name for name in images if name not in resident):
         whole = table.layers.images[name].shape
-        views = [step[name] for step in steps]
-        height = max((len(each.view) for each in views), default=whole[0])
+        found = [step[name] for step in steps]
+        height = max((len(each.live) for each in found), default=whole[0])
         width = max((len(part[name]) for part in columns), default=whole[1])
         rows[name] = height * table.row[name] * width // whole[1]
-        before = (
-            len(a.view) for a, b in pairwise(views) if b.fresh and b.view.start < b.fresh.start
-        )
+        before = (len(a.live) for a, b in pairwise(found) if b.new and b.live.start < b.new.start)
         kept[name] = max(before, default=0) * table.row[name]
     uses: list[Use] = []
     stay: set[str] = set()
@@ -152,7 +150,7 @@ def lifetimes(
     return live_ranges(uses, rows, stay=stay)
 
 
-def peak(buffers: Iterable[Lifetime]) -> int:
+def peak(buffers: Iterable[LiveRange]) -> int:
     """Return the largest sum of rows that live at one time: no allocation needs less.
 
     What stays to the end is there all the time: from the second slice on.
@@ -167,5 +165,5 @@ def peak(buffers: Iterable[Lifetime]) -> int:
     )
 
 
-def _lives(lifetime: Lifetime, time: int) -> bool:
+def _lives(lifetime: LiveRange, time: int) -> bool:
     return lifetime.last is None or lifetime.first <= time <= lifetime.last

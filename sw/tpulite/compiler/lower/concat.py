@@ -8,7 +8,7 @@ from tpulite.arch.isa import Drain, Opcode, dense
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.geometry.cut import cut_strips, split
 from tpulite.compiler.geometry.slices import column_grain
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.rearrange import must_stay
 from tpulite.compiler.lower.vector import lines_of, parts_of, strips_of
@@ -31,7 +31,7 @@ class ConcatLowering(Lowering[Concat]):
     Along channels that are no multiples of N it is a convolution with an identity matrix.
     """
 
-    def __init__(self, layer: Concat, context: Context) -> None:
+    def __init__(self, layer: Concat, context: LayerContext) -> None:
         super().__init__(layer, context)
         self._channels = [context.channels[name] for name in layer.inputs]
         self._join = None
@@ -165,7 +165,12 @@ class ConcatLowering(Lowering[Concat]):
 
 
 def _side_by_side(
-    axis: int, strip: range, sources: list[Store], views: list[View], out: View, context: Context
+    axis: int,
+    strip: range,
+    sources: list[Store],
+    views: list[View],
+    out: View,
+    context: LayerContext,
 ) -> Iterator[Op]:
     """Join rows of images along the width, or block after block."""
     position = 0
@@ -184,7 +189,7 @@ def _side_by_side(
 class _ChannelJoin:
     """Sums of shifted blocks: each block multiplies the part of the identity that it goes to."""
 
-    def __init__(self, counts: list[int], context: Context) -> None:
+    def __init__(self, counts: list[int], context: LayerContext) -> None:
         self._context, self._counts = context, counts
         config = context.config
         self._form, records = channel_records(_IDENTITY, np.zeros(sum(counts), np.int64), config)

@@ -13,14 +13,14 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.space import Space
 
-__all__ = ["SMALLEST_SHARE", "Context"]
+__all__ = ["SMALLEST_SHARE", "LayerContext"]
 
 SMALLEST_SHARE = 0.1
 """If strips of this part of their size find no place, everything is tried that needs fewer rows."""
 
 
 @dataclass(frozen=True)
-class Context:
+class LayerContext:
     """Surroundings of one layer.
 
     Parameters

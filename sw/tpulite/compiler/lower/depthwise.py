@@ -9,7 +9,7 @@ import numpy as np
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D, needed_rows
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.weights import Drained, folded_bias
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.window import read_window
@@ -30,7 +30,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
     the rows of the one channel block that it reads.
     """
 
-    def __init__(self, layer: Depthwise, context: Context) -> None:
+    def __init__(self, layer: Depthwise, context: LayerContext) -> None:
         super().__init__(layer, context)
         self._kernel = layer.weight.shape[:2]
         common = [gcd(s, d) for s, d in zip(layer.stride, layer.dilation, strict=True)]

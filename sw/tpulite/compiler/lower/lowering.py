@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op
 from tpulite.graph.layers import Layer
 
@@ -23,11 +23,11 @@ class Lowering(ABC, Generic[L]):
     ----------
     layer : Layer
         The layer.
-    context : Context
+    context : LayerContext
         Its surroundings.
     """
 
-    def __init__(self, layer: L, context: Context) -> None:
+    def __init__(self, layer: L, context: LayerContext) -> None:
         self._layer, self._context, self._config = layer, context, context.config
         self._sources = [context.stores[name] for name in layer.inputs]
         self._source = self._sources[0]

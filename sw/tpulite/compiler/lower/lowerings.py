@@ -1,7 +1,7 @@
 """Which lowering a layer has."""
 
 from tpulite.compiler.lower.concat import ConcatLowering
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.chunks import ChunkedLowering
 from tpulite.compiler.lower.conv.conv import ConvLowering
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
@@ -22,7 +22,7 @@ from tpulite.graph.layers import (
     Reshape,
 )
 
-__all__ = ["lower"]
+__all__ = ["lowering_of"]
 
 _LOWERINGS: dict[type[Layer], type[Lowering]] = {
     Conv: ConvLowering,
@@ -37,7 +37,7 @@ _LOWERINGS: dict[type[Layer], type[Lowering]] = {
 }
 
 
-def lower(layer: Layer, context: Context) -> Lowering:
+def lowering_of(layer: Layer, context: LayerContext) -> Lowering:
     """Return the lowering of a layer."""
     if isinstance(layer, Conv) and context.plan is not None:
         return ChunkedLowering(layer, context, context.plan)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector import parts_of, strips_of
 from tpulite.compiler.lower.vector_commands import copy_ops
@@ -75,7 +75,7 @@ def same_pixels(source: Store, target: Store) -> bool:
 class ReshapeLowering(Lowering[Reshape]):
     """Vectors move to where another shape has them."""
 
-    def __init__(self, layer: Reshape, context: Context) -> None:
+    def __init__(self, layer: Reshape, context: LayerContext) -> None:
         super().__init__(layer, context)
         self._channels = [context.channels[name] for name in (layer.inputs[0], layer.output)]
         self._flat = len({*self._channels}) == 1

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tpulite.compiler.geometry.group import Rows
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.geometry.group import StepRows
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store, View
@@ -51,33 +51,33 @@ class RollingStore(Store):
         """Where the rows of this step are."""
         return self.state.view
 
-    def prepare(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
+    def prepare(self, rows: StepRows, context: LayerContext, over: Iterable[View] = ()) -> list[Op]:
         """Return the commands that make room for the next rows, and load them if need be.
 
         The room may be that of one of the views in ``over``, which the rows are made from.
         They may come as soon as the rows of the step before are complete. Until :meth:`advance`
         the image has those.
         """
-        if not rows.fresh or self.state.coming is not None:
+        if not rows.new or self.state.coming is not None:
             return []
         # In DRAM rows begin at beats only every few: those before are loaded, or stored, again.
-        start = rows.fresh.start
+        start = rows.new.start
         if self.loads or self.stored:
             start = start // self.grain * self.grain
-        first = min(rows.view.start, start)
-        view = self.strip(range(first, rows.view.stop), over)
-        kept = range(first, start if self.loads else rows.fresh.start)
+        first = min(rows.live.start, start)
+        view = self.strip(range(first, rows.live.stop), over)
+        kept = range(first, start if self.loads else rows.new.start)
         ops: list[Op] = []
         if kept:
             old = self.view
             assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
             ops += self._copies(old, view, kept, context)
         if self.loads:
-            ops += self.load(view, range(start, rows.fresh.stop), context.index)
+            ops += self.load(view, range(start, rows.new.stop), context.index)
         self.state.coming = view
         return ops
 
-    def _copies(self, old: View, new: View, rows: range, context: Context) -> Iterator[Op]:
+    def _copies(self, old: View, new: View, rows: range, context: LayerContext) -> Iterator[Op]:
         """Yield COPYs of rows: all blocks at once if the rows follow each other without a gap."""
         width = self.width * self.vector_rows
         if old.pitch == width:
@@ -92,10 +92,10 @@ class RollingStore(Store):
             extents = (len(rows), width)
             yield from copy_ops(context, places, extents, (old.pitch, 1), (new.pitch, 1))
 
-    def advance(self, rows: Rows, context: Context, over: Iterable[View] = ()) -> list[Op]:
+    def advance(self, rows: StepRows, context: LayerContext, over: Iterable[View] = ()) -> list[Op]:
         """Go to the next rows; return the commands that were not prepared."""
         ops = self.prepare(rows, context, over)
-        if rows.fresh:
+        if rows.new:
             self.state.view, self.state.coming = self.state.coming, None
         return ops
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tpulite.compiler.geometry.group import Group, Step
 from tpulite.compiler.geometry.slices import plan_steps
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.rolling import RollingStore
 from tpulite.compiler.ops import Op
@@ -40,13 +40,13 @@ class SlicedGroup:
         self.stores = {**stores, **self._rolling}
 
     def ops(
-        self, lowerings: Mapping[int, tuple[Context, Lowering]], *, again: bool
+        self, lowerings: Mapping[int, tuple[LayerContext, Lowering]], *, again: bool
     ) -> Iterator[Op]:
         """Yield all commands.
 
         Parameters
         ----------
-        lowerings : mapping of int to (Context, Lowering)
+        lowerings : mapping of int to (LayerContext, Lowering)
             Of each layer, made with :attr:`stores`.
         again : bool
             Whether constants that do not stay were loaded before.
@@ -64,17 +64,17 @@ class SlicedGroup:
                 if isinstance(layer, Pool) and number + 1 < len(steps):
                     # The matrix unit would wait for copies behind all these windows.
                     yield from self._prepare(i, steps[number + 1], context)
-                if rows := step[layer.output].fresh:
+                if rows := step[layer.output].new:
                     yield from lowering.ops(rows, again=again or number > 0)
 
-    def _advance(self, name: str, layer: Layer, step: Step, context: Context) -> Iterator[Op]:
+    def _advance(self, name: str, layer: Layer, step: Step, context: LayerContext) -> Iterator[Op]:
         over = []
         if name == layer.output and isinstance(layer, POINTWISE):
             sources = (self._rolling[x] for x in layer.inputs if x in self._rolling)
             over = [source.view for source in sources if source.view is not None]
         yield from self._rolling[name].advance(step[name], context, over)
 
-    def _prepare(self, index: int, step: Step, context: Context) -> Iterator[Op]:
+    def _prepare(self, index: int, step: Step, context: LayerContext) -> Iterator[Op]:
         """Move on with all images that this layer and those before it read."""
         before = (layer for i, layer in self._layers.items() if i <= index)
         for name in dict.fromkeys(name for layer in before for name in layer.inputs):

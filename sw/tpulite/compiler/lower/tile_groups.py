@@ -9,9 +9,9 @@ from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import COLUMN_GRAIN, column_grain, plan_columns
 from tpulite.compiler.lower.channels import cut_channels
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.lowerings import lower
+from tpulite.compiler.lower.lowerings import lowering_of
 from tpulite.compiler.lower.rearrange import same_pixels
 from tpulite.compiler.lower.slicing import SlicedGroup
 from tpulite.compiler.ops import Op, Tiling
@@ -150,7 +150,9 @@ class Tiler:
             geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
             vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
         stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
-        plain = all(store.resident and store.batch > 1 and not store.strings for store in stores)
+        plain = all(
+            store.resident and store.batch > 1 and not store.packed_rows for store in stores
+        )
         return not group.slices and not group.finer and vectors and plain
 
     def _merged(self, group: Group) -> Iterator[Op]:
@@ -211,9 +213,9 @@ class Tiler:
         group: Group,
         stores: Mapping[str, Store],
         constants: dict[tuple[object, ...], Constant],
-    ) -> tuple[Context, Lowering]:
+    ) -> tuple[LayerContext, Lowering]:
         share = self.shares.get(index, 1.0)
-        context = Context(
+        context = LayerContext(
             index,
             layer.name,
             self.config,
@@ -230,6 +232,6 @@ class Tiler:
             constants=constants,
         )
         try:
-            return context, lower(layer, context)
+            return context, lowering_of(layer, context)
         except ValueError as error:
             raise ValueError(f"Layer {layer.name!r}: {error}") from error

@@ -11,7 +11,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import VectorOp
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
@@ -164,7 +164,7 @@ class _Uniform(_Pointwise[P]):
 class ElementwiseLowering(_Uniform[Elementwise]):
     """An addition, subtraction or multiplication of two images."""
 
-    def __init__(self, layer: Elementwise, context: Context) -> None:
+    def __init__(self, layer: Elementwise, context: LayerContext) -> None:
         super().__init__(layer, context)
         (a_zero, b_zero), (a_multiplier, b_multiplier) = layer.zero_points, layer.multipliers
         operands = isa.OPERANDS.pack(
@@ -189,7 +189,7 @@ class ElementwiseLowering(_Uniform[Elementwise]):
 class LutLowering(_Uniform[Lut]):
     """A function of one number."""
 
-    def __init__(self, layer: Lut, context: Context) -> None:
+    def __init__(self, layer: Lut, context: LayerContext) -> None:
         super().__init__(layer, context)
         self._parameters = context.constant("table", layer.table)
         self._operation = VectorOp.LUT
@@ -198,7 +198,7 @@ class LutLowering(_Uniform[Lut]):
 class AffineLowering(_Pointwise[Affine]):
     """A factor and a bias for each channel: commands for each block."""
 
-    def __init__(self, layer: Affine, context: Context) -> None:
+    def __init__(self, layer: Affine, context: LayerContext) -> None:
         super().__init__(layer, context)
         gain, requantization = layer.gain, layer.requantization
         bias = np.broadcast_to(requantization.bias, len(gain)).astype(np.int64)
@@ -223,7 +223,9 @@ class AffineLowering(_Pointwise[Affine]):
             yield vector_op(self._context, VectorOp.AFFINE, fields, places)
 
 
-def strips_of(sources: tuple[Store, ...], target: Store, context: Context) -> tuple[range, ...]:
+def strips_of(
+    sources: tuple[Store, ...], target: Store, context: LayerContext
+) -> tuple[range, ...]:
     """Cut an image of which each row needs only the same row of others."""
     outside = [store for store in (*sources, target) if not store.resident]
     if not outside:
@@ -234,7 +236,7 @@ def strips_of(sources: tuple[Store, ...], target: Store, context: Context) -> tu
 
 
 def parts_of(
-    rows: range, sources: tuple[Store, ...], target: Store, context: Context
+    rows: range, sources: tuple[Store, ...], target: Store, context: LayerContext
 ) -> tuple[range, ...]:
     """Cut a strip into what is computed, and stored, before the next layer starts."""
     return cut_parts(

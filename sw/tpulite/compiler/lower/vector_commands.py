@@ -6,7 +6,7 @@ from itertools import product
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.geometry.cut import split
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 
@@ -17,14 +17,14 @@ _PLAIN = {"low": INT8[0], "high": INT8[-1], "window_rows": 1, "window_columns": 
 
 
 def vector_op(
-    context: Context, operation: VectorOp, fields: dict[str, int], places: dict[str, Region]
+    context: LayerContext, operation: VectorOp, fields: dict[str, int], places: dict[str, Region]
 ) -> Op:
     """Return a VECTOR; fields that are not named have no effect."""
     return Op(Opcode.VECTOR, context.index, {**_PLAIN, "operation": operation, **fields}, places)
 
 
 def copy_ops(
-    context: Context,
+    context: LayerContext,
     places: tuple[Region, Region],
     extents: tuple[int, int],
     read: tuple[int, int],

@@ -53,7 +53,7 @@ class LiveImages:
         Images that are others with other extents.
     pinned : set of str
         Images that must not leave the buffer: their pixels are not moved row by row.
-    cut, narrow, apart : set of str
+    cut, narrow, finer : set of str
         Images that are read or computed slice by slice, column by column, and by layers alone that
         would not fit if they were not cut finer.
     """
@@ -82,7 +82,7 @@ class LiveImages:
         self.inside: set[str] = set()
         self.cut: set[str] = set()
         self.narrow: set[str] = set()
-        self.apart: set[str] = set()
+        self.finer: set[str] = set()
         self._taken: dict[tuple[Group, frozenset[str]], int] = {}
         for group in cut:
             members = [layers.layers[i] for i in group.layers]
@@ -90,7 +90,7 @@ class LiveImages:
             self.narrow |= involved if group.columns > 1 else set()
             self.cut |= involved if group.slices or group.columns > 1 else set()
             if not group.slices:
-                self.apart |= involved
+                self.finer |= involved
                 continue
             later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
             self.inside |= {x.output for x in members} - later - set(layers.outputs)
@@ -168,7 +168,7 @@ class LiveImages:
         views: dict[str, int] = {}
         for step in plan_steps(layers, group):
             for name, rows in step.items():
-                views[name] = max(views.get(name, 0), len(rows.view))
+                views[name] = max(views.get(name, 0), len(rows.live))
         for name, height in views.items():
             if name not in resident:
                 image = layers.images[name]

@@ -12,10 +12,10 @@ from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.live import LiveImages
-from tpulite.compiler.place.stores import Extents, InDram, Store
+from tpulite.compiler.place.stores import InDram, Store, StoreExtents
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool, Reshape
 from tpulite.layout import pack_activations
-from tpulite.program import Strings, TensorSpec
+from tpulite.program import PackedRows, TensorSpec
 
 __all__ = ["Placement", "fixed_lines", "place_images"]
 
@@ -92,19 +92,21 @@ def place_images(
         name: str,
         window: Window,
         dtype: str,
-        strings: Strings | None = None,
+        packed_rows: PackedRows | None = None,
         line: int | None = None,
     ) -> TensorSpec:
         height, width, channels = layers.images[name].shape
         lines = height * (line or width)
-        if strings is not None:
-            lines = width if strings.transposed else height
+        if packed_rows is not None:
+            lines = width if packed_rows.transposed else height
         shape = (height, width)
         made = TensorSpec(
-            name, window, offsets[window], lines, channels, dtype, shape, strings, batch
+            name, window, offsets[window], lines, channels, dtype, shape, packed_rows, batch
         )
         if (packed := layers.packed.get(name)) is not None:
-            made = replace(packed, offset=made.offset, m=lines, strings=strings, batch=batch)
+            made = replace(
+                packed, offset=made.offset, m=lines, packed_rows=packed_rows, batch=batch
+            )
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
 
@@ -114,7 +116,7 @@ def place_images(
         extents = (height, width, -(-channels // size))
         vector_rows = RAW_ROWS if image.dtype == "int32" else 1
         dtype = "uint8" if name in layers.unsigned else image.dtype
-        where, copy, strings = None, None, None
+        where, copy, packed_rows = None, None, None
         images = 1 if name in layers.constants else batch
         line = None
         if name in layers.constants:
@@ -123,13 +125,13 @@ def place_images(
             offset = pool.add(pack_activations(values, plain, config).tobytes())
             where = replace(plain, offset=offset)
         elif name in layers.inputs:
-            strings = None
+            packed_rows = None
             if options.dense_mode and name not in live.narrow:
-                strings = _strings(layers, name, config, resident - live.cut)
-            where = spec(name, Window.INPUT, dtype, strings)
+                packed_rows = _packed_rows(layers, name, config, resident - live.cut)
+            where = spec(name, Window.INPUT, dtype, packed_rows)
             inputs.append(where)
-            if strings is not None:
-                extents = (width if strings.transposed else height, strings.vectors, 1)
+            if packed_rows is not None:
+                extents = (width if packed_rows.transposed else height, packed_rows.vectors, 1)
         elif name in layers.outputs:
             where = spec(name, Window.OUTPUT, dtype)
             outputs.append(where)
@@ -140,12 +142,12 @@ def place_images(
                 where = replace(same.spec, name=name, image=(height, width))
                 images = same.batch  # constants are there once
             else:
-                if name in live.apart and name not in fixed:
+                if name in live.finer and name not in fixed:
                     line = -(-width // grain) * grain
                 where = spec(name, Window.SCRATCH, dtype, line=line)
         stores[name] = Store.of(
             name,
-            Extents(*extents, vector_rows, images),
+            StoreExtents(*extents, vector_rows, images),
             config,
             InDram(
                 tuple(each for each in (where, copy) if each is not None),
@@ -171,7 +173,7 @@ def place_images(
 def fixed_lines(layers: LayerGraph) -> set[str]:
     """Return images whose rows follow each other in DRAM without a gap.
 
-    They are those that the host sees or makes, that get other extents, or that are read as a string
+    They are those that the host sees or makes, that get other extents, or that are read as one run
     of pixels: by pooling.
     """
     found = {*layers.inputs, *layers.outputs, *layers.constants}
@@ -196,7 +198,9 @@ def _skewed(layers: LayerGraph) -> set[str]:
     return {x for x in found - others if x not in makers or isinstance(makers[x], makes)}
 
 
-def _strings(layers: LayerGraph, name: str, config: Config, resident: set[str]) -> Strings | None:
+def _packed_rows(
+    layers: LayerGraph, name: str, config: Config, resident: set[str]
+) -> PackedRows | None:
     """Return how an input is laid out for dense mode, if that saves tiles."""
     layer = sole_reader(layers, name)
     if layer is None:

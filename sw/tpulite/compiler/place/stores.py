@@ -12,7 +12,7 @@ from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.plan.space import Lies
 from tpulite.program import TensorSpec
 
-__all__ = ["Extents", "InDram", "Store", "View"]
+__all__ = ["InDram", "Store", "StoreExtents", "View"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class InDram:
 
 
 @dataclass(frozen=True)
-class Extents:
+class StoreExtents:
     """How large an image is.
 
     Parameters
@@ -100,7 +100,7 @@ class Store:
     name : str
         Name of the image.
     height, width, blocks, vector_rows, batch : int
-        See :class:`Extents`; columns and blocks are those that are here.
+        See :class:`StoreExtents`; columns and blocks are those that are here.
     config : Config
         The machine.
     specs : tuple of TensorSpec
@@ -150,7 +150,7 @@ class Store:
     def of(
         cls,
         name: str,
-        extents: Extents,
+        extents: StoreExtents,
         config: Config,
         dram: InDram,
         *,
@@ -215,9 +215,9 @@ class Store:
         return self.blocks * self.height * self.pitch
 
     @property
-    def strings(self) -> bool:
-        """Whether its rows are strings of bytes: see dense mode."""
-        return self.spec is not None and self.spec.strings is not None
+    def packed_rows(self) -> bool:
+        """Whether it lies in packed rows: see dense mode."""
+        return self.spec is not None and self.spec.packed_rows is not None
 
     @property
     def skewed(self) -> bool:
@@ -282,7 +282,7 @@ class Store:
 
     def alias(self, name: str, height: int, width: int) -> "Store":
         """Return the same pixels as images of another shape."""
-        extents = Extents(height, width, self.blocks, batch=self.batch)
+        extents = StoreExtents(height, width, self.blocks, batch=self.batch)
         other = Store.of(name, extents, self.config, InDram(), resident=True)
         return replace(other, buffer=self.buffer)
 

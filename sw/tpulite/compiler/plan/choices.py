@@ -13,7 +13,7 @@ from tpulite.compiler.plan.alone import Surroundings, alone_cycles
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 
-__all__ = ["VARIATIONS", "Choice", "Site"]
+__all__ = ["VARIATIONS", "Choice", "LayerChoices"]
 
 _TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
 """Relative sizes of the pieces of the last n-block."""
@@ -55,7 +55,7 @@ class Choice:
     tail: str
 
 
-class Site:
+class LayerChoices:
     """One layer: its legal choices, and what they cost by the closed form."""
 
     def __init__(self, extents: ConvExtents, around: Surroundings, config: Config) -> None:

@@ -6,17 +6,17 @@ from functools import cached_property
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
-from tpulite.compiler.geometry.passes import Pass, Reach, cut_kernel, pass_tiles
+from tpulite.compiler.geometry.passes import AxisLimits, Pass, cut_kernel, pass_tiles
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.units import Units
 from tpulite.compiler.plan.windows import Axis
 
-__all__ = ["Around", "ConvFacts", "Extents", "Lying"]
+__all__ = ["ActivationExtents", "Around", "ConvFacts", "Lying"]
 
 
 @dataclass(frozen=True)
-class Extents:
+class ActivationExtents:
     """Extents of the activations of a convolution, as the machine sees them.
 
     Parameters
@@ -86,7 +86,7 @@ class ConvFacts:
         return self.tiles * self.config.array_size
 
     def passes(
-        self, rows: Reach, columns: Reach, *, early: bool = False
+        self, rows: AxisLimits, columns: AxisLimits, *, early: bool = False
     ) -> tuple[tuple[Pass, ...], ...]:
         """Return passes over the kernel by n-block.
 
@@ -112,7 +112,7 @@ class ConvFacts:
     @cached_property
     def block_passes(self) -> tuple[tuple[Pass, ...], ...]:
         """Passes of one channel block each."""
-        return self.passes(Reach(blocks=1), Reach())
+        return self.passes(AxisLimits(blocks=1), AxisLimits())
 
     @cached_property
     def small(self) -> Units:
@@ -127,7 +127,9 @@ class ConvFacts:
         """
         if len(self.block_passes[0]) > self.blocks:
             return self.small
-        return Units.of(self.passes(Reach(), Reach(), early=True), self.record_rows, self.config)
+        return Units.of(
+            self.passes(AxisLimits(), AxisLimits(), early=True), self.record_rows, self.config
+        )
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -189,7 +191,7 @@ class Around:
 
     Parameters
     ----------
-    extents : Extents
+    extents : ActivationExtents
         Of its activations.
     source, target : Lying
         How they lie.
@@ -205,7 +207,7 @@ class Around:
         Whether the next layer may start on complete parts of the output.
     """
 
-    extents: Extents
+    extents: ActivationExtents
     source: Lying
     target: Lying
     strip_rows: int

@@ -18,8 +18,8 @@ from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
-from tpulite.compiler.plan.conv_facts import ConvFacts, Extents
-from tpulite.compiler.plan.slabs import Rows, slab_modes
+from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
+from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 
 __all__ = ["Slots", "conv_strategies", "slab_rows"]
@@ -39,11 +39,11 @@ _STORE = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN + END
 """From the last result to the end of a program, beside the rows of the last STORE."""
 
 
-def slab_rows(facts: ConvFacts, extents: Extents, room: Room) -> Rows:
+def slab_rows(facts: ConvFacts, extents: ActivationExtents, room: Room) -> WindowedRows:
     """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
     size, y = facts.config.row_bytes, facts.y
     in_padding = y.extent <= max(y.before, y.after)
-    return Rows(
+    return WindowedRows(
         extents.batch,
         extents.height,
         extents.out_height,
@@ -55,7 +55,9 @@ def slab_rows(facts: ConvFacts, extents: Extents, room: Room) -> Rows:
     )
 
 
-def conv_strategies(facts: ConvFacts, extents: Extents, room: Room) -> tuple[Strategy, ...]:
+def conv_strategies(
+    facts: ConvFacts, extents: ActivationExtents, room: Room
+) -> tuple[Strategy, ...]:
     """Return all ways to cut up a batch of images.
 
     - ``resident``: slabs of output rows, one after the other; all weights stay in the buffer;
@@ -143,7 +145,9 @@ def _places(
     }
 
 
-def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents, room: Room) -> Strategy:
+def _panels(
+    name: str, slots: Slots, facts: ConvFacts, extents: ActivationExtents, room: Room
+) -> Strategy:
     """Cut rows along the width: a tile is part of one output row."""
     rows = slab_rows(facts, extents, room)
     columns, size = extents.out_width, facts.config.row_bytes
@@ -188,7 +192,7 @@ def _panels(name: str, slots: Slots, facts: ConvFacts, extents: Extents, room: R
 
 
 def _cost(
-    facts: ConvFacts, extents: Extents, name: str, sizes: dict[str, Number], room: Room
+    facts: ConvFacts, extents: ActivationExtents, name: str, sizes: dict[str, Number], room: Room
 ) -> tuple[Number, Number]:
     """Return the cycles of LOAD, MXU and STORE side by side, and the rows that they move."""
     config = facts.config

@@ -11,7 +11,7 @@ from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, mo
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.filters import FilterWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
-from tpulite.compiler.plan.slabs import Rows, slab_modes
+from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
 
@@ -58,10 +58,10 @@ def pitch_of(width: Number, config: Config) -> Number:
     return width + (width % config.ub_banks == 0)
 
 
-def filter_rows(facts: FilterFacts, extents: tuple[Number, ...], room: Room) -> Rows:
+def filter_rows(facts: FilterFacts, extents: tuple[Number, ...], room: Room) -> WindowedRows:
     """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
     (batch, height, width), size = extents, facts.config.row_bytes
-    return Rows(
+    return WindowedRows(
         batch,
         height,
         facts.y.outputs(height),
@@ -139,7 +139,11 @@ def depthwise_strategies(
 
 
 def _array_cycles(
-    facts: FilterFacts, pattern: Pattern, rows: Rows, columns: Number, sizes: Mapping[str, Number]
+    facts: FilterFacts,
+    pattern: Pattern,
+    rows: WindowedRows,
+    columns: Number,
+    sizes: Mapping[str, Number],
 ) -> Number:
     """Return the cycles of the array for a channel block of all slabs."""
     config, accumulators = facts.config, facts.config.acc_rows

@@ -9,7 +9,7 @@ from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
-from tpulite.compiler.plan.slabs import Rows, slab_modes
+from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
 
@@ -42,10 +42,12 @@ class PoolFacts:
     operation: VectorOp
 
 
-def pool_rows(facts: PoolFacts, batch: Number, height: Number, width: Number, room: Room) -> Rows:
+def pool_rows(
+    facts: PoolFacts, batch: Number, height: Number, width: Number, room: Room
+) -> WindowedRows:
     """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
     size = facts.config.row_bytes
-    return Rows(
+    return WindowedRows(
         batch,
         height,
         facts.y.outputs(height),
@@ -134,7 +136,7 @@ def _panels(
     name: str,
     slots: int,
     facts: PoolFacts,
-    rows: Rows,
+    rows: WindowedRows,
     widths: tuple[Number, Number],
     blocks: Number,
     room: Room,

@@ -1,11 +1,11 @@
-"""Plans of pooling layers: strips and parts of the output, channel blocks, windows or pieces."""
+"""Plans of pooling layers: strips and parts of the output, channel blocks, windows, input tiles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
-from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, Pieces, Run, find_runs, in_pieces
+from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
 from tpulite.compiler.plan.space import Lies, Space
 
 __all__ = ["PoolPart", "PoolPlan", "pool_plan"]
@@ -36,7 +36,7 @@ class PoolPlan:
         Output rows whose results are in the buffer together, if the layer is alone.
     columns : tuple of Run
         The output's columns.
-    pieces : Pieces, optional
+    input tiles : InputTiles, optional
         How windows are read that are too large for a command, or for the buffer.
     """
 
@@ -47,10 +47,10 @@ class PoolPlan:
     space: Space
     strips: tuple[range, ...]
     columns: tuple[Run, ...]
-    pieces: Pieces | None
+    input_tiles: InputTiles | None
 
     def parts(self, strip: range) -> Iterator[PoolPart]:
-        """Yield what of a strip is computed at a time, if it is not read by pieces."""
+        """Yield what of a strip is computed at a time, if it is not read by tiles."""
         target, config = self.target, self.space.config
         for rows in cut_parts(
             strip,
@@ -71,7 +71,7 @@ class PoolPlan:
         return split(source.blocks, -(-source.blocks // max(1, most // block)), 1)
 
     def plain(self, row: Run) -> list[Run]:
-        """Return columns of a row read by pieces whose windows, being clipped, fit a command."""
+        """Return columns of a row read by tiles whose windows, being clipped, fit a command."""
         if not self.source.resident or row.size > LARGEST_WINDOW:
             return []
         return [run for run in self.columns if run.size <= LARGEST_WINDOW]
@@ -85,12 +85,12 @@ def pool_plan(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) ->
     ValueError
         If a window lies in the padding altogether.
     """
-    pieces = Pieces.of(source, space) if in_pieces(y, x, source, target, space) else None
+    input_tiles = InputTiles.of(source, space) if in_tiles(y, x, source, target, space) else None
     strips: tuple[range, ...] = (range(target.height),)
     per_row = 0 if target.resident else target.blocks * target.width
-    if pieces is None and not (source.resident and target.resident):
+    if input_tiles is None and not (source.resident and target.resident):
         per_row = source.blocks * (source.width * y.stride + target.width)
     if per_row:
         strips = cut_strips(target.height, per_row, space.strip_rows, target.grain)
     columns = tuple(find_runs(x, range(target.width)))
-    return PoolPlan(y, x, source, target, space, strips, columns, pieces)
+    return PoolPlan(y, x, source, target, space, strips, columns, input_tiles)

@@ -1,4 +1,4 @@
-"""Rows of outputs whose windows are read by pieces: sums, and maxima of parts."""
+"""Rows of outputs whose windows are read by tiles: sums, and maxima of parts."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -8,9 +8,9 @@ from typing import NamedTuple
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
-from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, Pieces, Run, columns_of
+from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, columns_of
 
-__all__ = ["Part", "Together", "maxima_of_row", "strings", "sums_of_row", "window_parts"]
+__all__ = ["Part", "Together", "lines_at_once", "maxima_of_row", "sums_of_row", "window_parts"]
 
 _SHARE = 8
 """Maxima of parts take at most this part of the free rows."""
@@ -18,26 +18,26 @@ _SHARE = 8
 _FEWEST = 4
 """Maxima of parts that there is room for at a time, if an output row is not too long."""
 
-Piece = tuple[range, range]
+TileRanges = tuple[range, range]
 """Lines and columns."""
 
 
 @dataclass(frozen=True)
 class Together:
-    """Runs that are computed while pieces are read one after the other.
+    """Runs that are computed while input tiles are read one after the other.
 
     Parameters
     ----------
     runs : tuple of Run
         The outputs.
-    pieces : tuple of (range, range)
-        Lines and columns of each piece.
+    input tiles : tuple of (range, range)
+        Lines and columns of each input tile.
     slots : tuple of int
         For maxima: how many of parts there is room for, by run; at least two.
     """
 
     runs: tuple[Run, ...]
-    pieces: tuple[Piece, ...]
+    input_tiles: tuple[TileRanges, ...]
     slots: tuple[int, ...] = ()
 
 
@@ -52,53 +52,53 @@ class Part(NamedTuple):
 
 
 def sums_of_row(
-    pieces: Pieces, lines: range, runs: list[Run], config: Config
+    input_tiles: InputTiles, lines: range, runs: list[Run], config: Config
 ) -> tuple[Together, ...]:
     """Return how an output row of sums is computed, in the fewest cycles."""
-    short = [part for run in runs for part in _sum_parts(pieces, run, config)]
+    short = [part for run in runs for part in _sum_parts(input_tiles, run, config)]
     return tuple(
-        Together(group, pieces.cut(lines, columns_of(group)))
-        for group in pieces.together(short, config.acc_rows)
+        Together(group, input_tiles.cut(lines, columns_of(group)))
+        for group in input_tiles.together(short, config.acc_rows)
     )
 
 
-def strings(pieces: Pieces, run: Run) -> bool:
-    """Return whether lines are multiplied as one string, if a piece has whole ones."""
-    one_by_one, string = _line_cycles(pieces, run)
-    return string <= one_by_one
+def lines_at_once(input_tiles: InputTiles, run: Run) -> bool:
+    """Return whether lines are multiplied together, if an input tile has whole ones."""
+    one_by_one, together = _line_cycles(input_tiles, run)
+    return together <= one_by_one
 
 
-def _sum_parts(pieces: Pieces, run: Run, config: Config) -> list[Run]:
+def _sum_parts(input_tiles: InputTiles, run: Run, config: Config) -> list[Run]:
     count = len(run.outputs)
 
     def cycles(outputs: int) -> float:
-        return -(-count // outputs) * min(_line_cycles(pieces, run.part(range(outputs))))
+        return -(-count // outputs) * min(_line_cycles(input_tiles, run.part(range(outputs))))
 
-    most = min(pieces.most_outputs(run), config.array_size, config.acc_rows)
+    most = min(input_tiles.most_outputs(run), config.array_size, config.acc_rows)
     best = min(range(1, most + 1), key=cycles)
     return [run.part(part) for part in split(count, -(-count // best), 1)]
 
 
-def _line_cycles(pieces: Pieces, run: Run) -> tuple[float, float]:
-    """Return the cycles of an input line, if lines come one by one, and as a string.
+def _line_cycles(input_tiles: InputTiles, run: Run) -> tuple[float, float]:
+    """Return the cycles of an input line, if lines come one by one, and together.
 
-    A string also has what no window covers, but no line is rounded up to tiles. One way is always
-    possible; the other one only if its masks do not take too much room.
+    Lines together also have what no window covers, but none is rounded up to tiles. One way is
+    always possible; the other one only if its masks do not take too much room.
     """
-    outputs, size = len(run.outputs), pieces.size
-    lines = max(1, pieces.budget // pieces.width)
+    outputs, size = len(run.outputs), input_tiles.size
+    lines = max(1, input_tiles.budget // input_tiles.width)
     ways = []
-    for pixels, each in ((len(run.span), 1), (lines * pieces.width, lines)):
+    for pixels, each in ((len(run.span), 1), (lines * input_tiles.width, lines)):
         full, rest = divmod(pixels, size)
         tiles, commands = full + (rest > 0), (full > 0) + (rest > 0)
-        fits = outputs == 1 or tiles * outputs <= pieces.budget // 2
+        fits = outputs == 1 or tiles * outputs <= input_tiles.budget // 2
         cycles = (tiles * size + commands * CONV_CYCLES) / each
         ways.append(cycles if fits else inf)
-    return ways[0], ways[1] if pieces.gapless else inf
+    return ways[0], ways[1] if input_tiles.gapless else inf
 
 
 def maxima_of_row(
-    pieces: Pieces, lines: range, runs: list[Run], free_rows: int
+    input_tiles: InputTiles, lines: range, runs: list[Run], free_rows: int
 ) -> tuple[Together, ...]:
     """Return how an output row of maxima is computed."""
     room = free_rows // _SHARE
@@ -106,37 +106,40 @@ def maxima_of_row(
     short = []
     for run in runs:
         outputs = len(run.outputs)
-        parts = -(-outputs // min(most, pieces.most_outputs(run)))
+        parts = -(-outputs // min(most, input_tiles.most_outputs(run)))
         short += [run.part(part) for part in split(outputs, parts, 1)]
     found = []
-    for group in pieces.together(short, most):
-        cuts = pieces.cut(lines, columns_of(group))
+    for group in input_tiles.together(short, most):
+        cuts = input_tiles.cut(lines, columns_of(group))
         each = room // sum(len(run.outputs) for run in group)
         slots = (min(each, LARGEST_WINDOW, _most_parts(run, cuts)) for run in group)
         found.append(Together(group, cuts, tuple(max(2, slot) for slot in slots)))
     return tuple(found)
 
 
-def _most_parts(run: Run, pieces: tuple[Piece, ...]) -> int:
+def _most_parts(run: Run, input_tiles: tuple[TileRanges, ...]) -> int:
     return sum(
-        len(_cut(len(lines))) * len(_cut(min(run.size, len(columns)))) for lines, columns in pieces
+        len(_cut(len(lines))) * len(_cut(min(run.size, len(columns))))
+        for lines, columns in input_tiles
     )
 
 
-def window_parts(piece: Piece, pitch: int, run: Run) -> list[Part]:
-    """Return parts of windows that cover what a piece has of them.
+def window_parts(input_tile: TileRanges, pitch: int, run: Run) -> list[Part]:
+    """Return parts of windows that cover what an input tile has of them.
 
     Parameters
     ----------
-    piece : (range, range)
+    input tile : (range, range)
         Lines and columns.
     pitch : int
         Rows of the buffer from line to line.
     run : Run
         The windows' columns.
     """
-    lines = piece[0]
-    columns = range(max(run.span.start, piece[1].start), min(run.span.stop, piece[1].stop))
+    lines = input_tile[0]
+    columns = range(
+        max(run.span.start, input_tile[1].start), min(run.span.stop, input_tile[1].stop)
+    )
     if len(run.outputs) == 1 and len(columns) in (pitch, len(columns) * len(lines)):
         return [Part(lines.start, columns.start, *_fold(len(columns) * len(lines)))]
     size = min(run.size, len(columns))
@@ -151,7 +154,7 @@ def _cut(extent: int) -> tuple[range, ...]:
 
 
 def _fold(count: int) -> tuple[int, int, int]:
-    """Return rows, columns and pitch of a window that covers so many pixels in a string.
+    """Return rows, columns and pitch of a window that covers so many pixels in a run.
 
     Its rows may overlap, as few pixels as possible: a maximum does not mind.
 

@@ -1,4 +1,4 @@
-"""Windows of pooling: runs of those that are alike, and how large ones are read by pieces."""
+"""Windows of pooling: runs of those that are alike, and how large ones are read by tiles."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ from tpulite.compiler.plan.space import Lies, Space
 __all__ = [
     "LARGEST_WINDOW",
     "MOST_VECTORS",
-    "Pieces",
+    "InputTiles",
     "Run",
     "columns_of",
     "find_runs",
-    "in_pieces",
+    "in_tiles",
 ]
 
 MOST_VECTORS = VECTOR.limit("columns")
@@ -27,11 +27,11 @@ LARGEST_WINDOW = VECTOR.limit("window_rows")
 """Largest window of a VECTOR, along each axis."""
 
 _SHARE = 8
-"""A piece takes this part of the free rows: one is computed while the next ones are loaded. With
+"""An input tile takes this part of the free rows: one is computed while the next are loaded. With
 room for three only, each LOAD would wait for the end of a product."""
 
 _LARGEST = 1024
-"""Rows of a piece, at most: nothing is computed while the first one is loaded."""
+"""Rows of an input tile, at most: nothing is computed while the first one is loaded."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def find_runs(axis: Axis1D, outputs: range) -> list[Run]:
     return runs
 
 
-def in_pieces(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) -> bool:
+def in_tiles(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) -> bool:
     """Return whether windows are too large for a command, or for the room that there is.
 
     As a rule there must be room for all columns. But an activation may also be cut into columns,
@@ -110,18 +110,18 @@ def in_pieces(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) ->
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """How windows are read by pieces, each of one channel block.
+class InputTiles:
+    """How windows are read by tiles, each of one channel block.
 
-    In DRAM pieces are whole lines. If a line is too long, a piece has those columns of one line
-    that some outputs read; if even a single output reads too many, part of them.
+    In DRAM input tiles are whole lines. If a line is too long, an input tile has those columns of
+    one line that some outputs read; if even a single output reads too many, part of them.
 
     Parameters
     ----------
     size : int
         Rows of a weight tile: the least that is loaded.
     budget : int
-        Rows of a piece, unless a single line on chip has more.
+        Rows of an input tile, unless a single line on chip has more.
     width, line : int
         Columns that are here, and vectors in a row in DRAM.
     resident : bool
@@ -135,7 +135,7 @@ class Pieces:
     resident: bool
 
     @classmethod
-    def of(cls, source: Lies, space: Space) -> "Pieces":
+    def of(cls, source: Lies, space: Space) -> "InputTiles":
         """Return how windows over an activation are read."""
         size = space.config.array_size
         budget = max(2 * size, min(space.free_rows // _SHARE, _LARGEST))
@@ -143,7 +143,7 @@ class Pieces:
 
     @property
     def whole_lines(self) -> bool:
-        """Whether pieces are whole lines."""
+        """Whether input tiles are whole lines."""
         return self.resident or self.line <= self.budget
 
     @property
@@ -156,7 +156,7 @@ class Pieces:
         return self.budget // self.size * self.size
 
     def cut(self, lines: range, columns: range) -> tuple[tuple[range, range], ...]:
-        """Return lines and columns of the pieces; what is not whole lines ends at weight tiles."""
+        """Return lines and columns of all; what is not whole lines ends at weight tiles."""
         if not self.whole_lines:
             cuts = cut_strips(len(columns), 1, self._longest, self.size)
             return tuple(
@@ -168,13 +168,13 @@ class Pieces:
         grain = self.size // gcd(self.size, line)
         if grain * line > self.budget:
             grain = 1
-        # No piece has less than a weight tile.
+        # No input tile has less than a weight tile.
         budget = max(self.budget, 2 * -(-self.size // line) * line)
         cuts = cut_strips(len(lines), line, budget, grain)
         return tuple((lines[cut.start : cut.stop], range(self.width)) for cut in cuts)
 
     def most_outputs(self, run: Run) -> int:
-        """Return how many outputs of a run may have their columns in one piece; at least one."""
+        """Return how many outputs of a run may have their columns in one tile; at least one."""
         if self.whole_lines:
             return len(run.outputs)
         return max(1, min(len(run.outputs), (self._longest - run.size) // run.step + 1))
@@ -188,13 +188,13 @@ class Pieces:
         for run in runs:
             larger = (*group, run)
             fits = sum(len(each.outputs) for each in larger) <= most
-            if group and not (fits and self._in_one_piece(larger)):
+            if group and not (fits and self._in_one_tile(larger)):
                 yield group
                 larger = (run,)
             group = larger
         yield group
 
-    def _in_one_piece(self, runs: Sequence[Run]) -> bool:
+    def _in_one_tile(self, runs: Sequence[Run]) -> bool:
         return self.whole_lines or len(columns_of(runs)) <= self._longest
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import islice
 from random import Random
 
-from tpulite.compiler.plan.choices import VARIATIONS, Choice, Site
+from tpulite.compiler.plan.choices import VARIATIONS, Choice, LayerChoices
 
 __all__ = ["LEADS", "Chosen", "search_plans"]
 
@@ -33,7 +33,7 @@ Chosen = tuple[tuple[Choice | None, ...], int]
 
 
 def search_plans(
-    sites: Sequence[Site],
+    sites: Sequence[LayerChoices],
     first: Chosen,
     cost: Callable[[Chosen], tuple[float, int]],
     effort: int,
@@ -47,7 +47,7 @@ def search_plans(
 
     Parameters
     ----------
-    sites : sequence of Site
+    sites : sequence of LayerChoices
         Layers that have a choice.
     first : Chosen
         What is compared with whatever is found.
@@ -99,7 +99,7 @@ def search_plans(
     return min(first, best, key=cycles)
 
 
-def _moved(sites: Sequence[Site], state: Chosen, random: Random) -> Chosen:
+def _moved(sites: Sequence[LayerChoices], state: Chosen, random: Random) -> Chosen:
     """Return a state that differs in one to three respects."""
     choices, lead = list(state[0]), state[1]
     for _ in range(random.randint(1, 3)):
@@ -111,12 +111,12 @@ def _moved(sites: Sequence[Site], state: Chosen, random: Random) -> Chosen:
     return tuple(choices), lead
 
 
-def _commands(sites: Sequence[Site], state: Chosen) -> int:
+def _commands(sites: Sequence[LayerChoices], state: Chosen) -> int:
     pairs = zip(sites, state[0], strict=True)
     return sum(site.plan(choice).commands(site.extents) for site, choice in pairs if choice)
 
 
-def _bound(sites: Sequence[Site], state: Chosen) -> int:
+def _bound(sites: Sequence[LayerChoices], state: Chosen) -> int:
     """Return cycles that the array needs at least for the layers that have a plan."""
     return sum(site.bound(choice) for site, choice in zip(sites, state[0], strict=True) if choice)
 
@@ -129,7 +129,9 @@ def _starts(ranked: list[list[Choice]], cycles: Callable[[Chosen], float]) -> It
             yield choices, LEADS[0]
 
 
-def _neighbors(sites: Sequence[Site], best: Chosen) -> Generator[Chosen | None, Chosen, None]:
+def _neighbors(
+    sites: Sequence[LayerChoices], best: Chosen
+) -> Generator[Chosen | None, Chosen, None]:
     """Yield states that differ in one choice from the best one, which is sent back; then None."""
     for number in range(VARIATIONS):
         for i, site in enumerate(sites):

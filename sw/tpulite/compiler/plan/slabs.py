@@ -17,11 +17,11 @@ from tpulite.compiler.plan.closed_forms import (
     pick,
 )
 
-__all__ = ["Rows", "Slabs", "slab_bounds", "slab_cuts", "slab_modes"]
+__all__ = ["Slabs", "WindowedRows", "slab_bounds", "slab_cuts", "slab_modes"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class WindowedRows:
     """Rows of a batch of images on both sides of a sliding window.
 
     Rows of all images are numbered through. A slab is a range of output rows; where it begins in
@@ -76,13 +76,19 @@ class Slabs:
 
 
 def slab_modes(
-    rows: Rows, *, in_cost: Number, out_cost: Number, room: Number, limit: Number, wanted: Number
+    rows: WindowedRows,
+    *,
+    in_cost: Number,
+    out_cost: Number,
+    room: Number,
+    limit: Number,
+    wanted: Number,
 ) -> tuple[Slabs, ...]:
     """Return all ways to cut.
 
     Parameters
     ----------
-    rows : Rows
+    rows : WindowedRows
         What to cut.
     in_cost, out_cost : int or array of int
         Rows of the buffer that an input row and an output row of a slab take, in all places; 0 if
@@ -175,7 +181,7 @@ def slab_modes(
     return image, several, through
 
 
-def slab_bounds(mode: str, parts: int, rows: Rows) -> NDArray[np.int64]:
+def slab_bounds(mode: str, parts: int, rows: WindowedRows) -> NDArray[np.int64]:
     """Return the first output row of each slab of one shape, and where the last one ends."""
     repeat, extent, parts, unit, scale = slab_cuts(mode, parts, rows).values()
     within = cuts(extent, parts, unit)[:-1]
@@ -183,7 +189,7 @@ def slab_bounds(mode: str, parts: int, rows: Rows) -> NDArray[np.int64]:
     return np.append(first, repeat * extent) * scale
 
 
-def slab_cuts(mode: str, parts: int, rows: Rows) -> dict[str, int]:
+def slab_cuts(mode: str, parts: int, rows: WindowedRows) -> dict[str, int]:
     """Return what :func:`cuts` has to cut into slabs of one shape.
 
     ``repeat`` times an ``extent`` is cut into ``parts`` at multiples of ``unit``; it counts

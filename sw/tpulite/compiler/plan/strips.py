@@ -7,10 +7,10 @@ from tpulite.arch.config import Config
 from tpulite.arch.timing import row_cycles
 from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_parts, cut_strips, split
 from tpulite.compiler.geometry.passes import (
+    AxisLimits,
     Pass,
-    Reach,
+    axis_limits,
     far_columns,
-    most_of_axis,
     plan_tiles,
 )
 from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
@@ -38,7 +38,7 @@ class Regions:
         The machine.
     columns : tuple of range
         Their columns.
-    rows : Reach
+    rows : AxisLimits
         What a command can express along the rows.
     most : int
         Most rows of a region.
@@ -50,7 +50,7 @@ class Regions:
 
     config: Config
     columns: tuple[range, ...]
-    rows: Reach
+    rows: AxisLimits
     most: int
     grain: int
     block_start: bool
@@ -151,11 +151,11 @@ def strip_plan(facts: ConvFacts, around: Around) -> StripPlan:
     return tiles if tiles.cycles < strips.cycles or not strips.feasible else strips
 
 
-def _limits(facts: ConvFacts, around: Around) -> tuple[Reach, Reach]:
+def _limits(facts: ConvFacts, around: Around) -> tuple[AxisLimits, AxisLimits]:
     """Return what commands can express; columns of a large stride go together where that pays."""
-    rows = most_of_axis(facts.y.at(around.extents.height), around.extents.out_height, pitched=True)
+    rows = axis_limits(facts.y.at(around.extents.height), around.extents.out_height, pitched=True)
     if facts.byte_step:
-        return rows, Reach()
+        return rows, AxisLimits()
     far, size = (
         far_columns(facts.x.at(around.extents.width), around.extents.out_width),
         facts.config.array_size,
@@ -167,13 +167,13 @@ def _limits(facts: ConvFacts, around: Around) -> tuple[Reach, Reach]:
     # The vectors of a command: less than N keep the array as busy as N.
     if far is not None and min(far.limited[1] - far.limited[0], size) > min(at_once, size):
         return replace(rows, taps=1, most=1), far
-    return rows, most_of_axis(
+    return rows, axis_limits(
         facts.x.at(around.extents.width), around.extents.out_width, pitched=False
     )
 
 
 def _strips(
-    facts: ConvFacts, around: Around, limits: tuple[Reach, Reach], *, keep: bool
+    facts: ConvFacts, around: Around, limits: tuple[AxisLimits, AxisLimits], *, keep: bool
 ) -> StripPlan:
     config, source, target = facts.config, around.source, around.target
     passes = facts.passes(*limits, early=True)
@@ -211,7 +211,7 @@ def _strips(
 
 
 def _tiles(
-    facts: ConvFacts, around: Around, limits: tuple[Reach, Reach], *, keep: bool
+    facts: ConvFacts, around: Around, limits: tuple[AxisLimits, AxisLimits], *, keep: bool
 ) -> StripPlan:
     config, source, target = facts.config, around.source, around.target
     widest = max(map(len, limits[1].cut(range(around.extents.out_width), config.acc_rows)))
@@ -244,7 +244,9 @@ def _tiles(
     return replace(plan, cycles=max(_array_cycles(facts, around), _load_cycles(facts, loads)))
 
 
-def _regions(facts: ConvFacts, around: Around, limits: tuple[Reach, Reach], most: int) -> Regions:
+def _regions(
+    facts: ConvFacts, around: Around, limits: tuple[AxisLimits, AxisLimits], most: int
+) -> Regions:
     columns = tuple(limits[1].cut(range(around.extents.out_width), facts.config.acc_rows))
     grain = around.target.grain if around.target.moved else 1
     return Regions(facts.config, columns, limits[0], most, grain, around.block_start)

@@ -146,13 +146,13 @@ def _cost(
     taps, depth = (folding.y.taps, folding.x.taps), image.shape[2]
     # Of the weights only the shape counts here, so there are none.
     weight = np.broadcast_to(np.int8(0), (*taps, depth, outputs))
-    strings = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
+    packed_rows = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
     rows, tiles = image_rows(image, config), taps[0] * taps[1] * -(-depth // size)
-    if strings is not None:
-        rows, tiles = image.shape[0] * strings.vectors, packed_tiles(taps, depth, config)
+    if packed_rows is not None:
+        rows, tiles = image.shape[0] * packed_rows.vectors, packed_tiles(taps, depth, config)
     tiles *= -(-outputs // size)
     extents = images[1].shape[:2]
-    products = conv_cycles(tiles, outputs, extents, config, strings=strings is not None).mxu
+    products = conv_cycles(tiles, outputs, extents, config, packed_rows=packed_rows is not None).mxu
     transfers = transfer_cycles(rows + tiles * size, config)
     return max(products, transfers) + min(products, transfers) // _EXPOSED, rows
 

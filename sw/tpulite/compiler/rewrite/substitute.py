@@ -65,7 +65,7 @@ def _runs(layer: Depthwise) -> bool:
 def _cycles(layer: Depthwise, images: tuple[Image, Image], config: Config) -> int:
     """Return the cycles of a depthwise layer whose image is perhaps too large to stay on chip.
 
-    Then strips load their halos, too; as a convolution the layer would take the image by pieces.
+    Then strips load their halos, too; as a convolution the layer would take the image by tiles.
     """
     (height, width), stride = images[1].shape[:2], layer.stride[0]
     source, target = (image_rows(image, config) for image in images)

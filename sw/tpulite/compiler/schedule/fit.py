@@ -4,9 +4,9 @@ from tpulite.arch.config import Config
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.allocate import Allocation, place_buffers
-from tpulite.compiler.schedule.apart import schedule_apart
+from tpulite.compiler.schedule.by_parts import schedule_by_parts
 from tpulite.compiler.schedule.online import DoesNotFitError
-from tpulite.compiler.schedule.overlap import verify
+from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.schedule import LEAD, schedule
 from tpulite.compiler.schedule.scheduled import Schedule
 
@@ -14,7 +14,12 @@ __all__ = ["fit"]
 
 
 def fit(
-    tiling: Tiling, config: Config, options: Options, *, apart: bool = False, lead: int = LEAD
+    tiling: Tiling,
+    config: Config,
+    options: Options,
+    *,
+    part_by_part: bool = False,
+    lead: int = LEAD,
 ) -> tuple[Schedule, Allocation]:
     """Schedule commands and place their buffers; loads go less far ahead if that does not fit.
 
@@ -26,7 +31,7 @@ def fit(
         The machine.
     options : Options
         Choices of the compilation.
-    apart : bool
+    part_by_part : bool
         Whether rows are so few that parts of the program are packed one by one.
     lead : int
         Loads that go ahead of a command, beyond those that it needs.
@@ -37,17 +42,17 @@ def fit(
         If the unified buffer is too small for this tiling.
     """
     lead = lead if options.prefetch else 0
-    ordered = (schedule_apart if apart else schedule)(tiling, config, lead=lead)
+    ordered = (schedule_by_parts if part_by_part else schedule)(tiling, config, lead=lead)
     try:
         allocation = place_buffers(ordered, config, options.allocator)
     except DoesNotFitError:
-        if apart:  # the places found while scheduling
+        if part_by_part:  # the places found while scheduling
             allocation = place_buffers(ordered, config)
         elif not ordered.lead:
             raise
         else:
             ordered = schedule(tiling, config, lead=0)
             allocation = place_buffers(ordered, config, options.allocator)
-    if violations := verify(ordered, allocation.rows, config):
+    if violations := verify_places(ordered, allocation.rows, config):
         raise AssertionError(f"Buffers overlap: {violations[0]}")
     return ordered, allocation

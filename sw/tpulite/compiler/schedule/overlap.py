@@ -16,12 +16,14 @@ from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import expand
 
-__all__ = ["verify"]
+__all__ = ["verify_places"]
 
 _Span = tuple[int, int]
 
 
-def verify(schedule: Schedule, rows: Mapping[Buffer, int], config: Config) -> tuple[str, ...]:
+def verify_places(
+    schedule: Schedule, rows: Mapping[Buffer, int], config: Config
+) -> tuple[str, ...]:
     """Return what is wrong with the places of the buffers of a schedule.
 
     A place must lie in the rows that are given out and begin in its bank, if it may not begin

@@ -7,7 +7,7 @@ from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
 from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
-from tpulite.golden.timing.phases import Rows, Walk
+from tpulite.golden.timing.phases import KnownPhases, Walk
 from tpulite.golden.timing.record import Record
 
 __all__ = ["Loads"]
@@ -196,7 +196,7 @@ class Loads(Head):
             load.record.buffer += late
         if pace > 1:
             first = begin + self.offered
-            stream = Rows.paced(row, first, rows, pace, self.banks)
+            stream = KnownPhases.paced(row, first, rows, pace, self.banks)
             self.machine.loads.add(first, first + cycles, stream)
         else:
             walk, stop = self.walk, self.written + 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain
 
-__all__ = ["FREE", "Activations", "Outputs", "Rows", "Walk"]
+__all__ = ["FREE", "Activations", "KnownPhases", "Outputs", "Walk"]
 
 FREE = 255
 """Phase of a cycle without a request."""
@@ -110,7 +110,7 @@ class Outputs:
         return self._made[first:stop]
 
 
-class Rows:
+class KnownPhases:
     """Requests whose phases are known.
 
     Parameters
@@ -125,7 +125,7 @@ class Rows:
         self._made = bytes(made)
 
     @classmethod
-    def paced(cls, row: int, begin: int, rows: int, pace: int, banks: int) -> "Rows":
+    def paced(cls, row: int, begin: int, rows: int, pace: int, banks: int) -> "KnownPhases":
         """Return consecutive rows from a cycle on, one in ``pace`` cycles."""
         made = bytearray([FREE]) * (rows * pace)
         for i in range(rows):

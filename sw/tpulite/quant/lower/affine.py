@@ -11,7 +11,7 @@ from tpulite.graph.graph import Node
 from tpulite.graph.layers import Affine, Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import make_requantization
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["lower_batch_norm"]
@@ -23,7 +23,7 @@ _BIAS_BITS = 30
 """Gains are smaller where the bias would need more bits."""
 
 
-def lower_batch_norm(node: Node, context: Context) -> None:
+def lower_batch_norm(node: Node, context: GraphContext) -> None:
     """Lower ONNX Runtime's batch normalization between DequantizeLinear and QuantizeLinear.
 
     It computes ``x * scale + bias`` by channel in float32. Records count only if they give the same
@@ -45,7 +45,7 @@ def lower_batch_norm(node: Node, context: Context) -> None:
     context.emit(Affine, node.name, (source,), target, gain=gain, requantization=record)
 
 
-def _constant(context: Context, name: str) -> NDArray[np.float32]:
+def _constant(context: GraphContext, name: str) -> NDArray[np.float32]:
     tensor = context.tensor(name)
     if tensor.data is None or tensor.dtype != "float32":
         raise UnsupportedError(f"its parameter {name!r} is not a constant of float32")

@@ -17,7 +17,7 @@ from tpulite.quant.tensors import (
     quantized,
 )
 
-__all__ = ["Context", "check_reshape"]
+__all__ = ["GraphContext", "check_reshape"]
 
 _LARGEST = 2047
 """Most rows, or columns, that commands can express."""
@@ -27,7 +27,7 @@ _VECTOR = 32
 """Channels of a vector on the widest machine: multiples of it move as whole vectors on all."""
 
 
-class Context:
+class GraphContext:
     """Collects the layers and images of a network.
 
     Images have the names of their tensors; those between the layers of one node get a suffix.

@@ -6,14 +6,14 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.concat import concat_table
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.exactness.scaling import activation_bounds
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import reads_image
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError, image_axis
 
 __all__ = ["lower_concat", "lower_function", "lower_pad", "lower_reshape"]
 
 
-def lower_function(node: Node, context: Context) -> None:
+def lower_function(node: Node, context: GraphContext) -> None:
     """Lower a function of one number to its table."""
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)
@@ -29,7 +29,7 @@ def lower_function(node: Node, context: Context) -> None:
     context.emit(Lut, node.name, (source,), target, table=table)
 
 
-def lower_pad(node: Node, context: Context) -> None:
+def lower_pad(node: Node, context: GraphContext) -> None:
     """Lower padding; the value is an integer of the output."""
     target = node.outputs[0]
     source = context.requantized(node, node.inputs[0], target)
@@ -46,7 +46,7 @@ def lower_pad(node: Node, context: Context) -> None:
     )
 
 
-def lower_concat(node: Node, context: Context) -> None:
+def lower_concat(node: Node, context: GraphContext) -> None:
     """Lower concatenation; inputs of other scales are requantized first."""
     target = node.outputs[0]
     y = context.quantized(target)
@@ -67,7 +67,7 @@ def lower_concat(node: Node, context: Context) -> None:
     context.emit(Concat, node.name, tuple(sources), target, axis=axis)
 
 
-def lower_reshape(node: Node, context: Context) -> None:
+def lower_reshape(node: Node, context: GraphContext) -> None:
     """Lower a reshape: integers stay in order and as they are."""
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)
@@ -81,7 +81,7 @@ def lower_reshape(node: Node, context: Context) -> None:
     context.reshape(node.name, source, target, absorbed=_is_absorbed(node, context))
 
 
-def _is_absorbed(node: Node, context: Context) -> bool:
+def _is_absorbed(node: Node, context: GraphContext) -> bool:
     """Return whether only dense layers read a reshape, which see its input as well."""
     target = node.outputs[0]
     users = [other for other in context.graph.nodes if target in other.inputs]

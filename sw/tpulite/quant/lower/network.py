@@ -6,7 +6,7 @@ from tpulite.graph.graph import Node
 from tpulite.graph.layers import Layer, LayerGraph, Reshape
 from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
-from tpulite.quant.lower.context import Context, check_reshape
+from tpulite.quant.lower.context import GraphContext, check_reshape
 from tpulite.quant.lower.moves import lower_concat, lower_function, lower_pad, lower_reshape
 from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
@@ -15,7 +15,7 @@ from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["LOWERED", "joined", "lower_node"]
 
-LOWERED: Mapping[str, Callable[[Node, Context], None]] = {
+LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "conv": lower_conv,
     "depthwise": lower_depthwise,
     "dense": lower_dense,
@@ -35,13 +35,13 @@ LOWERED: Mapping[str, Callable[[Node, Context], None]] = {
 
 
 def joined(
-    context: Context, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    context: GraphContext, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> LayerGraph:
     """Return the layers of a context as a network.
 
     Parameters
     ----------
-    context : Context
+    context : GraphContext
         Nodes that have been lowered.
     name : str
         Name of the network.
@@ -75,7 +75,7 @@ def joined(
     )
 
 
-def lower_node(node: Node, context: Context) -> None:
+def lower_node(node: Node, context: GraphContext) -> None:
     """Add the layers of a node to a context.
 
     Raises

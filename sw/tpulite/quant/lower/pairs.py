@@ -7,13 +7,13 @@ import numpy as np
 
 from tpulite.graph.graph import Node
 from tpulite.quant.exactness.pairs import Pair, pair_layer
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UnsupportedError, centered, image_shape
 
 __all__ = ["lower_pair"]
 
 
-def lower_pair(node: Node, context: Context) -> None:
+def lower_pair(node: Node, context: GraphContext) -> None:
     """Lower an operator of two tensors; one may be constant, or the same for all pixels."""
     target = node.outputs[0]
     shape = context.write(target).shape
@@ -34,7 +34,7 @@ def lower_pair(node: Node, context: Context) -> None:
     context.emit(partial(replace, layer), node.name, tuple(names), target)
 
 
-def _operand(node: Node, context: Context, name: str, shape: tuple[int, int, int]) -> str:
+def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int, int]) -> str:
     """Return the image of an operand, of the shape of the result or of one pixel."""
     tensor = context.tensor(name)
     own = _aligned(tensor.shape, len(context.tensor(node.outputs[0]).shape))
@@ -64,6 +64,6 @@ def _aligned(shape: tuple[int, ...], rank: int) -> tuple[int, int, int]:
     return image_shape((1,) * (rank - len(shape)) + tuple(shape))
 
 
-def _expanded(node: Node, context: Context, name: str, shape: tuple[int, int, int]) -> str:
+def _expanded(node: Node, context: GraphContext, name: str, shape: tuple[int, int, int]) -> str:
     value = np.broadcast_to(context.constants[name], shape)
     return context.constant(f"{node.name}/{name}/whole", np.ascontiguousarray(value))

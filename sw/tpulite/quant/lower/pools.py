@@ -7,13 +7,13 @@ from tpulite.graph.layers import Pad, Pool
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import activation_bounds
 from tpulite.quant.exactness.sums import Mean, mean_requantization
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UNSIGNED, UnsupportedError, image_axis
 
 __all__ = ["lower_average_pool", "lower_max_pool", "lower_mean"]
 
 
-def lower_max_pool(node: Node, context: Context) -> None:
+def lower_max_pool(node: Node, context: GraphContext) -> None:
     """Lower a maximum; a requantization does not change which number is largest."""
     source, target = node.inputs[0], node.outputs[0]
     y = context.quantized(target)
@@ -23,7 +23,7 @@ def lower_max_pool(node: Node, context: Context) -> None:
     _emit(node, context, source, op="max", padding=tuple(node["padding"]), low=low, high=high)
 
 
-def lower_average_pool(node: Node, context: Context) -> None:
+def lower_average_pool(node: Node, context: GraphContext) -> None:
     """Lower an average of TFLite: of integers, half away from zero.
 
     ONNX Runtime sums dequantized numbers in float32, in an order of its own, so its average is not
@@ -52,7 +52,7 @@ def lower_average_pool(node: Node, context: Context) -> None:
     _emit(node, context, source, op="average", padding=padding, offset=offset, **bounds)
 
 
-def _emit(node: Node, context: Context, source: str, **fields: Any) -> None:
+def _emit(node: Node, context: GraphContext, source: str, **fields: Any) -> None:
     """Add a pool with the window of the node."""
     target = node.outputs[0]
     context.write(target)
@@ -60,7 +60,7 @@ def _emit(node: Node, context: Context, source: str, **fields: Any) -> None:
     context.emit(Pool, node.name, (source,), target, window=window, stride=stride, **fields)
 
 
-def lower_mean(node: Node, context: Context) -> None:
+def lower_mean(node: Node, context: GraphContext) -> None:
     """Lower a mean over height, width or both."""
     source, target = node.inputs[0], node.outputs[0]
     shape = context.tensor(source).shape

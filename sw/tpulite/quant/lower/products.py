@@ -15,7 +15,7 @@ from tpulite.quant.exactness.scaling import (
     scales_of_product,
 )
 from tpulite.quant.exactness.single_rounding import match_thresholds
-from tpulite.quant.lower.context import Context
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
 __all__ = ["lower_conv", "lower_dense", "lower_depthwise", "reads_image"]
@@ -37,7 +37,7 @@ _LARGEST_IMAGE = 64
 """Largest image that a dense layer reads as it is."""
 
 
-def lower_conv(node: Node, context: Context) -> None:
+def lower_conv(node: Node, context: GraphContext) -> None:
     """Lower a convolution; its weights are [O, kh, kw, I]."""
     weight = context.tensor(node.inputs[1])
     _require_rank(weight, 4)
@@ -46,7 +46,7 @@ def lower_conv(node: Node, context: Context) -> None:
     _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv", axis=0)
 
 
-def lower_depthwise(node: Node, context: Context) -> None:
+def lower_depthwise(node: Node, context: GraphContext) -> None:
     """Lower a depthwise convolution; with a multiplier it becomes an ordinary one."""
     weight = context.tensor(node.inputs[1])
     _require_rank(weight, 3)
@@ -78,7 +78,7 @@ def lower_depthwise(node: Node, context: Context) -> None:
     )
 
 
-def lower_dense(node: Node, context: Context) -> None:
+def lower_dense(node: Node, context: GraphContext) -> None:
     """Lower a dense layer to a convolution whose kernel covers the image that feeds it.
 
     The matrix [O, K] is the kernel [kh, kw, C, O] of an image of kh x kw pixels, because elements
@@ -115,7 +115,7 @@ def lower_dense(node: Node, context: Context) -> None:
     _emit_conv(node, context, origin, output, kernel, "dense", axis=0)
 
 
-def reads_image(node: Node, context: Context, image: str) -> bool:
+def reads_image(node: Node, context: GraphContext, image: str) -> bool:
     """Return whether a dense layer can read all of an image as one window."""
     k = context.tensor(node.inputs[1]).shape[-1]
     shape = context.images[image].shape
@@ -123,7 +123,7 @@ def reads_image(node: Node, context: Context, image: str) -> bool:
 
 
 def _reshaped(
-    node: Node, context: Context, source: str, shape: tuple[int, int, int]
+    node: Node, context: GraphContext, source: str, shape: tuple[int, int, int]
 ) -> tuple[str, tuple[int, int, int]]:
     target = f"{node.name}/pixels"
     context.declare(target, shape)
@@ -133,7 +133,7 @@ def _reshaped(
 
 def _emit_conv(
     node: Node,
-    context: Context,
+    context: GraphContext,
     source: str,
     target: str,
     kernel: np.ndarray,
@@ -187,7 +187,7 @@ def _weight_zero_point(weight: Tensor) -> int:
     return int(zero_points[0]) - (128 if weight.dtype == "uint8" else 0)
 
 
-def _bias(node: Node, context: Context) -> np.ndarray:
+def _bias(node: Node, context: GraphContext) -> np.ndarray:
     if len(node.inputs) < 3 or not node.inputs[2]:
         return np.zeros(1, np.int32)
     bias = context.tensor(node.inputs[2])
@@ -196,7 +196,7 @@ def _bias(node: Node, context: Context) -> np.ndarray:
     return np.ascontiguousarray(bias.data.reshape(-1))
 
 
-def _requantization(node: Node, context: Context, op: str, axis: int) -> Requantization | None:
+def _requantization(node: Node, context: GraphContext, op: str, axis: int) -> Requantization | None:
     """Return how the sums are requantized; None if they are the output."""
     weight = context.tensor(node.inputs[1])
     channels = weight.shape[axis]

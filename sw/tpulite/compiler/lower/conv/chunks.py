@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
-from tpulite.compiler.geometry.passes import Pass, Reach, most_of_axis
+from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits
 from tpulite.compiler.geometry.used_blocks import used_blocks
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.lower.conv.weights import pack_kernel, pack_records
 from tpulite.compiler.lower.lowering import Lowering
@@ -26,7 +26,7 @@ class ChunkedLowering(Lowering[Conv]):
     and of an output in DRAM each n-block of a part goes when it is complete.
     """
 
-    def __init__(self, layer: Conv, context: Context, plan: ConvPlan) -> None:
+    def __init__(self, layer: Conv, context: LayerContext, plan: ConvPlan) -> None:
         super().__init__(layer, context)
         self._plan = plan
         self._source, self._target = _stores(layer, self._source, self._target)
@@ -156,7 +156,7 @@ def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> C
     blocks may be idle.
     """
     size = config.array_size
-    if source.strings or source.batch > 1 or not used_blocks(layer, size).all():
+    if source.packed_rows or source.batch > 1 or not used_blocks(layer, size).all():
         return None
     source, target = _stores(layer, source, target)
     extents = _extents(layer, source, target)
@@ -165,9 +165,13 @@ def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> C
         ((source.height, target.height), (source.width, target.width))
     ):
         line = Axis1D(here, stride[axis], dilation[axis], kernel[axis], layer.padding[axis])
-        reach = most_of_axis(line, outputs, pitched=axis == 0)
+        limits = axis_limits(line, outputs, pitched=axis == 0)
         largest = min(outputs, config.acc_rows)  # of a region
-        if reach != Reach(most=reach.most) or kernel[axis] > reach.taps or largest > reach.most:
+        if (
+            limits != AxisLimits(most=limits.most)
+            or kernel[axis] > limits.taps
+            or largest > limits.most
+        ):
             return None
     return extents
 
@@ -175,7 +179,7 @@ def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> C
 def _stores(layer: Conv, source: Store, target: Store) -> tuple[Store, Store]:
     """Return images as columns of pixels if the layer sees pixels only."""
     geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
-    plain = not (source.strings or source.skewed or target.skewed)
+    plain = not (source.packed_rows or source.skewed or target.skewed)
     narrow = source.width < source.line or target.width < target.line
     if geometry == (1, 1, 1, 1, 0, 0, 0, 0) and plain and not narrow:
         return source.flat(), target.flat()

@@ -6,12 +6,12 @@ from dataclasses import replace
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_STRIDE, Axis1D
 from tpulite.compiler.geometry.passes import Pass
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.weights import pack_offsets
 from tpulite.compiler.lower.window import read_row, read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store, View
-from tpulite.compiler.plan.conv_facts import Extents
+from tpulite.compiler.plan.conv_facts import ActivationExtents
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvCommands"]
@@ -24,10 +24,10 @@ class ConvCommands:
     ----------
     layer : Conv
         The layer.
-    context : Context
+    context : LayerContext
         Its surroundings.
     source, target : Store
-        The image that it reads, perhaps as strings of bytes, and the one that it computes.
+        The image that it reads, perhaps in packed rows, and the one that it computes.
     kernel : tuple of int
         Rows and columns of the kernel as it is multiplied.
     left : int
@@ -43,14 +43,14 @@ class ConvCommands:
         Form of the records; none if sums are the output.
     byte_step : int
         Bytes from an output column to the next if the input lies in packed rows; else 0.
-    extents : Extents
+    extents : ActivationExtents
         Of the input as it lies, and of the output as it is computed.
     """
 
     def __init__(
         self,
         layer: Conv,
-        context: Context,
+        context: LayerContext,
         source: Store,
         target: Store,
         kernel: tuple[int, int],
@@ -58,18 +58,18 @@ class ConvCommands:
         form: RecordForm | None,
     ) -> None:
         self._layer, self._context, self._size = layer, context, context.config.array_size
-        strings = source.spec and source.spec.strings
-        self._transposed = strings is not None and strings.transposed
+        packed_rows = source.spec and source.spec.packed_rows
+        self._transposed = packed_rows is not None and packed_rows.transposed
         order = slice(None, None, -1) if self._transposed else slice(None)
         stride, dilation = layer.stride[order], layer.dilation[order]
         padding = layer.padding[:2][order]
         self.y = Axis1D(source.height, stride[0], dilation[0], kernel[0], padding[0])
         self.x = Axis1D(source.width, stride[1], dilation[1], kernel[1], left)
-        self.byte_step = stride[1] * layer.weight.shape[2] if strings else 0
-        if strings:  # columns are bytes; padding before the first is in the string
+        self.byte_step = stride[1] * layer.weight.shape[2] if packed_rows else 0
+        if packed_rows:  # columns are bytes; padding before the first is in the packed row
             self.x = Axis1D(source.width, 1, 1, kernel[1], 0)
         outputs = (target.height, target.width)[order]
-        self.extents = Extents(1, source.height, source.width, *outputs)
+        self.extents = ActivationExtents(1, source.height, source.width, *outputs)
         self._offsets = pack_offsets(layer, context)
         self.form = form
         self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
@@ -158,11 +158,11 @@ class ConvCommands:
     def _string_window(
         self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]
     ) -> tuple[dict[str, int], Region]:
-        """Return fields and place of a region that reads strings."""
+        """Return fields and place of a region that reads packed rows."""
         step, size = self.byte_step, self._size
         start = region[1].start * step
         if start % size:
-            raise ValueError(f"Columns of strings must begin at a vector, not at byte {start}")
+            raise ValueError(f"Columns of packed rows must begin at a vector, not at byte {start}")
         last = (region[1].stop - 1) * step // size + 1  # always two vectors are read
         vectors = (region[0], range(start // size, last + 1))
         fields, place = read_window(source, y, x, vectors, 0)

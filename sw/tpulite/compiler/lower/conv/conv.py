@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulite.compiler.geometry.axis import needed_rows
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.lower.conv.facts import conv_around, conv_facts
-from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, string_weights
+from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import View
@@ -23,17 +23,17 @@ class ConvLowering(Lowering[Conv]):
     Each strip is cut into the parts of single commands. Parts of all n-blocks are computed one
     after the other, so that the next layer can start on what is complete; if the weights are too
     many to stay, an n-block is finished first. If not even the image rows of one output row fit,
-    or if strips would load too much, the image comes piece by piece, as each pass over the kernel
-    reads it, and some n-blocks share each piece.
+    or if strips would load too much, the image comes tile by tile, as each pass over the kernel
+    reads it, and some n-blocks share each tile.
     """
 
-    def __init__(self, layer: Conv, context: Context) -> None:
+    def __init__(self, layer: Conv, context: LayerContext) -> None:
         super().__init__(layer, context)
-        strings = self._source.spec and self._source.spec.strings
+        packed_rows = self._source.spec and self._source.spec.packed_rows
         weight = layer.weight
-        if strings:
+        if packed_rows:
             size = self._config.array_size
-            weight = string_weights(layer, size, transposed=strings.transposed)
+            weight = packed_row_weights(layer, size, transposed=packed_rows.transposed)
         left = self._pad_left(layer.padding[1], layer.stride[1])
         kernel = weight.shape[0], weight.shape[1]
         form, records = pack_records(layer, self._config)

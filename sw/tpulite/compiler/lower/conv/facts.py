@@ -1,7 +1,7 @@
 """What a convolution's plan is made from, as far as activations have places."""
 
 from tpulite.compiler.geometry.used_blocks import used_runs
-from tpulite.compiler.lower.context import SMALLEST_SHARE, Context
+from tpulite.compiler.lower.context import SMALLEST_SHARE, LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv_facts import Around, ConvFacts, Lying
@@ -11,7 +11,7 @@ from tpulite.graph.layers import Conv
 __all__ = ["conv_around", "conv_facts"]
 
 
-def conv_facts(layer: Conv, commands: ConvCommands, context: Context) -> ConvFacts:
+def conv_facts(layer: Conv, commands: ConvCommands, context: LayerContext) -> ConvFacts:
     """Return the facts of a convolution whose commands ``commands`` writes."""
     size, packed = context.config.array_size, commands.byte_step > 0
     n_blocks = range(-(-layer.weight.shape[3] // size))
@@ -30,7 +30,9 @@ def conv_facts(layer: Conv, commands: ConvCommands, context: Context) -> ConvFac
     )
 
 
-def conv_around(commands: ConvCommands, context: Context, source: Store, target: Store) -> Around:
+def conv_around(
+    commands: ConvCommands, context: LayerContext, source: Store, target: Store
+) -> Around:
     """Return what a convolution finds around it."""
     # What is smaller while larger parts are tried is not what is there.
     share = context.share if context.share > SMALLEST_SHARE else 1.0

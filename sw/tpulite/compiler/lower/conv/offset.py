@@ -3,7 +3,7 @@
 import numpy as np
 
 from tpulite.arch.isa import Drain, Opcode
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant
 from tpulite.compiler.place.stores import View
@@ -31,11 +31,11 @@ class Offset:
     ----------
     values : ndarray of int64, [up to N]
         Offsets.
-    context : Context
+    context : LayerContext
         The layer.
     """
 
-    def __init__(self, values: np.ndarray, context: Context) -> None:
+    def __init__(self, values: np.ndarray, context: LayerContext) -> None:
         self._context = context
         sign, size = np.sign(values), context.config.array_size
         coarse, fine = np.divmod(np.abs(values), _UNIT)

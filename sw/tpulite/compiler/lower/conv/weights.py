@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, RecordForm
 from tpulite.compiler.geometry.passes import Pass
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.offset import Offset
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.graph.layers import Conv
@@ -21,7 +21,7 @@ __all__ = [
     "pack_offsets",
     "pack_passes",
     "pack_records",
-    "string_weights",
+    "packed_row_weights",
 ]
 
 
@@ -44,8 +44,8 @@ def folded_bias(bias: np.ndarray, sums: np.ndarray, zero_point: int) -> np.ndarr
     return (bias.astype(np.int64) - zero_point * sums).astype(np.int32)
 
 
-def string_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarray:
-    """Return the weights that multiply strings of bytes.
+def packed_row_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarray:
+    """Return the weights that multiply packed rows.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ def string_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarray:
     size : int
         Size of the array.
     transposed : bool
-        Whether the strings are columns of the image.
+        Whether the packed rows are columns of the image.
 
     Returns
     -------
-    ndarray of int8, [kernel across strings, vectors, size, outputs]
+    ndarray of int8, [kernel across packed rows, vectors, size, outputs]
         Padded with the weight zero point.
     """
     weight = layer.weight.transpose(1, 0, 2, 3) if transposed else layer.weight
@@ -70,7 +70,7 @@ def string_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarray:
 
 
 def pack_passes(
-    weight: np.ndarray, n: int, passes: Sequence[Pass], zero_point: int, context: Context
+    weight: np.ndarray, n: int, passes: Sequence[Pass], zero_point: int, context: LayerContext
 ) -> tuple[Constant, ...]:
     """Return the weights [kh, kw, channels, outputs] of n-block ``n`` by pass."""
     config = context.config
@@ -112,7 +112,7 @@ def pack_records(layer: Conv, config: Config) -> tuple[RecordForm | None, list[n
     return channel_records(requantization, bias, config)
 
 
-def pack_offsets(layer: Conv, context: Context) -> list[Offset]:
+def pack_offsets(layer: Conv, context: LayerContext) -> list[Offset]:
     """Return what is added to raw sums instead of biases."""
     if layer.requantization is not None or not layer.input_zero_point:
         return []

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from tpulite.arch.isa import VectorOp
-from tpulite.compiler.lower.context import Context
-from tpulite.compiler.lower.pool.windows import read_piece
+from tpulite.compiler.lower.context import LayerContext
+from tpulite.compiler.lower.pool.windows import read_input_tile
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.place.stores import Store, View
 from tpulite.compiler.plan.pool_rows import maxima_of_row, window_parts
-from tpulite.compiler.plan.pool_windows import Pieces, Run
+from tpulite.compiler.plan.pool_windows import InputTiles, Run
 
 __all__ = ["WindowMaxima"]
 
@@ -21,42 +21,42 @@ class WindowMaxima:
     ----------
     source : Store
         Where pixels come from.
-    pieces : Pieces
+    input tiles : InputTiles
         How windows are read.
-    context : Context
+    context : LayerContext
         The layer.
     low, high : int
         Clamp of the result. Parts are clamped, too, which changes nothing.
     """
 
     def __init__(
-        self, source: Store, pieces: Pieces, context: Context, low: int, high: int
+        self, source: Store, input_tiles: InputTiles, context: LayerContext, low: int, high: int
     ) -> None:
-        self._source, self._pieces, self._context = source, pieces, context
+        self._source, self._input_tiles, self._context = source, input_tiles, context
         self._clamp = {"low": low, "high": high}
 
     def row(self, lines: range, runs: list[Run], block: int, out: View, y: int) -> Iterator[Op]:
         """Yield the commands of one channel block of an output row: see :class:`WindowSums`."""
         context = self._context
-        for group in maxima_of_row(self._pieces, lines, runs, context.free_rows):
+        for group in maxima_of_row(self._input_tiles, lines, runs, context.free_rows):
             made = [
                 _Maxima(context.name, slots, len(run.outputs), out.at(y, run.outputs.start, block))
                 for run, slots in zip(group.runs, group.slots, strict=True)
             ]
-            for number, cut in enumerate(group.pieces):
-                piece, loads = read_piece(self._source, context, block, *cut)
+            for number, cut in enumerate(group.input_tiles):
+                input_tile, loads = read_input_tile(self._source, context, block, *cut)
                 yield from loads
                 for run, maxima in zip(group.runs, made, strict=True):
-                    parts = window_parts(cut, piece.pitch, run)
+                    parts = window_parts(cut, input_tile.pitch, run)
                     for k, part in enumerate(parts):
-                        last = number == len(group.pieces) - 1 and k == len(parts) - 1
+                        last = number == len(group.input_tiles) - 1 and k == len(parts) - 1
                         fields = {
                             "window_rows": part.rows,
                             "window_columns": part.columns,
                             "window_pitch": part.pitch,
                             "a_step": run.step if len(run.outputs) > 1 else 0,
                         }
-                        place = piece.at(piece.place(part.line, part.column))
+                        place = input_tile.at(input_tile.place(part.line, part.column))
                         yield self._max(run, fields, place, maxima.next(last=last))
                         yield from self._combine(run, maxima, last=last)
 

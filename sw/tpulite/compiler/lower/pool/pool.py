@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.pool.maxima import WindowMaxima
 from tpulite.compiler.lower.pool.sums import WindowSums
@@ -66,10 +66,10 @@ class PoolLowering(Lowering[Pool]):
     """Pooling; clipped windows at the edges have commands of their own.
 
     Windows that are too large for a command of the vector path, or for the unified buffer, are
-    read piece by piece: :mod:`.sums`, :mod:`.maxima`.
+    read tile by tile: :mod:`.sums`, :mod:`.maxima`.
     """
 
-    def __init__(self, layer: Pool, context: Context) -> None:
+    def __init__(self, layer: Pool, context: LayerContext) -> None:
         super().__init__(layer, context)
         self._records: dict[int, Constant] = {}
         padding = (layer.padding[0], self._pad_left(layer.padding[1], layer.stride[1]))
@@ -89,13 +89,13 @@ class PoolLowering(Lowering[Pool]):
         self._large = self._find_large()
 
     def _find_large(self) -> WindowSums | WindowMaxima | None:
-        """Return what reads windows piece by piece, if the plan says so."""
-        layer, context, pieces = self._layer, self._context, self._plan.pieces
-        if pieces is None:
+        """Return what reads windows tile by tile, if the plan says so."""
+        layer, context, input_tiles = self._layer, self._context, self._plan.input_tiles
+        if input_tiles is None:
             return None
         if layer.op == "max":
-            return WindowMaxima(self._source, pieces, context, layer.low, layer.high)
-        return WindowSums(self._source, pieces, context, self._requantization)
+            return WindowMaxima(self._source, input_tiles, context, layer.low, layer.high)
+        return WindowSums(self._source, input_tiles, context, self._requantization)
 
     def strips(self) -> tuple[range, ...]:  # noqa: D102
         return self._plan.strips

@@ -2,7 +2,7 @@
 
 A weight tile is N rows of N bytes: just so lie the pixels of a channel block in the buffer. So the
 image takes the place of the weights, and what is streamed is constant: for each output a vector
-that is 1 where a position lies in its window. Products of all pieces add up in int32, exactly.
+that is 1 where a position lies in its window. Products of all input tiles add up in int32, exactly.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,20 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from tpulite.arch.isa import Drain, Opcode, RecordForm, dense
-from tpulite.compiler.lower.context import Context
-from tpulite.compiler.lower.pool.windows import Piece, read_piece
+from tpulite.compiler.lower.context import LayerContext
+from tpulite.compiler.lower.pool.windows import InputTile, read_input_tile
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.compiler.place.stores import Store, View
-from tpulite.compiler.plan.pool_rows import strings, sums_of_row
-from tpulite.compiler.plan.pool_windows import Pieces, Run
+from tpulite.compiler.plan.pool_rows import lines_at_once, sums_of_row
+from tpulite.compiler.plan.pool_windows import InputTiles, Run
 from tpulite.graph.layers import Requantization
 
 __all__ = ["WindowSums"]
 
 
 class _Product(NamedTuple):
-    """Weight tiles from a place of a piece on, and the vectors that they are multiplied by."""
+    """Weight tiles from a place of an input tile on, and the vectors that multiply them."""
 
     place: int
     tiles: int
@@ -39,9 +39,9 @@ class WindowSums:
     ----------
     source : Store
         Where pixels come from.
-    pieces : Pieces
+    input tiles : InputTiles
         How windows are read.
-    context : Context
+    context : LayerContext
         The layer.
     requantization : callable
         Returns how the sum of so many positions is requantized.
@@ -50,11 +50,11 @@ class WindowSums:
     def __init__(
         self,
         source: Store,
-        pieces: Pieces,
-        context: Context,
+        input_tiles: InputTiles,
+        context: LayerContext,
         requantization: Callable[[int], Requantization],
     ) -> None:
-        self._source, self._pieces = source, pieces
+        self._source, self._input_tiles = source, input_tiles
         self._context, self._requantization = context, requantization
         self._size = context.config.array_size
         self._masks: dict[tuple[int, ...], Constant] = {}
@@ -77,30 +77,31 @@ class WindowSums:
             Number of the output row.
         """
         context = self._context
-        for group in sums_of_row(self._pieces, lines, runs, context.config):
-            for number, cut in enumerate(group.pieces):
-                piece, loads = read_piece(self._source, context, block, *cut)
+        for group in sums_of_row(self._input_tiles, lines, runs, context.config):
+            for number, cut in enumerate(group.input_tiles):
+                input_tile, loads = read_input_tile(self._source, context, block, *cut)
                 yield from loads
                 acc_row = 0
                 for run in group.runs:
-                    products = list(self._products(piece, run))
+                    products = list(self._products(input_tile, run))
                     for k, product in enumerate(products):
                         fields = {"acc_row": acc_row, "accumulate": int(number > 0 or k > 0)}
-                        last = number == len(group.pieces) - 1 and k == len(products) - 1
+                        last = number == len(group.input_tiles) - 1 and k == len(products) - 1
                         target = (len(lines) * run.size, out, y, block) if last else None
-                        yield from self._conv(piece, run, product, fields, target)
+                        yield from self._conv(input_tile, run, product, fields, target)
                     acc_row += len(run.outputs)
 
-    def _products(self, piece: Piece, run: Run) -> Iterator[_Product]:
-        """Yield products that count each position of a piece once for each window around it."""
+    def _products(self, input_tile: InputTile, run: Run) -> Iterator[_Product]:
+        """Yield products that count each position of a tile once for each window around it."""
         columns = range(
-            max(run.span.start, piece.columns.start), min(run.span.stop, piece.columns.stop)
+            max(run.span.start, input_tile.columns.start),
+            min(run.span.stop, input_tile.columns.stop),
         )
         lines = 1
-        if strings(self._pieces, run) and len(piece.columns) == piece.pitch:
-            columns, lines = piece.columns, len(piece.lines)
-        for line in piece.lines[::lines]:
-            place = piece.place(line, columns.start)
+        if lines_at_once(self._input_tiles, run) and len(input_tile.columns) == input_tile.pitch:
+            columns, lines = input_tile.columns, len(input_tile.lines)
+        for line in input_tile.lines[::lines]:
+            place = input_tile.place(line, columns.start)
             count = len(columns) * lines
             full = count // self._size * self._size
             if full:
@@ -136,7 +137,7 @@ class WindowSums:
 
     def _conv(
         self,
-        piece: Piece,
+        input_tile: InputTile,
         run: Run,
         product: _Product,
         fields: dict[str, int],
@@ -148,7 +149,7 @@ class WindowSums:
         """
         mask, loads = product.mask.use()
         yield from loads
-        places = {"act_row": mask, "weight_row": piece.at(product.place)}
+        places = {"act_row": mask, "weight_row": input_tile.at(product.place)}
         if target is not None:
             count, out, y, block = target
             form, record = self._record(count)

@@ -1,16 +1,16 @@
-"""The way of pieces of activations into the buffer."""
+"""The way of input tiles of activations into the buffer."""
 
 from dataclasses import dataclass
 
-from tpulite.compiler.lower.context import Context
+from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store
 
-__all__ = ["Piece", "read_piece"]
+__all__ = ["InputTile", "read_input_tile"]
 
 
 @dataclass(frozen=True)
-class Piece:
+class InputTile:
     """Pixels of one channel block in the unified buffer: lines of an image, or part of one line.
 
     Parameters
@@ -40,15 +40,15 @@ class Piece:
         return Region(self.first.buffer, self.first.row + place)
 
 
-def read_piece(
-    source: Store, context: Context, block: int, lines: range, columns: range
-) -> tuple[Piece, list[Op]]:
-    """Return where a piece of a channel block is, and the LOADs before it."""
+def read_input_tile(
+    source: Store, context: LayerContext, block: int, lines: range, columns: range
+) -> tuple[InputTile, list[Op]]:
+    """Return where an input tile of a channel block is, and the LOADs before it."""
     if source.resident:
         view, loads = source.read(lines, context.index)
         first = view.at(view.rows.start, 0, block)
-        return Piece(lines, columns, view.pitch, first, view.rows.start * view.pitch), loads
-    # All of a channel block is one string of pixels in DRAM.
+        return InputTile(lines, columns, view.pitch, first, view.rows.start * view.pitch), loads
+    # All of a channel block is one run of pixels in DRAM.
     pixels = source.some_blocks(range(block, block + 1)).flat()
     line, column, size = source.line, source.column, context.config.array_size
     start = lines.start * line + column + columns.start
@@ -57,4 +57,4 @@ def read_piece(
     stop = max(stop, start + size)
     view, loads = pixels.read(range(start, stop), context.index)
     first = Region(view.buffer, view.row)
-    return Piece(lines, columns, line, first, view.rows.start - column), loads
+    return InputTile(lines, columns, line, first, view.rows.start - column), loads

@@ -12,7 +12,7 @@ from tpulite.frontend.onnx.layout.orders import (
     keeps_elements,
     nhwc,
 )
-from tpulite.frontend.onnx.layout.wishes import Wishes, wishes_of
+from tpulite.frontend.onnx.layout.preferences import LayoutPreferences, layout_preferences
 from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
 from tpulite.frontend.onnx.weights import block_diagonal, conv_weights, dense_weights, flat_bias
 from tpulite.graph.graph import Graph, Node, Tensor
@@ -38,11 +38,11 @@ def channels_last(graph: Graph) -> Graph:
         The same network in the order that graphs promise; inputs and outputs are as they were.
     """
     orders = Orders(graph)
-    wishes = wishes_of(graph)
+    preferences = layout_preferences(graph)
     for name in graph.inputs:
         orders.define(name, identity(orders.rank(name)))
     for node in graph.nodes:
-        _PLACE.get(node.op, _other)(orders, node, wishes)
+        _PLACE.get(node.op, _other)(orders, node, preferences)
     for name in graph.outputs:
         made = orders.get(name)
         if made != name:
@@ -53,7 +53,7 @@ def channels_last(graph: Graph) -> Graph:
     )
 
 
-def _conv(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     tensors = [orders.graph.tensors[name] for name in node.inputs if name]
     attributes = dict(node.attributes)
     group = attributes.pop("group")
@@ -61,7 +61,7 @@ def _conv(orders: Orders, node: Node, wishes: Wishes) -> None:
     weights = conv_weights(tensors[1], group) if known else None
     if weights is None:
         reason = f"a convolution in {group} groups" if known else "its weights are computed"
-        _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), wishes)
+        _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), preferences)
         return
     op, weight = weights
     constants = [orders.add_tensor(weight)]
@@ -72,11 +72,11 @@ def _conv(orders: Orders, node: Node, wishes: Wishes) -> None:
     _window(orders, replace(node, op=op, attributes=attributes), constants)
 
 
-def _pool(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _pool(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     _window(orders, node, [])
 
 
-def _batch_norm(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _batch_norm(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     perm = nhwc(orders.rank(node.inputs[0]))
     inputs = (orders.get(node.inputs[0], perm), *(orders.get(name) for name in node.inputs[1:]))
     output = orders.define(node.outputs[0], perm)
@@ -106,13 +106,13 @@ def _row(tensor: Tensor, name: str) -> Tensor:
     return replace(tensor, name=name, shape=(batch, 1, width, channels))
 
 
-def _dense(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _dense(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     x, weight, *rest = (orders.graph.tensors[name] for name in node.inputs if name)
     attributes = dict(node.attributes)
     transposed = attributes.pop("transposed")
     if weight.data is None or any(tensor.data is None for tensor in rest):
         reason = "its weights are computed"
-        _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), wishes)
+        _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), preferences)
         return
     if weight.data.ndim > 2:
         _matrices(orders, node, attributes, block_diagonal(weight))
@@ -159,12 +159,12 @@ def _matrices(orders: Orders, node: Node, attributes: dict, matrix: Tensor) -> N
     orders.add("reshape", (back,), output, shape=orders.tensors[output].shape)
 
 
-def _elementwise(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _elementwise(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     """Place an operator that works number by number, on one tensor or two, or joins tensors."""
     y = node.outputs[0]
     if node.inputs[0] in orders.flat:
         orders.flat[y] = orders.flat[node.inputs[0]]
-    perm = _choose(orders, node, wishes)
+    perm = _choose(orders, node, preferences)
     inputs = tuple(_operand(orders, name, perm) for name in node.inputs)
     attributes = dict(node.attributes)
     if "axis" in attributes:
@@ -173,12 +173,12 @@ def _elementwise(orders: Orders, node: Node, wishes: Wishes) -> None:
     orders.nodes.append(replace(node, inputs=inputs, outputs=(output,), attributes=attributes))
 
 
-def _choose(orders: Orders, node: Node, wishes: Wishes) -> Perm:
+def _choose(orders: Orders, node: Node, preferences: LayoutPreferences) -> Perm:
     """Return what is wanted behind a node, or what comes if it is all the same."""
     y = node.outputs[0]
     rank = orders.rank(y)
-    if y in wishes.orders:
-        return wishes.orders[y]
+    if y in preferences.orders:
+        return preferences.orders[y]
     for name in node.inputs:
         if orders.is_constant(name) or orders.rank(name) != rank:
             continue
@@ -213,9 +213,9 @@ def _operand(orders: Orders, name: str, perm: Perm) -> str:
     return new
 
 
-def _mean(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _mean(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     x, y, axes = node.inputs[0], node.outputs[0], node["axes"]
-    perm = wishes.orders.get(x) or next(iter(orders.existing(x)), identity(orders.rank(x)))
+    perm = preferences.orders.get(x) or next(iter(orders.existing(x)), identity(orders.rank(x)))
     result = perm
     if not node["keep_dims"]:
         kept = [axis for axis in perm if axis not in axes]
@@ -226,7 +226,7 @@ def _mean(orders: Orders, node: Node, wishes: Wishes) -> None:
     orders.nodes.append(replace(node, inputs=inputs, outputs=(output,), attributes=attributes))
 
 
-def _transpose(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _transpose(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     x, y = node.inputs[0], node.outputs[0]
     if orders.is_constant(x):
         orders.get(x)
@@ -235,7 +235,7 @@ def _transpose(orders: Orders, node: Node, wishes: Wishes) -> None:
         orders.share(y, compose(undo, perm), name)
 
 
-def _reshape(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _reshape(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     x, y = node.inputs[0], node.outputs[0]
     shape = orders.graph.tensors[x].shape
     source = None
@@ -243,22 +243,22 @@ def _reshape(orders: Orders, node: Node, wishes: Wishes) -> None:
         if keeps_elements(shape, perm):
             source = name
     images = orders.existing(x).get(nhwc(4))
-    if source is None and images is not None and y in wishes.flat:
-        orders.flat[y] = wishes.flat[y]
+    if source is None and images is not None and y in preferences.flat:
+        orders.flat[y] = preferences.flat[y]
         source = images
     source = orders.get(x) if source is None else source
     output = orders.define(y, identity(orders.rank(y)))
     orders.nodes.append(replace(node, inputs=(source,), outputs=(output,)))
 
 
-def _other(orders: Orders, node: Node, wishes: Wishes) -> None:
+def _other(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     """Place an operator that wants the file's order."""
     inputs = tuple(orders.get(name) for name in node.inputs)
     outputs = tuple(orders.define(name, identity(orders.rank(name))) for name in node.outputs)
     orders.nodes.append(replace(node, inputs=inputs, outputs=outputs))
 
 
-_PLACE: dict[str, Callable[[Orders, Node, Wishes], None]] = {
+_PLACE: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     **dict.fromkeys((*BINARY, *UNARY), _elementwise),
     "average_pool": _pool,
     "batch_norm": _batch_norm,

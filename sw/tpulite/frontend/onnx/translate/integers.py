@@ -7,7 +7,12 @@ import numpy as np
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
 from tpulite.frontend.onnx.translate.products import dense_product
-from tpulite.frontend.onnx.translate.windows import DIMENSIONS, Window, conv_attributes, window_of
+from tpulite.frontend.onnx.translate.windows import (
+    DIMENSIONS,
+    SlidingWindow,
+    conv_attributes,
+    window_of,
+)
 from tpulite.graph.graph import Quantization
 
 __all__ = ["INTEGER_RULES"]
@@ -115,7 +120,7 @@ def _add(graph: Importer, sums: str, rest: np.ndarray, y: str) -> None:
     graph.emit("add", [sums, constant], [y], activation="none")
 
 
-def _sums_of_ones(weight: np.ndarray, image: tuple[int, ...], window: Window) -> np.ndarray:
+def _sums_of_ones(weight: np.ndarray, image: tuple[int, ...], window: SlidingWindow) -> np.ndarray:
     """Return the convolution of an image of ones [1, O, oh, ow]; padding adds nothing.
 
     One row and column for all if there is no padding.

@@ -6,7 +6,7 @@ from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
 from tpulite.frontend.padding import pad_same
 
-__all__ = ["DIMENSIONS", "WINDOW_RULES", "Window", "conv_attributes", "window_of"]
+__all__ = ["DIMENSIONS", "WINDOW_RULES", "SlidingWindow", "conv_attributes", "window_of"]
 
 
 DIMENSIONS = "images of other than one or two dimensions"
@@ -16,7 +16,7 @@ _DILATED = "pooling with gaps"
 
 
 @dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """Pairs are (y, x), padding is (top, left, bottom, right); ``extra`` is what ceil_mode adds."""
 
     kernel: tuple[int, int]
@@ -26,7 +26,9 @@ class Window:
     extra: tuple[int, int]
 
 
-def window_of(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -> Window | None:
+def window_of(
+    node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]
+) -> SlidingWindow | None:
     """Return the window of a node over an image of one or two dimensions.
 
     A one-dimensional image is one row.
@@ -72,7 +74,7 @@ def window_of(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -
         extra.append(more)
     one = (1,) * (2 - axes)
     none = (0,) * (2 - axes)
-    return Window(
+    return SlidingWindow(
         (*one, *kernel),  # type: ignore[arg-type]
         (*one, *stride),  # type: ignore[arg-type]
         (*one, *dilation),  # type: ignore[arg-type]
@@ -95,7 +97,7 @@ def _conv(graph: Importer, node: OnnxNode) -> str | None:
     return None
 
 
-def conv_attributes(graph: Importer, node: OnnxNode, window: Window) -> dict:
+def conv_attributes(graph: Importer, node: OnnxNode, window: SlidingWindow) -> dict:
     """Return the attributes of a convolution whose second input are its weights."""
     image, kernel = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
     group = node.attributes.get("group", 1)

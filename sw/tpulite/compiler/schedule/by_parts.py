@@ -11,10 +11,10 @@ from tpulite.compiler.schedule.schedule import order_commands
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite.compiler.schedule.uses import Uses
 
-__all__ = ["schedule_apart"]
+__all__ = ["schedule_by_parts"]
 
 
-def schedule_apart(tiling: Tiling, config: Config, *, lead: int) -> Schedule:
+def schedule_by_parts(tiling: Tiling, config: Config, *, lead: int) -> Schedule:
     """Order the commands of a network part by part, and pack those parts that need it.
 
     Between two parts nothing is in the unified buffer, so no load goes ahead from one into the

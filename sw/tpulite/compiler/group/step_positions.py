@@ -6,15 +6,15 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import COLUMN_GRAIN
 from tpulite.compiler.group.graph_table import GraphTable
 
-__all__ = ["Span", "middle_step"]
+__all__ = ["StepPositions", "middle_step"]
 
 
-class Span(NamedTuple):
+class StepPositions(NamedTuple):
     """Positions of an image along one axis.
 
     Parameters
     ----------
-    view : int
+    live : int
         Those of a step.
     kept : int
         Those among them that are kept from the step before.
@@ -22,12 +22,12 @@ class Span(NamedTuple):
         Those that all steps together compute or load.
     """
 
-    view: int
+    live: int
     kept: int
     total: int
 
 
-def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[str, Span]]:
+def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[str, StepPositions]]:
     """Return the number of steps along an axis, and what one of them takes of every image.
 
     :func:`tpulite.compiler.geometry.slices.plan_steps` says it for each step; this is for the
@@ -70,13 +70,13 @@ def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[s
             if (other := needs.get(source)) is not None:
                 low, high, known = min(low, other[0]), max(high, other[1]), max(known, other[2])
             needs[source] = (low, high, known)
-    found: dict[str, Span] = {}
+    found: dict[str, StepPositions] = {}
     for name, (start, stop, before) in needs.items():
         if rolling:
             kept = max(0, before - start)
-            found[name] = Span(max(stop - before, 1) + kept, kept, extents[name])
+            found[name] = StepPositions(max(stop - before, 1) + kept, kept, extents[name])
         else:
-            found[name] = Span(stop - start, 0, _total(stop - start, steps, extents[name]))
+            found[name] = StepPositions(stop - start, 0, _total(stop - start, steps, extents[name]))
     return steps, found
 
 

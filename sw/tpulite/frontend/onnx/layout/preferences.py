@@ -7,14 +7,14 @@ from tpulite.frontend.onnx.layout.orders import Perm, compose, identity, nhwc
 from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
 from tpulite.graph.graph import Graph, Node
 
-__all__ = ["Wishes", "wishes_of"]
+__all__ = ["LayoutPreferences", "layout_preferences"]
 
 _IMAGE = ("conv", "max_pool", "average_pool", "batch_norm", "pad")
 _AGNOSTIC = ("concat", "softmax", "log_softmax", *BINARY, *UNARY)
 
 
 @dataclass(frozen=True)
-class Wishes:
+class LayoutPreferences:
     """What is wanted of tensors.
 
     Parameters
@@ -30,24 +30,24 @@ class Wishes:
     flat: dict[str, tuple[int, int, int]]
 
 
-def wishes_of(graph: Graph) -> Wishes:
-    """Ask all operators, from the last to the first; of two wishes the earlier operator's holds."""
+def layout_preferences(graph: Graph) -> LayoutPreferences:
+    """Ask all operators, from the last to the first; of two the earlier operator's holds."""
     orders: dict[str, Perm] = {}
     for node in reversed(graph.nodes):
         x, y = node.inputs[0] if node.inputs else "", node.outputs[0]
-        wish = orders.get(y)
+        preference = orders.get(y)
         if node.op in _IMAGE or (node.op == "mean" and _over_pixels(graph, node)):
             orders[x] = nhwc(len(graph.tensors[x].shape))
-        elif wish is None:
+        elif preference is None:
             continue
         elif node.op in _AGNOSTIC or (node.op == "mean" and node["keep_dims"]):
             for name in node.inputs:
-                if len(graph.tensors[name].shape) == len(wish):
-                    orders[name] = wish
+                if len(graph.tensors[name].shape) == len(preference):
+                    orders[name] = preference
         elif node.op == "transpose":
-            orders[x] = compose(node["perm"], wish)
+            orders[x] = compose(node["perm"], preference)
     orders = {name: perm for name, perm in orders.items() if perm != identity(len(perm))}
-    return Wishes(orders, _flat_images(graph))
+    return LayoutPreferences(orders, _flat_images(graph))
 
 
 def _over_pixels(graph: Graph, node: Node) -> bool:
