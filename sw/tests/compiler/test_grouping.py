@@ -14,7 +14,7 @@ from tpulite.compiler.group.candidates import Candidates
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.lifetimes import lifetimes, peak
-from tpulite.compiler.group.moves import improve, total_key
+from tpulite.compiler.group.local_search import improve, total_key
 from tpulite.compiler.group.predictions import predict_groups
 from tpulite.compiler.group.residency import resident_images
 from tpulite.compiler.group.search import best_cuts, group_layers

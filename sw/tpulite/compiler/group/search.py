@@ -8,7 +8,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.candidates import Candidates, Key
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.moves import improve, switch, total_key
+from tpulite.compiler.group.local_search import improve, switch, total_key
 from tpulite.compiler.group.residency import resident_images
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Node, Quantization, Tensor
-from tpulite.graph.moves import MOVES
 
 __all__ = ["evaluate"]
 
@@ -65,7 +65,7 @@ def _move(
         axis = node["axis"] % x.ndim
         _expect_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), outputs[0])
     with np.errstate(invalid="ignore"):
-        moved = MOVES[file_format][node.op](node, list(values), list(outputs))
+        moved = DATA_MOVEMENT[file_format][node.op](node, list(values), list(outputs))
     return tuple(np.asarray(value, order="C") for value in moved)
 
 

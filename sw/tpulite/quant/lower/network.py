@@ -7,7 +7,7 @@ from tpulite.graph.layers import Layer, LayerGraph, Reshape
 from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.context import GraphContext, check_reshape
-from tpulite.quant.lower.moves import lower_concat, lower_function, lower_pad, lower_reshape
+from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
 from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
 from tpulite.quant.lower.products import lower_conv, lower_dense, lower_depthwise

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from tpulite.graph.data_movement import pad_image
 from tpulite.graph.graph import Node
-from tpulite.graph.moves import pad_image
 
 __all__ = ["FLOAT_RULES", "activate", "windows"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tpulite.arch.numerics import INT8
+from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
-from tpulite.graph.moves import MOVES
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import UnsupportedError, quantized
@@ -131,7 +131,7 @@ _Run = Callable[[Node, list[np.ndarray], list[Tensor], list[Tensor]], list[np.nd
 
 def _rule(node: Node, graph: Graph, exact: str) -> _Run:
     """Choose how to compute a node; ValueError if there is no way."""
-    moves = MOVES[graph.format]
+    moves = DATA_MOVEMENT[graph.format]
     tensors = [graph.tensors[name] for name in node.inputs if name]
     outputs = [graph.tensors[name] for name in node.outputs]
     if node.op in moves and _keeps_meaning(node, tensors, outputs):

@@ -6,7 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.frontend.onnx.draft import Draft
-from tpulite.frontend.onnx.quantize.moves import INT8, meet, merge_equal, move, spread_quantization
+from tpulite.frontend.onnx.quantize.propagate import (
+    INT8,
+    meet,
+    merge_equal,
+    move,
+    spread_quantization,
+)
 from tpulite.frontend.onnx.translate.elementwise import UNARY
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor

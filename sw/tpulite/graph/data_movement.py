@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
 
-__all__ = ["MOVES", "pad_image"]
+__all__ = ["DATA_MOVEMENT", "pad_image"]
 
 Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 """Computes the outputs of a node from its inputs and what its outputs are to be."""
@@ -130,7 +130,7 @@ _COMMON: Mapping[str, Rule] = {
     "transpose": _transpose,
 }
 
-MOVES: Mapping[str, Mapping[str, Rule]] = {
+DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     "tflite": {
         **_COMMON,
         "expand_dims": _reshape,
