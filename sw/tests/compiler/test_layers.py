@@ -6,7 +6,7 @@ from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.plan.filters import plan_filter
+from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -229,10 +229,10 @@ def test_averages_are_exact(config):
 def test_filters_use_the_array_well(config):
     if config.array_size != 16 or config.acc_rows < 1024:
         pytest.skip("figures of the whole 16x16 machine")
-    plan = plan_filter((3, 3), (1, 1), (56, 56), config)
+    plan = depthwise_plan((3, 3), (1, 1), (56, 56), config)
     assert plan.outputs == 4
     assert plan.cycles < 1.6 * 56 * 56
-    assert plan_filter((3, 3), (2, 2), (56, 56), config).cycles < 5.2 * 56 * 56
+    assert depthwise_plan((3, 3), (2, 2), (56, 56), config).cycles < 5.2 * 56 * 56
 
 
 def test_rounding_that_the_chip_lacks(config):

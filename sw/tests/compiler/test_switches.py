@@ -3,7 +3,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.cut import cut_parts
-from tpulite.compiler.plan.filters import plan_filter
+from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 
 CONFIG = Config()
 
@@ -35,8 +35,8 @@ def test_without_block_start_parts_are_as_few_as_accumulators_allow(columns, cou
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
 def test_without_interleaving_a_stream_is_one_line_of_outputs(kernel, stride):
     outputs = (28, 28)
-    alone = plan_filter(kernel, stride, outputs, CONFIG, interleaved=False)
-    best = plan_filter(kernel, stride, outputs, CONFIG)
+    alone = depthwise_plan(kernel, stride, outputs, CONFIG, interleaved=False)
+    best = depthwise_plan(kernel, stride, outputs, CONFIG)
     assert alone.outputs == 1
     assert best.cycles <= alone.cycles
     for pieces, taps in zip(alone.kernel, kernel, strict=True):
@@ -48,7 +48,7 @@ def test_without_interleaving_a_stream_is_one_line_of_outputs(kernel, stride):
 
 
 def test_interleaving_reads_inputs_of_3x3_half_as_often():
-    alone = plan_filter((3, 3), (1, 1), (56, 56), CONFIG, interleaved=False)
+    alone = depthwise_plan((3, 3), (1, 1), (56, 56), CONFIG, interleaved=False)
     assert alone.cycles == 56 * 3 * 58
-    best = plan_filter((3, 3), (1, 1), (56, 56), CONFIG)
+    best = depthwise_plan((3, 3), (1, 1), (56, 56), CONFIG)
     assert best.cycles == 14 * 6 * 58

@@ -12,7 +12,7 @@ from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, pick
-from tpulite.compiler.plan.filters import Taps
+from tpulite.compiler.plan.depthwise_plan import Taps
 from tpulite.compiler.plan.segments import Indices, Segments, Table
 from tpulite.compiler.plan.windows import Axis
 
@@ -38,7 +38,7 @@ class _Commands:
         self._config, self._at_once = works[0].facts.config, works[0].facts.at_once
         taps = [w.facts.weights.patterns[w.strategy.sizes["pattern"]].taps for w in works]
         self._taps = Taps(*np.concatenate([each.table for each in taps], axis=1))
-        self._taps_start = Segments.of(layers["pieces"]).starts
+        self._taps_start = Segments.of(layers["kernel_parts"]).starts
         self._slabs = slabs = cut_slabs(layers)
         # Tiles: slabs, then blocks.
         self._tiles = tiles = Segments.of(slabs.segments.counts * layers["blocks"])
@@ -50,14 +50,14 @@ class _Commands:
         stored = mine["slots"] * mine["in_slot"] + slot * mine["out_slot"]
         self._out_row = stored * mine["stored"] + self._block * mine["out_block"]
         self._cut_regions()
-        # Commands: tiles, regions, pieces of the kernel.
-        pieces = layers["pieces"] + (not self._at_once)
+        # Commands: tiles, regions, parts of the kernel.
+        kernel_parts = layers["kernel_parts"] + (not self._at_once)
         members = Segments.owned(self._r_slab, len(slabs.begin))
-        counts = members.counts[self._slab] * pieces[tiles.owner]
+        counts = members.counts[self._slab] * kernel_parts[tiles.owner]
         self._members = Segments.of(counts)
         self._tile = tile = self._members.owner
         self._layer = tiles.owner[tile]
-        region, self._piece = np.divmod(self._members.number, pieces[self._layer])
+        region, self._kernel_part = np.divmod(self._members.number, kernel_parts[self._layer])
         self._region = members.starts[self._slab[tile]] + region
         self._starts = self._members.starts[tiles.starts]
 
@@ -154,8 +154,10 @@ class _Commands:
         by_block = [Loads(each, self._first, self._first) for each in words]
         tile, mine = self._tile, layers.spread(self._layer)
         number = (inner[self._region] - low[self._layer]) * many[self._layer]
-        piece = np.minimum(self._piece, mine["pieces"] - 1)
-        place = (row + records)[tile] + number * mine["number_rows"] + piece * config.array_size
+        kernel_part = np.minimum(self._kernel_part, mine["kernel_parts"] - 1)
+        place = (
+            (row + records)[tile] + number * mine["number_rows"] + kernel_part * config.array_size
+        )
         self._weight_row, self._record_row = place, row[tile]
         uses = pick(mine["stays"], mine["blocks"], tiles.counts[self._layer])
         early = uses + pick(stays, block, tiles.number)[tile]
@@ -179,7 +181,9 @@ class _Commands:
     def _convolve(self) -> Batch:
         region, tile, slabs = self._region, self._tile, self._slabs
         mine, slab = self._layers.spread(self._layer), self._r_slab[region]
-        tap = self._taps_start[self._layer] + np.minimum(self._piece, mine["pieces"] - 1)
+        tap = self._taps_start[self._layer] + np.minimum(
+            self._kernel_part, mine["kernel_parts"] - 1
+        )
         taps = Taps(*self._taps.table[:, tap])
         y, x, out_width = Axis.of(mine, "y"), Axis.of(mine, "x"), mine["out_width"]
         image, row = np.divmod(self._r_row[region], mine["out_height"])
@@ -189,7 +193,7 @@ class _Commands:
         pad_left, width, right = clip_image(x, column, columns, across, mine["width"])
         down = down + image * mine["height"] - slabs.top[slab] * mine["sourced"]
         out = (self._r_row[region] - slabs.begin[slab] * mine["stored"]) * out_width + column
-        final = self._piece == mine["pieces"] - self._at_once
+        final = self._kernel_part == mine["kernel_parts"] - self._at_once
         values: dict[str, Number] = {
             "stride_y": y.stride,
             "stride_x": x.stride,
@@ -205,7 +209,7 @@ class _Commands:
             "kernel_columns": taps.columns,
             "weight_row": self._weight_row,
             "depthwise": 1,
-            "accumulate": (self._piece > 0).astype(np.int64),
+            "accumulate": (self._kernel_part > 0).astype(np.int64),
             "drain": final * int(Drain.REQUANTIZE),
         }
         if not self._at_once:  # the last command multiplies anything by zero

@@ -54,7 +54,7 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         "most": pattern.most,
         "numbers": pattern.numbers,
         "constants": pattern.offset,
-        "pieces": len(pattern.taps),
+        "kernel_parts": len(pattern.taps),
         "number_rows": pattern.tile_rows(facts.config.array_size),
         "block_rows": facts.block_rows(pattern),
         "records": weights.record_rows,

@@ -10,13 +10,18 @@ from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.compiler.lower.conv.weights import folded_bias
 from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.plan.closed_forms import ceil_div
-from tpulite.compiler.plan.filters import FilterWeights, Pattern, Taps, large_filter
+from tpulite.compiler.plan.depthwise_plan import (
+    DepthwiseWeights,
+    Pattern,
+    Taps,
+    large_depthwise_plan,
+)
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["pack_depthwise"]
 
 
-def pack_depthwise(layer: Depthwise, config: Config) -> FilterWeights:
+def pack_depthwise(layer: Depthwise, config: Config) -> DepthwiseWeights:
     """Pack weights and records of all channel blocks."""
     size, channels = config.array_size, layer.weight.shape[2]
     sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1))
@@ -33,20 +38,20 @@ def pack_depthwise(layer: Depthwise, config: Config) -> FilterWeights:
         patterns.append(pattern)
     parts.append(np.full(size * size, layer.weight_zero_point, np.int8).tobytes())
     rows = len(records[0])
-    return FilterWeights(b"".join(parts), form, rows, tuple(patterns), offset)
+    return DepthwiseWeights(b"".join(parts), form, rows, tuple(patterns), offset)
 
 
 def _pattern(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Pattern:
     """Return the pattern that streams the fewest vectors for each output of a large activation."""
-    # Taps of a piece are adjacent; those of a dilated kernel are pieces of their own.
+    # Taps of a part are adjacent; those of a dilated kernel are parts of their own.
     longest = tuple(1 if dilation > 1 else LARGEST_KERNEL for dilation in layer.dilation)
-    best = large_filter(layer.weight.shape[:2], layer.stride, inner, config, longest)
+    best = large_depthwise_plan(layer.weight.shape[:2], layer.stride, inner, config, longest)
     taps = np.array([(y.start, len(y), x.start, len(x)) for y, x in product(*best.kernel)])
     return Pattern(best, Taps(*taps.T), offset)
 
 
 def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
-    """Return the tiles [block, number of outputs, piece, row, channel] of a pattern."""
+    """Return the tiles [block, number of outputs, part, row, channel] of a pattern."""
     weight, taps = layer.weight, pattern.taps
     channels = weight.shape[2]
     stride = layer.stride[1 if pattern.inner == Axis.X else 0]
@@ -56,14 +61,14 @@ def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
     if pattern.inner == Axis.Y:
         weight = weight.transpose(1, 0, 2)
     for number in range(pattern.numbers):
-        for piece in range(len(taps)):
-            outer = taps.row[piece], taps.rows[piece]
-            inner = taps.column[piece], taps.columns[piece]
+        for kernel_part in range(len(taps)):
+            outer = taps.row[kernel_part], taps.rows[kernel_part]
+            inner = taps.column[kernel_part], taps.columns[kernel_part]
             if pattern.inner == Axis.Y:
                 outer, inner = inner, outer
             between = number * stride + int(inner[1])
             for a, b in product(range(outer[1]), range(inner[1])):
                 tap = weight[outer[0] + a, inner[0] + b]
-                tiles[number, piece, between * a + b, :channels] = tap
+                tiles[number, kernel_part, between * a + b, :channels] = tap
     parts = tiles.reshape(*shape[:3], blocks, size).transpose(3, 0, 1, 2, 4)
     return np.ascontiguousarray(parts).tobytes()

@@ -22,7 +22,7 @@ from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import cut_parts
 from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
-from tpulite.compiler.plan.filters import plan_filter
+from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -186,9 +186,9 @@ def _filter_cycles(
     counts = (-(-extents[0] // phases[0]), -(-extents[1] // phases[1]))
     most = min(config.acc_rows, (LARGEST_EXTENT - kernel[0]) // step[0] + 1)
     if counts[0] <= most and counts[1] <= config.acc_rows:
-        return phases[0] * phases[1] * plan_filter(kernel, step, counts, config).cycles
+        return phases[0] * phases[1] * depthwise_plan(kernel, step, counts, config).cycles
     # A column must fit the accumulators, and what it reads a command, so the image is cut first.
     cut = -(-counts[0] // most)
     counts = (-(-counts[0] // cut), min(counts[1], config.acc_rows))
-    cycles = plan_filter(kernel, step, counts, config).cycles * extents[1] // counts[1]
+    cycles = depthwise_plan(kernel, step, counts, config).cycles * extents[1] // counts[1]
     return cut * phases[0] * phases[1] * cycles

@@ -16,7 +16,7 @@ from tpulite.compiler.lower.window import read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.compiler.place.stores import View
-from tpulite.compiler.plan.filters import Filter, plan_filter
+from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, depthwise_plan
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwiseLowering"]
@@ -55,7 +55,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         index, target = self._context.index, self._target
-        # The sums of a column must fit the accumulators, and its rows a command: see plan_filter.
+        # Sums of a column must fit the accumulators, its rows a command (depthwise_plan).
         reach = (self._kernel[0] - 1) * self._layer.dilation[0]
         most = max(1, (LARGEST_EXTENT - 1 - reach) // self._layer.stride[0] + 1)
         columns = -(-self._config.acc_rows // most)
@@ -100,7 +100,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
         if not all(outputs):
             return
         counts = (len(outputs[0]), len(outputs[1]))
-        plan = plan_filter(
+        plan = depthwise_plan(
             self._kernel,
             self._step,
             counts,
@@ -155,7 +155,7 @@ class DepthwiseLowering(Lowering[Depthwise]):
         self,
         source: View | None,
         out: View,
-        plan: Filter,
+        plan: DepthwisePlan,
         region: tuple[range, range],
         phase: tuple[int, int],
         block: int,
@@ -236,7 +236,11 @@ class DepthwiseLowering(Lowering[Depthwise]):
         yield Op(Opcode.CONV, self._context.index, fields | ones, places)
 
     def _tile(
-        self, plan: Filter, taps: tuple[range, range], region: tuple[range, range], block: int
+        self,
+        plan: DepthwisePlan,
+        taps: tuple[range, range],
+        region: tuple[range, range],
+        block: int,
     ) -> Constant:
         """Return the weight tile of a pass: tap (outer, inner) at row R * outer + inner."""
         layer, size = self._layer, self._config.array_size

@@ -9,7 +9,7 @@ from tpulite.arch.isa import Axis as Direction
 from tpulite.arch.timing import drain_interval, row_cycles
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
-from tpulite.compiler.plan.filters import FilterWeights, Pattern
+from tpulite.compiler.plan.depthwise_plan import DepthwiseWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -32,7 +32,7 @@ class FilterFacts:
         Geometry.
     blocks : int
         Channel blocks.
-    weights : FilterWeights
+    weights : DepthwiseWeights
         Its constants.
     """
 
@@ -40,7 +40,7 @@ class FilterFacts:
     y: Axis
     x: Axis
     blocks: int
-    weights: FilterWeights
+    weights: DepthwiseWeights
 
     @property
     def at_once(self) -> bool:
@@ -156,10 +156,10 @@ def _array_cycles(
         down = least(slab, most(accumulators // across, 1))
     parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), ceil_div(columns, across)
     slots = 1
-    for axis, extent, count, pieces in zip(
-        (facts.y, facts.x), (total, columns), parts, pattern.filter.kernel, strict=True
+    for axis, extent, count, kernel_parts in zip(
+        (facts.y, facts.x), (total, columns), parts, pattern.plan.kernel, strict=True
     ):
-        passes = len(pieces)
+        passes = len(kernel_parts)
         slots = slots * (
             passes * extent * axis.stride + count * (axis.kernel - passes * axis.stride)
         )

@@ -12,11 +12,18 @@ from tpulite.arch.isa import Axis, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
 from tpulite.compiler.geometry.cut import split
 
-__all__ = ["Filter", "FilterWeights", "Pattern", "Taps", "large_filter", "plan_filter"]
+__all__ = [
+    "DepthwisePlan",
+    "DepthwiseWeights",
+    "Pattern",
+    "Taps",
+    "depthwise_plan",
+    "large_depthwise_plan",
+]
 
 
 @dataclass(frozen=True)
-class Filter:
+class DepthwisePlan:
     """How a depthwise convolution runs on the array.
 
     Parameters
@@ -26,7 +33,7 @@ class Filter:
     outputs : int
         Outputs along that axis of one command.
     kernel : tuple of tuple of range
-        Pieces of the kernel along y and along x; each pair is a pass.
+        Parts of the kernel along y and along x; each pair is a pass.
     cycles : int
         Cycles of all passes over one channel block.
     """
@@ -39,7 +46,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Taps:
-    """Pieces of the kernel; a command multiplies one of them. All arrays have one length.
+    """Parts of the kernel; a command multiplies one of them. All arrays have one length.
 
     Parameters
     ----------
@@ -67,34 +74,34 @@ class Pattern:
 
     Parameters
     ----------
-    filter : Filter
+    plan : DepthwisePlan
         The way.
     taps : Taps
-        Pieces of the kernel.
+        Parts of the kernel.
     offset : int
         Where its tiles begin in the constants. Of each block there are the tiles of all numbers of
         outputs along the inner axis, from one on; or of one number alone, if they are the same.
     """
 
-    filter: Filter
+    plan: DepthwisePlan
     taps: Taps
     offset: int
 
     @property
     def inner(self) -> Axis:
         """The axis along which they are."""
-        return self.filter.inner
+        return self.plan.inner
 
     @property
     def most(self) -> int:
         """Most outputs of a command along it."""
-        return self.filter.outputs
+        return self.plan.outputs
 
     @property
     def numbers(self) -> int:
         """For how many numbers of outputs along the inner axis there are tiles."""
-        pieces = self.filter.kernel[0 if self.inner == Axis.X else 1]
-        return self.most if max(map(len, pieces)) > 1 else 1
+        kernel_parts = self.plan.kernel[0 if self.inner == Axis.X else 1]
+        return self.most if max(map(len, kernel_parts)) > 1 else 1
 
     def tile_rows(self, size: int) -> int:
         """Return the rows of the tiles of one number of outputs."""
@@ -102,7 +109,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class FilterWeights:
+class DepthwiseWeights:
     """Constants of a depthwise convolution.
 
     Parameters
@@ -126,7 +133,7 @@ class FilterWeights:
     zeros: int
 
 
-def plan_filter(
+def depthwise_plan(
     kernel: tuple[int, int],
     stride: tuple[int, int],
     outputs: tuple[int, int],
@@ -135,7 +142,7 @@ def plan_filter(
     interleaved: bool = True,
     rows: int = LARGEST_KERNEL,
     dilation: tuple[int, int] = (1, 1),
-) -> Filter:
+) -> DepthwisePlan:
     """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
@@ -147,9 +154,11 @@ def plan_filter(
     best, longest = None, (min(rows, LARGEST_KERNEL), LARGEST_KERNEL)
     for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
-        for most, pieces in _ways(kernel, stride, inner, config, longest):
+        for most, kernel_parts in _ways(kernel, stride, inner, config, longest):
             most = min(most, config.acc_rows // outputs[o], outputs[i] if interleaved else 1)
-            reach = ((outputs[o] - 1) * stride[o] + max(map(len, pieces[o])) - 1) * dilation[o]
+            reach = ((outputs[o] - 1) * stride[o] + max(map(len, kernel_parts[o])) - 1) * dilation[
+                o
+            ]
             if most < 1 or reach >= LARGEST_EXTENT:
                 continue
             groups = split(outputs[i], -(-outputs[i] // most), 1)
@@ -160,39 +169,39 @@ def plan_filter(
                     config.array_size,
                 )
                 for group in groups
-                for a in pieces[i]
-                for b in pieces[o]
+                for a in kernel_parts[i]
+                for b in kernel_parts[o]
             )
             # Rows interleaved start with few rows and leave row by row, so they win ties.
             if best is None or cycles < best.cycles:
-                best = Filter(inner, most, pieces, cycles)
+                best = DepthwisePlan(inner, most, kernel_parts, cycles)
     assert best is not None  # one tap at a time always fits, if strips are cut
     return best
 
 
-def large_filter(
+def large_depthwise_plan(
     kernel: tuple[int, int],
     stride: tuple[int, int],
     inner: Axis,
     config: Config,
     longest: tuple[int, ...] = (LARGEST_KERNEL, LARGEST_KERNEL),
-) -> Filter:
+) -> DepthwisePlan:
     """Return the way along an axis that streams the fewest vectors in a large activation.
 
-    Its cycles are those of N outputs along the inner axis and one along the other. Pieces of the
+    Its cycles are those of N outputs along the inner axis and one along the other. Parts of the
     kernel are no longer than ``longest``, along y and x.
     """
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     ways = [
-        Filter(
+        DepthwisePlan(
             inner,
             most,
-            pieces,
-            (len(pieces[i]) * (most - 1) * stride[i] + kernel[i])
-            * (len(pieces[o]) * stride[o] * config.array_size)
+            kernel_parts,
+            (len(kernel_parts[i]) * (most - 1) * stride[i] + kernel[i])
+            * (len(kernel_parts[o]) * stride[o] * config.array_size)
             // most,
         )
-        for most, pieces in _ways(kernel, stride, inner, config, longest)
+        for most, kernel_parts in _ways(kernel, stride, inner, config, longest)
     ]
     return min(ways, key=lambda way: way.cycles)
 
@@ -204,7 +213,7 @@ def _ways(
     config: Config,
     longest: tuple[int, ...],
 ) -> Iterator[tuple[int, tuple[tuple[range, ...], tuple[range, ...]]]]:
-    """Yield the most outputs along the inner axis, and pieces of the kernel along y and x."""
+    """Yield the most outputs along the inner axis, and parts of the kernel along y and x."""
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     sizes = [range(1, min(kernel[axis], longest[axis]) + 1) for axis in (i, o)]
     for size_i, size_o in product(*sizes):
@@ -212,8 +221,8 @@ def _ways(
         if most >= 1:
             along = split(kernel[i], -(-kernel[i] // size_i), 1)
             across = split(kernel[o], -(-kernel[o] // size_o), 1)
-            pieces = (along, across) if inner == Axis.Y else (across, along)
-            yield min(most, config.acc_rows), pieces
+            kernel_parts = (along, across) if inner == Axis.Y else (across, along)
+            yield min(most, config.acc_rows), kernel_parts
 
 
 def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:
