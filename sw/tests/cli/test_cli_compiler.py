@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_programs_are_compiled_once(tpulite, compiled, tmp_path):
 
 def test_a_compiled_file_keeps_its_options(tpulite):
     assert tpulite("compile", CNN_DIGITS, "--no-grouping", "--optimize", "memory")[0] == 0
-    options = load_model_file("cnn_digits.tpulite").options
+    options = load_model_file(Path("cnn_digits.tpulite")).options
     assert options == Options(grouping=False, optimize="memory")
     assert tpulite("run", "cnn_digits.tpulite")[0] == 0
 

@@ -22,7 +22,16 @@ from tpulite.program import Program
 
 __all__ = ["COMPILER", "ProgramCache", "program_key"]
 
-COMPILER = ("arch", "compiler", "golden", "graph", "layout", "program.py", "tensor_spec.py")
+COMPILER = (
+    "arch",
+    "archive.py",
+    "compiler",
+    "golden",
+    "graph",
+    "layout",
+    "program.py",
+    "tensor_spec.py",
+)
 """Folders and files of this package that decide what a program looks like."""
 
 _LIMIT_BYTES = 1 << 30
