@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpulite.compiler.plan.closed_forms import ceil_div
-from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_pieces
+from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_parts
 from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["Slabs", "clip_image", "cut_regions", "cut_slabs"]
@@ -71,7 +71,7 @@ def cut_slabs(layers: Table) -> Slabs:
     """Cut all layers into the slabs of their strategies."""
     segments = Segments.of(layers["repeat"] * layers["parts"])
     mine = layers.spread(segments.owner)
-    begin, stop = cut_pieces(segments, mine["extent"], mine["parts"], mine["unit"])
+    begin, stop = cut_parts(segments, mine["extent"], mine["parts"], mine["unit"])
     shift = segments.number // mine["parts"] * mine["extent"]
     begin, stop = ((edge + shift) * mine["scale"] for edge in (begin, stop))
     bounds = Axis.of(mine, "y").reads(begin, stop, mine["height"], mine["read_unit"])
@@ -154,7 +154,7 @@ def cut_regions(
     columns = Segments.of(across)
     owner = columns.owner
     unit = np.where(wide, 1, layers["column_unit"])
-    x, x_stop = cut_pieces(columns, width[owner], across[owner], unit[owner])
+    x, x_stop = cut_parts(columns, width[owner], across[owner], unit[owner])
     apart = ~wide[owner]
     panels = Panels(columns, x, x_stop, columns.number * apart, x * apart)
 

@@ -37,8 +37,8 @@ class PoolCommands:
     Attributes
     ----------
     sizes : tuple of two arrays of int
-        Rows of the windows of each piece of the height, and columns of those of the width: in a
-        region of two pieces all windows are alike.
+        Rows of the windows of each part of the height, and columns of those of the width: in a
+        region of two parts all windows are alike.
     """
 
     def __init__(self, facts: PoolFacts, shape: Shape, strategy: Strategy, site: Site) -> None:
@@ -86,9 +86,9 @@ class PoolCommands:
             self._out_block = self._target.block_rows
             self._out_row = self._first_block * self._out_block
             self._done = np.zeros_like(self._done)
-        self._cut_pieces()
+        self._cut_axes()
 
-    def _cut_pieces(self) -> None:
+    def _cut_axes(self) -> None:
         """Cut both axes where slabs, panels and images begin, and where windows change."""
         facts, shape = self._facts, self._shape
         images = np.arange(shape.batch)[:, None] * self._rows.out_height
@@ -113,7 +113,7 @@ class PoolCommands:
         fields : mapping of str to int
             Fields that are the same for all shapes.
         param_row : array of int
-            Row of the record of each pair of pieces, from the first one on.
+            Row of the record of each pair of parts, from the first one on.
         records, rows : int
             Where the records begin, counted from the layer's constants, and their rows.
         """
@@ -148,7 +148,7 @@ class PoolCommands:
         """Return VECTORs in order, and the tile of each."""
         slab = np.searchsorted(self._bounds, self._y, "right") - 1
         panel = np.searchsorted(self._across, self._x, "right") - 1
-        # If no piece has two rows, the rows of a command are the blocks of a tile.
+        # If no part has two rows, the rows of a command are the blocks of a tile.
         whole = int(self._y_count.max()) == 1
         each = (slab[:, None] * self._panels + panel) * self._groups
         each = each[:, :, None, None] + np.arange(self._groups)[:, None]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 
-__all__ = ["FAR", "Indices", "Segments", "Spread", "Table", "cut_pieces", "numbers", "runs"]
+__all__ = ["FAR", "Indices", "Segments", "Spread", "Table", "cut_parts", "numbers", "runs"]
 
 Indices = NDArray[np.int64]
 
@@ -122,19 +122,19 @@ def numbers(name: str, value: object) -> dict[str, int]:
     return {f"{name}_{part}": number for part, number in vars(value).items()}
 
 
-def cut_pieces(
-    pieces: Segments, extent: Number, parts: Number, unit: Number
+def cut_parts(
+    members: Segments, extent: Number, parts: Number, unit: Number
 ) -> tuple[Indices, Indices]:
-    """Return where pieces begin and end, each segment's extent cut as by :func:`cuts`.
+    """Return where parts begin and end, each segment's extent cut as by :func:`cuts`.
 
     Parameters
     ----------
-    pieces : Segments
-        The pieces of each extent, or of several equal ones in a row.
+    members : Segments
+        The parts of each extent, or of several equal ones in a row.
     extent, parts, unit : int or array of int
-        Of each piece.
+        Of each part.
     """
-    number, units = pieces.number % parts, ceil_div(extent, unit)
+    number, units = members.number % parts, ceil_div(extent, unit)
     stop = np.minimum((number + 1) * units // parts * unit, extent)
     return number * units // parts * unit, stop
 
