@@ -70,7 +70,8 @@ class Chip(wiring.Component):
             readers=("activation", "weight", "record", "vpu_a", "vpu_b", "store"),
             writers=("drain", "load", "vpu"),
         )
-        # Both resets are registers: that of the engines is soft reset, too.
+        # Both resets are registers: that of the engines is soft reset, too. They begin low, so that
+        # Icarus sees an edge: logic of what never changes would stay unknown.
         m.domains += [ClockDomain("core"), ClockDomain("engines")]
         core, engines = DomainRenamer("core"), DomainRenamer("engines")
         m.d.comb += [
@@ -78,9 +79,7 @@ class Chip(wiring.Component):
             ClockSignal("engines").eq(ClockSignal()),
             ResetSignal("engines").eq(processor.clear),
         ]
-        m.submodules.reset = cdc.FFSynchronizer(
-            ResetSignal(), ResetSignal("core"), o_domain="core", init=1
-        )
+        m.submodules.reset = cdc.FFSynchronizer(ResetSignal(), ResetSignal("core"), o_domain="core")
         m.submodules.registers = core(registers)
         m.submodules.processor = core(processor)
         m.submodules.axi = core(axi)

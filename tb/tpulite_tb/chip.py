@@ -83,7 +83,7 @@ class ChipBench:
     async def full_reset(self) -> None:
         """Reset the chip and what is outstanding in the memory; DRAM stays."""
         self.entity.rst.value = 1
-        await ClockCycles(self.entity.clk, 2)
+        await ClockCycles(self.entity.clk, 4)
         self.entity.rst.value = 0
         await ClockCycles(self.entity.clk, 2)
 
