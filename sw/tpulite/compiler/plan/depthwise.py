@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Drain
 from tpulite.arch.isa import Axis as Direction
 from tpulite.arch.timing import drain_interval, row_cycles
@@ -58,19 +58,12 @@ def pitch_of(width: Number, config: Config) -> Number:
     return width + (width % config.ub_banks == 0)
 
 
-def filter_rows(facts: FilterFacts, extents: tuple[Number, ...], room: Room) -> WindowedRows:
+def filter_rows(
+    facts: FilterFacts, extents: tuple[Number, Number, Number], room: Room
+) -> WindowedRows:
     """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
-    (batch, height, width), size = extents, facts.config.row_bytes
-    return WindowedRows(
-        batch,
-        height,
-        facts.y.outputs(height),
-        facts.y.stride,
-        facts.y.extent,
-        width * size if room.sources[0] else BEAT_BYTES,
-        facts.x.outputs(width) * size if room.stored else BEAT_BYTES,
-        facts.y.before + facts.y.after,
-    )
+    loose = facts.y.before + facts.y.after
+    return WindowedRows.under(extents, (facts.y, facts.x), facts.config.row_bytes, room, loose)
 
 
 def depthwise_strategies(

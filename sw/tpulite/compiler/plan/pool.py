@@ -46,16 +46,8 @@ def pool_rows(
     facts: PoolFacts, batch: Number, height: Number, width: Number, room: Room
 ) -> WindowedRows:
     """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
-    size = facts.config.row_bytes
-    return WindowedRows(
-        batch,
-        height,
-        facts.y.outputs(height),
-        facts.y.stride,
-        facts.y.extent,
-        width * size if room.sources[0] else BEAT_BYTES,
-        facts.x.outputs(width) * size if room.stored else BEAT_BYTES,
-    )
+    axes = facts.y, facts.x
+    return WindowedRows.under((batch, height, width), axes, facts.config.row_bytes, room)
 
 
 def pool_strategies(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulite.arch.config import BEAT_BYTES
 from tpulite.compiler.plan.closed_forms import (
     Number,
     both,
@@ -16,6 +17,8 @@ from tpulite.compiler.plan.closed_forms import (
     most,
     pick,
 )
+from tpulite.compiler.plan.strategy import Room
+from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["Slabs", "WindowedRows", "slab_bounds", "slab_cuts", "slab_modes"]
 
@@ -49,6 +52,31 @@ class WindowedRows:
     in_bytes: Number
     out_bytes: Number
     loose: int = 0
+
+    @classmethod
+    def under(
+        cls,
+        extents: tuple[Number, Number, Number],
+        axes: tuple[Axis, Axis],
+        row_bytes: int,
+        room: Room,
+        loose: int = 0,
+    ) -> "WindowedRows":
+        """Return the rows of one channel block of a batch of [height, width].
+
+        What is in the buffer begins at any row.
+        """
+        (batch, height, width), (y, x) = extents, axes
+        return cls(
+            batch,
+            height,
+            y.outputs(height),
+            y.stride,
+            y.extent,
+            width * row_bytes if room.sources[0] else BEAT_BYTES,
+            x.outputs(width) * row_bytes if room.stored else BEAT_BYTES,
+            loose,
+        )
 
 
 @dataclass(frozen=True)
