@@ -5,8 +5,6 @@ a whole 4x4 takes most of an hour for each seed.
 """
 
 import argparse
-import json
-import os
 import sys
 from dataclasses import asdict, replace
 
@@ -16,7 +14,7 @@ from rich.table import Table
 from tpulite.configs import CONFIGS, named_config
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
 from tpulite_rtl.silicon.place import PACKAGES, Placement, place
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_rtl.silicon.report import write_report
 
 
 def part_of(design: Design, block: str) -> Design:
@@ -72,8 +70,6 @@ def main() -> None:
         with console.status(f"seed {seed} of {options.seeds}"):
             found.append(place(design, options.part, seed, options.target))
     name = "-".join(filter(None, (options.config, options.block)))
-    path = build_root() / "pnr" / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "config": options.config,
         "block": options.block,
@@ -82,9 +78,9 @@ def main() -> None:
         "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
         "seeds": [asdict(placement) for placement in found],
     }
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path = write_report("pnr", name, content)
     console.print(placements_table(f"{name} on an LFE5U-{options.part}", found))
-    print(os.path.relpath(path))
+    print(path)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ touches.
 """
 
 import argparse
-import json
-import os
 import sys
 
 from rich.console import Console
@@ -15,7 +13,7 @@ from rich.table import Table
 from tpulite.configs import CONFIGS, named_config
 from tpulite_rtl.silicon.design import chip_design
 from tpulite_rtl.silicon.ecp5 import PARTS, sizes
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_rtl.silicon.report import write_report
 
 _RESOURCES = ("lut", "ff", "dsp", "bram")
 
@@ -57,11 +55,9 @@ def main() -> None:
         if options.flat:
             status.update("the chip as one block")
             found["flat"] = sizes(design.flat())["chip"]
-    path = build_root() / "synth" / f"{options.config}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"config": options.config, **found}, indent=1) + "\n")
+    path = write_report("synth", options.config, {"config": options.config, **found})
     console.print(sizes_table(options.config, found, options.part))
-    print(os.path.relpath(path))
+    print(path)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ touches. --budgets also writes the table that a test compares with.
 """
 
 import argparse
-import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -17,8 +15,7 @@ from rich.table import Table
 from tpulite.configs import CONFIGS, named_config
 from tpulite_rtl.silicon.budget import write_budgets
 from tpulite_rtl.silicon.design import chip_design
-from tpulite_rtl.silicon.report import measure
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_rtl.silicon.report import measure, write_report
 
 BUDGETS = Path(__file__).resolve().parents[1] / "tb/system/silicon_budgets.csv"
 
@@ -72,9 +69,7 @@ def main() -> None:
             chip_design(config),
             lambda done, total: status.update(f"block {done + 1} of {total}"),
         )
-    path = build_root() / "timing" / f"{options.config}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"config": options.config, **found}, indent=1) + "\n")
+    path = write_report("timing", options.config, {"config": options.config, **found})
     if options.budgets:
         BUDGETS.write_text(write_budgets(found))
 
@@ -86,7 +81,7 @@ def main() -> None:
     )
     for name, way in found["ports"].items():
         console.print(f"{name}: {way['fo4']:.1f} FO4 from {way['start']} to {way['end']}")
-    print(f"{os.path.relpath(path)}, {time.monotonic() - begin:.0f} s")
+    print(f"{path}, {time.monotonic() - begin:.0f} s")
 
 
 if __name__ == "__main__":

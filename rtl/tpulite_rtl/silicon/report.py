@@ -1,5 +1,7 @@
 """What is worth knowing of a chip's netlist: its longest paths and its gates, by block."""
 
+import json
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -9,8 +11,9 @@ from tpulite_rtl.silicon.design import Design, joint_name, plain_name
 from tpulite_rtl.silicon.netlist import Netlist, flatten
 from tpulite_rtl.silicon.paths import Analysis, Path
 from tpulite_rtl.silicon.synthesis import gates_of
+from tpulite_rtl.verilated.toolchain import build_root
 
-__all__ = ["measure", "report"]
+__all__ = ["measure", "report", "write_report"]
 
 _ROUTES = 60
 _ARRAY = re.compile(r"^mxu\.array\.pe_")
@@ -75,6 +78,14 @@ def report(netlist: Netlist) -> dict:
         },
         "paths": [{**_plain(path), "through": _through(path)} for path in routes.values()],
     }
+
+
+def write_report(kind: str, name: str, content: dict) -> str:
+    """Write build/KIND/NAME.json; return its path as a person in this directory would type it."""
+    path = build_root() / kind / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    return os.path.relpath(path)
 
 
 def _longest(paths: list[Path]) -> Path | None:
