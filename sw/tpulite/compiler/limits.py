@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from tpulite.arch.config import Config
 from tpulite.compiler.cuts import find_cut
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.lower.context import SMALLEST_SHARE
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.placement import Placement
+from tpulite.compiler.plan.space import SMALLEST_SHARE
 from tpulite.compiler.schedule.online import DoesNotFitError
 from tpulite.graph.layers import LayerGraph
 

@@ -13,10 +13,7 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.space import Space
 
-__all__ = ["SMALLEST_SHARE", "LayerContext"]
-
-SMALLEST_SHARE = 0.1
-"""If strips of this part of their size find no place, everything is tried that needs fewer rows."""
+__all__ = ["LayerContext"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +77,7 @@ class LayerContext:
             self.strip_rows,
             self.free_rows,
             self.share,
+            self.keep,
             self.fleeting,
             self.options.block_start,
         )

@@ -9,7 +9,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Op, Region, Side
-from tpulite.compiler.plan.space import Lies
+from tpulite.compiler.plan.space import Placed
 from tpulite.program import TensorSpec
 
 __all__ = ["InDram", "Store", "StoreExtents", "View"]
@@ -186,16 +186,18 @@ class Store:
         )
 
     @property
-    def lies(self) -> Lies:
+    def placed(self) -> Placed:
         """What plans know of it."""
-        return Lies(
+        return Placed(
             self.height,
             self.width,
             self.blocks,
             self.line,
             self.column,
             self.grain,
+            self.width * self.vector_rows + self.skew,
             self.resident,
+            self.spec is not None,
         )
 
     @property

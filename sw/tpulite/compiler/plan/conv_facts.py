@@ -12,7 +12,7 @@ from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.units import Units
 from tpulite.compiler.plan.windows import Axis
 
-__all__ = ["ActivationExtents", "Around", "ConvFacts", "Lying"]
+__all__ = ["ActivationExtents", "ConvFacts"]
 
 
 @dataclass(frozen=True)
@@ -158,60 +158,3 @@ class ConvFacts:
         """Most output columns of a command that does not compute whole rows."""
         taps = int(self.small.columns.max())
         return most_outputs(LARGEST_EXTENT, taps, self.x.stride, self.x.dilation)
-
-
-@dataclass(frozen=True)
-class Lying:
-    """How an activation that a layer reads or computes lies.
-
-    Parameters
-    ----------
-    in_dram : bool
-        Whether only some of its rows are in the buffer at a time.
-    blocks : int
-        Channel blocks.
-    row : int
-        Rows of the buffer that a row of one of them takes.
-    grain : int
-        Rows begin at beats in DRAM at multiples of it, if they go there.
-    moved : bool
-        Whether they come from DRAM or go there.
-    """
-
-    in_dram: bool
-    blocks: int
-    row: int
-    grain: int
-    moved: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Around:
-    """What a layer finds around it.
-
-    Parameters
-    ----------
-    extents : ActivationExtents
-        Of its activations.
-    source, target : Lying
-        How they lie.
-    strip_rows : int
-        Rows of the buffer that a strip may take.
-    free_rows : int
-        Rows that nothing resident takes; less while smaller parts are tried.
-    most_rows : int
-        The same while nothing smaller is tried.
-    keep : bool, optional
-        In a group, whether weights stay from slice to slice. Alone, the plan decides.
-    block_start : bool
-        Whether the next layer may start on complete parts of the output.
-    """
-
-    extents: ActivationExtents
-    source: Lying
-    target: Lying
-    strip_rows: int
-    free_rows: int
-    most_rows: int
-    keep: bool | None = None
-    block_start: bool = True

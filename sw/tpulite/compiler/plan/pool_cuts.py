@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
-from tpulite.compiler.plan.space import Lies, Space
+from tpulite.compiler.plan.space import Placed, Space
 
 __all__ = ["PoolPart", "PoolPlan", "pool_plan"]
 
@@ -28,7 +28,7 @@ class PoolPlan:
     ----------
     y, x : Axis1D
         Its geometry.
-    source, target : Lies
+    source, target : Placed
         Its input and its output.
     space : Space
         What it may take.
@@ -42,8 +42,8 @@ class PoolPlan:
 
     y: Axis1D
     x: Axis1D
-    source: Lies
-    target: Lies
+    source: Placed
+    target: Placed
     space: Space
     strips: tuple[range, ...]
     columns: tuple[Run, ...]
@@ -77,7 +77,7 @@ class PoolPlan:
         return [run for run in self.columns if run.size <= LARGEST_WINDOW]
 
 
-def pool_plan(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) -> PoolPlan:
+def pool_plan(y: Axis1D, x: Axis1D, source: Placed, target: Placed, space: Space) -> PoolPlan:
     """Return how a pooling layer is computed; see :class:`PoolPlan`.
 
     Raises

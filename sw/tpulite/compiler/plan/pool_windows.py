@@ -8,7 +8,7 @@ from tpulite.arch.isa import VECTOR
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_strips, split
 from tpulite.compiler.geometry.slices import column_grain
-from tpulite.compiler.plan.space import Lies, Space
+from tpulite.compiler.plan.space import Placed, Space
 
 __all__ = [
     "LARGEST_WINDOW",
@@ -83,7 +83,7 @@ def find_runs(axis: Axis1D, outputs: range) -> list[Run]:
     return runs
 
 
-def in_tiles(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) -> bool:
+def in_tiles(y: Axis1D, x: Axis1D, source: Placed, target: Placed, space: Space) -> bool:
     """Return whether windows are too large for a command, or for the room that there is.
 
     As a rule there must be room for all columns. But an activation may also be cut into columns,
@@ -97,7 +97,7 @@ def in_tiles(y: Axis1D, x: Axis1D, source: Lies, target: Lies, space: Space) -> 
         return True
     if source.resident:
         return False
-    room = int(space.free_rows / space.share) * WINDOW_ROOM[0] // WINDOW_ROOM[1]
+    room = space.most_rows * WINDOW_ROOM[0] // WINDOW_ROOM[1]
     strips = split(target.height, target.height, target.grain)
     lines = max(len(needed_rows(y, strip)) for strip in strips)
     if lines * source.width <= room:
@@ -135,7 +135,7 @@ class InputTiles:
     resident: bool
 
     @classmethod
-    def of(cls, source: Lies, space: Space) -> "InputTiles":
+    def of(cls, source: Placed, space: Space) -> "InputTiles":
         """Return how windows over an activation are read."""
         size = space.config.array_size
         budget = max(2 * size, min(space.free_rows // _SHARE, _LARGEST))

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 
-__all__ = ["Lies", "Space"]
+__all__ = ["SMALLEST_SHARE", "Placed", "Space"]
+
+SMALLEST_SHARE = 0.1
+"""If strips of this part of their size find no place, everything is tried that needs fewer rows."""
 
 
 @dataclass(frozen=True)
-class Lies:
+class Placed:
     """How large an activation is, and where it lies.
 
     Parameters
@@ -21,8 +24,12 @@ class Lies:
         First of the columns that are here.
     grain : int
         Rows begin at beats in DRAM at multiples of it.
+    pitch : int
+        Rows of the buffer that a row of one block takes.
     resident : bool
-        Whether all of it stays in the buffer.
+        Whether all of it stays in the buffer. Else only some of its rows are there at a time.
+    moved : bool
+        Whether it comes from DRAM or goes there.
     """
 
     height: int
@@ -31,7 +38,9 @@ class Lies:
     line: int
     column: int
     grain: int
+    pitch: int
     resident: bool
+    moved: bool
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,8 @@ class Space:
         Rows that nothing resident takes; less while smaller parts are tried.
     share : float
         Part of their usual size that both have.
+    keep : bool, optional
+        In a group, whether weights stay from slice to slice. Alone, the plan decides.
     fleeting : bool
         Whether constants do not stay: each command loads its own.
     block_start : bool
@@ -57,6 +68,12 @@ class Space:
     config: Config
     strip_rows: int
     free_rows: int
-    share: float
-    fleeting: bool
-    block_start: bool
+    share: float = 1.0
+    keep: bool | None = None
+    fleeting: bool = False
+    block_start: bool = True
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that nothing resident takes, as long as there are smaller parts to try."""
+        return int(self.free_rows / (self.share if self.share > SMALLEST_SHARE else 1.0))

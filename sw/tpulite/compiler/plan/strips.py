@@ -14,7 +14,8 @@ from tpulite.compiler.geometry.passes import (
     plan_tiles,
 )
 from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
-from tpulite.compiler.plan.conv_facts import Around, ConvFacts
+from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
+from tpulite.compiler.plan.space import Placed, Space
 
 __all__ = ["Regions", "StripPlan", "strip_plan"]
 
@@ -125,7 +126,9 @@ class StripPlan:
         ]
 
 
-def strip_plan(facts: ConvFacts, around: Around) -> StripPlan:
+def strip_plan(
+    facts: ConvFacts, extents: ActivationExtents, source: Placed, target: Placed, space: Space
+) -> StripPlan:
     """Return the cheapest of all plans that fit; the last one if none does.
 
     - *Strips* load the input of some output rows as a whole. Weights stay if they are few, else
@@ -136,99 +139,124 @@ def strip_plan(facts: ConvFacts, around: Around) -> StripPlan:
 
     In a group, or if the whole input is in the buffer, there are no tiles.
     """
-    keep = around.keep
+    keep = space.keep
     if keep is None:
         keep = weights_stay(facts.weight_rows, facts.config)
-    limits = _limits(facts, around)
-    strips = _strips(facts, around, limits, keep=keep)
-    busy = strips.cycles <= _array_cycles(facts, around)  # no plan takes less
-    if around.keep is not None or not around.source.in_dram or (strips.feasible and busy):
+    job = _Job(facts, extents, source, target, space, keep)
+    limits = job.limits()
+    strips = _strips(job, limits)
+    busy = strips.cycles <= job.array_cycles  # no plan takes less
+    if space.keep is not None or source.resident or (strips.feasible and busy):
         return strips
     # A tile of packed rows has all of their bytes.
     if strips.feasible and facts.byte_step:
         return strips
-    tiles = _tiles(facts, around, limits, keep=keep)
+    tiles = _tiles(job, limits)
     return tiles if tiles.cycles < strips.cycles or not strips.feasible else strips
 
 
-def _limits(facts: ConvFacts, around: Around) -> tuple[AxisLimits, AxisLimits]:
-    """Return what commands can express; columns of a large stride go together where that pays."""
-    rows = axis_limits(facts.y.at(around.extents.height), around.extents.out_height, pitched=True)
-    if facts.byte_step:
-        return rows, AxisLimits()
-    far, size = (
-        far_columns(facts.x.at(around.extents.width), around.extents.out_width),
-        facts.config.array_size,
-    )
-    resident = not (around.source.in_dram or around.target.in_dram)
-    at_once = (
-        len(cut_parts(range(around.extents.out_height), 1, facts.config)[0]) if resident else 1
-    )
-    # The vectors of a command: less than N keep the array as busy as N.
-    if far is not None and min(far.limited[1] - far.limited[0], size) > min(at_once, size):
-        return replace(rows, taps=1, most=1), far
-    return rows, axis_limits(
-        facts.x.at(around.extents.width), around.extents.out_width, pitched=False
-    )
+@dataclass(frozen=True)
+class _Job:
+    """What is cut, and whether its weights stay."""
+
+    facts: ConvFacts
+    extents: ActivationExtents
+    source: Placed
+    target: Placed
+    space: Space
+    keep: bool
+
+    @property
+    def array_cycles(self) -> int:
+        """Cycles in which the array multiplies, at least."""
+        vectors = self.extents.out_height * self.extents.out_width
+        return product_cycles(self.facts.tiles, vectors, 1, self.facts.config)
+
+    def cycles(self, loads: int) -> int:
+        """Return what a plan costs that loads rows of the buffer."""
+        return max(self.array_cycles, _EXPOSED * loads * row_cycles(self.facts.config))
+
+    def read(self, outputs: int, taps: int | None = None) -> int:
+        """Return the input rows that output rows read with ``taps`` rows of the kernel, or all."""
+        y = self.facts.y if taps is None else replace(self.facts.y, kernel=taps)
+        return min((outputs - 1) * y.stride + y.extent, self.extents.height)
+
+    def limits(self) -> tuple[AxisLimits, AxisLimits]:
+        """Return what commands can express; columns of a large stride go together if it pays."""
+        facts, extents = self.facts, self.extents
+        y, x = facts.y.at(extents.height), facts.x.at(extents.width)
+        rows = axis_limits(y, extents.out_height, pitched=True)
+        if facts.byte_step:
+            return rows, AxisLimits()
+        far, size = far_columns(x, extents.out_width), facts.config.array_size
+        resident = self.source.resident and self.target.resident
+        parts = cut_parts(range(extents.out_height), 1, facts.config)
+        at_once = len(parts[0]) if resident else 1
+        # The vectors of a command: less than N keep the array as busy as N.
+        if far is not None and min(far.limited[1] - far.limited[0], size) > min(at_once, size):
+            return replace(rows, taps=1, most=1), far
+        return rows, axis_limits(x, extents.out_width, pitched=False)
+
+    def regions(self, limits: tuple[AxisLimits, AxisLimits], most: int) -> Regions:
+        """Return how rows are cut into regions of ``most`` rows, or less."""
+        config, target = self.facts.config, self.target
+        columns = tuple(limits[1].cut(range(self.extents.out_width), config.acc_rows))
+        grain = target.grain if target.moved else 1
+        return Regions(config, columns, limits[0], most, grain, self.space.block_start)
 
 
-def _strips(
-    facts: ConvFacts, around: Around, limits: tuple[AxisLimits, AxisLimits], *, keep: bool
-) -> StripPlan:
-    config, source, target = facts.config, around.source, around.target
+def _strips(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
+    facts, source, target, space = job.facts, job.source, job.target, job.space
+    height, source_row = job.extents.out_height, source.pitch * source.blocks
     passes = facts.passes(*limits, early=True)
-    tiles = [[part.tiles * config.array_size for part in parts] for parts in passes]
-    per_block = around.keep is None and not keep and target.in_dram
-    strips = (range(around.extents.out_height),)
-    if source.in_dram or target.in_dram:
-        per_row, budget = 0, around.strip_rows
-        if not keep:  # each strip loads all weights again: as few strips as possible
-            budget = max(budget, _most(around.free_rows - 2 * max(map(max, tiles))))
-        if source.in_dram:
-            per_row += source.row * source.blocks * facts.y.stride
-            halo = (facts.y.kernel - 1) * facts.y.dilation
-            budget -= min(budget // 2, halo * source.row * source.blocks)
-        if target.in_dram:
-            per_row += target.row * (min(2, target.blocks) if per_block else target.blocks)
-        strips = cut_strips(around.extents.out_height, per_row, budget, target.grain)
-    smallest = min(target.grain, around.extents.out_height)
-    needed = _read(facts, around, smallest) * source.row * source.blocks
-    needed += 2 * max(parts[-1] for parts in tiles)
-    if target.in_dram:
-        needed += smallest * target.row * target.blocks
-    loads = sum(_read(facts, around, len(strip)) for strip in strips) * source.row * source.blocks
-    loads += facts.weight_rows * (1 if keep else len(strips))
+    tiles = [[part.tiles * facts.config.array_size for part in parts] for parts in passes]
+    per_block = space.keep is None and not job.keep and not target.resident
+    strips = (range(height),)
+    if not (source.resident and target.resident):
+        per_row, budget = 0, space.strip_rows
+        if not job.keep:  # each strip loads all weights again: as few strips as possible
+            budget = max(budget, _most(space.free_rows - 2 * max(map(max, tiles))))
+        if not source.resident:
+            per_row += source_row * facts.y.stride
+            budget -= min(budget // 2, (facts.y.kernel - 1) * facts.y.dilation * source_row)
+        if not target.resident:
+            per_row += target.pitch * (min(2, target.blocks) if per_block else target.blocks)
+        strips = cut_strips(height, per_row, budget, target.grain)
+    smallest = min(target.grain, height)
+    needed = job.read(smallest) * source_row + 2 * max(parts[-1] for parts in tiles)
+    if not target.resident:
+        needed += smallest * target.pitch * target.blocks
+    loads = sum(job.read(len(strip)) for strip in strips) * source_row
+    loads += facts.weight_rows * (1 if job.keep else len(strips))
     return StripPlan(
         passes=passes,
-        regions=_regions(facts, around, limits, around.extents.out_height),
+        regions=job.regions(limits, height),
         strips=strips,
-        keep=keep,
-        per_region=max(map(sum, tiles)) > _most(around.most_rows),
+        keep=job.keep,
+        per_region=max(map(sum, tiles)) > _most(space.most_rows),
         per_block=per_block,
-        feasible=needed <= around.most_rows,
-        cycles=max(_array_cycles(facts, around), _load_cycles(facts, loads)),
+        feasible=needed <= space.most_rows,
+        cycles=job.cycles(loads),
     )
 
 
-def _tiles(
-    facts: ConvFacts, around: Around, limits: tuple[AxisLimits, AxisLimits], *, keep: bool
-) -> StripPlan:
-    config, source, target = facts.config, around.source, around.target
-    widest = max(map(len, limits[1].cut(range(around.extents.out_width), config.acc_rows)))
-    room = max(1, around.free_rows - (facts.weight_rows if keep else 0))
-    most, vectors = min(around.extents.out_height, config.acc_rows // widest), config.acc_rows
-    if target.in_dram:
-        most = min(most, room // _RESULT // target.row)
-        vectors = min(vectors, around.free_rows // _RESULT // facts.vector_rows)
-    most, rows = plan_tiles(
-        facts.y.at(around.extents.height), limits[0], max(1, most), source.row, room // _TILE
-    )
+def _tiles(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
+    facts, extents, target, space = job.facts, job.extents, job.target, job.space
+    config, pitch = facts.config, job.source.pitch
+    widest = max(map(len, limits[1].cut(range(extents.out_width), config.acc_rows)))
+    room = max(1, space.free_rows - (facts.weight_rows if job.keep else 0))
+    most, vectors = min(extents.out_height, config.acc_rows // widest), config.acc_rows
+    if not target.resident:
+        most = min(most, room // _RESULT // target.pitch)
+        vectors = min(vectors, space.free_rows // _RESULT // facts.vector_rows)
+    y = facts.y.at(extents.height)
+    most, rows = plan_tiles(y, limits[0], max(1, most), pitch, room // _TILE)
     limits = rows, limits[1]
     plan = StripPlan(
         passes=facts.passes(*limits),
-        regions=_regions(facts, around, limits, most),
-        strips=cut_strips(around.extents.out_height, 1, most, target.grain),
-        keep=keep,
+        regions=job.regions(limits, most),
+        strips=cut_strips(extents.out_height, 1, most, target.grain),
+        keep=job.keep,
         per_region=True,
         per_block=True,
         by_tiles=True,
@@ -238,36 +266,10 @@ def _tiles(
     for sharing in plan.sharing(regions):
         tiles = {(part.rows, part.blocks) for part in plan.passes[sharing.start]}
         for region, _ in regions:
-            loads += sum(_read(facts, around, len(region), len(k)) * len(b) for k, b in tiles)
-    loads *= len(plan.strips) * source.row
-    loads += facts.weight_rows * (1 if keep else len(plan.strips) * len(regions))
-    return replace(plan, cycles=max(_array_cycles(facts, around), _load_cycles(facts, loads)))
-
-
-def _regions(
-    facts: ConvFacts, around: Around, limits: tuple[AxisLimits, AxisLimits], most: int
-) -> Regions:
-    columns = tuple(limits[1].cut(range(around.extents.out_width), facts.config.acc_rows))
-    grain = around.target.grain if around.target.moved else 1
-    return Regions(facts.config, columns, limits[0], most, grain, around.block_start)
-
-
-def _array_cycles(facts: ConvFacts, around: Around) -> int:
-    """Return the cycles in which the array multiplies, at least."""
-    return product_cycles(
-        facts.tiles, around.extents.out_height * around.extents.out_width, 1, facts.config
-    )
-
-
-def _load_cycles(facts: ConvFacts, rows: int) -> int:
-    """Return the time that loads of rows of the buffer count as."""
-    return _EXPOSED * rows * row_cycles(facts.config)
-
-
-def _read(facts: ConvFacts, around: Around, outputs: int, taps: int | None = None) -> int:
-    """Return the input rows that output rows read with ``taps`` rows of the kernel, or all."""
-    y = facts.y if taps is None else replace(facts.y, kernel=taps)
-    return min((outputs - 1) * y.stride + y.extent, around.extents.height)
+            loads += sum(job.read(len(region), len(k)) * len(b) for k, b in tiles)
+    loads *= len(plan.strips) * pitch
+    loads += facts.weight_rows * (1 if job.keep else len(plan.strips) * len(regions))
+    return replace(plan, cycles=job.cycles(loads))
 
 
 def _most(rows: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.conv.facts import conv_around, conv_facts
+from tpulite.compiler.lower.conv.facts import conv_facts
 from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
@@ -42,8 +42,8 @@ class ConvLowering(Lowering[Conv]):
         )
         self._y = self._commands.y
         facts = conv_facts(layer, self._commands, context)
-        around = conv_around(self._commands, context, self._source, self._target)
-        self._plan = strip_plan(facts, around)
+        placed = self._source.placed, self._target.placed
+        self._plan = strip_plan(facts, self._commands.extents, *placed, context.space)
         self._weights = [
             pack_passes(weight, n, passes, layer.weight_zero_point, context)
             for n, passes in enumerate(self._plan.passes)

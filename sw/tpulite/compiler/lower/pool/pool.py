@@ -84,7 +84,7 @@ class PoolLowering(Lowering[Pool]):
             )
         )
         self._plan = pool_plan(
-            self._y, self._x, self._source.lies, self._target.lies, context.space
+            self._y, self._x, self._source.placed, self._target.placed, context.space
         )
         self._large = self._find_large()
 
