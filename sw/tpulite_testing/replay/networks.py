@@ -52,7 +52,8 @@ _QUICK_BENCH = (
 _QUICK_ZOO = ("resnet8", "kws", "vww", "ad", "fingerprint", "speech", "magic_wand", "rps")
 _QUICK_ZOO_VARIANTS = {
     "kws": ("8x8", "memory", "batch=3", "no-grouping"),
-    "resnet8": ("ub_rows=1024", "no-prefetch"),
+    "resnet8": ("ub_rows=1024", "ub_rows=256", "no-prefetch"),
+    "vww": ("ub_rows=256",),
 }
 
 
