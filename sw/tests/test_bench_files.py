@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 from tpulite.bench.files import FILES
-from tpulite.graph.layers import Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, LayerGraph, Requantization
 from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.files.tflite_graph import write_tflite
@@ -45,8 +45,8 @@ def plain(value):
     return value
 
 
-def shapes(layers: LayerGraph, names) -> list[Image]:
-    return [layers.images[name] for name in names]
+def shapes(layers: LayerGraph, names) -> list[Activation]:
+    return [layers.activations[name] for name in names]
 
 
 @pytest.mark.parametrize("name", FILES)

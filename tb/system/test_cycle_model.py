@@ -24,10 +24,10 @@ from tpulite.compiler.rewrite.order import order_layers
 from tpulite.configs import named_config
 from tpulite.golden.timing import Timeline, predict
 from tpulite.graph.layers import (
+    Activation,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Pool,
@@ -175,15 +175,15 @@ def draw_vectors(rng: np.random.Generator, builder: GraphBuilder, names: list[st
     source = str(rng.choice(names[-2:]))
     kind = str(rng.choice(["add", "pad", "lut", "pool"]))
     if kind == "add":
-        image = builder.images[source]
-        alike = [name for name in names if builder.images[name] == image]
+        image = builder.activations[source]
+        alike = [name for name in names if builder.activations[name] == image]
         return builder.add(source, str(rng.choice(alike)))
     if kind == "pad":
         top, left, bottom, right = (int(v) for v in rng.integers(0, 4, 4))
         return builder.pad(source, (top, left, bottom, right))
     if kind == "lut":
         return builder.lut(source)
-    height, width, _ = builder.images[source].shape
+    height, width, _ = builder.activations[source].shape
     window = int(rng.integers(1, min(height, 6) + 1)), int(rng.integers(1, min(width, 4) + 1))
     stride = int(rng.integers(1, 3)), int(rng.integers(1, 3))
     return builder.pool(source, window, stride=stride)
@@ -230,7 +230,10 @@ def network_work(graph: LayerGraph, config: Config) -> int:
     for layer in graph.layers:
         if isinstance(layer, Conv | Depthwise):
             kind = "conv" if isinstance(layer, Conv) else "depthwise"
-            source, out = graph.images[layer.inputs[0]].shape, graph.images[layer.output].shape
+            source, out = (
+                graph.activations[layer.inputs[0]].shape,
+                graph.activations[layer.output].shape,
+            )
             cycles += work(kind, config, layer.weight.shape[:2], out[:2], source[2], out[2])
     return cycles
 
@@ -244,9 +247,9 @@ def compare_random_layers(
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, device.config)
         program = compile_layers(graph, device.config)
-        inputs = {name: random_bytes(rng, *graph.images[name].shape) for name in graph.inputs}
+        inputs = {name: random_bytes(rng, *graph.activations[name].shape) for name in graph.inputs}
         results = Session(program, device).run(inputs)
-        shapes = " and ".join(str(image.shape) for image in graph.images.values())
+        shapes = " and ".join(str(image.shape) for image in graph.activations.values())
         what = f"{graph.name} with images {shapes} (TPULITE_LAYER_SEED={seed})"
         check(program, results, what, network=network, layer=layer)
 
@@ -278,7 +281,7 @@ def random_graph(rng: np.random.Generator, config: Config) -> LayerGraph:
         size, out = (size, size) if kind == "add" else (size, out)
         if min(out) < 1 or work(kind, config, kernel, out, channels, outputs) > MOST_CYCLES:
             continue
-        images = {"x": Image((*size, channels)), "y": Image((*out, outputs))}
+        images = {"x": Activation((*size, channels)), "y": Activation((*out, outputs))}
         try:
             layer = random_layer(rng, kind, kernel, stride, dilation, padding, channels, outputs)
             if kind == "add":

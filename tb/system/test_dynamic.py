@@ -11,10 +11,10 @@ from tpulite.compiler.bind import RangeProgram, Shape, ShapeRange, compile_range
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Pool,
@@ -92,7 +92,7 @@ def layer(kind: str, rng) -> tuple[Layer, int, int]:
 
 def graph(made: Layer, channels: int, features: int, height: int, width: int) -> LayerGraph:
     """Return a network of the layer for one shape."""
-    images = dict.fromkeys(made.inputs, Image((height, width, channels)))
+    images = dict.fromkeys(made.inputs, Activation((height, width, channels)))
     outputs = height, width
     if isinstance(made, Pool | Conv):
         kernel = made.window if isinstance(made, Pool) else made.weight.shape
@@ -100,7 +100,7 @@ def graph(made: Layer, channels: int, features: int, height: int, width: int) ->
         outputs = tuple(
             (size + 2 * pad - kernel[i]) // stride[i] + 1 for i, size in enumerate(outputs)
         )
-    images["y"] = Image((*outputs, features))
+    images["y"] = Activation((*outputs, features))
     return LayerGraph("one", (made,), images, made.inputs, ("y",))
 
 

@@ -8,7 +8,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Image, LayerGraph, Pool, Requantization
+from tpulite.graph.layers import Activation, LayerGraph, Pool, Requantization
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 
@@ -20,7 +20,7 @@ MACHINES = {
 # The smallest one is busy fetching commands of 16 cycles each, which the model is not made for.
 TOLERANCE = {"4x4": 0.05, "16x16": 0.02}
 
-# Image, window and stride; the last one has lines that are too long for a tile.
+# Activation, window and stride; the last one has lines that are too long for a tile.
 GEOMETRIES = {
     "all of an image": ((48, 50, 20), (48, 50), (1, 1)),
     "side by side": ((60, 64, 16), (60, 32), (60, 32)),
@@ -53,7 +53,7 @@ def test_large_windows_are_exact_and_as_fast_as_predicted(
         stride=stride,
         requantization=MEAN if op == "sum" else None,
     )
-    images = {"x": Image(shape), "y": layer._infer(Image(shape))}
+    images = {"x": Activation(shape), "y": layer._infer(Activation(shape))}
     graph = LayerGraph("pool", (layer,), images, ("x",), ("y",))
     program = compile_layers(graph, config)
     x = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)

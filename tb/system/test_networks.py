@@ -14,7 +14,7 @@ from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
 from tpulite.configs import named_config
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.models import MLP_DIGITS
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.model import Model
@@ -59,12 +59,12 @@ def gemm(
         input_zero_point=0 if raw else int(rng.integers(-128, 128)),
         weight_zero_point=int(rng.integers(-128, 128)),
     )
-    images = {"x": Image((m, 1, k)), "y": Image((m, 1, n), "int32" if raw else "int8")}
+    images = {"x": Activation((m, 1, k)), "y": Activation((m, 1, n), "int32" if raw else "int8")}
     return LayerGraph("gemm", (layer,), images, ("x",), ("y",))
 
 
 def inputs(layers: LayerGraph) -> np.ndarray:
-    return np.random.default_rng(1).integers(-128, 128, layers.images["x"].shape, np.int8)
+    return np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
 
 
 def due(layers: LayerGraph) -> np.ndarray:

@@ -57,7 +57,7 @@ def compare(config: Config, drawn: Iterable[Case]) -> tuple[int, list[str]]:
             continue
         program = compile_layers(layers, config)
         inputs = {
-            name: value.reshape(layers.images[name].shape)
+            name: value.reshape(layers.activations[name].shape)
             for name, value in zip(case.graph.inputs, case.inputs, strict=True)
             if name in layers.inputs
         }
@@ -83,7 +83,7 @@ def test_the_sweep_can_fail():
     layer.requantization.bias.setflags(write=True)
     layer.requantization.bias[:] += 1 << 12
     program = compile_layers(layers, config)
-    inputs = {layers.inputs[0]: case.inputs[0].reshape(layers.images[layers.inputs[0]].shape)}
+    inputs = {layers.inputs[0]: case.inputs[0].reshape(layers.activations[layers.inputs[0]].shape)}
     ours = Session(program, "golden").run(inputs).outputs[case.graph.outputs[0]]
     theirs = run_litert(case, exactness)
     assert not np.array_equal(ours.reshape(theirs.shape), theirs)

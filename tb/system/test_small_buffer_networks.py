@@ -5,7 +5,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.graph.layers import Concat, Conv, Depthwise, Image, LayerGraph, Lut
+from tpulite.graph.layers import Activation, Concat, Conv, Depthwise, LayerGraph, Lut
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.compilations import Compilation
 from tpulite_testing.oracles.plain_layers import random_requantization
@@ -49,8 +49,8 @@ def network(width: int) -> LayerGraph:
         ),
     )
     shapes = {"x": 5, "wide": 58, "filtered": 58, "table": 58, "joined": 116}
-    images = {name: Image((6, width, channels)) for name, channels in shapes.items()}
-    images["dense"] = Image((1, width // 4, 8))
+    images = {name: Activation((6, width, channels)) for name, channels in shapes.items()}
+    images["dense"] = Activation((1, width // 4, 8))
     return LayerGraph("small", layers, images, ("x",), ("dense",))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.graph.layers import Image, LayerGraph, Lut, Pad, Reshape
+from tpulite.graph.layers import Activation, LayerGraph, Lut, Pad, Reshape
 from tpulite_testing.graphs.range_layers import affine, conv, pool, single
 
 LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
@@ -122,7 +122,11 @@ def test_layers_and_ranges_that_do_not_suit_the_machine(graph, shapes, message):
 
 
 def test_layers_that_depend_on_the_extents():
-    images = {"x": Image((4, 4, 16)), "y": Image((1, 1, 256)), "z": Image((1, 1, 256))}
+    images = {
+        "x": Activation((4, 4, 16)),
+        "y": Activation((1, 1, 256)),
+        "z": Activation((1, 1, 256)),
+    }
     table = np.arange(256).astype(np.uint8).view(np.int8)
     layers = (
         Reshape(name="flatten", inputs=("x",), output="y"),
@@ -135,6 +139,6 @@ def test_layers_that_depend_on_the_extents():
 
 def test_layers_that_have_no_ranges_of_shapes():
     layer = Pad(name="frame", inputs=("x",), output="y", padding=(1, 1, 1, 1), value=0)
-    image = Image((4, 4, 16))
+    image = Activation((4, 4, 16))
     with pytest.raises(ValueError, match=r"^Layer 'frame' has no ranges of shapes: it is Pad$"):
         compile_range(single(layer, image, layer._infer(image)), LIMITS, Config())

@@ -23,7 +23,7 @@ def check_shapes(graph: LayerGraph, config: Config, seed: int) -> None:
     for batch, height, width in [(1, 9, 26), (3, 17, 12), (4, 26, 26)]:
         bound = program.bind(height, width, batch=batch)
         assert check(bound) == []
-        shape = (batch, height, width, graph.images["x"].shape[2])
+        shape = (batch, height, width, graph.activations["x"].shape[2])
         inputs = {"x": rng.integers(-128, 128, shape).astype(np.int8)}
         due = wanted(resized(graph, height, width), inputs)
         found = results(bound, inputs)

@@ -31,7 +31,7 @@ def test_drawn_networks_at_drawn_shapes(config, seed):
         assert check(bound) == []
         inputs = {
             name: rng.integers(-128, 128, (batch, *image.shape)).astype(np.int8)
-            for name, image in resized(graph, height, width).images.items()
+            for name, image in resized(graph, height, width).activations.items()
             if name in graph.inputs
         }
         due = wanted(resized(graph, height, width), inputs)

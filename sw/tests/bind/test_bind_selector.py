@@ -13,7 +13,7 @@ from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.compiler.plan.closed_forms import ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS
 from tpulite.compiler.plan.strategy import choose_all
-from tpulite.graph.layers import Affine, Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, Affine, LayerGraph, Requantization
 from tpulite_testing.drawn.range_cases import bytes_moved, config_name
 
 SIZE = 1024
@@ -44,7 +44,7 @@ def batch_norm(channels: int = 1024) -> LayerGraph:
             rounding=Rounding.TFLITE,
         ),
     )
-    image = Image((1, 1, channels))
+    image = Activation((1, 1, channels))
     return LayerGraph("dynamic", (layer,), {"x": image, "y": image}, ("x",), ("y",))
 
 

@@ -7,7 +7,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.compiler.bind.site import bind_network
-from tpulite.graph.layers import Elementwise, Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, Elementwise, LayerGraph, Requantization
 from tpulite.models.architectures import mobilenet_v2
 from tpulite_testing.drawn.range_networks import Builder
 from tpulite_testing.graphs.range_layers import affine, conv, pool
@@ -38,7 +38,7 @@ def add() -> LayerGraph:
         shifts=(0, 0),
         scaling=Scaling.TFLITE,
     )
-    image = Image((8, 8, 64))
+    image = Activation((8, 8, 64))
     images = dict.fromkeys(("x", "z", "y"), image)
     return LayerGraph("dynamic", (layer,), images, ("x", "z"), ("y",))
 
@@ -63,7 +63,7 @@ GRAPHS = {
 @pytest.mark.parametrize("extents", [(7, 7, 8), (32, 32, 1), (56, 56, 1), (112, 80, 1)])
 def test_binding_costs_little(name, extents):
     height, width, batch = extents
-    channels = GRAPHS[name].images["x"].shape[2]
+    channels = GRAPHS[name].activations["x"].shape[2]
     shapes = ShapeRange((1, 8), (3, 112), (3, 112), (channels, channels))
     dynamic = compile_range(GRAPHS[name], shapes, Config())
     shape = Shape(batch, height, width, channels)
@@ -78,7 +78,7 @@ def test_binding_networks_costs_little(name):
     program = compile_range(make(), ShapeRange((1, 4), (16, 224), (10, 224)), Config())
 
     shape = Shape(
-        1, extents[0], extents[1], program.layers.images[program.layers.inputs[0]].shape[2]
+        1, extents[0], extents[1], program.layers.activations[program.layers.inputs[0]].shape[2]
     )
     cost = yardsticks(lambda: bind_network(program.network, shape))
     print(f"{cost:.0f} yardsticks")

@@ -3,7 +3,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
 from tpulite.arch.registers import EngineState
-from tpulite.compiler.geometry.extents import constant_rows, image_rows, packed_row_vectors
+from tpulite.compiler.geometry.extents import activation_rows, constant_rows, packed_row_vectors
 from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
@@ -59,7 +59,7 @@ def test_cycles_in_closed_form_are_those_of_the_cycle_model(name):
     config = Config()
     layers = pack_patches(LAYERS[name], config)
     (layer,) = layers.layers
-    images = tuple(layers.images[each] for each in (*layer.inputs, layer.output))
+    images = tuple(layers.activations[each] for each in (*layer.inputs, layer.output))
     packed_rows = packed_row_vectors(layers, layer, config) > 0
     assert packed_rows == (name == "packed rows")
     found = compute_cycles(layer, images, images[-1].shape[:2], config, packed_rows=packed_rows)
@@ -71,7 +71,7 @@ def test_cycles_in_closed_form_are_those_of_the_cycle_model(name):
 def test_narrow_lanes_and_small_arrays_cost_more():
     layers = LAYERS["3x3"]
     (layer,) = layers.layers
-    images = (layers.images["x"], layers.images[layer.output])
+    images = (layers.activations["x"], layers.activations[layer.output])
     plain, slow, small = (
         compute_cycles(layer, images, (14, 20), config).mxu
         for config in (Config(), Config(requant_lanes=4), Config(array_size=8))
@@ -85,7 +85,7 @@ def test_rows_and_their_transfer():
     (layer,) = layers.layers
     for size, blocks, cycles in ((8, 5, 350), (16, 3, 210), (32, 2, 280)):
         config = Config(array_size=size)
-        assert image_rows(layers.images["x"], config) == 70 * blocks
+        assert activation_rows(layers.activations["x"], config) == 70 * blocks
         assert transfer_cycles(70 * blocks, config) == cycles
         out_blocks = -(-20 // size)
         records = config.short_record_rows

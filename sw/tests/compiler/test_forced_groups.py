@@ -7,10 +7,10 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import (
+    Activation,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     LayerGraph,
     Pad,
     Pool,
@@ -78,7 +78,7 @@ def same(layers, images, groups, *, outputs=("y",), config=Config(), batch=1, **
     def one(index):
         return Group(range(index, index + 1))
 
-    images = {n: x if isinstance(x, Image) else Image(x) for n, x in images.items()}
+    images = {n: x if isinstance(x, Activation) else Activation(x) for n, x in images.items()}
     graph = LayerGraph("graph", tuple(layers), images, ("x",), outputs, **fields)
     compilation = Compilation(graph, config, Options(batch=batch))
     with forced_groups(choose):
@@ -115,7 +115,7 @@ def test_others_read_what_was_pooled_later(batch, rolling, outputs):
 @pytest.mark.parametrize("rolling", [False, True])
 def test_raw_sums_are_stored_slice_by_slice(batch, rolling):
     layers = [conv("x", "a", (16, 16)), conv("a", "y", (16, 24), raw=True)]
-    images = {"x": (16, 10, 16), "a": (16, 10, 16), "y": Image((16, 10, 24), "int32")}
+    images = {"x": (16, 10, 16), "a": (16, 10, 16), "y": Activation((16, 10, 24), "int32")}
     groups = (Group(range(2), 5, rolling=rolling),)
     same(layers, images, groups, batch=batch, config=Config(ub_rows=2048))
 

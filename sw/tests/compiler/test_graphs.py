@@ -13,11 +13,11 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.ops import requantize
 from tpulite.graph.layers import (
+    Activation,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     LayerGraph,
     Lut,
     Pad,
@@ -32,7 +32,7 @@ _NEGATED = np.arange(127, -129, -1).astype(np.int8)
 
 def agree(layers, shapes, config, *, inputs=("x",), outputs=("y",)):
     """Compile a graph; the golden device must compute what the golden layers do."""
-    images = {name: Image(shape) for name, shape in shapes.items()}
+    images = {name: Activation(shape) for name, shape in shapes.items()}
     graph = LayerGraph("graph", tuple(layers), images, inputs, outputs)
     rng = np.random.default_rng(0)
     x = {name: rng.integers(-128, 128, shapes[name]).astype(np.int8) for name in inputs}
@@ -98,7 +98,7 @@ def test_large_outputs_that_are_read_later():
 @pytest.mark.parametrize("name", ["x", "k"])
 def test_outputs_must_be_computed(name):
     value = np.zeros((1, 1, 4), np.int8)
-    images = dict.fromkeys(("x", "k", "y"), Image(value.shape))
+    images = dict.fromkeys(("x", "k", "y"), Activation(value.shape))
     layer = Lut(name="lut", inputs=("x",), output="y", table=_NEGATED)
     graph = LayerGraph("net", (layer,), images, ("x",), ("y", name), {"k": value})
     with pytest.raises(ValueError, match=f"^Output '{name}' of 'net' must be computed by a layer$"):
@@ -256,7 +256,7 @@ def test_refusals_name_the_layer():
         weight=np.ones((1, 1, 4, 4), np.int8),
         requantization=replace(requantization, rounding=Rounding.AWAY),
     )
-    images = {"x": Image((4, 3, 4)), "y": Image((4, 3, 4))}
+    images = {"x": Activation((4, 3, 4)), "y": Activation((4, 3, 4))}
     graph = LayerGraph("net", (conv,), images, ("x",), ("y",))
     with pytest.raises(ValueError, match=r"^Layer 'wide': Rounding must be one of .*, not 'away'$"):
         compile_layers(graph, Config(roundings=("single",)))

@@ -16,7 +16,7 @@ from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.lifetimes import lifetimes, peak
 from tpulite.compiler.group.local_search import improve, total_key
 from tpulite.compiler.group.predictions import predict_groups
-from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.group.search import best_cuts, group_layers
 from tpulite.compiler.group.step_positions import middle_step
 from tpulite.compiler.options import Options
@@ -104,7 +104,7 @@ def test_groups_keep_to_what_the_user_asks_for(options):
     for group in groups if options.halo_guard else ():
         if group.slices:
             steps = plan_steps(layers, group)
-            for name, image in layers.images.items():
+            for name, image in layers.activations.items():
                 if name in steps[0]:
                     assert not repeated([step[name].new for step in steps], image.shape[0])
     if options.optimize == "memory":
@@ -206,7 +206,7 @@ def test_no_other_cuts_are_cheaper(layers, ub_rows, part):
     candidates = candidates_of(layers, Config(ub_rows=ub_rows))
     count = len(layers.layers)
     alone = tuple(Group(range(i, i + 1)) for i in range(count))
-    resident = resident_images(candidates.costs, alone, largest=int(part * ub_rows))
+    resident = resident_activations(candidates.costs, alone, largest=int(part * ub_rows))
     best: dict[range, tuple[int, int]] = {}
     for stop in range(1, count + 1):
         for group, cost in candidates.before(stop, resident):
@@ -243,7 +243,7 @@ def test_the_step_in_the_middle_is_like_the_exact_ones(data, layers, rolling):
     assert count == len(steps)
     assert set(spans) == set(steps[0])
     for name, span in spans.items():
-        height = layers.images[name].shape[0]
+        height = layers.activations[name].shape[0]
         total = sum(len(step[name].new) for step in steps)
         if rolling:
             assert span.total == total == height
@@ -260,7 +260,7 @@ def test_middle_steps_of_a_chain_are_exact():
         group = Group(range(2), slices=5, rolling=rolling)
         steps = plan_steps(layers, group)
         _, spans = middle_step(GraphTable(layers, SMALL, Options()), group, 0)
-        for name in layers.images:
+        for name in layers.activations:
             assert spans[name].live == len(steps[2][name].live)
             assert spans[name].live - spans[name].kept == len(steps[2][name].new)
             total = sum(len(step[name].new) for step in steps)

@@ -8,7 +8,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Image, Layer, LayerGraph
+from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization
@@ -17,13 +17,13 @@ SMALL = Config(ub_rows=1024)
 
 
 def alone(layer: Layer, shape: tuple[int, int, int]) -> LayerGraph:
-    images = {"x": Image(shape), "y": layer._infer(Image(shape))}
+    images = {"x": Activation(shape), "y": layer._infer(Activation(shape))}
     return LayerGraph(layer.name, (layer,), images, ("x",), ("y",))
 
 
 def check_bits(graph: LayerGraph, program: Program, batch: int = 1) -> None:
     rng = np.random.default_rng(batch)
-    x = rng.integers(-128, 128, (batch, *graph.images["x"].shape)).astype(np.int8)
+    x = rng.integers(-128, 128, (batch, *graph.activations["x"].shape)).astype(np.int8)
     got = Session(program).run(x.reshape(program.inputs[0].shape)).outputs["y"]
     expected = np.stack([run_layers(graph, {"x": one})["y"] for one in x])
     np.testing.assert_array_equal(got.reshape(expected.shape), expected)

@@ -12,7 +12,7 @@ from tpulite.compiler.geometry.passes import AxisLimits, axis_limits, cut_kernel
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 
@@ -41,17 +41,17 @@ def conv(rng, size, kernel, channels, *, stride=(1, 1), dilation=(1, 1), padding
         dilation=dilation,
         padding=padding,
     )
-    image = Image((*size, channels[0]))
+    image = Activation((*size, channels[0]))
     dtype = "int32" if raw else "int8"
-    images = {"x": image, "y": Image(layer._infer(image).shape, dtype)}
+    images = {"x": image, "y": Activation(layer._infer(image).shape, dtype)}
     return LayerGraph("net", (layer,), images, ("x",), ("y",))
 
 
 def check_bits(rng, graph, config, options=ONE):
     """Compare every image of a batch with plain loops; return the program."""
     program = compile_layers(graph, config, options)
-    layer, shape = graph.layers[0], graph.images["y"].shape
-    x = rng.integers(-128, 128, (options.batch, *graph.images["x"].shape)).astype(np.int8)
+    layer, shape = graph.layers[0], graph.activations["y"].shape
+    x = rng.integers(-128, 128, (options.batch, *graph.activations["x"].shape)).astype(np.int8)
     y = Session(program).run({"x": x.reshape(program.inputs[0].shape)}).outputs["y"]
     expected = [plain_conv(each, layer, shape[:2]) for each in x]
     np.testing.assert_array_equal(y.reshape(-1, *shape), np.stack(expected))
@@ -107,7 +107,7 @@ def test_inputs_of_one_output_row_may_be_larger_than_the_buffer(
 def test_image_rows_may_be_longer_than_any_pitch(height):
     rng = np.random.default_rng(height)
     graph = conv(rng, (height, 17000), (height, 3), (3, 2), raw=False)
-    assert graph.images["x"].shape[1] > CONV.limit("act_pitch")
+    assert graph.activations["x"].shape[1] > CONV.limit("act_pitch")
     check_bits(rng, graph, Config(ub_rows=4096))
 
 

@@ -14,7 +14,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Image, Layer, LayerGraph, Lut, Pool
+from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph, Lut, Pool
 from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.compiling.forced_groups import forced_groups
@@ -48,7 +48,7 @@ def pool(op: str, window: tuple[int, int], source: str = "x", **geometry) -> Poo
 
 
 def alone(layer: Layer, shape: tuple[int, int, int]) -> LayerGraph:
-    images = {"x": Image(shape), "y": layer._infer(Image(shape))}
+    images = {"x": Activation(shape), "y": layer._infer(Activation(shape))}
     return LayerGraph("net", (layer,), images, ("x",), ("y",))
 
 
@@ -57,13 +57,13 @@ def check_bits(graph: LayerGraph, config: Config, options: Options = ONE) -> Pro
     program = compile_layers(graph, config, options)
     rng = np.random.default_rng(0)
     (name,), (output,) = graph.inputs, graph.outputs
-    x = rng.integers(-128, 128, (options.batch, *graph.images[name].shape)).astype(np.int8)
+    x = rng.integers(-128, 128, (options.batch, *graph.activations[name].shape)).astype(np.int8)
     results = Session(program).run(x.reshape(program.inputs[0].shape))
     assert results.fault is None
     expected = np.stack([run_layers(graph, {name: each})[output] for each in x])
     layer = graph.layers[0]
     if isinstance(layer, Pool) and not layer.offset:
-        extents = graph.images[output].shape[:2]
+        extents = graph.activations[output].shape[:2]
         plain = [plain_pool(each, layer, extents) for each in x]
         np.testing.assert_array_equal(expected, np.stack(plain))
     np.testing.assert_array_equal(results.outputs[output].reshape(expected.shape), expected)
@@ -151,8 +151,8 @@ def between(layer: Pool, shape: tuple[int, int, int], rng: np.random.Generator) 
     )
     table = rng.permutation(256).astype(np.uint8).view(np.int8)
     lut = Lut(name="table", inputs=("y",), output="o", table=table)
-    result = layer._infer(Image(shape))
-    images = {"i": Image((*shape[:2], 4)), "x": Image(shape), "y": result, "o": result}
+    result = layer._infer(Activation(shape))
+    images = {"i": Activation((*shape[:2], 4)), "x": Activation(shape), "y": result, "o": result}
     return LayerGraph("net", (conv, layer, lut), images, ("i",), ("o",))
 
 

@@ -8,12 +8,12 @@ from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     LayerGraph,
     Lut,
     Pad,
@@ -210,7 +210,7 @@ def test_an_input_in_another_shape(config):
         Reshape(name="reshape", inputs=("x",), output="flat"),
         Lut(name="lut", inputs=("flat",), output="y", table=np.arange(-128, 128).astype(np.int8)),
     )
-    images = {"x": Image(x.shape), "flat": Image((3, 8, 20)), "y": Image((3, 8, 20))}
+    images = {"x": Activation(x.shape), "flat": Activation((3, 8, 20)), "y": Activation((3, 8, 20))}
     program = compile_layers(LayerGraph("net", layers, images, ("x",), ("y",)), config)
     got = Session(program).run({"x": x}).outputs["y"]
     np.testing.assert_array_equal(got, x.reshape(3, 8, 20))

@@ -8,9 +8,9 @@ from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.placement import place_images
+from tpulite.compiler.place.placement import place_activations
 from tpulite.compiler.schedule.online import DoesNotFitError
-from tpulite.graph.layers import Image, LayerGraph, Reshape
+from tpulite.graph.layers import Activation, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 CONFIG = Config(ub_rows=1024)
@@ -30,7 +30,7 @@ def after(limits, name, *, layer=0, groups=ALONE, network=None):
     buffer = Buffer(name, 64)
     error = DoesNotFitError(buffer, free=9, largest=9, row_bytes=16, allocator="online")
     network = network or layers()
-    placement = place_images(
+    placement = place_activations(
         network, groups, CONFIG, Options(), pool=ConstantPool(), outside=limits.outside
     )
     ops = (Op(Opcode.VECTOR, layer, {}, {"out_row": Region(buffer)}),)
@@ -71,7 +71,7 @@ def test_the_end_names_the_layer_and_what_is_missing():
 
 
 def test_images_whose_vectors_part_never_leave_the_buffer():
-    images = {"x": Image((8, 8, 32)), "r": Image((4, 8, 64))}
+    images = {"x": Activation((8, 8, 32)), "r": Activation((4, 8, 64))}
     layer = Reshape(name="r", inputs=("x",), output="r")
     network = LayerGraph("net", (layer,), images, ("x",), ("r",))
     limits = Limits(shares={0: 0.1}, part_by_part=True)

@@ -78,6 +78,6 @@ def test_regions_read_what_a_command_can(stride):
 def test_filters_of_large_images_have_a_cost():
     builder = GraphBuilder((6000, 6000, 16))
     builder.depthwise("x", stride=(3, 3), **SAME)
-    images = tuple(builder.images.values())
+    images = tuple(builder.activations.values())
     cycles = compute_cycles(builder.layers[0], images, (2000, 2000), Config()).mxu
     assert 3 * 2000 * 2000 < cycles < 12 * 2000 * 2000

@@ -10,7 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization
 
@@ -18,7 +18,7 @@ from tpulite_testing.oracles.plain_layers import random_requantization
 def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0)):
     """Return two convolutions with random weights."""
     rng = np.random.default_rng(channels[0])
-    images, layers, depth = {"x": Image(shape)}, [], shape[2]
+    images, layers, depth = {"x": Activation(shape)}, [], shape[2]
     for name, source, outputs, kernel, stride in zip(
         "yz", "xy", channels, kernels, strides, strict=True
     ):
@@ -39,7 +39,7 @@ def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0)):
 
 
 def assert_exact(layers, config):
-    x = np.random.default_rng(1).integers(-128, 128, layers.images["x"].shape, np.int8)
+    x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
     results = Session(compile_layers(layers, config), "golden").run({"x": x})
     np.testing.assert_array_equal(results.outputs["z"], run_layers(layers, {"x": x})["z"])
 
@@ -68,7 +68,7 @@ def pairs(draw):
     layers=pairs(), config=st.sampled_from([Config(array_size=4), Config(), Config(ub_rows=1024)])
 )
 def test_joined_neighbors_compute_the_same(layers, config):
-    x = np.random.default_rng(2).integers(-128, 128, layers.images["x"].shape, np.int8)
+    x = np.random.default_rng(2).integers(-128, 128, layers.activations["x"].shape, np.int8)
     joined = run_layers(join_neighbors(layers, config), {"x": x})
     np.testing.assert_array_equal(joined["z"], run_layers(layers, {"x": x})["z"])
     assert_exact(layers, config)
@@ -77,7 +77,7 @@ def test_joined_neighbors_compute_the_same(layers, config):
 def test_a_dense_layer_reads_two_pixels_of_eight_channels_at_once():
     layers = pair((49, 40, 1), (8, 4), ((10, 8), (20, 17)), strides=((2, 2), (1, 1)))
     joined = join_neighbors(layers, Config())
-    assert joined.images["y"].shape in ((20, 9, 16), (10, 17, 16))
+    assert joined.activations["y"].shape in ((20, 9, 16), (10, 17, 16))
     assert joined.layers[1].weight.size >= layers.layers[1].weight.size
 
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.extents import image_rows, packed_row_vectors
+from tpulite.compiler.geometry.extents import activation_rows, packed_row_vectors
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization
 
@@ -39,8 +39,8 @@ def network(shape, outputs, kernel, *, stride, padding=(0, 0, 0, 0), unsigned=Fa
         (shape[i] + padding[i] + padding[i + 2] - kernel[i]) // stride[i] + 1 for i in (0, 1)
     )
     images = {
-        "x": Image(shape),
-        "y": Image((height, width, outputs), "int32" if raw else "int8"),
+        "x": Activation(shape),
+        "y": Activation((height, width, outputs), "int32" if raw else "int8"),
     }
     seen = frozenset({"x"} if unsigned else ())
     return LayerGraph("network", (layer,), images, ("x",), ("y",), unsigned=seen)
@@ -71,7 +71,7 @@ def networks(draw):
 @given(layers=networks(), config=st.sampled_from(CONFIGS), dense=st.booleans())
 def test_packed_inputs_give_the_same_bits(layers, config, dense):
     program = compile_layers(layers, config, Options(dense_mode=dense))
-    x = np.random.default_rng(1).integers(-128, 128, layers.images["x"].shape, np.int8)
+    x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
     given_x = x.view(np.uint8) ^ 128 if layers.unsigned else x
     results = Session(program, "golden").run({"x": given_x})
     assert results.fault is None
@@ -81,8 +81,10 @@ def test_packed_inputs_give_the_same_bits(layers, config, dense):
 @given(layers=networks(), config=st.sampled_from(CONFIGS))
 def test_packed_inputs_are_never_larger_than_vectors_of_channels(layers, config):
     packed = pack_patches(layers, config)
-    assert image_rows(packed.images["x"], config) <= image_rows(layers.images["x"], config)
-    assert packed.images["y"] == layers.images["y"]
+    assert activation_rows(packed.activations["x"], config) <= activation_rows(
+        layers.activations["x"], config
+    )
+    assert packed.activations["y"] == layers.activations["y"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,6 @@ def test_inputs_that_others_read_are_left_as_they_are():
     assert pack_patches(layers, Config()).packed.keys() == {"x"}
     (layer,) = layers.layers
     again = replace(layer, name="again", output="z")
-    images = {**layers.images, "z": layers.images["y"]}
-    both = replace(layers, layers=(layer, again), images=images, outputs=("y", "z"))
+    images = {**layers.activations, "z": layers.activations["y"]}
+    both = replace(layers, layers=(layer, again), activations=images, outputs=("y", "z"))
     assert pack_patches(both, Config()) is both

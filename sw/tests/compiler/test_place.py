@@ -9,8 +9,8 @@ from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.placement import place_images
-from tpulite.graph.layers import Image, LayerGraph, Reshape
+from tpulite.compiler.place.placement import place_activations
+from tpulite.graph.layers import Activation, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
@@ -19,7 +19,7 @@ SAME = {"padding": (1, 1, 1, 1)}
 def place(layers, *, groups=None, config=Config(), options=Options(), outside=()):  # noqa: B008
     groups = groups or tuple(Group(range(i, i + 1)) for i in range(len(layers.layers)))
     pool = ConstantPool()
-    return place_images(
+    return place_activations(
         layers, groups, config, options, pool=pool, outside=frozenset(outside)
     ), groups
 
@@ -128,7 +128,7 @@ def test_images_between_layers_of_a_group_are_nowhere():
 def reshaped(shape, other):
     """Return x -> r, in another shape."""
     layer = Reshape(name="r", inputs=("x",), output="r")
-    plain = GraphBuilder(shape).images | {"r": Image(other)}
+    plain = GraphBuilder(shape).activations | {"r": Activation(other)}
     return LayerGraph("net", (layer,), plain, ("x",), ("r",))
 
 
@@ -136,9 +136,9 @@ def test_another_shape_of_an_image_is_both_here_or_in_dram():
     builder = GraphBuilder((8, 4, 16))
     builder.lut("x", name="a")
     layer = Reshape(name="r", inputs=("a",), output="r")
-    images = builder.images | {"r": Image((4, 8, 16)), "b": Image((4, 8, 16))}
+    images = builder.activations | {"r": Activation((4, 8, 16)), "b": Activation((4, 8, 16))}
     last = GraphBuilder((4, 8, 16))
-    last.images["r"] = Image((4, 8, 16))
+    last.activations["r"] = Activation((4, 8, 16))
     last.lut("r", name="b")
     layers = (*builder.layers, layer, *last.layers)
     graph = LayerGraph("net", layers, images, ("x",), ("b",))
@@ -152,7 +152,7 @@ def test_another_shape_of_an_image_is_both_here_or_in_dram():
 
 def test_vectors_that_part_must_stay_in_the_buffer():
     message = (
-        r"^Layer 'r': Image 'x' takes 128 rows \(2048 bytes\), and must stay in the unified "
+        r"^Layer 'r': Activation 'x' takes 128 rows \(2048 bytes\), and must stay in the unified "
         r"buffer, which has 64 rows \(1024 bytes\), beside what else is needed$"
     )
     with pytest.raises(ValueError, match=message):
@@ -167,7 +167,7 @@ def test_a_reshaped_input_is_loaded_once(order):
     builder = GraphBuilder((8, 4, 16))
     builder.lut("x", name="a")
     layers = (Reshape(name="r", inputs=("x",), output="r"), *builder.layers)[::order]
-    images = builder.images | {"r": Image((4, 8, 16))}
+    images = builder.activations | {"r": Activation((4, 8, 16))}
     program = compile_layers(LayerGraph("net", layers, images, ("x",), ("r", "a")), Config())
     loads = [c for c in program.commands if c.fields.get("window") == Window.INPUT]
     assert [c.opcode for c in loads] == [Opcode.LOAD]
@@ -177,9 +177,11 @@ def test_a_reshaped_input_is_loaded_once(order):
 def test_constants_are_in_dram_once_and_given():
     values = np.arange(8 * 4 * 16).reshape(8, 4, 16).astype(np.int8)
     builder = GraphBuilder((8, 4, 16))
-    builder.images["k"] = Image((8, 4, 16))
+    builder.activations["k"] = Activation((8, 4, 16))
     builder.add("x", "k", name="y")
-    graph = LayerGraph("net", tuple(builder.layers), builder.images, ("x",), ("y",), {"k": values})
+    graph = LayerGraph(
+        "net", tuple(builder.layers), builder.activations, ("x",), ("y",), {"k": values}
+    )
     placement, _ = place(graph, options=Options(batch=3))
     assert dram(placement, "k").window is Window.CONSTANTS
     assert [placement.stores[name].batch for name in "xky"] == [3, 1, 3]

@@ -14,7 +14,7 @@ from tpulite.compiler.plan.pointwise import (
 from tpulite.compiler.plan.strategy import Room
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Affine, Elementwise, Image, LayerGraph, Lut, Requantization
+from tpulite.graph.layers import Activation, Affine, Elementwise, LayerGraph, Lut, Requantization
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.session import Session
 
@@ -42,14 +42,14 @@ LAYERS = {
 def network(kind, shape):
     layer = LAYERS[kind](shape[-1])
     names = tuple(dict.fromkeys(layer.inputs))
-    images = dict.fromkeys((*names, "y"), Image(shape))
+    images = dict.fromkeys((*names, "y"), Activation(shape))
     return LayerGraph(kind, (layer,), images, names, ("y",))
 
 
 def plan_of(graph, config):
     (layer,) = graph.layers
-    height, width, channels = graph.images["y"].shape
-    facts = pointwise_facts(layer, [graph.images[name].shape for name in graph.inputs], config)
+    height, width, channels = graph.activations["y"].shape
+    facts = pointwise_facts(layer, [graph.activations[name].shape for name in graph.inputs], config)
     grain = max(1, 16 // config.row_bytes)
     blocks = -(-channels // config.array_size)
     return best_pointwise_plan(facts, height * width, blocks, grain, room=config.ub_rows)

@@ -11,7 +11,7 @@ from tpulite.compiler.lower.rolling import RollingStore
 from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.placement import place_images
+from tpulite.compiler.place.placement import place_activations
 from tpulite.compiler.place.stores import InDram, Store, StoreExtents
 from tpulite.program import TensorSpec
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
@@ -116,8 +116,8 @@ def test_rows_that_are_gone_or_not_there_are_not_read(rows):
 def tiled(layers, group, *, batch=1):
     """Return the commands of a network that is one group."""
     pool, options, config = ConstantPool(), Options(batch=batch), Config(ub_rows=2048)
-    outside = frozenset(layers.images)
-    placement = place_images(layers, (group,), config, options, pool=pool, outside=outside)
+    outside = frozenset(layers.activations)
+    placement = place_activations(layers, (group,), config, options, pool=pool, outside=outside)
     return tile_groups(layers, (group,), placement, pool, config, options).ops
 
 

@@ -14,11 +14,11 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.simplify.network import Simplified, simplify_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
+    Activation,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -66,7 +66,7 @@ def check(layers: LayerGraph, seed: int = 0) -> Simplified:
             name: rng.choice([-128, 127], shape).astype(np.int8)
             if extreme
             else rng.integers(-128, 128, shape).astype(np.int8)
-            for name, shape in ((name, layers.images[name].shape) for name in layers.inputs)
+            for name, shape in ((name, layers.activations[name].shape) for name in layers.inputs)
         }
         before = run_layers(layers, inputs)
         after = simplified.restore(run_layers(simplified.layers, inputs))
@@ -100,7 +100,9 @@ def test_programs_without_dead_channels_compute_the_same(seed):
     layers = with_dead_channels(random_layer_graph(choices, most=8), choices)
     program = compile_layers(layers, CONFIG, OPTIONS)
     rng = np.random.default_rng(seed)
-    inputs = {x: rng.integers(-128, 128, layers.images[x].shape, np.int8) for x in layers.inputs}
+    inputs = {
+        x: rng.integers(-128, 128, layers.activations[x].shape, np.int8) for x in layers.inputs
+    }
 
     def seen(name: str, image: np.ndarray) -> np.ndarray:
         return image.view(np.uint8) ^ 0x80 if name in layers.unsigned else image
@@ -144,8 +146,8 @@ def half_dead(weight_zero_point=0, shape=(1, 1, 4, 8)) -> np.ndarray:
 
 
 def network(*layers: Layer, outputs=("y",), constants=None) -> LayerGraph:
-    images, constants = {"x": Image((4, 4, 4))}, constants or {}
-    images |= {name: Image(value.shape) for name, value in constants.items()}
+    images, constants = {"x": Activation((4, 4, 4))}, constants or {}
+    images |= {name: Activation(value.shape) for name, value in constants.items()}
     for layer in layers:
         images[layer.output] = layer._infer(*(images[name] for name in layer.inputs))
     return LayerGraph("small", layers, images, ("x",), outputs, constants)
@@ -157,7 +159,7 @@ def read_by(**fields) -> Conv:
 
 
 def left(layers: LayerGraph, name: str = "a") -> int:
-    return check(layers).layers.images[name].shape[2]
+    return check(layers).layers.activations[name].shape[2]
 
 
 @pytest.mark.parametrize("rounding", list(Rounding))
@@ -219,10 +221,10 @@ def test_channels_without_readers_go_through_everything_that_keeps_channels():
     constants = {"k": np.arange(8, dtype=np.int8).reshape(1, 1, 8)}
     layers = network(first, filters, pool, table, total, last, constants=constants)
     simplified = check(layers).layers
-    assert {simplified.images[name].shape[2] for name in "abcdek"} == {5}
+    assert {simplified.activations[name].shape[2] for name in "abcdek"} == {5}
     # One more reader, and all of them are needed.
     more = replace(layers, outputs=("y", "c"))
-    assert {check(more).layers.images[name].shape[2] for name in "abcde"} == {8}
+    assert {check(more).layers.activations[name].shape[2] for name in "abcde"} == {8}
 
 
 def test_parts_of_a_concatenation_still_begin_at_blocks():
@@ -232,7 +234,7 @@ def test_parts_of_a_concatenation_still_begin_at_blocks():
     weight = np.ones((1, 1, 16, 5), np.int8)
     weight[:, :, [0, 1, 2, 3, 4, 9, 10]] = 0
     layers = network(first, second, join, conv("y", "c", weight, record(channels=5)))
-    shapes = check(layers).layers.images
+    shapes = check(layers).layers.activations
     assert [shapes[name].shape[2] for name in "abc"] == [4, 6, 10]
 
 

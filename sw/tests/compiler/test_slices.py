@@ -70,8 +70,8 @@ def test_users_of_a_tensor_share_the_union_and_the_smaller_one_reads_with_an_off
     layers = residual()
     _, second = plan_steps(layers, Group(range(3), slices=2))
     conv, _, add = layers.layers
-    assert second["x"].live == range(18, 40) == backward(conv, range(19, 40), 0, layers.images)
-    assert backward(add, range(20, 40), 1, layers.images) == range(20, 40)
+    assert second["x"].live == range(18, 40) == backward(conv, range(19, 40), 0, layers.activations)
+    assert backward(add, range(20, 40), 1, layers.activations) == range(20, 40)
 
 
 def test_rolling_keeps_what_the_next_slice_needs():
@@ -103,8 +103,8 @@ def test_an_operand_for_all_positions_is_always_whole():
     builder.pool("x", (8, 8), name="mean")
     builder.add("x", "mean", name="y")
     layers = builder.graph("y")
-    assert backward(layers.layers[1], range(3, 5), 1, layers.images) == range(1)
-    assert backward_columns(layers.layers[1], range(3, 5), 1, layers.images) == range(1)
+    assert backward(layers.layers[1], range(3, 5), 1, layers.activations) == range(1)
+    assert backward_columns(layers.layers[1], range(3, 5), 1, layers.activations) == range(1)
     first, second = plan_steps(layers, Group(range(2), slices=2, rolling=True))
     assert (first["x"].new, first["mean"].new) == (range(8), range(1))
     assert (second["mean"].new, second["mean"].live) == (range(1, 1), range(1))
@@ -127,15 +127,15 @@ def test_frames_and_joined_images_are_cut_where_possible():
     builder.concat("x", "x", axis=2, name="deep")
     layers = builder.graph("tall")
     frame, tall, wide, _ = layers.layers
-    assert backward(frame, range(0, 2), 0, layers.images) == range(0, 1)
-    assert backward(frame, range(2, 6), 0, layers.images) == range(0, 3)
-    assert backward(frame, range(7, 9), 0, layers.images) == range(3, 4)
-    assert backward(wide, range(1, 3), 1, layers.images) == range(1, 3)
+    assert backward(frame, range(0, 2), 0, layers.activations) == range(0, 1)
+    assert backward(frame, range(2, 6), 0, layers.activations) == range(0, 3)
+    assert backward(frame, range(7, 9), 0, layers.activations) == range(3, 4)
+    assert backward(wide, range(1, 3), 1, layers.activations) == range(1, 3)
     assert [sliceable(layer) for layer in layers.layers] == [True, False, True, True]
     assert [sliceable(layer, axis=1) for layer in layers.layers] == [True, True, False, True]
     assert not sliceable(Reshape(name="r", inputs=("x",), output="r"))
     with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
-        backward(tall, range(1), 0, layers.images)
+        backward(tall, range(1), 0, layers.activations)
     with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
         plan_steps(layers, Group(range(2), slices=2))
 
@@ -174,14 +174,14 @@ def really_read(layer, rows, index, images):
 @given(st.data(), layer_graphs(), st.booleans(), st.sampled_from([1, 1, 2, 4]))
 def test_every_step_finds_what_it_reads_and_computes_every_row(data, layers, rolling, grain):
     group = groups(data.draw, layers, rolling)
-    grains = dict.fromkeys(layers.images, grain)
+    grains = dict.fromkeys(layers.activations, grain)
     steps = plan_steps(layers, group, grains=grains)
     members = [layers.layers[i] for i in group.layers]
     inside = {layer.output for layer in members}
     later = {name for layer in layers.layers[group.layers.stop :] for name in layer.inputs}
     for name in steps[0]:
         rows = [step[name] for step in steps]
-        height = layers.images[name].shape[0]
+        height = layers.activations[name].shape[0]
         start = StepRows(range(0), range(0))
         for before, now in zip([start, *rows], rows, strict=False):
             assert not now.new or now.new.start % grain == 0
@@ -201,7 +201,7 @@ def test_every_step_finds_what_it_reads_and_computes_every_row(data, layers, rol
         for layer in members:
             made = step[layer.output].new
             for index, source in enumerate(layer.inputs) if made else ():
-                need = really_read(layer, made, index, layers.images)
+                need = really_read(layer, made, index, layers.activations)
                 live = step[source].live
                 assert live.start <= need.start
                 assert need.stop <= live.stop

@@ -8,12 +8,12 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -110,7 +110,7 @@ CASES: dict[str, tuple[Layer, dict[str, tuple[int, int, int]], tuple[int, int, i
 
 def network(name: str) -> LayerGraph:
     layer, inputs, output = CASES[name]
-    images = {name: Image(shape) for name, shape in (inputs | {"y": output}).items()}
+    images = {name: Activation(shape) for name, shape in (inputs | {"y": output}).items()}
     return LayerGraph(name, (layer,), images, tuple(inputs), ("y",))
 
 
@@ -156,14 +156,14 @@ def test_offsets_of_raw_sums_take_few_rows():
     names = {"name": "raw", "inputs": ("x",), "output": "y"}
     geometry = {"requantization": None, "input_zero_point": 127, "padding": (0, 41, 0, 2)}
     layer = Conv(weight=weight, **names, **geometry)
-    images = {"x": Image((5, 15, 20)), "y": Image((5, 19, 9), "int32")}
+    images = {"x": Activation((5, 15, 20)), "y": Activation((5, 19, 9), "int32")}
     run(LayerGraph("raw", (layer,), images, ("x",), ("y",)), Config(array_size=8, ub_rows=128))
 
 
 def test_columns_that_no_window_covers():
     """The last window is one column wide, but thirteen behind it belong to the same part."""
     layer = pool("max", (10, 1), stride=(17, 16))
-    images = {"x": Image((19, 30, 8)), "y": Image((1, 2, 8))}
+    images = {"x": Activation((19, 30, 8)), "y": Activation((1, 2, 8))}
     run(LayerGraph("far", (layer,), images, ("x",), ("y",)), Config(array_size=32, ub_rows=128))
 
 

@@ -15,7 +15,7 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.constants import channel_records
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, Conv, LayerGraph, Requantization
 from tpulite.models import CNN_DIGITS
 from tpulite.models.architectures import mobilenet_v2
 from tpulite.program import Program
@@ -53,7 +53,7 @@ def layers() -> LayerGraph:
                 requantization=requantization(shapes[i + 1][2]),
             )
         )
-    images = {f"x{i}": Image(shape) for i, shape in enumerate(shapes)}
+    images = {f"x{i}": Activation(shape) for i, shape in enumerate(shapes)}
     return LayerGraph("three", tuple(layers), images, ("x0",), ("x3",))
 
 

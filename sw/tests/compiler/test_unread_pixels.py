@@ -45,7 +45,7 @@ def varied(layers):
 
 
 def assert_exact(layers, config):
-    x = np.random.default_rng(1).integers(-128, 128, layers.images["x"].shape, np.int8)
+    x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
     results = Session(compile_layers(layers, config), "golden").run({"x": x})
     expected = run_layers(layers, {"x": x})
     for name in layers.outputs:
@@ -59,7 +59,7 @@ def test_strides_go_to_the_first_layer_that_may_take_them():
     assert strides["middle"] == (2, 2)
     assert strides["wide"] == strides["shortcut"] == strides["next"] == (1, 1)
     assert strides["sum: pixels of x"] == (2, 2)
-    assert layers.images["relu"].shape == (8, 8, 32)
+    assert layers.activations["relu"].shape == (8, 8, 32)
     assert_exact(varied(bottleneck()), Config())
 
 
@@ -84,7 +84,7 @@ def test_whoever_reads_all_pixels_gets_them(reader):
         builder.conv("a", 8, 1, name="c", stride=(2, 2), padding=(1, 1, 0, 0))
     outputs = ("b", "a") if reader == "output" else ("b", "c")
     layers = builder.graph(*outputs)
-    assert remove_unread_pixels(layers).images == layers.images
+    assert remove_unread_pixels(layers).activations == layers.activations
 
 
 @st.composite

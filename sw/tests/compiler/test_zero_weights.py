@@ -10,7 +10,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Depthwise, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, Depthwise, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
@@ -25,7 +25,7 @@ SIDE = 14
 
 
 def of(layer: Conv | Depthwise, channels: int, size: tuple[int, int] = (SIDE, SIDE)) -> LayerGraph:
-    image = Image((*size, channels))
+    image = Activation((*size, channels))
     return LayerGraph("net", (layer,), {"x": image, "y": layer._infer(image)}, ("x",), ("y",))
 
 
@@ -69,8 +69,8 @@ def depthwise(rng, channels: int, **geometry) -> LayerGraph:
 
 def check_bits(rng, graph: LayerGraph, config: Config, options: Options | None = None) -> Program:
     program = compile_layers(graph, config, options or Options())
-    layer, shape = graph.layers[0], graph.images["y"].shape
-    x = rng.integers(-128, 128, graph.images["x"].shape).astype(np.int8)
+    layer, shape = graph.layers[0], graph.activations["y"].shape
+    x = rng.integers(-128, 128, graph.activations["x"].shape).astype(np.int8)
     y = Session(program).run({"x": x.reshape(program.inputs[0].shape)}).outputs["y"]
     expected = plain_conv(x, layer, shape[:2], depthwise=isinstance(layer, Depthwise))
     np.testing.assert_array_equal(y.reshape(shape), expected)

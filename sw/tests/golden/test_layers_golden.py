@@ -7,11 +7,11 @@ from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap32
 from tpulite.golden.layers import run_layer, run_layers
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     LayerGraph,
     Pool,
     Requantization,
@@ -202,7 +202,7 @@ def test_affine_multiplies_by_channel(rng):
 
 
 def test_inputs_must_be_what_the_network_declares():
-    graph = LayerGraph("g", (), {"x": Image((2, 3, 1))}, ("x",), ("x",))
+    graph = LayerGraph("g", (), {"x": Activation((2, 3, 1))}, ("x",), ("x",))
     x = np.zeros((2, 3, 1), np.int8)
     assert run_layers(graph, {"x": x})["x"] is x
     with pytest.raises(ValueError, match=r"^Input 'x' of 'g' is missing$"):

@@ -3,12 +3,12 @@ import pytest
 
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     LayerGraph,
     Lut,
     Pad,
@@ -29,7 +29,7 @@ def conv(**fields) -> Conv:
 
 
 def one(layer, shape, output, dtype="int8") -> LayerGraph:
-    images = dict.fromkeys(layer.inputs, Image(shape)) | {"y": Image(output, dtype)}
+    images = dict.fromkeys(layer.inputs, Activation(shape)) | {"y": Activation(output, dtype)}
     return LayerGraph("g", (layer,), images, tuple(dict.fromkeys(layer.inputs)), ("y",))
 
 
@@ -75,10 +75,10 @@ def test_an_operand_of_one_pixel_is_the_same_for_all():
         requantization=record(),
         zero_points=(0, 0),
     )
-    images = {"a": Image((4, 5, 3)), "b": Image((1, 1, 3)), "y": Image((4, 5, 3))}
+    images = {"a": Activation((4, 5, 3)), "b": Activation((1, 1, 3)), "y": Activation((4, 5, 3))}
     LayerGraph("g", (layer,), images, ("a", "b"), ("y",))
     with pytest.raises(ValueError, match=r"cannot combine \(4, 5, 3\) with \(4, 1, 3\)"):
-        LayerGraph("g", (layer,), images | {"b": Image((4, 1, 3))}, ("a", "b"), ("y",))
+        LayerGraph("g", (layer,), images | {"b": Activation((4, 1, 3))}, ("a", "b"), ("y",))
 
 
 REFUSED = [
@@ -88,7 +88,7 @@ REFUSED = [
     (lambda: conv(padding=(0, 0, -1, 0)), "padding must be four numbers from 0 on"),
     (lambda: conv(input_zero_point=128), "input_zero_point must be in -128..127, not 128"),
     (lambda: conv(requantization=record(bias=np.zeros(4, np.int32))), "has 5 channels and"),
-    (lambda: conv(inputs=("x", "b")), "must read 1 images, not 2"),
+    (lambda: conv(inputs=("x", "b")), "must read 1 activations, not 2"),
     (lambda: record(low=5, high=4), "low 5 must not be above high 4"),
     (lambda: record(multiplier=np.array([-1])), "multiplier must be 0..2147483647, not -1"),
     (lambda: record(shift=np.array([128])), "shift must be -128..127, not 128"),
@@ -104,9 +104,9 @@ REFUSED = [
     (lambda: Lut(table=np.zeros(255, np.int8), **NAMES), "must have 256 entries, not 255"),
     (lambda: Pad(padding=(0, 0, 0, 0), value=200, **NAMES), "value must be in -128..127, not 200"),
     (lambda: Concat(axis=3, **NAMES), "axis must be 0, 1 or 2, not 3"),
-    (lambda: Image((0, 1, 1)), "three positive extents, not (0, 1, 1)"),
-    (lambda: Image((1, 1, 1), "uint8"), "must be int8 or int32, not uint8"),
-    (lambda: one(conv(), (2, 6, 2), (1, 4, 5)), "window of 3 is larger than the padded image of 2"),
+    (lambda: Activation((0, 1, 1)), "three positive extents, not (0, 1, 1)"),
+    (lambda: Activation((1, 1, 1), "uint8"), "must be int8 or int32, not uint8"),
+    (lambda: one(conv(), (2, 6, 2), (1, 4, 5)), "window of 3 is larger than the padded"),
     (lambda: one(conv(), (5, 6, 3), (3, 4, 5)), "has weights of 2 channels, not 3"),
     (
         lambda: one(
@@ -125,14 +125,14 @@ def test_nonsense_is_refused_with_the_offending_value(make, message):
 
 
 def test_images_are_computed_once_and_before_they_are_read():
-    images = {name: Image((2, 2, 1)) for name in "xyz"}
+    images = {name: Activation((2, 2, 1)) for name in "xyz"}
     table = np.zeros(256, np.int8)
     a = Lut(name="a", inputs=("x",), output="y", table=table)
     b = Lut(name="b", inputs=("y",), output="z", table=table)
     assert LayerGraph("g", (a, b), images, ("x",), ("z",)).macs() == {}
     with pytest.raises(ValueError, match="needs 'y', which is not there yet"):
         LayerGraph("g", (b, a), images, ("x",), ("z",))
-    with pytest.raises(ValueError, match="Image 'y' is computed twice"):
+    with pytest.raises(ValueError, match="Activation 'y' is computed twice"):
         again = Lut(name="c", inputs=("x",), output="y", table=table)
         LayerGraph("g", (a, again), images, ("x",), ("y",))
     with pytest.raises(ValueError, match="name must be unique"):

@@ -14,8 +14,8 @@ def test_every_layer_says_something(name):
     layers = ARCHITECTURES[name]()
     assert sum(layers.macs().values()) == MACS[name]
     (source,), (output,) = layers.inputs, layers.outputs
-    assert layers.images[source].shape == (224, 224, 3)
-    assert layers.images[output].shape == (1, 1, 1000)
+    assert layers.activations[source].shape == (224, 224, 3)
+    assert layers.activations[output].shape == (1, 1, 1000)
     rng = np.random.default_rng(1)
     image = rng.integers(-128, 128, (224, 224, 3)).astype(np.int8)
     images = run_layers(layers, {source: image})

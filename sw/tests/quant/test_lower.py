@@ -127,7 +127,7 @@ def test_the_operand_that_is_the_same_for_all_pixels_comes_second():
     graph = graph_of([node("sub", "c x", "y", activation="none")], tensors, "x", "y")
     layers = lower_graph(graph, REF)
     (layer,) = layers.layers
-    assert layers.images[layer.inputs[0]].shape == (4, 4, 2)
+    assert layers.activations[layer.inputs[0]].shape == (4, 4, 2)
 
 
 def test_inputs_of_other_scales_are_requantized_before_they_are_joined():

@@ -10,7 +10,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.graph.layers import Conv, Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, Conv, LayerGraph, Requantization
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime import compile_cache
 from tpulite.runtime.compile_cache import COMPILER, ProgramCache, program_key
@@ -41,7 +41,7 @@ def network(**changes):
             multiplier=np.full(9, 1 << 30), shift=np.full(9, -9), bias=np.arange(9, dtype=np.int32)
         ),
     }
-    images = {"x": Image((8, 8, 5)), "y": Image((6, 6, 9))}
+    images = {"x": Activation((8, 8, 5)), "y": Activation((6, 6, 9))}
     return LayerGraph("net", (Conv(**values | changes),), images, ("x",), ("y",))
 
 
@@ -101,8 +101,8 @@ def test_every_change_of_content_changes_the_key():
         key(network(input_zero_point=3)),
         key(replace(base, name="other")),
         key(replace(base, unsigned=frozenset({"x"}))),
-        key(replace(base, images=dict(sorted(base.images.items(), reverse=True)))),
-        key(replace(base, images={**base.images, "z": Image((1, 1, 1))})),
+        key(replace(base, activations=dict(sorted(base.activations.items(), reverse=True)))),
+        key(replace(base, activations={**base.activations, "z": Activation((1, 1, 1))})),
     ]
     assert len(set(keys)) == len(keys)
 
@@ -219,7 +219,7 @@ def test_a_model_of_other_options_is_another_model():
 def test_big_arrays_are_hashed_at_memory_speed():
     rng = np.random.default_rng(1)
     weight = rng.integers(-128, 128, (1, 1, 5000, 5000)).astype(np.int8)
-    images = {"x": Image((1, 1, 5000)), "y": Image((1, 1, 5000), "int32")}
+    images = {"x": Activation((1, 1, 5000)), "y": Activation((1, 1, 5000), "int32")}
     layer = replace(network().layers[0], weight=weight, requantization=None)
     layers = LayerGraph("net", (layer,), images, ("x",), ("y",))
     ratio = time_ratio(lambda: key(layers), lambda: hashlib.sha256(weight).digest())

@@ -82,7 +82,7 @@ def test_pads_of_zero_points_are_folded_wherever_they_lie(tmp_path, pads, zero_p
     assert [type(x) for x in layers.layers] == [Lut, Conv, Depthwise, Conv]
     assert {x.padding for x in layers.layers[1:3]} == {(top, left, bottom, right)}
     assert [type(x) for x in simplified.layers.layers] == [Conv, Depthwise, Conv]
-    assert simplified.layers.images[layers.layers[2].output].shape[2] < 20
+    assert simplified.layers.activations[layers.layers[2].output].shape[2] < 20
     compare(path, model)
 
 

@@ -8,7 +8,7 @@ from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_layers
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.session import Session
@@ -26,7 +26,7 @@ LAYER = Conv(
 LAYERS = LayerGraph(
     "net",
     (LAYER,),
-    {"input": Image((3, 1, 20)), "output": Image((3, 1, 6))},
+    {"input": Activation((3, 1, 20)), "output": Activation((3, 1, 6))},
     ("input",),
     ("output",),
 )

@@ -17,7 +17,7 @@ from tpulite.bench.mobilenet_file import mobilenet_v2_graph
 from tpulite.bench.models import ModelWorkload
 from tpulite.compiler.options import Options
 from tpulite.graph.graph import Graph
-from tpulite.graph.layers import Affine, Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, Affine, LayerGraph, Requantization
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 
@@ -59,7 +59,7 @@ def make_affine(config: Config, height: int, width: int, channels: int) -> Layer
 
 def affine_layers(height: int, width: int, channels: int) -> LayerGraph:
     """Return a random gain and bias for each channel."""
-    rng, image = np.random.default_rng(_SEED), Image((height, width, channels))
+    rng, image = np.random.default_rng(_SEED), Activation((height, width, channels))
     scale = Requantization(
         multiplier=rng.integers(1 << 30, 1 << 31, channels),
         shift=np.full(channels, -12, np.int64),

@@ -11,7 +11,7 @@ from tpulite.bench.workload import Outcome
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers, compile_pair
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph, Requantization
 from tpulite.program import Program
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.device import Device
@@ -86,7 +86,7 @@ def make_layers(layers: LayerGraph, config: Config) -> LayersWorkload:
     """Run layers on a random image."""
     rng = np.random.default_rng(_SEED)
     inputs = {
-        name: rng.integers(-128, 128, layers.images[name].shape).astype(np.int8)
+        name: rng.integers(-128, 128, layers.activations[name].shape).astype(np.int8)
         for name in layers.inputs
     }
     return LayersWorkload(layers, inputs, config)
@@ -106,7 +106,9 @@ def make_gemm(config: Config, m: int, k: int, n: int) -> LayersWorkload:
             bias=rng.integers(-(2**12), 2**12, n, dtype=np.int32),
         ),
     )
-    return _workload((layer,), {"x0": Image((m, 1, k)), "x1": Image((m, 1, n))}, rng, config)
+    return _workload(
+        (layer,), {"x0": Activation((m, 1, k)), "x1": Activation((m, 1, n))}, rng, config
+    )
 
 
 def make_conv(
@@ -123,7 +125,10 @@ def make_conv(
         input_zero_point=-3,
         padding=(1, 1, 1, 1),
     )
-    images = {"x0": Image((height, width, channels)), "x1": Image((height, width, outputs))}
+    images = {
+        "x0": Activation((height, width, channels)),
+        "x1": Activation((height, width, outputs)),
+    }
     return _workload((layer,), images, rng, config)
 
 
@@ -143,14 +148,14 @@ def make_depthwise(
         )
         for i in range(count)
     )
-    images = {f"x{i}": Image((height, width, channels)) for i in range(count + 1)}
+    images = {f"x{i}": Activation((height, width, channels)) for i in range(count + 1)}
     vectors = count * height * width * -(-channels // config.array_size)
     return _workload(layers, images, rng, config, vectors)
 
 
 def _workload(
     layers: tuple[Layer, ...],
-    images: dict[str, Image],
+    images: dict[str, Activation],
     rng: np.random.Generator,
     config: Config,
     vectors: int | None = None,

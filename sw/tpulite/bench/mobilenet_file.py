@@ -100,7 +100,7 @@ class _Writer:
         return Node(padded, "pad", (x,), (padded,), attributes, "PAD")
 
     def _shape(self, name: str) -> tuple[int, ...]:
-        return (1, *self._layers.images[name].shape)
+        return (1, *self._layers.activations[name].shape)
 
     def _tensor(
         self, name: str, shape: tuple[int, ...], scale: float, zero_point: int, dtype: str = "int8"

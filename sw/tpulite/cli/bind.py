@@ -65,7 +65,7 @@ def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[st
     extents = network.extents(height, width)
     for node in network.nodes:
         layer, name = node.layer, node.inputs[0]
-        before = network.layers.images[name].shape[:2]
+        before = network.layers.activations[name].shape[:2]
         match layer:
             case Conv() | Depthwise():
                 kernel, dilation = layer.weight.shape[:2], layer.dilation

@@ -7,7 +7,7 @@ from itertools import islice, product
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.geometry.backward import sliceable
-from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.lower.channels import channels_can_be_cut
@@ -15,7 +15,7 @@ from tpulite.compiler.lower.tile_groups import Tiler
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.placement import Placement, fixed_lines, place_images
+from tpulite.compiler.place.placement import Placement, fixed_lines, place_activations
 from tpulite.compiler.schedule.by_parts import schedule_by_parts
 from tpulite.compiler.schedule.online import DoesNotFitError
 from tpulite.compiler.schedule.uses import Uses
@@ -120,7 +120,9 @@ class _Trial:
         layer = layers.layers[index]
         alone = Group(range(index, index + 1))
         live = self._placement(alone).live[index] - {*layer.inputs, layer.output}
-        self._beside = sum(options.batch * image_rows(layers.images[n], config) for n in live)
+        self._beside = sum(
+            options.batch * activation_rows(layers.activations[n], config) for n in live
+        )
 
     def best(self, refused: Set[Cut]) -> Cut | None:
         """Return the cheapest of the cuts into few parts that begin well; None if none do."""
@@ -144,7 +146,7 @@ class _Trial:
     def groups(self) -> list[Group]:
         """Return ways to cut the layer, those into few parts first."""
         layer, config = self._layers.layers[self._index], self._config
-        _, width, channels = self._layers.images[layer.output].shape
+        _, width, channels = self._layers.activations[layer.output].shape
         columns, blocks = 1, 1
         if sliceable(layer, axis=1) and self._rows_begin_at_beats():
             columns = -(-width // column_grain(config))
@@ -169,7 +171,7 @@ class _Trial:
         """Return whether columns of all images can be moved: each row of an image is some beats."""
         layer, grain = self._layers.layers[self._index], column_grain(self._config)
         fixed = fixed_lines(self._layers).intersection((*layer.inputs, layer.output))
-        shapes = (self._layers.images[name].shape for name in fixed)
+        shapes = (self._layers.activations[name].shape for name in fixed)
         return all(height == 1 or width % grain == 0 for height, width, _ in shapes)
 
     def fits(self, cut: Cut) -> bool:
@@ -234,7 +236,7 @@ class _Trial:
         cut = replace(group, columns=min(group.columns, 2), channels=min(group.channels, 2))
         if cut not in self._placements:
             groups = tuple(cut if self._index in x.layers else x for x in self._others)
-            self._placements[cut] = place_images(
+            self._placements[cut] = place_activations(
                 self._layers,
                 groups,
                 self._config,

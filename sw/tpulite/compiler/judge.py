@@ -12,7 +12,7 @@ from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.placement import Placement, place_images
+from tpulite.compiler.place.placement import Placement, place_activations
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.schedule.addresses import encode
 from tpulite.compiler.schedule.fit import fit
@@ -66,7 +66,7 @@ class Judge:
 
     def place(self, groups: tuple[Group, ...]) -> Placement:
         """Return where images are; what is known goes to a pool of its own."""
-        return place_images(
+        return place_activations(
             self.layers,
             groups,
             self.config,

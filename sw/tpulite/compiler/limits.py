@@ -72,7 +72,7 @@ class Limits:
         users = (op for op in tiling.ops if any(r.buffer is error.buffer for r in op.rows.values()))
         index = next(users).layer
         group = next(each for each in groups if index in each.layers)
-        if error.name in layers.images and error.name not in self.outside:
+        if error.name in layers.activations and error.name not in self.outside:
             return replace(self, outside=self.outside | {error.name})
         if group.slices:
             return replace(self, refused=self.refused | {group})

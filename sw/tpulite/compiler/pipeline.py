@@ -16,7 +16,7 @@ from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool, Pins
-from tpulite.compiler.place.placement import Placement, place_images
+from tpulite.compiler.place.placement import Placement, place_activations
 from tpulite.compiler.planning import choose_groups, choose_plans
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
@@ -178,7 +178,7 @@ def _compile(
     def tile(groups: tuple[Group, ...], plans: Plans | None) -> tuple[Placement, Plans, Tiling]:
         nonlocal pool
         pool = pool.empty()
-        placement = place_images(
+        placement = place_activations(
             layers, groups, config, options, pool=pool, outside=limits.outside, taken=taken
         )
         tell("tile")
@@ -237,7 +237,7 @@ def _pinned_rows(layers: LayerGraph, pool: ConstantPool, config: Config, options
         If the unified buffer has fewer.
     """
     pool, alone = pool.empty(), tuple(Group(range(i, i + 1)) for i in range(len(layers.layers)))
-    placement = place_images(layers, alone, config, options, pool=pool)
+    placement = place_activations(layers, alone, config, options, pool=pool)
     rows = tile_groups(layers, alone, placement, pool, config, options).first_row
     if rows >= config.ub_rows:
         raise ValueError(

@@ -49,7 +49,7 @@ def run_layers(layers: LayerGraph, inputs: Mapping[str, Array]) -> dict[str, Arr
     """
     images: dict[str, Array] = dict(layers.constants)
     for name in layers.inputs:
-        wanted = layers.images[name]
+        wanted = layers.activations[name]
         if name not in inputs:
             raise ValueError(f"Input {name!r} of {layers.name!r} is missing")
         value = inputs[name]
@@ -61,7 +61,7 @@ def run_layers(layers: LayerGraph, inputs: Mapping[str, Array]) -> dict[str, Arr
         images[name] = value
     for layer in layers.layers:
         result = run_layer(layer, *(images[name] for name in layer.inputs))
-        images[layer.output] = result.reshape(layers.images[layer.output].shape)
+        images[layer.output] = result.reshape(layers.activations[layer.output].shape)
     return images
 
 

@@ -14,7 +14,7 @@ Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 
 
 def pad_image(x: np.ndarray, padding: tuple[int, int, int, int], value: float) -> np.ndarray:
-    """Add ``value`` around images; padding is (top, left, bottom, right)."""
+    """Add ``value`` around activations; padding is (top, left, bottom, right)."""
     top, left, bottom, right = padding
     margins = ((0, 0), (top, bottom), (left, right), (0, 0))
     return np.pad(x, margins, constant_values=value)

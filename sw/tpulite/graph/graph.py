@@ -47,7 +47,7 @@ class Tensor:
     name : str
         Name, unique in its graph.
     shape : tuple of int
-        Extents; images are [batch, height, width, channels], whatever the file's order.
+        Extents; activations are [batch, height, width, channels], whatever the file's order.
     dtype : str
         Name of a numpy dtype.
     quantization : Quantization, optional

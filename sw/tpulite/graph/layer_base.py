@@ -1,27 +1,27 @@
-"""What all integer layers have: names of images, and the shapes that follow from them."""
+"""What all integer layers have: names of activations, and the shapes that follow from them."""
 
 from dataclasses import dataclass
 
-__all__ = ["Image", "Layer"]
+__all__ = ["Activation", "Layer"]
 
 
 @dataclass(frozen=True)
-class Image:
-    """Shape [height, width, channels] and dtype of an image: int8, or int32 for raw sums."""
+class Activation:
+    """Shape [height, width, channels] and dtype of an activation: int8, or int32 for raw sums."""
 
     shape: tuple[int, int, int]
     dtype: str = "int8"
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1:
-            raise ValueError(f"An image must have three positive extents, not {self.shape}")
+            raise ValueError(f"An activation must have three positive extents, not {self.shape}")
         if self.dtype not in ("int8", "int32"):
-            raise ValueError(f"An image must be int8 or int32, not {self.dtype}")
+            raise ValueError(f"An activation must be int8 or int32, not {self.dtype}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer: its name (unique), the images that it reads, and the one that it computes.
+    """A layer: its name (unique), the activations that it reads, and the one that it computes.
 
     Constructors of layers raise ValueError if a value or an array is not what they say.
     """
@@ -41,23 +41,24 @@ class Layer:
     def __post_init__(self) -> None:
         if not self.inputs or (self.operands and len(self.inputs) != self.operands):
             raise ValueError(
-                f"{self.title} must read {self.operands or 'some'} images, not {len(self.inputs)}"
+                f"{self.title} must read {self.operands or 'some'} activations, "
+                f"not {len(self.inputs)}"
             )
 
-    def _infer(self, *images: Image) -> Image:
-        """Return what the layer computes of such images; raise ValueError if it cannot."""
+    def _infer(self, *activations: Activation) -> Activation:
+        """Return what the layer computes of such activations; raise ValueError if it cannot."""
         raise NotImplementedError
 
-    def check(self, images: tuple[Image, ...], output: Image) -> None:
-        """Check that the layer computes ``output`` of ``images``.
+    def check(self, activations: tuple[Activation, ...], output: Activation) -> None:
+        """Check that the layer computes ``output`` of ``activations``.
 
         Raises
         ------
         ValueError
             If it does not.
         """
-        for name, image in zip(self.inputs, images, strict=True):
-            if image.dtype != "int8":
-                raise ValueError(f"{self.title} needs int8, but {name!r} is {image.dtype}")
-        if (found := self._infer(*images)) != output:
+        for name, activation in zip(self.inputs, activations, strict=True):
+            if activation.dtype != "int8":
+                raise ValueError(f"{self.title} needs int8, but {name!r} is {activation.dtype}")
+        if (found := self._infer(*activations)) != output:
             raise ValueError(f"{self.title} computes {found}, but {self.output!r} is {output}")

@@ -55,7 +55,7 @@ def windowed(
     Raises
     ------
     ValueError
-        If the window is larger than the padded image.
+        If the window is larger than the padded activation.
     """
     sizes = []
     for axis in (0, 1):
@@ -63,7 +63,7 @@ def windowed(
         extent = (window[axis] - 1) * dilation[axis] + 1
         if extent > padded:
             raise ValueError(
-                f"{owner}: window of {extent} is larger than the padded image of {padded}"
+                f"{owner}: window of {extent} is larger than the padded activation of {padded}"
             )
         sizes.append((padded - extent) // stride[axis] + 1)
     return sizes[0], sizes[1]

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_int8, check_padding
 
 __all__ = ["Concat", "Pad", "Reshape"]
@@ -11,7 +11,7 @@ __all__ = ["Concat", "Pad", "Reshape"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pad(Layer):
-    """Add ``value`` around the image."""
+    """Add ``value`` around the activation."""
 
     padding: tuple[int, int, int, int]
     value: int
@@ -21,15 +21,15 @@ class Pad(Layer):
         check_padding(self.title, self.padding)
         check_int8(self.title, value=self.value)
 
-    def _infer(self, *images: Image) -> Image:
-        height, width, channels = images[0].shape
+    def _infer(self, *activations: Activation) -> Activation:
+        height, width, channels = activations[0].shape
         top, left, bottom, right = self.padding
-        return Image((top + height + bottom, left + width + right, channels))
+        return Activation((top + height + bottom, left + width + right, channels))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Concat(Layer):
-    """Join images along an axis: 0 height, 1 width, 2 channels."""
+    """Join activations along an axis: 0 height, 1 width, 2 channels."""
 
     axis: int = 2
 
@@ -40,22 +40,24 @@ class Concat(Layer):
         if self.axis not in (0, 1, 2):
             raise ValueError(f"{self.title}: axis must be 0, 1 or 2, not {self.axis}")
 
-    def _infer(self, *images: Image) -> Image:
-        rests = {_without(image.shape, self.axis) for image in images}
+    def _infer(self, *activations: Activation) -> Activation:
+        rests = {_without(activation.shape, self.axis) for activation in activations}
         if len(rests) > 1:
-            raise ValueError(f"{self.title} cannot join {[image.shape for image in images]}")
-        shape = list(images[0].shape)
-        shape[self.axis] = sum(image.shape[self.axis] for image in images)
-        return Image((shape[0], shape[1], shape[2]))
+            raise ValueError(
+                f"{self.title} cannot join {[activation.shape for activation in activations]}"
+            )
+        shape = list(activations[0].shape)
+        shape[self.axis] = sum(activation.shape[self.axis] for activation in activations)
+        return Activation((shape[0], shape[1], shape[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reshape(Layer):
     """The same elements in row-major order [height, width, channels], in another shape."""
 
-    def check(self, images: tuple[Image, ...], output: Image) -> None:
+    def check(self, activations: tuple[Activation, ...], output: Activation) -> None:
         """Check that the number of elements and the dtype stay as they are."""
-        (x,) = images
+        (x,) = activations
         if math.prod(x.shape) != math.prod(output.shape) or x.dtype != output.dtype:
             raise ValueError(f"{self.title} cannot make {output} of {x}")
 

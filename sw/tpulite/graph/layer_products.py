@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import (
     check_array,
     check_int8,
@@ -21,7 +21,7 @@ __all__ = ["Conv", "Depthwise"]
 class Conv(Layer):
     """sum of (x - input_zero_point) * (weight - weight_zero_point); padding adds nothing.
 
-    A dense layer is a convolution whose kernel covers the image.
+    A dense layer is a convolution whose kernel covers the activation.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class Conv(Layer):
         super().__post_init__()
         _check_kernel(self, rank=4)
 
-    def _infer(self, *images: Image) -> Image:
-        (x,) = images
+    def _infer(self, *activations: Activation) -> Activation:
+        (x,) = activations
         kernel = self.weight.shape
         if x.shape[2] != kernel[2]:
             raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
         height, width = _slide(self, x.shape, kernel[:2])
-        return Image((height, width, kernel[3]), "int8" if self.requantization else "int32")
+        return Activation((height, width, kernel[3]), "int8" if self.requantization else "int32")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,13 +68,13 @@ class Depthwise(Layer):
         super().__post_init__()
         _check_kernel(self, rank=3)
 
-    def _infer(self, *images: Image) -> Image:
-        (x,) = images
+    def _infer(self, *activations: Activation) -> Activation:
+        (x,) = activations
         kernel = self.weight.shape
         if x.shape[2] != kernel[2]:
             raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
         height, width = _slide(self, x.shape, kernel[:2])
-        return Image((height, width, kernel[2]))
+        return Activation((height, width, kernel[2]))
 
 
 def _check_kernel(layer: Conv | Depthwise, rank: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.isa import OPERANDS, Scaling
 from tpulite.arch.numerics import INT8
-from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import (
     check_array,
     check_int8,
@@ -26,7 +26,7 @@ _MULTIPLIERS, _SHIFTS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elementwise(Layer):
-    """``add``, ``sub`` or ``mul`` of two images, as :class:`tpulite.arch.isa.VectorOp` says.
+    """``add``, ``sub`` or ``mul`` of two activations, as :class:`tpulite.arch.isa.VectorOp` says.
 
     The second input may be [1, 1, C] and is then the same for every position.
     """
@@ -55,11 +55,11 @@ class Elementwise(Layer):
                 )
         _check_common(self, self.requantization)
 
-    def _infer(self, *images: Image) -> Image:
-        a, b = images
+    def _infer(self, *activations: Activation) -> Activation:
+        a, b = activations
         if b.shape not in (a.shape, (1, 1, a.shape[2])):
             raise ValueError(f"{self.title} cannot combine {a.shape} with {b.shape}")
-        return Image(a.shape)
+        return Activation(a.shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,8 +108,8 @@ class Pool(Layer):
         if self.requantization is not None:
             _check_common(self, self.requantization)
 
-    def _infer(self, *images: Image) -> Image:
-        (x,) = images
+    def _infer(self, *activations: Activation) -> Activation:
+        (x,) = activations
         height, width = windowed(
             self.title, x.shape, window=self.window, stride=self.stride, padding=self.padding
         )
@@ -117,7 +117,7 @@ class Pool(Layer):
             last = (count - 1) * self.stride[axis] - self.padding[axis]
             if self.padding[axis] >= self.window[axis] or last >= x.shape[axis]:
                 raise ValueError(f"{self.title}: a window must not lie in padding {self.padding}")
-        return Image((height, width, x.shape[2]))
+        return Activation((height, width, x.shape[2]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,8 +136,8 @@ class Affine(Layer):
                 f"{self.requantization.channels} channels"
             )
 
-    def _infer(self, *images: Image) -> Image:
-        (x,) = images
+    def _infer(self, *activations: Activation) -> Activation:
+        (x,) = activations
         if x.shape[2] != len(self.gain):
             raise ValueError(f"{self.title} has {len(self.gain)} gains, not {x.shape[2]}")
         return x
@@ -155,8 +155,8 @@ class Lut(Layer):
         if len(self.table) != 256:
             raise ValueError(f"{self.title}: a table must have 256 entries, not {len(self.table)}")
 
-    def _infer(self, *images: Image) -> Image:
-        return images[0]
+    def _infer(self, *activations: Activation) -> Activation:
+        return activations[0]
 
 
 def _check_common(layer: Layer, requantization: Requantization) -> None:

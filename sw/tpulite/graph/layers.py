@@ -1,6 +1,6 @@
 """Integer layers: what the machine is to compute, with no scale left to interpret.
 
-All activations are int8 images [height, width, channels]; a uint8 tensor of a file is the int8 one
+Activations are int8 [height, width, channels]; a uint8 tensor of a file is the int8 one
 with its top bit inverted, so its zero point and clamp are those of the file minus 128. ``(y, x)``
 are pairs and padding is (top, left, bottom, right).
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tpulite.graph.layer_base import Image, Layer
+from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_array
 from tpulite.graph.layer_movement import Concat, Pad, Reshape
 from tpulite.graph.layer_products import Conv, Depthwise
@@ -19,12 +19,12 @@ from tpulite.graph.requantization import Requantization
 from tpulite.program import TensorSpec
 
 __all__ = [
+    "Activation",
     "Affine",
     "Concat",
     "Conv",
     "Depthwise",
     "Elementwise",
-    "Image",
     "Layer",
     "LayerGraph",
     "Lut",
@@ -45,12 +45,12 @@ class LayerGraph:
         Name of the network.
     layers : tuple of Layer
         Layers.
-    images : mapping of str to Image
-        All images by name.
+    activations : mapping of str to Activation
+        All activations by name.
     inputs, outputs : tuple of str
-        Images that come from and go to the host.
+        Activations that come from and go to the host.
     constants : mapping of str to ndarray of int8, [H, W, C]
-        Images that are known.
+        Activations that are known.
     unsigned : frozenset of str
         Inputs and outputs that the host sees as uint8.
     packed : mapping of str to TensorSpec
@@ -59,13 +59,13 @@ class LayerGraph:
     Raises
     ------
     ValueError
-        If an image is unknown, computed twice or read before it is computed, or if it has not the
-        shape and dtype that its layer gives it.
+        If an activation is unknown, computed twice or read before it is computed, or if it has not
+        the shape and dtype that its layer gives it.
     """
 
     name: str
     layers: tuple[Layer, ...]
-    images: Mapping[str, Image]
+    activations: Mapping[str, Activation]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -74,13 +74,13 @@ class LayerGraph:
 
     def __post_init__(self) -> None:
         known = {*self.inputs, *self.constants}
-        for name in sorted(known - set(self.images)):
-            raise ValueError(f"Image {name!r} has no shape")
+        for name in sorted(known - set(self.activations)):
+            raise ValueError(f"Activation {name!r} has no shape")
         for name, value in self.constants.items():
-            check_array(f"Image {name!r}", "its value", value, "int8", 3)
-            if value.shape != self.images[name].shape:
+            check_array(f"Activation {name!r}", "its value", value, "int8", 3)
+            if value.shape != self.activations[name].shape:
                 raise ValueError(
-                    f"Image {name!r} must be {self.images[name].shape}, not {value.shape}"
+                    f"Activation {name!r} must be {self.activations[name].shape}, not {value.shape}"
                 )
         names: set[str] = set()
         for layer in self.layers:
@@ -90,12 +90,12 @@ class LayerGraph:
             for name in layer.inputs:
                 if name not in known:
                     raise ValueError(f"{layer.title} needs {name!r}, which is not there yet")
-            if layer.output not in self.images:
-                raise ValueError(f"{layer.title} computes the unknown image {layer.output!r}")
+            if layer.output not in self.activations:
+                raise ValueError(f"{layer.title} computes the unknown activation {layer.output!r}")
             if layer.output in known:
-                raise ValueError(f"Image {layer.output!r} is computed twice")
-            sources = tuple(self.images[name] for name in layer.inputs)
-            layer.check(sources, self.images[layer.output])
+                raise ValueError(f"Activation {layer.output!r} is computed twice")
+            sources = tuple(self.activations[name] for name in layer.inputs)
+            layer.check(sources, self.activations[layer.output])
             known.add(layer.output)
         for name in self.outputs:
             if name not in known:
@@ -106,7 +106,7 @@ class LayerGraph:
         counts = {}
         for layer in self.layers:
             if isinstance(layer, Conv | Depthwise):
-                height, width, channels = self.images[layer.output].shape
+                height, width, channels = self.activations[layer.output].shape
                 kernel = layer.weight.size // layer.weight.shape[-1]
                 counts[layer.name] = height * width * channels * kernel
         return counts

@@ -13,10 +13,10 @@ from tpulite.golden.layer_windows import convolve, convolve_channels
 from tpulite.golden.layers import run_layer
 from tpulite.golden.ops import requantize_sums
 from tpulite.graph.layers import (
+    Activation,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Pool,
@@ -37,7 +37,7 @@ class _Builder:
         self._layers: list[Layer] = []
         self.input = "input"
         self._values = {self.input: self._noise(shape)}
-        self._shapes = {self.input: Image(shape)}
+        self._shapes = {self.input: Activation(shape)}
 
     def conv(self, x: str, outputs: int, kernel: int, stride: int = 1, *, relu: bool) -> str:
         """Add a convolution with padding as in the papers: half of the kernel on each side."""
@@ -137,7 +137,7 @@ class _Builder:
         self._layers.append(layer)
         self._values[layer.output] = values
         height, width, channels = values.shape
-        self._shapes[layer.output] = Image((height, width, channels))
+        self._shapes[layer.output] = Activation((height, width, channels))
         return layer.output
 
 

@@ -127,7 +127,9 @@ class Model(PlannedModel):
         The compiler leaves out channels that no result needs; those of them that are constant are
         known nevertheless.
         """
-        names = [name for part in self.layers for name in part.images if name in self.graph.tensors]
+        names = [
+            name for part in self.layers for name in part.activations if name in self.graph.tensors
+        ]
         masks = ((name, each.known(name)) for each in self.simplified for name in names)
         return {name: mask for name, mask in masks if mask is not None and not mask.all()}
 
@@ -171,7 +173,7 @@ class Model(PlannedModel):
     ) -> Iterable[tuple[str, np.ndarray]]:
         layers = simplified.layers
         inputs = {
-            name: as_dtype(self.value(name, values), "int8").reshape(layers.images[name].shape)
+            name: as_dtype(self.value(name, values), "int8").reshape(layers.activations[name].shape)
             for name in layers.inputs
         }
         for name, image in simplified.restore(run_layers(layers, inputs)).items():

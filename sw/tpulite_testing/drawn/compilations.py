@@ -43,8 +43,8 @@ class Compilation:
                 for name, value in vars(layer).items()
                 if name not in ("name", "inputs", "output", "requantization")
             }
-            sources = ", ".join(f"{name}{graph.images[name].shape}" for name in layer.inputs)
-            target = f"{layer.output}{graph.images[layer.output].shape}"
+            sources = ", ".join(f"{name}{graph.activations[name].shape}" for name in layer.inputs)
+            target = f"{layer.output}{graph.activations[layer.output].shape}"
             lines.append(f"  {type(layer).__name__} {sources} -> {target} {fields}")
         return "\n".join(
             (
@@ -77,7 +77,7 @@ class Compilation:
         """Run random inputs; every output must be what the layers compute, image by image."""
         rng = np.random.default_rng(seed)
         graph, batch = self.graph, self.options.batch
-        shapes = {name: graph.images[name].shape for name in graph.inputs}
+        shapes = {name: graph.activations[name].shape for name in graph.inputs}
         images = [
             {name: rng.integers(-128, 128, shape).astype(np.int8) for name, shape in shapes.items()}
             for _ in range(batch)
@@ -166,8 +166,8 @@ def _least(layer: Layer, graph: LayerGraph, size: int) -> int:
     elif isinstance(layer, Lut):
         rows = LUT_BYTES // size
     for name in {*layer.inputs, layer.output}:
-        height, width, channels = graph.images[name].shape
+        height, width, channels = graph.activations[name].shape
         lines = 1 if name == layer.output else min(window, height)
-        vector = RAW_ROWS if graph.images[name].dtype == "int32" else 1
+        vector = RAW_ROWS if graph.activations[name].dtype == "int32" else 1
         rows += (height if whole else lines) * width * -(-channels // size) * vector
     return rows

@@ -10,7 +10,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Program
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.model_run import as_dtype
@@ -39,7 +39,7 @@ def random_network(
     """
     rng = np.random.default_rng(seed)
     names = ["x0", *(f"x{i}" for i in range(1, len(sizes) - 1)), "y"]
-    images = {"x0": Image((batch, 1, sizes[0]))}
+    images = {"x0": Activation((batch, 1, sizes[0]))}
     layers = []
     zero_point = int(rng.integers(-128, 128))
     for i, ((k, n), (x, y)) in enumerate(zip(pairwise(sizes), pairwise(names), strict=True)):
@@ -61,7 +61,7 @@ def random_network(
                 weight_zero_point=int(rng.integers(-20, 20)),
             )
         )
-        images[y] = Image((batch, 1, n), "int32" if sums else "int8")
+        images[y] = Activation((batch, 1, n), "int32" if sums else "int8")
         zero_point = output
     unsigned = {"x0"} if raw else {"x0", "y"}
     return LayerGraph(
@@ -78,7 +78,7 @@ def random_inputs(seed: int, network: LayerGraph) -> np.ndarray:
     """Make inputs of all values."""
     info = np.iinfo(np.uint8 if "x0" in network.unsigned else np.int8)
     rng = np.random.default_rng(seed)
-    shape = network.images["x0"].shape
+    shape = network.activations["x0"].shape
     return rng.integers(info.min, info.max, shape, info.dtype, endpoint=True)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tpulite.graph.layers import Concat, Image, Layer, LayerGraph, Pool
+from tpulite.graph.layers import Activation, Concat, Layer, LayerGraph, Pool
 from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
 from tpulite_testing.drawn.steps import Steps
@@ -52,7 +52,7 @@ class _Graphs(Steps):
         return LayerGraph(
             "random",
             tuple(self.layers),
-            {name: Image(x.shape, str(x.dtype)) for name, x in self.values.items()},
+            {name: Activation(x.shape, str(x.dtype)) for name, x in self.values.items()},
             tuple(self.inputs),
             tuple(outputs),
             {name: self.values[name] for name in self.constants},

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.layers import (
+    Activation,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -27,18 +27,18 @@ class GraphBuilder:
     """A network made layer by layer; images have the names of their layers."""
 
     def __init__(self, shape: tuple[int, int, int]) -> None:
-        self.images: dict[str, Image] = {"x": Image(shape)}
+        self.activations: dict[str, Activation] = {"x": Activation(shape)}
         self.layers: list[Layer] = []
 
     def conv(self, source: str, channels: int, kernel=3, *, name: str = "", **geometry) -> str:
         """Add a convolution with a square kernel."""
-        depth = self.images[source].shape[2]
+        depth = self.activations[source].shape[2]
         weight = np.ones((kernel, kernel, depth, channels), np.int8)
         return self._add(name, Conv, source, weight=weight, requantization=_PLAIN, **geometry)
 
     def depthwise(self, source: str, kernel=3, *, name: str = "", **geometry) -> str:
         """Add a depthwise convolution with a square kernel."""
-        weight = np.ones((kernel, kernel, self.images[source].shape[2]), np.int8)
+        weight = np.ones((kernel, kernel, self.activations[source].shape[2]), np.int8)
         return self._add(name, Depthwise, source, weight=weight, requantization=_PLAIN, **geometry)
 
     def pool(self, source: str, window=(2, 2), *, name: str = "", **geometry) -> str:
@@ -66,14 +66,14 @@ class GraphBuilder:
     def _add(self, name: str, kind: type[Layer], *sources: str, **fields) -> str:
         name = name or f"y{len(self.layers)}"
         layer = kind(name=name, inputs=sources, output=name, **fields)
-        self.images[name] = layer._infer(*(self.images[source] for source in sources))
+        self.activations[name] = layer._infer(*(self.activations[source] for source in sources))
         self.layers.append(layer)
         return name
 
     def graph(self, *outputs: str) -> LayerGraph:
         """Return the network."""
         outputs = outputs or (self.layers[-1].output,)
-        return LayerGraph("random", tuple(self.layers), self.images, ("x",), outputs)
+        return LayerGraph("random", tuple(self.layers), self.activations, ("x",), outputs)
 
 
 @st.composite
@@ -84,9 +84,9 @@ def layer_graphs(draw, *, most_layers: int = 6, most_rows: int = 24) -> LayerGra
     names = ["x"]
     for _ in range(draw(st.integers(1, most_layers))):
         source = draw(st.sampled_from(names))
-        height, width, _ = builder.images[source].shape
-        alike = [name for name in names if builder.images[name] == builder.images[source]]
-        small = [name for name in names if builder.images[name].shape == (1, 1, 16)]
+        height, width, _ = builder.activations[source].shape
+        alike = [name for name in names if builder.activations[name] == builder.activations[source]]
+        small = [name for name in names if builder.activations[name].shape == (1, 1, 16)]
         partner = draw(st.sampled_from(alike + small))
         kind = draw(st.sampled_from(["conv", "conv", "depthwise", "pool", "add", "lut", "pad"]))
         sizes = st.integers(1, 4)

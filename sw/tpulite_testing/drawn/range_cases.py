@@ -11,10 +11,10 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.bind import ShapeRange
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -57,17 +57,17 @@ class Case:
     def graph(self, height: int, width: int) -> LayerGraph:
         """Return a network of the layer for one shape."""
         layer = self.layer
-        images = {"x": Image((height, width, self.channels))}
+        images = {"x": Activation((height, width, self.channels))}
         if "z" in layer.inputs:
             pixels = (1, 1) if self.broadcast else (height, width)
-            images["z"] = Image((*pixels, self.channels))
+            images["z"] = Activation((*pixels, self.channels))
         outputs, dtype = (height, width), "int8"
         if isinstance(layer, Pool):
             outputs = _outputs(layer, (height, width), layer.window, (1, 1))
         if isinstance(layer, Conv):
             outputs = _outputs(layer, (height, width), layer.weight.shape, layer.dilation)
             dtype = "int8" if layer.requantization else "int32"
-        images["y"] = Image((*outputs, self.features), dtype)
+        images["y"] = Activation((*outputs, self.features), dtype)
         return LayerGraph(
             "dynamic", (layer,), images, tuple(dict.fromkeys(layer.inputs)), ("y",), {},
             self.unsigned,

@@ -8,11 +8,11 @@ from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -43,14 +43,14 @@ class Builder:
 
     def __init__(self, rng, shape: tuple[int, int, int]) -> None:
         self.rng, self.layers = rng, []
-        self.images = {"x": Image(shape)}
+        self.activations = {"x": Activation(shape)}
         self.inputs = ["x"]
 
     def input(self) -> str:
         """Add another input like the first one."""
         name = f"x{len(self.inputs)}"
         self.inputs.append(name)
-        self.images[name] = self.images["x"]
+        self.activations[name] = self.activations["x"]
         return name
 
     def scaled(self, channels: int, depth: int) -> Requantization:
@@ -67,13 +67,13 @@ class Builder:
         """Add any layer."""
         name = f"layer{len(self.layers)}"
         layer = kind(name=name, inputs=inputs, output=f"t{len(self.layers)}", **fields)
-        self.images[layer.output] = layer._infer(*(self.images[i] for i in inputs))
+        self.activations[layer.output] = layer._infer(*(self.activations[i] for i in inputs))
         self.layers.append(layer)
         return layer.output
 
     def conv(self, x: str, features: int, kernel: int, stride: int = 1, **fields) -> str:
         """Add a convolution that keeps the extents but for its stride."""
-        channels = self.images[x].shape[2]
+        channels = self.activations[x].shape[2]
         fields = {"padding": (kernel // 2,) * 4, "stride": (stride, stride)} | fields
         return self.add(
             Conv,
@@ -86,7 +86,7 @@ class Builder:
 
     def depthwise(self, x: str, kernel: int, stride: int = 1, **fields) -> str:
         """Add a depthwise convolution that keeps the extents but for its stride."""
-        channels = self.images[x].shape[2]
+        channels = self.activations[x].shape[2]
         fields = {"padding": (kernel // 2,) * 4, "stride": (stride, stride)} | fields
         return self.add(
             Depthwise,
@@ -112,7 +112,7 @@ class Builder:
 
     def mean(self, x: str) -> str:
         """Add the mean of all pixels."""
-        return self.add(Pool, x, op="average", window=self.images[x].shape[:2])
+        return self.add(Pool, x, op="average", window=self.activations[x].shape[:2])
 
     def lut(self, x: str) -> str:
         """Add a table."""
@@ -120,14 +120,14 @@ class Builder:
 
     def affine(self, x: str) -> str:
         """Add a factor for each channel."""
-        channels = self.images[x].shape[2]
+        channels = self.activations[x].shape[2]
         gain = self.rng.integers(-300, 300, channels).astype(np.int16)
         return self.add(Affine, x, gain=gain, requantization=self.scaled(channels, 4))
 
     def graph(self, *outputs: str) -> LayerGraph:
         """Return the network."""
         inputs = tuple(self.inputs)
-        return LayerGraph("drawn", tuple(self.layers), self.images, inputs, outputs)
+        return LayerGraph("drawn", tuple(self.layers), self.activations, inputs, outputs)
 
 
 def resized(graph: LayerGraph, height: int, width: int) -> LayerGraph:
@@ -135,16 +135,18 @@ def resized(graph: LayerGraph, height: int, width: int) -> LayerGraph:
     first = graph.inputs[0]
     images, layers = {}, []
     for name in graph.inputs:
-        small = graph.images[name].shape[:2] == (1, 1) != graph.images[first].shape[:2]
+        small = graph.activations[name].shape[:2] == (1, 1) != graph.activations[first].shape[:2]
         extents = (1, 1) if small else (height, width)
-        images[name] = replace(graph.images[name], shape=(*extents, graph.images[name].shape[2]))
+        images[name] = replace(
+            graph.activations[name], shape=(*extents, graph.activations[name].shape[2])
+        )
     for layer in graph.layers:
         source = images[layer.inputs[0]]
-        if isinstance(layer, Pool) and layer.window == graph.images[layer.inputs[0]].shape[:2]:
+        if isinstance(layer, Pool) and layer.window == graph.activations[layer.inputs[0]].shape[:2]:
             layer = replace(layer, window=source.shape[:2])
         images[layer.output] = layer._infer(*(images[name] for name in layer.inputs))
         layers.append(layer)
-    return replace(graph, layers=tuple(layers), images=images)
+    return replace(graph, layers=tuple(layers), activations=images)
 
 
 def draw_network(seed: int) -> LayerGraph:
@@ -156,7 +158,7 @@ def draw_network(seed: int) -> LayerGraph:
     for _ in range(int(rng.integers(2, 9))):
         kind = rng.choice(["conv", "dw", "dw", "add", "mul", "pool", "lut", "affine", "down"])
         x = alike[-1]
-        channels = net.images[x].shape[2]
+        channels = net.activations[x].shape[2]
         match kind:
             case "conv":
                 kernel = int(rng.choice([1, 1, 3]))
@@ -164,7 +166,7 @@ def draw_network(seed: int) -> LayerGraph:
             case "dw":
                 alike.append(net.depthwise(x, int(rng.choice([3, 3, 5]))))
             case "add" | "mul":
-                same = [y for y in alike if net.images[y].shape[2] == channels]
+                same = [y for y in alike if net.activations[y].shape[2] == channels]
                 alike.append(net.join(x, str(rng.choice(same)), str(kind)))
             case "pool":
                 op = str(rng.choice(["max", "average"]))
@@ -173,7 +175,7 @@ def draw_network(seed: int) -> LayerGraph:
                 alike.append(net.lut(x))
             case "affine":
                 alike.append(net.affine(x))
-            case "down" if net.images[x].shape[0] > 8:
+            case "down" if net.activations[x].shape[0] > 8:
                 way = int(rng.integers(3))
                 if way == 0:
                     alike = [net.conv(x, 2 * channels, 3, 2)]

@@ -6,12 +6,12 @@ import numpy as np
 
 from tpulite.configs import named_config
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -63,7 +63,7 @@ class _Drawer:
             if kind == "mul" and self.choices.chance(50):
                 shapes[1] = (1, 1, shape[2])
             names = tuple(f"x{i}" for i in range(count))
-            images = {name: Image(each) for name, each in zip(names, shapes, strict=True)}
+            images = {name: Activation(each) for name, each in zip(names, shapes, strict=True)}
             layer = getattr(self, f"_{kind}")(shape, name=kind, inputs=names, output="y")
             images["y"] = layer._infer(*images.values())
             small = all(math.prod(image.shape) <= _MOST_BYTES for image in images.values())

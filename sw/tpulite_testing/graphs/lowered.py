@@ -47,7 +47,7 @@ def lower_graph(graph: Graph, exactness: Exactness) -> LayerGraph:
 def _declare_outputs(node: Node, context: GraphContext) -> None:
     """Let nodes behind one that is refused be checked nevertheless."""
     for name in node.outputs:
-        if name not in context.images:
+        if name not in context.activations:
             try:
                 context.write(name)
             except UnsupportedError:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tpulite.graph.layers import Affine, Conv, Image, LayerGraph, Pool, Requantization
+from tpulite.graph.layers import Activation, Affine, Conv, LayerGraph, Pool, Requantization
 
 __all__ = ["HALF", "affine", "conv", "pool", "single"]
 
@@ -10,7 +10,7 @@ HALF = Requantization(multiplier=np.array([1 << 30]), shift=np.array([0]))
 """Half of a sum."""
 
 
-def single(layer, inputs: Image, output: Image) -> LayerGraph:
+def single(layer, inputs: Activation, output: Activation) -> LayerGraph:
     """Make a network of one layer of one image."""
     return LayerGraph("dynamic", (layer,), {"x": inputs, "y": output}, ("x",), ("y",))
 
@@ -26,7 +26,7 @@ def pool(window: tuple[int, int], op: str = "max", **fields) -> LayerGraph:
         window=window,
         **{"padding": padding} | fields,
     )
-    image = Image((window[0] + 8, window[1] + 8, 64))
+    image = Activation((window[0] + 8, window[1] + 8, 64))
     return single(layer, image, layer._infer(image))
 
 
@@ -39,7 +39,7 @@ def conv(kernel: tuple[int, int], channels: int, features: int, **fields) -> Lay
         weight=np.ones((*kernel, channels, features), np.int8),
         **{"requantization": HALF, "padding": (kernel[0] // 2, kernel[1] // 2) * 2} | fields,
     )
-    image = Image((kernel[0] + 8, kernel[1] + 8, channels))
+    image = Activation((kernel[0] + 8, kernel[1] + 8, channels))
     return single(layer, image, layer._infer(image))
 
 
@@ -52,5 +52,5 @@ def affine(channels: int) -> LayerGraph:
         gain=np.ones(channels, np.int16),
         requantization=HALF,
     )
-    image = Image((1, 1, channels))
+    image = Activation((1, 1, channels))
     return single(layer, image, image)

@@ -42,7 +42,7 @@ def run_golden(case: Case, exactness: Exactness) -> np.ndarray:
     graph = case.graph
     layers = lower_graph(graph, exactness)
     images = {
-        name: flip(value, name in layers.unsigned).reshape(layers.images[name].shape)
+        name: flip(value, name in layers.unsigned).reshape(layers.activations[name].shape)
         for name, value in zip(graph.inputs, case.inputs, strict=True)
     }
     (output,) = graph.outputs

@@ -5,7 +5,7 @@ import numpy as np
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap32
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.graph.layers import Image, LayerGraph, Requantization
+from tpulite.graph.layers import Activation, LayerGraph, Requantization
 from tpulite.runtime.session import Session
 
 
@@ -105,9 +105,9 @@ def plain_pool(x, layer, extents):
 def run_layer(layer, shapes, inputs, config, device="golden", *, raw=False, constants=None):
     """Compile a layer alone, run it, return its output; shapes are those of all its images."""
     constants = constants or {}
-    images = {name: Image(shape) for name, shape in shapes.items()}
+    images = {name: Activation(shape) for name, shape in shapes.items()}
     if raw:
-        images[layer.output] = Image(shapes[layer.output], "int32")
+        images[layer.output] = Activation(shapes[layer.output], "int32")
     graph = LayerGraph(layer.name, (layer,), images, tuple(inputs), (layer.output,), constants)
     program = compile_layers(graph, config)
     results = Session(program, device).run(inputs)

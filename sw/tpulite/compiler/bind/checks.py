@@ -31,7 +31,7 @@ def check_covering(network: Network, shapes: ShapeRange) -> None:
         if not isinstance(layer, Conv | Depthwise) or name in network.packed:
             continue
         kernel = layer.weight.shape[:2]
-        if kernel == (1, 1) or kernel != network.layers.images[name].shape[:2]:
+        if kernel == (1, 1) or kernel != network.layers.activations[name].shape[:2]:
             continue
         for height, width in (least[name], most[name]):
             if (height, width) != kernel and not max(layer.padding):
@@ -76,8 +76,8 @@ def check_windows(network: Network, batch: int, height: int, width: int, channel
     totals = {"inputs": 0, "an output": 0}
     for node in network.nodes:
         for name in dict.fromkeys((*node.inputs, node.output)):
-            rows = RAW_ROWS if layers.images[name].dtype == "int32" else 1
-            depth = layers.images[name].shape[2]
+            rows = RAW_ROWS if layers.activations[name].dtype == "int32" else 1
+            depth = layers.activations[name].shape[2]
             if alone and not isinstance(node.layer, Conv):
                 depth = channels
             needed = batch * extents[name][0] * extents[name][1] * rows * -(-depth // size) * size

@@ -143,7 +143,7 @@ class RangeProgram:
         if len(self.network.nodes) == 1:
             assert self.shapes.channels is not None
             return self.shapes.channels[1]
-        return self.layers.images[self.network.nodes[number].inputs[0]].shape[2]
+        return self.layers.activations[self.network.nodes[number].inputs[0]].shape[2]
 
     def _why_not(self, shape: Shape, strategies: tuple[Strategy, ...], number: int) -> str:
         """Say why a shape has no strategy."""
@@ -185,7 +185,7 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
         If a layer depends on the extents, or if the network or a shape does not suit the machine.
     """
     network = compile_nodes(order_layers(layers), shapes, config)
-    depth = layers.images[layers.inputs[0]].shape[2]
+    depth = layers.activations[layers.inputs[0]].shape[2]
     if shapes.channels is None:
         shapes = replace(shapes, channels=(depth, depth))
     assert shapes.channels is not None

@@ -14,11 +14,11 @@ from tpulite.compiler.bind.shapes import ShapeRange
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -115,7 +115,7 @@ class Network:
 
     def blocks(self, name: str, channels: int | None = None) -> int:
         """Return the channel blocks of a tensor, or of so many channels."""
-        return -(-(channels or self.layers.images[name].shape[2]) // self.config.array_size)
+        return -(-(channels or self.layers.activations[name].shape[2]) // self.config.array_size)
 
     def extents(self, height: int, width: int) -> dict[str, tuple[int, int]]:
         """Return height and width of each tensor; of a packed one, of its patches.
@@ -148,7 +148,7 @@ class Network:
 
     def is_pixel(self, name: str) -> bool:
         """Return whether a tensor is an input that has one pixel where the first one has more."""
-        first, images = self.layers.inputs[0], self.layers.images
+        first, images = self.layers.inputs[0], self.layers.activations
         one = name in self.layers.inputs and images[name].shape[:2] == (1, 1)
         return one and images[first].shape[:2] != (1, 1)
 
@@ -215,8 +215,10 @@ def _pack(
     if min(outputs) < 1:
         return layer, None
     images = {
-        name: Image((*extents, channels)),
-        layer.output: replace(layers.images[layer.output], shape=(*outputs, layer.weight.shape[3])),
+        name: Activation((*extents, channels)),
+        layer.output: replace(
+            layers.activations[layer.output], shape=(*outputs, layer.weight.shape[3])
+        ),
     }
     alone = LayerGraph(
         layers.name, (layer,), images, (name,), (layer.output,), unsigned=layers.unsigned
@@ -230,5 +232,5 @@ def _pack(
 
 def _covers(layer: Layer, window: tuple[int, ...], layers: LayerGraph) -> bool:
     """Return whether a window is the whole tensor, so that it follows the extents."""
-    shape = layers.images[layer.inputs[0]].shape[:2]
+    shape = layers.activations[layer.inputs[0]].shape[:2]
     return shape == tuple(window) and len(layers.layers) > 1 and shape != (1, 1)

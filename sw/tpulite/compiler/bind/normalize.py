@@ -48,7 +48,7 @@ def _without_reshapes(layers: LayerGraph) -> LayerGraph:
     for layer in layers.layers:
         if not isinstance(layer, Reshape):
             continue
-        shapes = [layers.images[name].shape for name in (layer.inputs[0], layer.output)]
+        shapes = [layers.activations[name].shape for name in (layer.inputs[0], layer.output)]
         source = layer.inputs[0]
         needed = layer.output in layers.outputs and source in (*layers.outputs, *layers.inputs)
         if shapes[0] != shapes[1] or shapes[0][:2] != (1, 1) or needed:
@@ -86,5 +86,5 @@ def _with_copies(layers: LayerGraph) -> LayerGraph:
         if name in hidden:
             copied = Lut(name=name, inputs=(hidden[name],), output=name, table=_IDENTITY)
             rewritten.append(copied)
-    images = {**layers.images, **{new: layers.images[old] for old, new in hidden.items()}}
-    return replace(layers, layers=tuple(rewritten), images=images)
+    images = {**layers.activations, **{new: layers.activations[old] for old, new in hidden.items()}}
+    return replace(layers, layers=tuple(rewritten), activations=images)

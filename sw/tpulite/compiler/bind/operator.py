@@ -166,6 +166,6 @@ def tensor_spec(
     channels: int,
 ) -> TensorSpec:
     """Return the spec of a tensor of a network, as a batch of other extents."""
-    dtype = "uint8" if name in layers.unsigned else layers.images[name].dtype
+    dtype = "uint8" if name in layers.unsigned else layers.activations[name].dtype
     batch, height, width = extents
     return TensorSpec(name, window, offset, batch * height * width, channels, dtype, extents)

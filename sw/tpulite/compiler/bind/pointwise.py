@@ -60,7 +60,7 @@ class Pointwise(Operator):
                 self._constants = _elementwise_constants(layer, config)
             case Lut():
                 self._constants = layer.table.tobytes()
-        shapes = [layers.images[name].shape for name in layer.inputs]
+        shapes = [layers.activations[name].shape for name in layer.inputs]
         self._facts = pointwise_facts(layer, shapes, config, kept=False)
         self._operation = self._facts.operation
         self.constants = b"" if self._spare else self._constants

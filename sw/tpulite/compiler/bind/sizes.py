@@ -45,7 +45,7 @@ class Sizes:
         layers = self._network.layers
         if self._alone and not isinstance(layers.layers[0], Conv):
             return self._shape.channels
-        return layers.images[name].shape[2]
+        return layers.activations[name].shape[2]
 
     def specs(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         """Return inputs and outputs as the host sees them."""

@@ -12,7 +12,7 @@ from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.lifetimes import LiveRange, lifetimes, peak
 from tpulite.compiler.group.predictions import predict_groups
-from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
@@ -32,7 +32,7 @@ def groups_text(
     """
     table = GraphTable(layers, config, options)
     costs = GroupCosts(table, config.ub_rows)
-    resident = resident_images(costs, groups)
+    resident = resident_activations(costs, groups)
     texts = [
         f"group {i}: {_header(group, layers)}{_cost(costs.cost(group, resident), config)}"
         + (_cut(group, table, resident) if group.slices else "")
@@ -102,7 +102,7 @@ def _images(group: Group, layers: LayerGraph, lives: Iterable[LiveRange]) -> str
     sizes = {each.name: each.rows for each in lives}
     rows = []
     for name in sorted({name for step in steps for name in step}):
-        height = layers.images[name].shape[0]
+        height = layers.activations[name].shape[0]
         live = [step[name].live for step in steps if name in step]
         made = sum(len(step[name].new) for step in steps if name in step)
         shown = [f"{part.start}:{part.stop}" for part in live[:_SHOWN]]

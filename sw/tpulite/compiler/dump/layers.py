@@ -35,7 +35,7 @@ def placement_text(placement: Placement, layers: LayerGraph, config: Config) -> 
     rows = [
         (
             short(name),
-            extents(layers.images[name].shape),
+            extents(layers.activations[name].shape),
             "yes" if store.resident else "",
             f"{store.rows * store.batch:,}",
             f"{store.rows * store.batch * config.row_bytes:,}",
@@ -56,7 +56,7 @@ def placement_text(placement: Placement, layers: LayerGraph, config: Config) -> 
 
 
 def _image(name: str, layers: LayerGraph) -> str:
-    return f"{short(name)} {extents(layers.images[name].shape)}"
+    return f"{short(name)} {extents(layers.activations[name].shape)}"
 
 
 def _dram(store: Store, placement: Placement) -> str:

@@ -79,7 +79,7 @@ def _infos(
         numbers[owner, command.opcode].append(number)
     infos = []
     for index, layer in enumerate(layers.layers):
-        height, width, channels = layers.images[layer.output].shape
+        height, width, channels = layers.activations[layer.output].shape
         depth = macs.get(layer.name, 0) // (height * width * channels)
         mine = list(numbers[index, Opcode.CONV])
         if not depth:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.encode.repeat import repeat_program
-from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.options import Options
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import LayerGraph
@@ -70,7 +70,7 @@ def compile_batch(
 def check_sizes(layers: LayerGraph, config: Config, batch: int) -> None:
     """Refuse inputs and outputs of a batch that no window of DRAM can hold."""
     for what, names in (("inputs", layers.inputs), ("outputs", layers.outputs)):
-        rows = sum(image_rows(layers.images[name], config) for name in names)
+        rows = sum(activation_rows(layers.activations[name], config) for name in names)
         _refuse(batch, what, rows * config.row_bytes)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tpulite.graph.layers import (
+    Activation,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     Pad,
     Pool,
@@ -67,7 +67,7 @@ def backward_extent(outputs: int, *, kernel: int, stride: int, dilation: int = 1
     return (outputs - 1) * stride + max((kernel - 1) * dilation + 1, stride)
 
 
-def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Image]) -> range:
+def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Activation]) -> range:
     """Return the rows of an input that some output rows of a layer need.
 
     Parameters
@@ -78,7 +78,7 @@ def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Image])
         Output rows, at least one.
     index : int
         Number of the input.
-    images : mapping of str to Image
+    images : mapping of str to Activation
         All images by name.
 
     Returns
@@ -95,7 +95,7 @@ def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Image])
 
 
 def backward_columns(
-    layer: Layer, columns: range, index: int, images: Mapping[str, Image]
+    layer: Layer, columns: range, index: int, images: Mapping[str, Activation]
 ) -> range:
     """Return the columns of an input that some output columns need: see :func:`backward`."""
     reach = reach_of(layer, index, images, axis=1)
@@ -115,7 +115,7 @@ def sliceable(layer: Layer, *, axis: int = 0) -> bool:
     return not (isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == axis))
 
 
-def reach_of(layer: Layer, index: int, images: Mapping[str, Image], *, axis: int = 0) -> Reach:
+def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis: int = 0) -> Reach:
     """Return what outputs of a layer need of an input; ``axis`` is 0 for rows, 1 for columns.
 
     Raises

@@ -5,11 +5,11 @@ from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.compiler.geometry.used_blocks import used_blocks
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -17,8 +17,8 @@ from tpulite.graph.layers import (
 )
 
 __all__ = [
+    "activation_rows",
     "constant_rows",
-    "image_rows",
     "k_tiles",
     "packed_row_vectors",
     "rows_at_once",
@@ -30,14 +30,14 @@ _PHASE_TILES = 2
 """Weight tiles of a depthwise layer, pass and block: the last group of rows has another one."""
 
 
-def vectors_of_row(image: Image, config: Config) -> int:
+def vectors_of_row(image: Activation, config: Config) -> int:
     """Return the rows of the buffer that one row of an image takes, all channel blocks."""
     _, width, channels = image.shape
     vector = RAW_ROWS if image.dtype == "int32" else 1
     return width * -(-channels // config.array_size) * vector
 
 
-def image_rows(image: Image, config: Config) -> int:
+def activation_rows(image: Activation, config: Config) -> int:
     """Return the rows of the buffer that a whole image takes."""
     return image.shape[0] * vectors_of_row(image, config)
 
@@ -108,6 +108,6 @@ def packed_row_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
     """
     if not isinstance(layer, Conv) or sole_reader(layers, layer.inputs[0]) is not layer:
         return 0
-    images = layers.images[layer.inputs[0]], layers.images[layer.output]
+    images = layers.activations[layer.inputs[0]], layers.activations[layer.output]
     packed_rows = pack_rows(layer, images, config)
     return 0 if packed_rows is None else packed_rows.vectors

@@ -2,7 +2,7 @@
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import PackedRows
 
 __all__ = ["pack_rows", "packed_tiles", "sole_reader"]
@@ -23,7 +23,7 @@ def packed_tiles(kernel: tuple[int, int], channels: int, config: Config) -> int:
 
 def pack_rows(
     layer: Conv,
-    images: tuple[Image, Image],
+    images: tuple[Activation, Activation],
     config: Config,
     *,
     unsigned: bool = False,
@@ -35,7 +35,7 @@ def pack_rows(
     ----------
     layer : Conv
         The only layer that reads it.
-    images : tuple of Image
+    images : tuple of Activation
         The input, and what the layer computes.
     config : Config
         The machine.

@@ -196,7 +196,7 @@ def plan_tiles(
     Parameters
     ----------
     y : Axis1D
-        Image rows.
+        Activation rows.
     limits : AxisLimits
         What a command can express.
     outputs : int

@@ -103,7 +103,7 @@ def plan_columns(
     ValueError
         If a layer cannot be cut along the width.
     """
-    grains = dict.fromkeys(layers.images, grain)
+    grains = dict.fromkeys(layers.activations, grain)
     walk = _Walk(layers, group, group.columns, grains, axis=1)
     stops: dict[str, int] = {}
     slices: list[Mapping[str, range]] = []
@@ -126,7 +126,7 @@ class _Walk:
         for layer in self._layers:
             if not sliceable(layer, axis=axis):
                 raise ValueError(f"{layer.title} cannot run slice by slice")
-        self._images, self._grains, self._axis = layers.images, grains, axis
+        self._images, self._grains, self._axis = layers.activations, grains, axis
         self._backward = backward_columns if axis else backward
         self._read = {name for layer in self._layers for name in layer.inputs}
         later = {name for layer in layers.layers[group.layers.stop :] for name in layer.inputs}

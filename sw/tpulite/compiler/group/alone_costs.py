@@ -92,7 +92,7 @@ def streams(table: GraphTable, index: int, resident: frozenset[str]) -> bool:
 
     Vectors that are the same everywhere may be on chip.
     """
-    images, output = table.layers.images, table.outputs[index]
+    images, output = table.layers.activations, table.outputs[index]
     names = {*table.sources[index], output}
     whole = {name for name in names if images[name].shape == images[output].shape}
     return isinstance(table.layers.layers[index], POINTWISE) and not whole & resident
@@ -102,7 +102,7 @@ def _pointwise_cost(table: GraphTable, index: int, limit: int) -> Cost:
     """Return the cost of a layer of which all images are in DRAM, vector by vector."""
     layer, config, batch = table.layers.layers[index], table.config, table.options.batch
     assert isinstance(layer, POINTWISE)
-    shapes = [table.layers.images[name].shape for name in dict.fromkeys(layer.inputs)]
+    shapes = [table.layers.activations[name].shape for name in dict.fromkeys(layer.inputs)]
     height, width, channels = shapes[0]
     facts = pointwise_facts(layer, shapes, config)
     pixels, blocks = height * width, -(-channels // config.array_size)

@@ -24,12 +24,12 @@ from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     Lut,
     Pool,
@@ -85,7 +85,7 @@ def transfer_cycles(rows: int, config: Config) -> int:
 
 def compute_cycles(
     layer: Layer,
-    images: tuple[Image, ...],
+    images: tuple[Activation, ...],
     extents: tuple[int, int],
     config: Config,
     *,
@@ -97,7 +97,7 @@ def compute_cycles(
     ----------
     layer : Layer
         The layer.
-    images : tuple of Image
+    images : tuple of Activation
         The images that it reads, and the one that it computes.
     extents : tuple of int
         Rows and columns of the output that are computed.

@@ -51,8 +51,10 @@ class GraphTable:
         self.layers, self.config, self.options = layers, config, options
         self.sources = [layer.inputs for layer in layers.layers]
         self.outputs = [layer.output for layer in layers.layers]
-        self.extents = [{n: x.shape[axis] for n, x in layers.images.items()} for axis in (0, 1)]
-        self.row = {n: vectors_of_row(image, config) for n, image in layers.images.items()}
+        self.extents = [
+            {n: x.shape[axis] for n, x in layers.activations.items()} for axis in (0, 1)
+        ]
+        self.row = {n: vectors_of_row(image, config) for n, image in layers.activations.items()}
         self.given = frozenset((*layers.inputs, *layers.constants))
         self.constants, self._packed_rows = [], []
         self.first, self.last = dict.fromkeys(self.given, 0), dict.fromkeys(self.given, -1)
@@ -73,7 +75,7 @@ class GraphTable:
     @cached_property
     def reaches(self) -> list[list[tuple[Reach, ...] | None]]:
         """For each axis and layer, what it needs of its inputs; None if it cannot be cut."""
-        images = self.layers.images
+        images = self.layers.activations
         return [
             [
                 tuple(reach_of(x, n, images, axis=axis) for n in range(len(x.inputs)))
@@ -113,7 +115,7 @@ class GraphTable:
 
     def at_once(self, index: int) -> int:
         """Return the rows of constants while two blocks of outputs have theirs."""
-        channels = self.layers.images[self.outputs[index]].shape[2]
+        channels = self.layers.activations[self.outputs[index]].shape[2]
         return rows_at_once(self.constants[index], channels, self.config)
 
     def inside(self, name: str, members: range) -> bool:
@@ -146,7 +148,7 @@ class GraphTable:
         key = (index, rows, columns)
         if key not in self._engines:
             names = (*self.sources[index], self.outputs[index])
-            images = tuple(self.layers.images[name] for name in names)
+            images = tuple(self.layers.activations[name] for name in names)
             self._engines[key] = compute_cycles(
                 self.layers.layers[index],
                 images,

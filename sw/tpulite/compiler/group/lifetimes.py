@@ -124,7 +124,7 @@ def lifetimes(
     steps = plan_steps(layers, group) if group.slices else ()
     images = dict.fromkeys(name for x in members for name in (*x.inputs, x.output))
     for name in (name for name in images if name not in resident):
-        whole = table.layers.images[name].shape
+        whole = table.layers.activations[name].shape
         found = [step[name] for step in steps]
         height = max((len(each.live) for each in found), default=whole[0])
         width = max((len(part[name]) for part in columns), default=whole[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.candidates import Candidates, Key
-from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.residency import resident_activations
 
 __all__ = ["improve", "switch", "total_key"]
 
@@ -15,9 +15,9 @@ __all__ = ["improve", "switch", "total_key"]
 def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *Key]:
     """Return how many groups do not fit, and the sum of the keys of all.
 
-    Images between groups stay on chip where :func:`resident_images` says so.
+    Images between groups stay on chip where :func:`resident_activations` says so.
     """
-    resident = resident_images(candidates.costs, groups)
+    resident = resident_activations(candidates.costs, groups)
     misfits = first = second = 0
     for group in groups:
         key = candidates.key(candidates.costs.cost(group, resident))
@@ -52,7 +52,7 @@ def improve(
     """
     rng = random.Random(seed)
     for _ in range(moves):
-        resident = resident_images(candidates.costs, groups)
+        resident = resident_activations(candidates.costs, groups)
         places = _moving(candidates, groups, resident)
         if not places:
             break
@@ -71,7 +71,7 @@ def switch(
 
     Parameters are those of :func:`improve`.
     """
-    resident = resident_images(candidates.costs, groups)
+    resident = resident_activations(candidates.costs, groups)
     for place in reversed(_moving(candidates, groups, resident)):
         group = groups[place]
         others: tuple[Group, ...] = ()

@@ -6,7 +6,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 
@@ -38,14 +38,14 @@ def predict_groups(
         The network.
     groups : tuple of Group
         Groups that cover it. Images between them stay on chip as
-        :func:`tpulite.compiler.group.residency.resident_images` says.
+        :func:`tpulite.compiler.group.residency.resident_activations` says.
     config : Config
         The machine.
     options : Options
         Choices of the compilation.
     """
     costs = GroupCosts(GraphTable(layers, config, options), config.ub_rows)
-    resident = resident_images(costs, groups)
+    resident = resident_activations(costs, groups)
     found = [costs.cost(group, resident) for group in groups]
     return Prediction(
         sum(cost.cycles for cost in found),

@@ -1,7 +1,7 @@
 """Which of the images between groups stay on chip, as far as the costs of groups assume.
 
 What is done in the end is decided when the groups are known: see
-:class:`tpulite.compiler.place.live.LiveImages`.
+:class:`tpulite.compiler.place.live.LiveActivations`.
 """
 
 from collections import Counter
@@ -12,10 +12,10 @@ from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["crossing_rows", "passing_images", "resident_images"]
+__all__ = ["crossing_rows", "passing_activations", "resident_activations"]
 
 
-def passing_images(layers: LayerGraph) -> dict[str, int]:
+def passing_activations(layers: LayerGraph) -> dict[str, int]:
     """Return the images that only pass by, and the layer that reads or computes each.
 
     They come from DRAM and go there, vector by vector, and nobody else needs them: to keep them on
@@ -33,14 +33,14 @@ def passing_images(layers: LayerGraph) -> dict[str, int]:
     for i, layer in enumerate(layers.layers):
         ends = layer.output in layers.outputs and not readers[layer.output]
         if isinstance(layer, POINTWISE) and ends and given.issuperset(layer.inputs):
-            shape = layers.images[layer.output].shape
-            same = {name for name in layer.inputs if layers.images[name].shape == shape}
+            shape = layers.activations[layer.output].shape
+            same = {name for name in layer.inputs if layers.activations[name].shape == shape}
             if same <= once:
                 passing |= dict.fromkeys((*same, layer.output), i)
     return passing
 
 
-def resident_images(
+def resident_activations(
     costs: GroupCosts, groups: tuple[Group, ...], *, largest: int | None = None
 ) -> frozenset[str]:
     """Return the images that stay on chip from their first to their last use.
@@ -64,8 +64,8 @@ def resident_images(
         for name in table.touched(group.layers)
         if table.inside(name, group.layers)
     }
-    strips.update(passing_images(table.layers))
-    rows = {name: table.rows(name) for name in table.layers.images}
+    strips.update(passing_activations(table.layers))
+    rows = {name: table.rows(name) for name in table.layers.activations}
     order = sorted(
         (
             name

@@ -9,7 +9,7 @@ from tpulite.compiler.group.candidates import Candidates, Key
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.local_search import improve, switch, total_key
-from tpulite.compiler.group.residency import resident_images
+from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 
@@ -51,7 +51,8 @@ def group_layers(
     candidates = Candidates(costs, refused)
     alone = tuple(Group(range(i, i + 1)) for i in range(len(layers.layers)))
     tried = {
-        resident_images(costs, alone, largest=int(part * costs.limit)): None for part in _LARGEST
+        resident_activations(costs, alone, largest=int(part * costs.limit)): None
+        for part in _LARGEST
     }
     found = [best_cuts(candidates, resident) for resident in tried]
     key = cache(partial(total_key, candidates))

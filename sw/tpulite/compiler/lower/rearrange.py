@@ -140,7 +140,8 @@ def must_stay(config: Config, *stores: Store) -> None:
     for store in stores:
         if not store.resident:
             raise ValueError(
-                f"Image {store.name!r} takes {store.rows} rows ({store.rows * config.row_bytes} "
-                f"bytes), and must stay in the unified buffer, which has {config.ub_rows} rows "
-                f"({config.ub_rows * config.row_bytes} bytes), beside what else is needed"
+                f"Activation {store.name!r} takes {store.rows} rows "
+                f"({store.rows * config.row_bytes} bytes), and must stay in the unified buffer, "
+                f"which has {config.ub_rows} rows ({config.ub_rows * config.row_bytes} bytes), "
+                f"beside what else is needed"
             )

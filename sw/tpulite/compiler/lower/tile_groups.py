@@ -87,7 +87,7 @@ class Tiler:
     def __post_init__(self) -> None:
         # What is loaded changes while commands are made.
         self.stores = {name: store.unread() for name, store in self.placement.stores.items()}
-        self.channels = {name: image.shape[2] for name, image in self.layers.images.items()}
+        self.channels = {name: image.shape[2] for name, image in self.layers.activations.items()}
 
     def group(self, group: Group, *, widest: bool = False) -> Iterator[Op]:
         """Yield the commands of a group: image by image, column by column, slice by slice.

@@ -2,21 +2,21 @@
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import (
+    activation_rows,
     constant_rows,
-    image_rows,
     rows_at_once,
     vectors_of_row,
 )
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
-from tpulite.compiler.group.residency import passing_images
+from tpulite.compiler.group.residency import passing_activations
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Reshape
 
-__all__ = ["LiveImages"]
+__all__ = ["LiveActivations"]
 
 
-class LiveImages:
+class LiveActivations:
     """Which images are needed while a layer runs, and which of them can stay on chip.
 
     This decides. :mod:`tpulite.compiler.group.residency` is what costs of groups assume, before
@@ -77,7 +77,7 @@ class LiveImages:
             last.setdefault(layer.output, group.stop - 1)
             last |= dict.fromkeys(layer.inputs, group.stop - 1)
         alone = {group.layers.start for group in groups if not group.slices and not group.finer}
-        passing = passing_images(layers)
+        passing = passing_activations(layers)
         self.passing = {name for name, index in passing.items() if index in alone}
         self.inside: set[str] = set()
         self.cut: set[str] = set()
@@ -99,21 +99,21 @@ class LiveImages:
             for i, layer in enumerate(layers.layers)
             if isinstance(layer, POINTWISE) and i not in self._groups
             for name in layer.inputs
-            if last[name] == i and layers.images[name] == layers.images[layer.output]
+            if last[name] == i and layers.activations[name] == layers.activations[layer.output]
             if name not in layers.outputs and name not in layers.constants
         }
         self.renamed, self.pinned = {}, set()
         for layer in layers.layers:
-            shapes = [layers.images[name].shape for name in (*layer.inputs, layer.output)]
+            shapes = [layers.activations[name].shape for name in (*layer.inputs, layer.output)]
             if isinstance(layer, Reshape) and shapes[0][2] == shapes[1][2]:
                 self.renamed[layer.output] = layer.inputs[0]
             elif isinstance(layer, Reshape):
                 self.pinned |= {*layer.inputs, layer.output}
-        self.images: list[set[str]] = [set() for _ in layers.layers]
+        self.activations: list[set[str]] = [set() for _ in layers.layers]
         for name, start in first.items():
             if name not in self.inside:
                 for i in range(start, last[name] + 1):
-                    self.images[i].add(name)
+                    self.activations[i].add(name)
 
     def rows(self, index: int, names: set[str]) -> int:
         """Return the rows that whole images take while a layer runs."""
@@ -123,12 +123,12 @@ class LiveImages:
 
     def _rows(self, name: str) -> int:
         batch = 1 if name in self._layers.constants else self._batch
-        return batch * image_rows(self._layers.images[name], self._config)
+        return batch * activation_rows(self._layers.activations[name], self._config)
 
     def resident(self, outside: frozenset[str]) -> set[str]:
         """Return the images that stay: the largest of those that are too many must go."""
-        resident = set(self._layers.images) - outside - self.inside - self.passing
-        for i, live in enumerate(self.images):
+        resident = set(self._layers.activations) - outside - self.inside - self.passing
+        for i, live in enumerate(self.activations):
             while (
                 resident & live
                 and self.rows(i, live & resident) + self._needs(i, resident) > self.most
@@ -163,7 +163,7 @@ class LiveImages:
             layer = layers.layers[i]
             rows = constant_rows(layer, self._config)
             if i in group.reloaded:
-                rows = rows_at_once(rows, layers.images[layer.output].shape[2], self._config)
+                rows = rows_at_once(rows, layers.activations[layer.output].shape[2], self._config)
             total += rows
         views: dict[str, int] = {}
         for step in plan_steps(layers, group):
@@ -171,7 +171,7 @@ class LiveImages:
                 views[name] = max(views.get(name, 0), len(rows.live))
         for name, height in views.items():
             if name not in resident:
-                image = layers.images[name]
+                image = layers.activations[name]
                 width = max(len(each.get(name, range(image.shape[1]))) for each in widths)
                 rows = height * vectors_of_row(image, self._config) * width // image.shape[1]
                 total += rows * (1 if name in self.inside else 2)

@@ -11,13 +11,13 @@ from tpulite.compiler.geometry.packed_rows import pack_rows, sole_reader
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.live import LiveImages
+from tpulite.compiler.place.live import LiveActivations
 from tpulite.compiler.place.stores import InDram, Store, StoreExtents
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
 
-__all__ = ["Placement", "fixed_lines", "place_images"]
+__all__ = ["Placement", "fixed_lines", "place_activations"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Placement:
     pinned: frozenset[str]
 
 
-def place_images(
+def place_activations(
     layers: LayerGraph,
     groups: tuple[Group, ...],
     config: Config,
@@ -79,7 +79,7 @@ def place_images(
         Rows of the unified buffer in which constants stay.
     """
     size, batch = config.array_size, options.batch
-    live = LiveImages(layers, groups, config, batch, taken)
+    live = LiveActivations(layers, groups, config, batch, taken)
     resident = live.resident(outside)
     skewed, fixed, grain = _skewed(layers), fixed_lines(layers), column_grain(config)
     stores: dict[str, Store] = {}
@@ -95,7 +95,7 @@ def place_images(
         packed_rows: PackedRows | None = None,
         line: int | None = None,
     ) -> TensorSpec:
-        height, width, channels = layers.images[name].shape
+        height, width, channels = layers.activations[name].shape
         lines = height * (line or width)
         if packed_rows is not None:
             lines = width if packed_rows.transposed else height
@@ -111,7 +111,7 @@ def place_images(
         return made
 
     for name in (*layers.inputs, *layers.constants, *(layer.output for layer in layers.layers)):
-        image = layers.images[name]
+        image = layers.activations[name]
         height, width, channels = image.shape
         extents = (height, width, -(-channels // size))
         vector_rows = RAW_ROWS if image.dtype == "int32" else 1
@@ -164,8 +164,8 @@ def place_images(
         tuple(sorted(inputs, key=lambda each: order[each.name])),
         tuple(sorted(outputs, key=lambda each: order[each.name])),
         offsets[Window.SCRATCH],
-        tuple(frozenset(each & resident) for each in live.images),
-        tuple(live.most - live.rows(i, each & resident) for i, each in enumerate(live.images)),
+        tuple(frozenset(each & resident) for each in live.activations),
+        tuple(live.most - live.rows(i, each & resident) for i, each in enumerate(live.activations)),
         frozenset(live.pinned),
     )
 
@@ -205,7 +205,7 @@ def _packed_rows(
     layer = sole_reader(layers, name)
     if layer is None:
         return None
-    images = layers.images[name], layers.images[layer.output]
+    images = layers.activations[name], layers.activations[layer.output]
     columns = layer.output in resident and layer.output not in layers.outputs
     unsigned = name in layers.unsigned
     return pack_rows(layer, images, config, unsigned=unsigned, columns=columns)

@@ -9,7 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.packed_rows import sole_reader
 from tpulite.compiler.group.costs import conv_cycles, transfer_cycles
 from tpulite.compiler.rewrite.patches import packed_cycles
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 
 __all__ = ["join_neighbors"]
 
@@ -34,7 +34,7 @@ def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
         if not isinstance(first, Conv) or second is None:
             continue
         names = first.inputs[0], first.output, second.output
-        images = tuple(layers.images[name] for name in names)
+        images = tuple(layers.activations[name] for name in names)
         given = sole_reader(layers, names[0]) is first
         best, least = None, _cycles((first, second), images, config, given=given)
         for pair, middle in _joined(first, second, images, config):
@@ -47,7 +47,7 @@ def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
             layers = replace(
                 layers,
                 layers=tuple(changed.get(layer.name, layer) for layer in layers.layers),
-                images={**layers.images, first.output: middle},
+                activations={**layers.activations, first.output: middle},
             )
     return layers
 
@@ -64,8 +64,8 @@ def _reader(layers: LayerGraph, first: object, config: Config) -> Conv | None:
 
 
 def _joined(
-    first: Conv, second: Conv, images: tuple[Image, ...], config: Config
-) -> Iterator[tuple[tuple[Conv, Conv], Image]]:
+    first: Conv, second: Conv, images: tuple[Activation, ...], config: Config
+) -> Iterator[tuple[tuple[Conv, Conv], Activation]]:
     """Yield pairs of layers that compute the same, and the image between them."""
     most = config.array_size // first.weight.shape[3]
     for axis in (0, 1):
@@ -79,7 +79,7 @@ def _joined(
                 shape[2] *= count
                 one = _several(first, count, axis, images[0].shape[axis], shape[axis])
                 other = _fewer_taps(second, count, axis, shape[axis], outputs)
-                image = Image((shape[0], shape[1], shape[2]))
+                image = Activation((shape[0], shape[1], shape[2]))
                 if other._infer(image) == images[2]:  # or it would compute some more
                     yield (one, other), image
 
@@ -132,7 +132,7 @@ def _with(pair: tuple[int, int], axis: int, value: int) -> tuple[int, int]:
 
 
 def _cycles(
-    pair: tuple[Conv, Conv], images: tuple[Image, ...], config: Config, *, given: bool
+    pair: tuple[Conv, Conv], images: tuple[Activation, ...], config: Config, *, given: bool
 ) -> int:
     """Return the cycles of two layers; ``given``: the first one reads what the host packs."""
     first, second = pair
@@ -141,7 +141,7 @@ def _cycles(
     return _alone(first, images[:2], config) + _alone(second, images, config)
 
 
-def _alone(layer: Conv, images: tuple[Image, ...], config: Config) -> int:
+def _alone(layer: Conv, images: tuple[Activation, ...], config: Config) -> int:
     kh, kw, depth, outputs = layer.weight.shape
     size, extents = config.array_size, images[-1].shape[:2]
     tiles = kh * kw * -(-depth // size) * -(-outputs // size)

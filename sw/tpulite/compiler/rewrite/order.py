@@ -44,5 +44,5 @@ def order_layers(layers: LayerGraph) -> LayerGraph:
 
 
 def _size(layers: LayerGraph, name: str) -> int:
-    height, width, channels = layers.images[name].shape
+    height, width, channels = layers.activations[name].shape
     return height * width * channels

@@ -8,10 +8,10 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
-from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.compiler.group.costs import conv_cycles, transfer_cycles
-from tpulite.graph.layers import Conv, Image, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Patches, TensorSpec
 
 __all__ = ["pack_patches", "packed_cycles"]
@@ -40,7 +40,7 @@ def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
         layer = sole_reader(layers, name)
         if layer is None:
             continue
-        images = layers.images[name], layers.images[layer.output]
+        images = layers.activations[name], layers.activations[layer.output]
         ways = _ways(layer, images, config)
         costs = [_cost(layer, images, folding, config) for folding in ways]
         limit = min(costs)[0] * (_CLOSE + 1) // _CLOSE
@@ -50,7 +50,7 @@ def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
     return layers
 
 
-def packed_cycles(layer: Conv, images: tuple[Image, Image], config: Config) -> int:
+def packed_cycles(layer: Conv, images: tuple[Activation, Activation], config: Config) -> int:
     """Return the cycles of a convolution of an input that the host packs in the best way."""
     return min(_cost(layer, images, way, config)[0] for way in _ways(layer, images, config))
 
@@ -85,10 +85,10 @@ class _Folding:
     y: _Axis
     x: _Axis
 
-    def image(self, image: Image) -> Image:
+    def image(self, image: Activation) -> Activation:
         """Return the folded image."""
         depth = self.y.size * self.x.size * image.shape[2]
-        return Image((self.y.count, self.x.count, depth))
+        return Activation((self.y.count, self.x.count, depth))
 
     def conv(self, layer: Conv, weight: np.ndarray) -> Conv:
         """Return a layer with another kernel that computes the same of the folded image."""
@@ -106,20 +106,20 @@ class _Folding:
         return parts.transpose(0, 2, 1, 3, 4, 5).reshape(y.taps, x.taps, -1, outputs)
 
 
-def _ways(layer: Conv, images: tuple[Image, Image], config: Config) -> list[_Folding]:
+def _ways(layer: Conv, images: tuple[Activation, Activation], config: Config) -> list[_Folding]:
     """Return ways to fold that take no more bytes than none, which comes first."""
     plain, *others = _foldings(layer, images)
-    most = image_rows(images[0], config)
-    return [plain, *(x for x in others if image_rows(x.image(images[0]), config) <= most)]
+    most = activation_rows(images[0], config)
+    return [plain, *(x for x in others if activation_rows(x.image(images[0]), config) <= most)]
 
 
-def _foldings(layer: Conv, images: tuple[Image, Image]) -> Iterator[_Folding]:
+def _foldings(layer: Conv, images: tuple[Activation, Activation]) -> Iterator[_Folding]:
     """Yield ways to fold, the one first that leaves everything as it is."""
     axes = [list(_axes(layer, images, axis)) for axis in (0, 1)]
     return (_Folding(y, x) for y, x in product(*axes))
 
 
-def _axes(layer: Conv, images: tuple[Image, Image], axis: int) -> Iterator[_Axis]:
+def _axes(layer: Conv, images: tuple[Activation, Activation], axis: int) -> Iterator[_Axis]:
     kernel, stride = layer.weight.shape[axis], layer.stride[axis]
     pad, outputs = layer.padding[axis], images[1].shape[axis]
     behind = layer.padding[axis + 2]
@@ -137,7 +137,7 @@ def _axes(layer: Conv, images: tuple[Image, Image], axis: int) -> Iterator[_Axis
 
 def _cost(
     layer: Conv,
-    images: tuple[Image, Image],
+    images: tuple[Activation, Activation],
     folding: _Folding,
     config: Config,
 ) -> tuple[int, int]:
@@ -147,7 +147,7 @@ def _cost(
     # Of the weights only the shape counts here, so there are none.
     weight = np.broadcast_to(np.int8(0), (*taps, depth, outputs))
     packed_rows = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
-    rows, tiles = image_rows(image, config), taps[0] * taps[1] * -(-depth // size)
+    rows, tiles = activation_rows(image, config), taps[0] * taps[1] * -(-depth // size)
     if packed_rows is not None:
         rows, tiles = image.shape[0] * packed_rows.vectors, packed_tiles(taps, depth, config)
     tiles *= -(-outputs // size)
@@ -159,7 +159,7 @@ def _cost(
 
 def _fold(layers: LayerGraph, name: str, layer: Conv, folding: _Folding) -> LayerGraph:
     """Return the network with an input folded."""
-    height, width, channels = layers.images[name].shape
+    height, width, channels = layers.activations[name].shape
     y, x, unsigned = folding.y, folding.x, name in layers.unsigned
     patches = Patches(
         count=(y.count, x.count),
@@ -182,6 +182,6 @@ def _fold(layers: LayerGraph, name: str, layer: Conv, folding: _Folding) -> Laye
     return replace(
         layers,
         layers=tuple(folded if other is layer else other for other in layers.layers),
-        images={**layers.images, name: folding.image(layers.images[name])},
+        activations={**layers.activations, name: folding.image(layers.activations[name])},
         packed={**layers.packed, name: packed},
     )

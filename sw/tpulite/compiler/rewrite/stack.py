@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tpulite.graph.layers import Affine, Conv, Elementwise, Image, Layer, LayerGraph, Lut
+from tpulite.graph.layers import Activation, Affine, Conv, Elementwise, Layer, LayerGraph, Lut
 from tpulite.program import Program, TensorSpec
 
 __all__ = ["stack_images", "unstack_tensors"]
@@ -20,13 +20,15 @@ def stack_images(layers: LayerGraph, batch: int) -> LayerGraph | None:
     """
     if batch == 1 or layers.constants or not all(map(_sees_pixels, layers.layers)):
         return None
-    if any(len({layers.images[name].shape[:2] for name in _images(x)}) > 1 for x in layers.layers):
+    if any(
+        len({layers.activations[name].shape[:2] for name in _images(x)}) > 1 for x in layers.layers
+    ):
         return None
     tall = {
-        name: Image((batch * image.shape[0], *image.shape[1:]), image.dtype)
-        for name, image in layers.images.items()
+        name: Activation((batch * image.shape[0], *image.shape[1:]), image.dtype)
+        for name, image in layers.activations.items()
     }
-    return replace(layers, images=tall)
+    return replace(layers, activations=tall)
 
 
 def unstack_tensors(program: Program, batch: int) -> Program:

@@ -8,9 +8,9 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.cut import STRIPS
-from tpulite.compiler.geometry.extents import image_rows
+from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
-from tpulite.graph.layers import Conv, Depthwise, Image, Layer, LayerGraph
+from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
 
 __all__ = ["substitute_layers"]
 
@@ -41,7 +41,7 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
             return layer
         if _runs(layer) and max(layer.dilation) == 1:
             return layer
-        images = (layers.images[layer.inputs[0]], layers.images[layer.output])
+        images = (layers.activations[layer.inputs[0]], layers.activations[layer.output])
         conv = _diagonal(layer)
         extents = images[-1].shape[:2]
         if _runs(layer) and _cycles(layer, images, config) <= (
@@ -62,13 +62,13 @@ def _runs(layer: Depthwise) -> bool:
     )
 
 
-def _cycles(layer: Depthwise, images: tuple[Image, Image], config: Config) -> int:
+def _cycles(layer: Depthwise, images: tuple[Activation, Activation], config: Config) -> int:
     """Return the cycles of a depthwise layer whose image is perhaps too large to stay on chip.
 
     Then strips load their halos, too; as a convolution the layer would take the image by tiles.
     """
     (height, width), stride = images[1].shape[:2], layer.stride[0]
-    source, target = (image_rows(image, config) for image in images)
+    source, target = (activation_rows(image, config) for image in images)
     if source + target <= config.ub_rows:
         return compute_cycles(layer, images, (height, width), config).mxu
     row, written = source // images[0].shape[0], target // height

@@ -7,12 +7,12 @@ from math import gcd
 from tpulite.arch.isa import CONV
 from tpulite.arch.numerics import INT8
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Concat,
     Conv,
     Depthwise,
     Elementwise,
-    Image,
     Layer,
     LayerGraph,
     Lut,
@@ -41,7 +41,7 @@ def remove_unread_pixels(layers: LayerGraph) -> LayerGraph:
     layers : LayerGraph
         The network.
     """
-    chain, images = list(layers.layers), dict(layers.images)
+    chain, images = list(layers.layers), dict(layers.activations)
     for index in reversed(range(len(chain))):
         producer = chain[index]
         image = images[producer.output]
@@ -59,7 +59,7 @@ def remove_unread_pixels(layers: LayerGraph) -> LayerGraph:
             rows, columns = _stride(chain[i])
             chain[i] = _stepping(chain[i], (rows // step[0], columns // step[1]))
         chain[index : index + 1] = made
-    return _without_copies(replace(layers, layers=tuple(chain), images=images))
+    return _without_copies(replace(layers, layers=tuple(chain), activations=images))
 
 
 def _step(readers: list[Layer]) -> Pair:
@@ -76,13 +76,13 @@ def _stride(layer: Layer) -> Pair:
     return layer.stride if window == (1, 1) else (1, 1)
 
 
-def _every(image: Image, step: Pair) -> Image:
+def _every(image: Activation, step: Pair) -> Activation:
     """Return the image of every n-th row and column."""
     height, width, channels = image.shape
-    return Image((-(-height // step[0]), -(-width // step[1]), channels), image.dtype)
+    return Activation((-(-height // step[0]), -(-width // step[1]), channels), image.dtype)
 
 
-def _strided(layer: Layer, step: Pair, images: Mapping[str, Image]) -> list[Layer]:
+def _strided(layer: Layer, step: Pair, images: Mapping[str, Activation]) -> list[Layer]:
     """Return what computes every n-th row and column of a layer, the layer last; perhaps nothing.
 
     Before it come layers that choose pixels of its operands.
@@ -126,8 +126,8 @@ def _without_copies(layers: LayerGraph) -> LayerGraph:
             originals[layer.output] = inputs[0]
         else:
             kept.append(layer if inputs == layer.inputs else replace(layer, inputs=inputs))
-    images = {name: image for name, image in layers.images.items() if name not in originals}
-    return replace(layers, layers=tuple(kept), images=images)
+    images = {name: image for name, image in layers.activations.items() if name not in originals}
+    return replace(layers, layers=tuple(kept), activations=images)
 
 
 def _copies(layer: Layer) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.layers import Image, Layer, Lut, Reshape
+from tpulite.graph.layers import Activation, Layer, Lut, Reshape
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import (
@@ -43,7 +43,7 @@ class GraphContext:
     def __init__(self, graph: Graph, exactness: Exactness) -> None:
         self.graph, self.exactness = graph, exactness
         self.layers: list[Layer] = []
-        self.images: dict[str, Image] = {}
+        self.activations: dict[str, Activation] = {}
         self.constants: dict[str, np.ndarray] = {}
         self._origins: dict[str, str] = {}
 
@@ -55,26 +55,26 @@ class GraphContext:
         """Return the quantization of an activation."""
         return quantized(self.tensor(name))
 
-    def read(self, name: str) -> Image:
+    def read(self, name: str) -> Activation:
         """Return the image of a tensor, constant or not, for a layer that reads it."""
-        if name not in self.images:
+        if name not in self.activations:
             tensor = self.tensor(name)
             self.declare(name, image_shape(tensor.shape), _dtype(tensor))
             if tensor.data is not None:
-                self.constants[name] = centered(tensor).reshape(self.images[name].shape)
-        return self.images[name]
+                self.constants[name] = centered(tensor).reshape(self.activations[name].shape)
+        return self.activations[name]
 
-    def write(self, name: str) -> Image:
+    def write(self, name: str) -> Activation:
         """Declare the image of a tensor that the node computes."""
         tensor = self.tensor(name)
         return self.declare(name, image_shape(tensor.shape), _dtype(tensor))
 
-    def declare(self, name: str, shape: tuple[int, int, int], dtype: str = "int8") -> Image:
+    def declare(self, name: str, shape: tuple[int, int, int], dtype: str = "int8") -> Activation:
         """Declare an image."""
         if max(shape[:2]) > _LARGEST:
             raise UnsupportedError(f"an image of {shape[0]} x {shape[1]} exceeds {_LARGEST}")
-        self.images[name] = Image(shape, dtype)
-        return self.images[name]
+        self.activations[name] = Activation(shape, dtype)
+        return self.activations[name]
 
     def constant(self, name: str, value: np.ndarray) -> str:
         """Declare an image that is known."""
@@ -99,7 +99,7 @@ class GraphContext:
         """
         try:
             layer = make(name=name, inputs=inputs, output=output, **fields)
-            layer.check(tuple(self.images[i] for i in inputs), self.images[output])
+            layer.check(tuple(self.activations[i] for i in inputs), self.activations[output])
         except ValueError as error:
             raise UnsupportedError(str(error)) from error
         self.layers.append(layer)
@@ -120,7 +120,7 @@ class GraphContext:
             If channels of a pixel would have to part, which no command can do.
         """
         if not absorbed:
-            check_reshape(self.images[source].shape, self.images[target].shape)
+            check_reshape(self.activations[source].shape, self.activations[target].shape)
         self.emit(Reshape, name, (source,), target)
         self._origins[target] = self._origins.get(source, source)
 

@@ -56,7 +56,7 @@ def joined(
     layers = _needed(context.layers, outputs)
     for layer in layers:
         if isinstance(layer, Reshape):
-            source, target = (context.images[x].shape for x in (layer.inputs[0], layer.output))
+            source, target = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
             try:
                 check_reshape(source, target)
             except UnsupportedError as error:
@@ -67,7 +67,7 @@ def joined(
     return LayerGraph(
         name=name,
         layers=layers,
-        images={x: image for x, image in context.images.items() if x in used},
+        activations={x: image for x, image in context.activations.items() if x in used},
         inputs=inputs,
         outputs=outputs,
         constants={x: value for x, value in context.constants.items() if x in used},

@@ -21,10 +21,10 @@ def lower_pair(node: Node, context: GraphContext) -> None:
     a, b = (context.quantized(name) for name in node.inputs[:2])
     if all(name in context.constants for name in names):
         raise UnsupportedError("both operands are constant")
-    if context.images[names[0]].shape != shape:
+    if context.activations[names[0]].shape != shape:
         if node.op == "sub" and names[0] in context.constants:
             names[0] = _expanded(node, context, names[0], shape)
-        elif node.op == "sub" or context.images[names[1]].shape != shape:
+        elif node.op == "sub" or context.activations[names[1]].shape != shape:
             raise UnsupportedError("its first operand is the same for all pixels")
         else:
             names.reverse()

@@ -91,13 +91,13 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     source = node.inputs[0]
     context.read(source)
     origin = context.origin(source)
-    size = math.prod(context.images[source].shape)
+    size = math.prod(context.activations[source].shape)
     if size % k:
         raise UnsupportedError(f"its {size} inputs are no multiple of {k}")
     rows = size // k
-    shape = context.images[origin].shape
+    shape = context.activations[origin].shape
     if not reads_image(node, context, origin):
-        origin, shape = source, context.images[source].shape
+        origin, shape = source, context.activations[source].shape
     if rows > 1 and shape[2] != k:
         origin, shape = _reshaped(node, context, origin, (rows, 1, k))
     elif rows == 1 and max(shape[:2]) > _LARGEST_IMAGE:
@@ -118,7 +118,7 @@ def lower_dense(node: Node, context: GraphContext) -> None:
 def reads_image(node: Node, context: GraphContext, image: str) -> bool:
     """Return whether a dense layer can read all of an image as one window."""
     k = context.tensor(node.inputs[1]).shape[-1]
-    shape = context.images[image].shape
+    shape = context.activations[image].shape
     return math.prod(shape) == k and max(shape[:2]) <= _LARGEST_IMAGE
 
 
@@ -141,7 +141,7 @@ def _emit_conv(
     axis: int,
 ) -> None:
     context.read(source)
-    if target not in context.images:
+    if target not in context.activations:
         context.write(target)
     context.emit(
         Conv,

@@ -9,10 +9,10 @@ from tpulite.compiler.rewrite.simplify.needed import Mask, foldable
 from tpulite.compiler.rewrite.simplify.ranges import Range
 from tpulite.golden.ops import wrap32
 from tpulite.graph.layers import (
+    Activation,
     Affine,
     Conv,
     Depthwise,
-    Image,
     Layer,
     LayerGraph,
     Requantization,
@@ -41,9 +41,9 @@ def keep_channels(
     return replace(
         layers,
         layers=tuple(_narrow(layer, needed, ranges[layer.inputs[0]]) for layer in layers.layers),
-        images={
-            name: Image((*image.shape[:2], int(needed[name].sum())), image.dtype)
-            for name, image in layers.images.items()
+        activations={
+            name: Activation((*image.shape[:2], int(needed[name].sum())), image.dtype)
+            for name, image in layers.activations.items()
         },
         constants={name: value[..., needed[name]] for name, value in layers.constants.items()},
     )

@@ -41,8 +41,8 @@ def remove_copies(
             kept.append(layer if inputs == layer.inputs else replace(layer, inputs=inputs))
     if not originals:
         return layers, {}
-    images = {name: image for name, image in layers.images.items() if name not in originals}
-    return replace(layers, layers=tuple(kept), images=images), originals
+    images = {name: image for name, image in layers.activations.items() if name not in originals}
+    return replace(layers, layers=tuple(kept), activations=images), originals
 
 
 def _copies(layer: Layer, x: Range) -> bool:

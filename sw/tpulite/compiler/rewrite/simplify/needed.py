@@ -33,7 +33,7 @@ def needed_channels(layers: LayerGraph, ranges: Mapping[str, Range], block: int)
         Channels of a block. Where parts of a concatenation begin at multiples of it, they still do,
         and a reshape to other pixels still moves whole blocks.
     """
-    needed = {name: np.zeros(image.shape[2], bool) for name, image in layers.images.items()}
+    needed = {name: np.zeros(image.shape[2], bool) for name, image in layers.activations.items()}
     for name in (*layers.inputs, *layers.outputs):
         needed[name][:] = True
     _spread(layers, needed, ranges, block)
@@ -91,7 +91,7 @@ def _spread(
 
 
 def _reshape(layers: LayerGraph, layer: Reshape, needed: dict[str, Mask], block: int) -> None:
-    ends = [(needed[x], layers.images[x].shape) for x in (layer.inputs[0], layer.output)]
+    ends = [(needed[x], layers.activations[x].shape) for x in (layer.inputs[0], layer.output)]
     for (mask, source), (other, target) in (ends, ends[::-1]):
         if source[2] != target[2]:
             _fill(mask, block)

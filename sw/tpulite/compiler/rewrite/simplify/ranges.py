@@ -64,13 +64,16 @@ def value_ranges(layers: LayerGraph) -> dict[str, Range]:
     layers : LayerGraph
         The network.
     """
-    ranges = {name: _whole(layers.images[name].shape[2]) for name in layers.inputs}
+    ranges = {name: _whole(layers.activations[name].shape[2]) for name in layers.inputs}
     for name, value in layers.constants.items():
         ranges[name] = Range(*(f(value, axis=(0, 1)).astype(np.int64) for f in (np.min, np.max)))
     for layer in layers.layers:
         sources = [ranges[name] for name in layer.inputs]
         if isinstance(layer, Reshape):
-            shapes = (layers.images[layer.inputs[0]].shape, layers.images[layer.output].shape)
+            shapes = (
+                layers.activations[layer.inputs[0]].shape,
+                layers.activations[layer.output].shape,
+            )
             ranges[layer.output] = _reshape(sources[0], *shapes)
         else:
             ranges[layer.output] = _RULES[type(layer)](layer, *sources)
