@@ -1,7 +1,7 @@
 """From the steps of all layers to a program: positions and tokens follow from indices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ __all__ = ["Linked", "Uses", "link"]
 _ENGINES = (int(Engine.MXU), int(Engine.VPU))
 
 
-@dataclass(frozen=True)
-class Uses:
+class Uses(NamedTuple):
     """What a step has to do with the others.
 
     Parameters
@@ -40,8 +39,7 @@ class Uses:
     origins: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Linked:
+class Linked(NamedTuple):
     """A program.
 
     Parameters

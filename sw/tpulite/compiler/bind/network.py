@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.conv import Convolution
@@ -53,10 +54,16 @@ class Node:
     offset: int
     kind: int | None
 
-    @property
+    @cached_property
     def output(self) -> str:
         """The tensor that it computes."""
         return self.layer.output
+
+    @cached_property
+    def depth(self) -> int:
+        """Multiplications of an output element."""
+        layer = self.layer
+        return layer.weight[..., 0].size if isinstance(layer, Conv | Depthwise) else 0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A network at one shape: where its tensors are, what each layer does there, and the program."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -248,8 +248,7 @@ class _Binder:
                 shift = image * count
                 reader = readers.get(node.output, -1) + shift - count
                 all_uses.append(
-                    replace(
-                        use,
+                    use._replace(
                         origins=self._origins(node, use.origins[0], {**begins, **here}),
                         operands=tuple(i + shift if i >= 0 else -1 for i in use.operands),
                         read_before=reader if node.output in readers else -1,
@@ -288,10 +287,7 @@ class _Binder:
             commands: list[int] = []
             for i in range(number, len(starts) - 1, count):
                 commands += positions[starts[i] : starts[i + 1]]
-            depth = 0  # multiplications of an output element
-            if isinstance(node.layer, Conv | Depthwise):
-                depth = node.layer.weight[..., 0].size
             vectors = self._times * self._sizes.vectors(node.output)
             channels = self._sizes.channels(node.output)
-            infos.append(LayerInfo(node.layer.name, vectors, depth, channels, tuple(commands)))
+            infos.append(LayerInfo(node.layer.name, vectors, node.depth, channels, tuple(commands)))
         return tuple(infos)

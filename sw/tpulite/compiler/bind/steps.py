@@ -1,6 +1,7 @@
 """The commands of one layer, and what they need of each other and of other layers."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,7 @@ CONSTANT = -1
 """Number of the operand of LOADs that no layer computes."""
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(NamedTuple):
     """What commands need of a tensor.
 
     Parameters
@@ -36,8 +36,7 @@ class Needs:
         return Needs(self.stop[some], None if self.blocks is None else self.blocks[some])
 
 
-@dataclass(frozen=True)
-class Loads:
+class Loads(NamedTuple):
     """LOADs, in any order.
 
     Parameters
@@ -103,8 +102,7 @@ class Computes:
     reads: dict[int, Needs] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Stores:
+class Stores(NamedTuple):
     """STOREs, in order; each after the computation ``after``, no two after the same one."""
 
     words: Batch

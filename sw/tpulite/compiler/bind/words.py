@@ -172,29 +172,28 @@ def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Wo
 def _insert(words: Words, column: int | Numbers, place: _Place) -> str | None:
     """Write a field into words, or return why it does not fit."""
     offset, width, layout = place
-    alike = not isinstance(column, np.ndarray)
-    low, high = (
-        (int(column),) * 2
-        if alike
-        else (
-            int(np.minimum.reduce(column)),
-            int(np.maximum.reduce(column)),
-        )
-    )
-    wrong = low < layout.range[0] or high > layout.range[-1]
-    wrong = wrong or (layout.minimum is not None and low < layout.minimum)
-    if not wrong and layout.multiple > 1:
-        bits = low if alike else int(np.bitwise_or.reduce(column))
-        wrong = bool(bits & (layout.multiple - 1))
-    if wrong:
-        values = [low] if alike else column.tolist()
-        return next(filter(None, map(layout.problem, values)))
-    if not high and not low:
-        return None
-    if low < 0:
-        column = column & ((1 << width) - 1)
-    lane, shift = divmod(offset, _LANE_BITS)
-    words[lane] |= np.int64(column) << shift if alike else column << shift
-    if shift + width > _LANE_BITS:
-        words[lane + 1] |= column >> (_LANE_BITS - shift)
-    return None
+    if isinstance(column, np.ndarray):
+        problem = _problem(layout, column)
+    else:
+        column = int(column)  # looked up at once in a range, as a number of numpy is not
+        problem = layout.problem(column)
+    if problem is None and (isinstance(column, np.ndarray) or column):
+        lane, shift = divmod(offset, _LANE_BITS)
+        bits = column & ((1 << width) - 1) if layout.signed else column
+        words[lane] |= np.left_shift(bits, shift, dtype=np.int64)
+        if shift + width > _LANE_BITS:
+            words[lane + 1] |= bits >> (_LANE_BITS - shift)
+    return problem
+
+
+def _problem(layout: Field, column: Numbers) -> str | None:
+    """Say why the first illegal value is, or return None if all are legal."""
+    # As unsigned numbers, those below zero are beyond every field.
+    values = column if layout.signed else column.view(np.uint64)
+    legal = np.maximum.reduce(values) <= layout.range[-1]
+    if layout.signed or layout.minimum is not None:
+        least = layout.range[0] if layout.minimum is None else layout.minimum
+        legal &= np.minimum.reduce(column) >= least
+    if layout.multiple > 1:
+        legal &= not np.bitwise_or.reduce(column) & (layout.multiple - 1)
+    return None if legal else next(filter(None, map(layout.problem, column.tolist())))

@@ -20,7 +20,7 @@ from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, mo
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
 __all__ = ["Slots", "conv_strategies", "slab_rows"]
 
@@ -67,8 +67,9 @@ def conv_strategies(
     - ``panels``: the same with part of the columns, where a row is too long;
     - ``lone tiles``, ``lone panels``: one at a time, if the buffer is too small for more.
 
-    A slab has at most as many output vectors as there are accumulators, if DRAM permits. Only the
-    first two are for inputs that are in the buffer.
+    Lone tiles and panels are for shapes for which none of the others is feasible. A slab has at
+    most as many output vectors as there are accumulators, if DRAM permits. Only the first two are
+    for inputs that are in the buffer.
     """
     rows, width, columns = slab_rows(facts, extents, room), extents.width, extents.out_width
     accumulators = facts.config.acc_rows
@@ -92,7 +93,9 @@ def conv_strategies(
         ("lone tiles", _LONE, 1, limit, _LONE.weights * small),
     )
     for name, slots, blocks, wanted, weight_rows in kinds if sourced else kinds[:2]:
-        if not sourced and room.chained and any(s.feasible for s in strategies):
+        spare = slots is _LONE or (not sourced and room.chained)
+        tried = unmet(strategies) if spare else True
+        if tried is False:
             return tuple(strategies)
         for slabs in slab_modes(
             rows,
@@ -115,14 +118,18 @@ def conv_strategies(
             strategies.append(
                 Strategy(
                     f"{name}/{slabs.mode}",
-                    both(slabs.feasible, width <= LARGEST_EXTENT),
+                    both(slabs.feasible, width <= LARGEST_EXTENT, tried),
                     *_cost(facts, extents, name, sizes, room),
                     sizes,
                 )
             )
     if sourced and not facts.byte_step:
-        strategies.append(_panels("panels", _SLOTS, facts, extents, room))
-        strategies.append(_panels("lone panels", _LONE, facts, extents, room))
+        for name, slots in (("panels", _SLOTS), ("lone panels", _LONE)):
+            tried = unmet(strategies)
+            if tried is False:
+                break
+            panels = _panels(name, slots, facts, extents, room)
+            strategies.append(panels._replace(feasible=both(panels.feasible, tried)))
     return tuple(strategies)
 
 

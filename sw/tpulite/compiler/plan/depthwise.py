@@ -12,7 +12,7 @@ from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_plan import DepthwiseWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
@@ -72,7 +72,8 @@ def depthwise_strategies(
     """Return all ways to cut up a batch of images.
 
     A tile is a slab of output rows of one channel block. The weights of all blocks stay
-    (``resident``), or pass by, again for each slab (``streamed``); ``lone``: one tile at a time.
+    (``resident``), or pass by, again for each slab (``streamed``); ``lone``: one tile at a time,
+    for shapes for which nothing else is feasible.
     """
     batch, _, width = extents
     config, rows = facts.config, filter_rows(facts, extents, room)
@@ -88,6 +89,9 @@ def depthwise_strategies(
             ("streamed", 3, 3 * each),
             ("lone", 1, each),
         ):
+            tried = unmet(strategies) if kind == "lone" else True
+            if tried is False:
+                break
             wanted = most(rows.out_height // 4, 2 * pattern.most)
             if not sourced and not stored:
                 wanted = rows.out_height * batch  # nothing is moved
@@ -113,7 +117,7 @@ def depthwise_strategies(
                 strategies.append(
                     Strategy(
                         f"{kind} {pattern.inner.name}/{slabs.mode}",
-                        both(slabs.feasible, width <= _SIZE),
+                        both(slabs.feasible, width <= _SIZE, tried),
                         cycles,
                         moved,
                         {

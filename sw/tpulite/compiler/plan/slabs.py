@@ -1,7 +1,7 @@
 """Slabs: cutting the output rows of a batch of images, with the input rows that they need."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ from tpulite.compiler.plan.windows import Axis
 __all__ = ["Slabs", "WindowedRows", "slab_bounds", "slab_cuts", "slab_modes"]
 
 
-@dataclass(frozen=True)
-class WindowedRows:
+class WindowedRows(NamedTuple):
     """Rows of a batch of images on both sides of a sliding window.
 
     Rows of all images are numbered through. A slab is a range of output rows; where it begins in
@@ -79,8 +78,7 @@ class WindowedRows:
         )
 
 
-@dataclass(frozen=True)
-class Slabs:
+class Slabs(NamedTuple):
     """One way to cut; all numbers are in closed form.
 
     Parameters

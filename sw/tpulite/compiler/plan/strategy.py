@@ -1,22 +1,21 @@
 """Choice among strategies: the cheapest that is feasible."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.compiler.plan.closed_forms import Number
+from tpulite.compiler.plan.closed_forms import Number, both
 
-__all__ = ["Room", "Strategy", "choose", "choose_all", "cost"]
+__all__ = ["Room", "Strategy", "choose", "choose_all", "cost", "unmet"]
 
 
 _TRAFFIC = 32
 """Rows of traffic that count as a cycle: between strategies that are equally fast, it decides."""
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """What a strategy may take, and where the tensors are.
 
     Parameters
@@ -37,8 +36,7 @@ class Room:
     chained: bool = False
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(NamedTuple):
     """A way to cut an operator up, for one shape or for many at once.
 
     Parameters
@@ -72,6 +70,16 @@ def choose(strategies: Sequence[Strategy]) -> Strategy | None:
     """Return the cheapest feasible strategy of one shape, or None."""
     feasible = [strategy for strategy in strategies if strategy.feasible]
     return min(feasible, key=lambda x: cost(x.cycles, x.traffic)) if feasible else None
+
+
+def unmet(strategies: Sequence[Strategy]) -> Number:
+    """Return whether none of them is feasible: only there poorer ones are tried."""
+    missing: Number = True
+    for strategy in strategies:
+        feasible = strategy.feasible
+        there = ~feasible if isinstance(feasible, np.ndarray) else not feasible
+        missing = both(missing, there)
+    return missing
 
 
 def choose_all(strategies: Sequence[Strategy], shape: tuple[int, ...]) -> NDArray[np.int64]:
