@@ -66,7 +66,7 @@ def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact:
         If devices give different bits.
     """
     try:
-        model = Model.load(load_onnx(data, "test"), exact=exact, host_fallback=True)
+        model = Model.load(load_onnx(data, "test"), exact=exact)
     except ValueError as error:
         raise RefusedError(str(error)) from error
     names = model.graph.outputs

@@ -54,7 +54,7 @@ def test_a_graph_of_the_benchmark_is_that_of_a_file(name, tmp_path):
     graph = FILES[name](name)
     path = tmp_path / f"net.{graph.format}"
     path.write_bytes(written(graph))
-    ours, read = (Model.load(source, host_fallback=True).layers for source in (graph, path))
+    ours, read = (Model.load(source).layers for source in (graph, path))
     assert len(ours) == len(read) == 1
     for one, other in zip(ours[0].layers, read[0].layers, strict=True):
         assert type(one) is type(other)

@@ -149,7 +149,7 @@ def test_the_page_of_the_zoo_names_what_does_not_run(tpulite, tmp_path, monkeypa
 
 
 def unsupported(tmp_path):
-    """Write a network with an operator that neither machine nor host has."""
+    """Write a network with an operator that neither machine nor library has."""
     builder_module = pytest.importorskip("tpulite_testing.files.tflite_builder")
     b = builder_module.Builder()
     x = b.input((1, 4, 4, 2), 0.1, 0)
@@ -164,7 +164,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
     unsupported(tmp_path)
     code, out, _ = tpulite("inspect", "odd.tflite")
     assert code == 0
-    assert "CUSTOM Teleport" in out and "nobody computes custom_0" in out
+    assert "CUSTOM Teleport" in out and "nobody computes it: odd: 'custom_0' (CUSTOM" in out
     for words in (("compile", "odd.tflite"), ("run", "odd.tflite", "--host-fallback")):
         code, _, err = tpulite(*words)
         assert code == 2 and len(err.splitlines()) == 1
@@ -280,26 +280,27 @@ def residual(tmp_path):
 
 def test_refusals_tell_ways_out(tpulite, tmp_path):
     residual(tmp_path)
-    code, _, err = tpulite("compile", "net.onnx")
+    code, _, err = tpulite("compile", "net.onnx", "--strict")
     assert code == 2 and err.endswith("; --calibrate SAMPLES.npy quantizes a network of floats\n")
     words = ("net.onnx", "--calibrate", "x.npy")
-    code, _, err = tpulite("compile", *words)
+    code, _, err = tpulite("compile", *words, "--strict")
     ways = (
         "--exact litert-ref runs it on the machine, with that library's bits; "
-        "--host-fallback lets the host compute them"
+        "without --strict the host computes them"
     )
-    assert code == 2 and "node 'sum' (Add): add of ONNX Runtime is" in err
+    culprit = "node 'sum' (Add), tensor 'add1_QuantizeLinear_Output': add of ONNX Runtime is"
+    assert code == 2 and culprit in err
     assert err.endswith(f"; {ways}\n") and len(err.splitlines()) == 1
     code, out, _ = tpulite("inspect", *words, "--json", "out.json")
-    assert code == 0 and out.endswith(f"\nrefused: sum; {ways}\n")
+    assert code == 0 and out.endswith(f"\n--strict refuses sum; {ways}\n")
     assert json.loads((tmp_path / "out.json").read_text())["refused"] == ["sum"]
-    for option in (("--exact", "litert-ref"), ("--host-fallback",)):
+    for option in (("--exact", "litert-ref"), ("--host-fallback",), ()):
         assert tpulite("run", *words, *option)[0] == 0
 
 
 def test_it_is_told_if_nothing_ran_on_the_machine(tpulite, tmp_path):
     residual(tmp_path)
-    code, out, _ = tpulite("run", "net.onnx", "--host-fallback", "--limit", 2)
+    code, out, _ = tpulite("run", "net.onnx", "--limit", 2)
     assert code == 0
     assert out.splitlines()[-1] == "2 inputs on the host: nothing ran on golden"
 

@@ -5,8 +5,9 @@ import pytest
 
 from tpulite.graph.layers import Lut
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.macs import macs_of
 from tpulite.quant.partition import HostSegment, MachineSegment, partition
-from tpulite.quant.place import NodePlacement, macs_of, place
+from tpulite.quant.place import NodePlacement, place
 from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 
 REF = Exactness.LITERT_REF
@@ -73,17 +74,18 @@ def test_ends_stay_on_the_host_unasked():
 def test_nodes_that_the_machine_lacks_are_all_named():
     graph = chain("relu", "mystery", "relu", "softmax", "relu", "riddle")
     with pytest.raises(ValueError) as error:
-        partition(place(graph, REF))
+        partition(place(graph, REF), strict=True)
     assert str(error.value) == (
-        "The machine cannot run 3 of 6 nodes of 'net': node 't2' (MYSTERY): no operator mystery; "
-        "node 't4' (SOFTMAX): it lies between nodes of the machine; "
-        "node 't6' (RIDDLE): no operator riddle"
+        "The machine cannot run 3 of 6 nodes of 'net': "
+        "node 't2' (MYSTERY), tensor 't2': no operator mystery; "
+        "node 't4' (SOFTMAX), tensor 't4': it lies between nodes of the machine; "
+        "node 't6' (RIDDLE), tensor 't6': no operator riddle"
     )
 
 
-def test_with_permission_host_and_machine_take_turns():
+def test_host_and_machine_take_turns():
     graph = chain("relu", "mystery", "relu", "softmax", "relu", "riddle")
-    segments = partition(place(graph, REF), host_fallback=True)
+    segments = partition(place(graph, REF))
     assert [type(s) for s in segments] == [MachineSegment, HostSegment] * 3
     for before, after in pairwise(segments):
         assert before.outputs == after.inputs
@@ -113,7 +115,7 @@ def test_branches_meet_again():
         node("add", "a b", "y", activation="none"),
     ]
     graph = graph_of(nodes, tensors, "x", "y")
-    segments = partition(place(graph, REF), host_fallback=True)
+    segments = partition(place(graph, REF))
     done = {"x"}
     for segment in segments:
         assert set(segment.inputs) <= done
@@ -131,7 +133,7 @@ def test_a_host_convolution_counts():
     ]
     graph = graph_of([node("dense", "x w b", "y", activation="none")], tensors, "x", "y")
     with pytest.raises(ValueError, match="its bias 'b' is not a constant of int32"):
-        partition(place(graph, REF))
-    (segment,) = partition(place(graph, REF), host_fallback=True)
+        partition(place(graph, REF), strict=True)
+    (segment,) = partition(place(graph, REF))
     assert isinstance(segment, HostSegment)
     assert segment.macs == 32

@@ -99,16 +99,17 @@ def test_floats_at_the_ends_are_the_hosts(tmp_path):
         np.testing.assert_array_equal(y[i : i + 1], expected)
     assert model.host_macs == 0 and model.macs == 5 * 6 * 4 * 27
     assert model.statement() == (
-        "bits of litert-ref; host: QUANTIZE, SOFTMAX, DEQUANTIZE, 0.0% of 3,240 MACs"
+        "bits of litert-ref; host: QUANTIZE, SOFTMAX, DEQUANTIZE, 0.0% of 3,240 MACs; "
+        "2 tensors cross between host and machine"
     )
 
 
-def test_the_host_computes_between_segments_only_if_it_may(tmp_path):
+def test_the_host_computes_between_segments_unless_that_is_refused(tmp_path):
     path = tmp_path / "net.tflite"
     path.write_bytes(host_in_the_middle())
     with pytest.raises(ValueError, match=r"softmax_1.*SOFTMAX"):
-        Model.load(path)
-    model = Model.load(path, host_fallback=True)
+        Model.load(path, strict=True)
+    model = Model.load(path)
     assert [isinstance(x, MachineSegment) for x in model.segments] == [True, False, True]
     x = random_inputs(model.graph, 3, 2024)
     results = model.run(x, tensors=True)
@@ -176,6 +177,6 @@ def test_weights_that_stay_are_loaded_by_the_first_run_alone(digits):
 def test_weights_stay_only_if_one_part_is_the_machines(tmp_path):
     (tmp_path / "x.tflite").write_bytes(host_in_the_middle())
     options = Options(resident=True)
-    model = Model.load(tmp_path / "x.tflite", host_fallback=True, options=options)
+    model = Model.load(tmp_path / "x.tflite", options=options)
     with pytest.raises(ValueError, match=r"^Weights stay on chip only if one part .*, not 2$"):
         model.compile()

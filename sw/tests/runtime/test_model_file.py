@@ -52,7 +52,7 @@ def test_other_files_are_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "version 99, this is 2"),
+        ({"version": 99}, "version 99, this is 3"),
         ({"format": "other"}, "format 'other'"),
         ({"exactness": "nobody"}, "'nobody' is not a valid Exactness"),
         ({"programs": 2}, "programs/1.tpl"),

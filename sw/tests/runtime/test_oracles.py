@@ -91,5 +91,6 @@ def test_wrong_oracles_are_refused(name, message):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"^Oracle litert-ref needs: pip install ai-edge-litert$"):
+    message = r"litert-ref needs: pip install 'tpulite\[litert\]'$"
+    with pytest.raises(ValueError, match=message):
         open_oracle("litert-ref", CNN_DIGITS, load_graph(CNN_DIGITS))

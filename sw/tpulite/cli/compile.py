@@ -15,6 +15,7 @@ from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.report import compilation_table
 from tpulite.runtime.model_file import save_model
+from tpulite.runtime.model_summary import host_lines
 
 __all__ = ["compile_file"]
 
@@ -54,9 +55,13 @@ def compile_file(
     write_whole(output, lambda path: save_model(model, path))
     save_json(json_path, {name: each.as_dict() for name, each in reports.items()})
     dumps.write(texts)
-    click.echo(f"{output}: {'; '.join(summary(program) for program in model.programs)}")
+    programs = "; ".join(summary(program) for program in model.programs)
+    click.echo(f"{output}: {programs or 'nothing for the machine'}")
     if report:
-        Console().print(compilation_table(reports, title=model.graph.name))
+        if reports:
+            Console().print(compilation_table(reports, title=model.graph.name))
+        for line in host_lines(model.summary()):
+            click.echo(line)
     else:
         for each in reports.values():
             click.echo(each.line())

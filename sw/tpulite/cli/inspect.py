@@ -18,9 +18,10 @@ from tpulite.cli.common import (
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.graph.passes import simplify
-from tpulite.quant.partition import RefusedError, partition
+from tpulite.quant.partition import RefusedError, crossings, partition
 from tpulite.quant.place import Placed, place
 from tpulite.runtime.model_file import is_model_file
+from tpulite.runtime.model_plan import Plan
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["inspect"]
@@ -42,18 +43,19 @@ def inspect(
     Nothing is compiled, so networks that the machine cannot run are shown, too.
     """
     if is_model_file(model):
-        placed, refused = reading.model(model).plan.placed, None
+        placed = reading.model(model).plan.placed
     else:
         graph = simplify(reading.graph(model))
-        exactness = reading.exactness(graph)
-        placed = place(graph, exactness)
-        refused = _refused(placed)
+        placed = place(graph, reading.exactness(graph))
+    segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)
     record = {
         "network": graph.name,
         "exactness": str(exactness),
+        "crossings": crossings(segments),
         "refused": [] if refused is None else [node.name for node, _ in refused.refused],
+        "problem": problem,
         "operators": [operator.as_dict() for operator in operators],
     }
     save_json(json_path, record)
@@ -62,10 +64,13 @@ def inspect(
     console = Console()
     console.print(_table(graph.name, operators))
     lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
-    lines += ["", statement(operators, exactness)]
+    lines += ["", statement(operators, exactness, crossings(segments))]
     if refused is not None:
         names = ", ".join(node.name for node, _ in refused.refused)
-        lines.append("; ".join((f"refused: {names}", *ways_out(graph, exactness, refused))))
+        ways = ways_out(graph, exactness, refused)
+        lines.append("; ".join((f"--strict refuses {names}", *ways)))
+    if problem:
+        lines.append(f"nobody computes it: {problem}")
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -73,10 +78,19 @@ def inspect(
 def _refused(placed: Placed) -> RefusedError | None:
     """Return what compile says if the host may not help."""
     try:
-        partition(placed)
+        partition(placed, strict=True)
     except RefusedError as error:
         return error
     return None
+
+
+def _problem(placed: Placed) -> str:
+    """Return why the network cannot run, empty if it can."""
+    try:
+        Plan.of(placed)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
@@ -94,7 +108,7 @@ def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
             escape(operator.name),
             _shapes(operator.inputs),
             f"{_shapes(operator.outputs)} {operator.dtype}",
-            "[red]nobody" if operator.where == "nobody" else operator.where,
+            operator.where,
             f"{operator.macs:,}" if operator.macs else "",
         )
     return table

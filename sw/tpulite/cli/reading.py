@@ -21,7 +21,6 @@ from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
 from tpulite.quant.place import place
-from tpulite.runtime.host.ops import can_run
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
@@ -40,15 +39,15 @@ class Reading:
         Whose bits; by default those of the format's own library.
     calibration : Path, optional
         Samples to quantize an ONNX file of floats with.
-    host_fallback : bool
-        Whether the host may compute what the machine cannot.
+    strict : bool
+        Whether to refuse networks of which the machine cannot run all but the ends.
     config_name : str
         The machine.
     """
 
     exact: str | None = None
     calibration: Path | None = None
-    host_fallback: bool = False
+    strict: bool = False
     config_name: str = "16x16"
 
     def graph(self, path: Path) -> Graph:
@@ -98,7 +97,7 @@ class Reading:
                 return Model.load(
                     graph,
                     exact=self.exact,
-                    host_fallback=self.host_fallback,
+                    strict=self.strict,
                     config=config,
                     options=options,
                 )
@@ -108,7 +107,7 @@ class Reading:
                 )
                 raise ValueError(f"{error}{advice}") from error
         model = load_model_file(path)
-        if self.exact or self.host_fallback or self.calibration:
+        if self.exact or self.strict or self.calibration:
             raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
         if choices is not None:
             choices.refuse(f"{path} is compiled")
@@ -126,14 +125,18 @@ def meaning_options(command: Command) -> Command:
 
 
 def plan_options(command: Command) -> Command:
-    """Add those that decide where it runs, too: ``--host-fallback`` and ``--config``."""
-    return _with_options(command, "config_name", "exact", "calibration", "host_fallback")
+    """Add those that decide where it runs, too: ``--strict`` and ``--config``."""
+    command = _OPTIONS["host_fallback"](command)
+    return _with_options(command, "config_name", "exact", "calibration", "strict")
 
 
 _OPTIONS = {
     "config_name": config_option,
     "host_fallback": click.option(
-        "--host-fallback", is_flag=True, help="Let the host compute what the machine cannot."
+        "--host-fallback", is_flag=True, hidden=True, expose_value=False, help="Always so now."
+    ),
+    "strict": click.option(
+        "--strict", is_flag=True, help="Refuse what the machine cannot run, except at the ends."
     ),
     "exact": click.option(
         "--exact",
@@ -175,11 +178,10 @@ def ways_out(graph: Graph, exactness: Exactness, error: RefusedError) -> list[st
         return [f"{advice} a network of floats"]
     if exactness != Exactness.LITERT_REF:
         try:
-            partition(place(graph, Exactness.LITERT_REF))
+            partition(place(graph, Exactness.LITERT_REF), strict=True)
         except ValueError:
             pass
         else:
             ways.append("--exact litert-ref runs it on the machine, with that library's bits")
-    if all(can_run(node, graph, exactness) for node, _ in error.refused):
-        ways.append("--host-fallback lets the host compute them")
+    ways.append("without --strict the host computes them")
     return ways

@@ -31,6 +31,7 @@ from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
+from tpulite.runtime.model_summary import host_lines
 from tpulite.runtime.session import Session
 
 __all__ = ["run"]
@@ -180,6 +181,7 @@ def _record(
         "batch": results.batch,
         "macs": model.macs,
         "host_macs": model.host_macs,
+        "crossings": model.crossings,
         "cycles": None if cycles is None else list(cycles),
         "accuracy": None,
     }
@@ -191,7 +193,9 @@ def _record(
 
 
 def _print(console: Console, model: Model, record: dict[str, Any]) -> None:
-    lines = [model.statement()]
+    operators = model.summary()
+    by_library = any(operator.library for operator in operators)
+    lines = [model.statement(), *(host_lines(operators) if by_library else ())]
     if model.programs:
         lines.append(report_programs(model.steady_programs, cycles=False).line())
     inputs = f"{record['inputs']} input{'s' * (record['inputs'] > 1)}"

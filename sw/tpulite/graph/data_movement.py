@@ -7,17 +7,10 @@ import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
 
-__all__ = ["DATA_MOVEMENT", "pad_image"]
+__all__ = ["DATA_MOVEMENT"]
 
 Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 """Computes the outputs of a node from its inputs and what its outputs are to be."""
-
-
-def pad_image(x: np.ndarray, padding: tuple[int, int, int, int], value: float) -> np.ndarray:
-    """Add ``value`` around activations; padding is (top, left, bottom, right)."""
-    top, left, bottom, right = padding
-    margins = ((0, 0), (top, bottom), (left, right), (0, 0))
-    return np.pad(x, margins, constant_values=value)
 
 
 def _reshape(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
@@ -30,10 +23,6 @@ def _transpose(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> l
 
 def _concat(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     return [np.concatenate(values, axis=node["axis"])]
-
-
-def _pad(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
-    return [pad_image(values[0], node["padding"], node["value"])]
 
 
 def _pack(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
@@ -51,19 +40,6 @@ def _slice(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[
     begin, size = (array.reshape(-1).tolist() for array in values[1:3])
     box = [slice(b, None if n == -1 else b + n) for b, n in zip(begin, size, strict=True)]
     return [values[0][tuple(box)]]
-
-
-def _slice_axes(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
-    """Cut a box as ONNX describes it: starts, ends, axes and steps, the last two optional."""
-    x, starts, ends, *more = values
-    axes = more[0] if more else range(len(starts))
-    steps = more[1] if len(more) > 1 else np.ones(len(starts), int)
-    box = [slice(None)] * x.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # The most negative integers mean: back to the first element and beyond.
-        stop = None if step < 0 and end < -x.shape[axis] else int(end)
-        box[axis] = slice(int(start), stop, int(step))
-    return [x[tuple(box)]]
 
 
 def _strided_slice(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
@@ -94,23 +70,8 @@ def _split(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[
     return np.split(x, len(outputs), axis=int(axis.reshape(-1)[0]))
 
 
-def _split_sizes(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
-    """Cut along an axis into the sizes of the outputs, as ONNX does."""
-    axis = node.attributes.get("axis", 0)
-    sizes = [tensor.shape[axis] for tensor in outputs]
-    return np.split(values[0], np.cumsum(sizes)[:-1], axis=axis)
-
-
-def _tile(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
-    return [np.tile(values[0], values[1].reshape(-1))]
-
-
 def _cast(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     return [values[0].astype(outputs[0].dtype)]
-
-
-def _shape(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
-    return [np.array(values[0].shape, outputs[0].dtype)]
 
 
 def _argmax(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
@@ -123,22 +84,17 @@ _COMMON: Mapping[str, Rule] = {
     "concat": _concat,
     "gather": _gather,
     "pack": _pack,
-    "pad": _pad,
     "reshape": _reshape,
-    "shape": _shape,
-    "tile": _tile,
     "transpose": _transpose,
 }
 
 DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     "tflite": {
         **_COMMON,
-        "expand_dims": _reshape,
         "slice": _slice,
         "split": _split,
-        "squeeze": _reshape,
         "strided_slice": _strided_slice,
     },
-    "onnx": {**_COMMON, "slice": _slice_axes, "split": _split_sizes},
+    "onnx": _COMMON,
 }
 """How each operator of a format moves elements."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Graph", "Node", "Quantization", "Tensor"]
+__all__ = ["Graph", "Node", "Origin", "Quantization", "Source", "Tensor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +115,33 @@ class Node:
         return self.attributes[name]
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a tensor is in the file: its number or name there, and how its axes are permuted.
+
+    Axis i of the tensor is axis ``perm[i]`` of the file's; None if they are in the same order.
+    """
+
+    key: int | str
+    perm: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The file of a graph, of which libraries run parts.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    origins : mapping of str to Origin
+        Tensors of the graph that are tensors of the file, with the same value.
+    """
+
+    data: bytes
+    origins: Mapping[str, Origin]
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A network: nodes in an order in which they can run.
@@ -131,6 +158,8 @@ class Graph:
         Names of the tensors that the user gives and gets.
     format : str
         ``tflite`` or ``onnx``.
+    source : Source, optional
+        The file, if there is one; tensors with the same name keep their value in all passes.
 
     Raises
     ------
@@ -144,6 +173,7 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     format: str
+    source: Source | None = None
 
     def __post_init__(self) -> None:
         known = {name for name, tensor in self.tensors.items() if tensor.data is not None}

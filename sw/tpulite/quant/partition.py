@@ -1,13 +1,15 @@
 """Segments of a network: what the host runs, and what the machine runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
 from tpulite.quant.lower.network import joined
-from tpulite.quant.place import Placed, macs_of
+from tpulite.quant.macs import macs_of
+from tpulite.quant.place import Placed
 
-__all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "partition"]
+__all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "crossings", "partition"]
 
 
 class RefusedError(ValueError):
@@ -15,24 +17,24 @@ class RefusedError(ValueError):
 
     Parameters
     ----------
-    network : str
-        Its name.
-    nodes : int
-        How many it has.
+    graph : Graph
+        The network.
     refused : tuple of (Node, str)
         Nodes that the machine cannot run, and why.
     """
 
-    def __init__(self, network: str, nodes: int, refused: tuple[tuple[Node, str], ...]) -> None:
-        self.network = network
-        self.nodes = nodes
+    def __init__(self, graph: Graph, refused: tuple[tuple[Node, str], ...]) -> None:
+        self.graph = graph
         self.refused = refused
         lines = [
-            f"node {node.name!r} ({node.source or node.op}): {reason}" for node, reason in refused
+            f"node {node.name!r} ({node.source or node.op})"
+            + "".join(f", tensor {_file_name(graph, name)!r}" for name in node.outputs[:1])
+            + f": {reason}"
+            for node, reason in refused
         ]
         super().__init__(
-            f"The machine cannot run {len(refused)} of {nodes} nodes of {network!r}: "
-            + "; ".join(lines)
+            f"The machine cannot run {len(refused)} of {len(graph.nodes)} nodes of "
+            f"{graph.name!r}: {'; '.join(lines)}"
         )
 
 
@@ -62,11 +64,14 @@ class HostSegment(Segment):
     reasons : tuple of str
         For each node, why.
     macs : int
-        Multiplications of its convolutions and dense layers.
+        Its multiplications.
+    library : bool
+        Whether the library of the file's format must run it, as numpy lacks an operator of it.
     """
 
     reasons: tuple[str, ...]
     macs: int
+    library: bool
 
 
 @dataclass(frozen=True)
@@ -76,24 +81,24 @@ class MachineSegment(Segment):
     layers: LayerGraph
 
 
-def partition(placed: Placed, *, host_fallback: bool = False) -> tuple[Segment, ...]:
+def partition(placed: Placed, *, strict: bool = False) -> tuple[Segment, ...]:
     """Cut a network into segments that run one after the other, host and machine in turn.
 
     Parameters
     ----------
     placed : Placed
         The network.
-    host_fallback : bool
-        Whether the host may run what the machine cannot. Without it, only operators that are
-        naturally the host's, before the machine's first node or after its last, may stay there.
+    strict : bool
+        Whether the host may run only operators that are naturally its own, before the machine's
+        first node or after its last.
 
     Raises
     ------
     RefusedError
-        If the host would have to run others; the message lists them all with their reasons.
+        If it may not, and would have to run others; the message lists them all with their reasons.
     """
     graph, levels = placed.graph, placed.levels
-    if not host_fallback:
+    if strict:
         _check_host(placed)
     segments = []
     for level in sorted(set(levels.values())):
@@ -107,8 +112,22 @@ def partition(placed: Placed, *, host_fallback: bool = False) -> tuple[Segment, 
             placements = (placed.placements[node.name] for node in nodes)
             reasons = tuple(each.reason or "between the host's" for each in placements)
             macs = sum(macs_of(node, graph) for node in nodes)
-            segments.append(HostSegment(nodes, inputs, outputs, reasons, macs))
+            library = level in placed.libraries
+            segments.append(HostSegment(nodes, inputs, outputs, reasons, macs, library))
     return tuple(segments)
+
+
+def _file_name(graph: Graph, name: str) -> str:
+    """Return what the file calls a tensor."""
+    origin = None if graph.source is None else graph.source.origins.get(name)
+    return str(origin.key) if origin and isinstance(origin.key, str) else name
+
+
+def crossings(segments: Sequence[Segment]) -> int:
+    """Return how many tensors go from the host's segments to the machine's, or back."""
+    writer = {name: type(segment) for segment in segments for name in segment.outputs}
+    pairs = ((writer.get(name), type(segment)) for segment in segments for name in segment.inputs)
+    return sum(before not in (None, after) for before, after in pairs)
 
 
 def _check_host(placed: Placed) -> None:
@@ -118,14 +137,14 @@ def _check_host(placed: Placed) -> None:
     refused = []
     for node in graph.nodes:
         placement, level = placements[node.name], levels[node.name]
-        if placement.engine != "host":
+        if placement.engine != "host" or placement.follows:
             continue
         if not placement.natural:
             refused.append((node, placement.reason))
         elif first < level < last:
             refused.append((node, "it lies between nodes of the machine"))
     if refused:
-        raise RefusedError(graph.name, len(graph.nodes), tuple(refused))
+        raise RefusedError(graph, tuple(refused))
 
 
 def _borders(graph: Graph, nodes: tuple[Node, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

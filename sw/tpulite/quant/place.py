@@ -1,17 +1,20 @@
 """Where each node of a graph runs, and why; those of the machine are lowered on the way."""
 
-import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from tpulite.graph.graph import Graph, Node
+from tpulite.graph.graph import Graph, Node, Source
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
+from tpulite.quant.macs import macs_of
+from tpulite.quant.own import is_own
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["NATURAL_HOST", "NodePlacement", "Placed", "macs_of", "place"]
+__all__ = ["NATURAL_HOST", "NodePlacement", "Placed", "place"]
 
 NATURAL_HOST = frozenset(
     {
@@ -23,6 +26,12 @@ NATURAL_HOST = frozenset(
 """Operators that a user expects on the host: of floats, of shapes, or of a network's last step."""
 
 _ALWAYS_HOST = ("softmax", "argmax", "quantize", "dequantize", "transpose")
+
+_FEW = 100
+"""Part of the machine's MACs that the host takes along to save crossings."""
+
+_TINY = 1 << 15
+"""MACs that cost no more than to start a program: not worth two crossings."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +47,14 @@ class NodePlacement:
     natural : bool
         Whether it is an operator of :data:`NATURAL_HOST`, which at the ends of a network needs
         nobody's permission.
+    follows : bool
+        Whether it is the host's only because others are.
     """
 
     engine: str
     reason: str = ""
     natural: bool = False
+    follows: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +73,10 @@ class Placed:
         Number of each node's segment: those of the host are even, those of the machine odd.
     contexts : mapping of int to GraphContext
         Layers of each segment of the machine.
+    libraries : frozenset of int
+        Segments of the host that a library must run, as numpy lacks an operator of them.
+    along : mapping of str to str
+        Nodes that the machine could run and the host takes along, and why.
     """
 
     graph: Graph
@@ -68,13 +84,22 @@ class Placed:
     placements: Mapping[str, NodePlacement]
     levels: Mapping[str, int]
     contexts: Mapping[int, GraphContext]
+    libraries: frozenset[int]
+    along: Mapping[str, str]
 
 
-def place(graph: Graph, exactness: Exactness) -> Placed:
-    """Place and lower every node once; every node of any kind has an answer.
+def place(
+    graph: Graph, exactness: Exactness, along: Mapping[str, str] = MappingProxyType({})
+) -> Placed:
+    """Place and lower every node; every node of any kind has an answer.
 
     A node goes into the first segment of the machine in which its inputs are known. If it cannot
     be lowered there, it is the host's. Changes of shape or of scale stay where their input is.
+
+    Beside segments that a library runs the host takes along what saves crossings and costs little:
+    segments of the machine, as long as they have a hundredth of its MACs together, and any of at
+    most 32,768 MACs between two of a library's. What stands between a library and the machine
+    goes along, too, if the file has no such tensor.
 
     Parameters
     ----------
@@ -82,7 +107,18 @@ def place(graph: Graph, exactness: Exactness) -> Placed:
         The network.
     exactness : Exactness
         Whose bits.
+    along : mapping of str to str
+        Nodes that the host takes along in any case, and why.
     """
+    while True:
+        placed = _place(graph, exactness, along)
+        more = _taken_along(placed)
+        if not more:
+            return placed
+        along = {**along, **more}
+
+
+def _place(graph: Graph, exactness: Exactness, along: Mapping[str, str]) -> Placed:
     producer = {name: node.name for node in graph.nodes for name in node.outputs}
     placements: dict[str, NodePlacement] = {}
     levels: dict[str, int] = {}
@@ -91,8 +127,10 @@ def place(graph: Graph, exactness: Exactness) -> Placed:
         before = [levels[producer[name]] for name in node.inputs if name in producer]
         level = max(before, default=0)
         behind_host = bool(before) and level > 0 and level % 2 == 0
-        if behind_host and node.op == "requantize":
-            placement = NodePlacement("host", "its input is the host's", natural=True)
+        if node.name in along:
+            placement = NodePlacement("host", along[node.name], follows=True)
+        elif behind_host and node.op == "requantize":
+            placement = NodePlacement("host", "its input is the host's", True, follows=True)
         else:
             moves = behind_host and node.op == "reshape"  # the host's, though it has an answer
             new = GraphContext(graph, exactness)
@@ -101,7 +139,67 @@ def place(graph: Graph, exactness: Exactness) -> Placed:
         on_host = placement.engine == "host" or (behind_host and placement.engine == "none")
         placements[node.name] = placement
         levels[node.name] = level + (level % 2 == on_host)
-    return Placed(graph, exactness, placements, levels, contexts)
+    libraries = {
+        levels[node.name]
+        for node in graph.nodes
+        if levels[node.name] % 2 == 0 and not is_own(node, graph, exactness)
+    }
+    return Placed(graph, exactness, placements, levels, contexts, frozenset(libraries), along)
+
+
+def _taken_along(placed: Placed) -> dict[str, str]:
+    """Return nodes of the machine that the host should take along with a library's, and why."""
+    if not placed.libraries or placed.graph.source is None:
+        return {}
+    return _cheap(placed) | _without_tensor(placed, placed.graph.source)
+
+
+def _cheap(placed: Placed) -> dict[str, str]:
+    """Return the nodes of small segments beside a library's."""
+    graph, levels, placements = placed.graph, placed.levels, placed.placements
+    macs, total, spent = Counter[int](), 0, 0
+    for node in graph.nodes:
+        count = macs_of(node, graph)
+        if levels[node.name] % 2:
+            macs[levels[node.name]] += count
+            total += count
+        elif placements[node.name].follows:
+            total += count
+            spent += count
+    taken = set()
+    for level in sorted(set(levels.values()), key=lambda level: macs[level]):
+        if level % 2 == 0 or not total:
+            continue
+        beside = placed.libraries.intersection((level - 1, level + 1))
+        if beside and (spent + macs[level]) * _FEW <= total:
+            spent += macs[level]
+            taken.add(level)
+        elif len(beside) == 2 and macs[level] <= _TINY:
+            taken.add(level)
+    reason = "few MACs: the host takes it along, which saves crossings"
+    return {node.name: reason for node in graph.nodes if levels[node.name] in taken}
+
+
+def _without_tensor(placed: Placed, source: Source) -> dict[str, str]:
+    """Return the nodes between which a library would have to begin or end, and cannot.
+
+    If that is between two segments of the host, all nodes go there, so that there is one.
+    """
+    graph, levels = placed.graph, placed.levels
+    producer = {name: node.name for node in graph.nodes for name in node.outputs}
+    taken = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name not in producer or name in source.origins:
+                continue
+            level, before = levels[node.name], levels[producer[name]]
+            if before == level or placed.libraries.isdisjoint((before, level)):
+                continue
+            reason = f"the file has no tensor {name!r} at which a library could begin or end"
+            if level % 2 == before % 2:
+                return {each.name: reason for each in graph.nodes if levels[each.name] % 2}
+            taken[node.name if level % 2 else producer[name]] = reason
+    return taken
 
 
 def _lower(node: Node, context: GraphContext) -> NodePlacement:
@@ -115,14 +213,3 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
     if any(isinstance(layer, Conv | Depthwise) for layer in context.layers[count:]):
         return NodePlacement("MXU")
     return NodePlacement("none" if node.op == "reshape" else "VPU")
-
-
-def macs_of(node: Node, graph: Graph) -> int:
-    """Return the multiplications of a convolution or dense layer, padding counted; else 0."""
-    if node.op not in ("conv", "depthwise", "dense") or len(node.inputs) < 2:
-        return 0
-    weight, output = graph.tensors[node.inputs[1]].shape, graph.tensors[node.outputs[0]].shape
-    if len(weight) < 2:
-        return 0
-    terms = math.prod(weight[:-1]) if node.op == "depthwise" else math.prod(weight[1:])
-    return math.prod(output) * terms

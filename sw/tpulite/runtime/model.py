@@ -14,9 +14,8 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.partition import MachineSegment
+from tpulite.quant.partition import MachineSegment, crossings
 from tpulite.runtime.device import Device
-from tpulite.runtime.host.ops import run_node
 from tpulite.runtime.inputs import check_inputs
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
@@ -45,6 +44,7 @@ class Model(PlannedModel):
         source: str | Path | Graph,
         *,
         exact: str | None = None,
+        strict: bool = False,
         host_fallback: bool = False,
         config: Config | None = None,
         options: Options | None = None,
@@ -57,8 +57,10 @@ class Model(PlannedModel):
             A TFLite or ONNX file, or what was read from one.
         exact : str, optional
             Whose bits; by default those of the format's own library.
+        strict : bool
+            Whether the host may compute only what is naturally its own, at the network's ends.
         host_fallback : bool
-            Whether the host may compute what the machine cannot.
+            Deprecated, without effect: the host computes what the machine cannot.
         config : Config, optional
             The machine; 16 x 16 multipliers by default.
         options : Options, optional
@@ -72,7 +74,7 @@ class Model(PlannedModel):
         graph = simplify(source if isinstance(source, Graph) else load_graph(source))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
         config, options = config or Config(), options or Options()
-        return cls(graph, exactness, config, host_fallback, options=options)
+        return cls(graph, exactness, config, strict, options=options)
 
     def run(
         self,
@@ -147,9 +149,14 @@ class Model(PlannedModel):
         """Multiplications of one run that the host computes."""
         return sum(operator.macs for operator in self.summary() if operator.where == "host")
 
+    @property
+    def crossings(self) -> int:
+        """How many tensors go from host to machine or back, in a run."""
+        return crossings(self.segments)
+
     def statement(self) -> str:
-        """Return in words whose bits the results are, and the host's share of the MACs."""
-        return statement(self.summary(), self.exactness)
+        """Return in words whose bits the results are, and what the host has to do with them."""
+        return statement(self.summary(), self.exactness, self.crossings)
 
     def _each(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
         checked, count = check_inputs(self.graph, inputs)
@@ -160,12 +167,12 @@ class Model(PlannedModel):
     ) -> dict[str, np.ndarray]:
         values = dict(inputs)
         parts = iter(self.simplified if simplified else map(Simplified, self.layers))
+        hosts = iter(self.plan.hosts)
         for segment in self.segments:
             if isinstance(segment, MachineSegment):
                 values |= dict(self._run_layers(next(parts), values))
             else:
-                for node in segment.nodes:
-                    values |= run_node(node, self.graph, values, self.exactness)
+                values |= next(hosts).run(values, tensors=True)
         return values
 
     def _run_layers(

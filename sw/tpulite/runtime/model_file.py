@@ -4,6 +4,7 @@ import io
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,20 +13,26 @@ from tpulite.archive import opened, packed
 from tpulite.compiler.options import Options
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.place import place
+from tpulite.runtime.host.part import LibraryFile
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_graph import graph_from_json, graph_to_json
+from tpulite.runtime.model_plan import Plan
 
 __all__ = ["is_model_file", "load_model_file", "save_model"]
 
-_KIND, _VERSION = "model", 2
+_KIND, _VERSION = "model", 3
 
 
 def save_model(model: Model, path: Path) -> None:
     """Write a compiled network; equal ones give equal bytes."""
     graph, arrays = graph_to_json(model.graph)
+    files = [host.part for host in model.plan.hosts if host.segment.library]
     metadata = {
         "exactness": model.exactness.value,
-        "host_fallback": model.host_fallback,
+        "strict": model.strict,
+        "along": dict(model.plan.placed.along),
+        "library": [[file.inputs, file.outputs] for file in files],
         "config": model.config.as_dict(),
         "options": asdict(model.options),
         "programs": len(model.programs),
@@ -38,6 +45,8 @@ def save_model(model: Model, path: Path) -> None:
         parts[f"arrays/{name}.npy"] = buffer.getvalue()
     for number, program in enumerate(model.programs):
         parts[_program_name(number)] = program.pack()
+    for number, file in enumerate(files):
+        parts[_library_name(number)] = file.data
     path.write_bytes(packed(_KIND, _VERSION, metadata, parts))
 
 
@@ -67,15 +76,31 @@ def load_model_file(path: Path) -> Model:
             if name.startswith("arrays/")
         }
         names = map(_program_name, range(metadata["programs"]))
+        programs = tuple(Program.unpack(archive.read(name), name) for name in names)
+        graph = graph_from_json(metadata["graph"], arrays)
+        placed = place(graph, Exactness(metadata["exactness"]), metadata["along"])
+        files = [
+            LibraryFile(archive.read(_library_name(number)), _ports(inputs), _ports(outputs))
+            for number, (inputs, outputs) in enumerate(metadata["library"])
+        ]
         return Model(
-            graph_from_json(metadata["graph"], arrays),
-            Exactness(metadata["exactness"]),
+            graph,
+            placed.exactness,
             Config.from_dict(metadata["config"]),
-            metadata["host_fallback"],
-            tuple(Program.unpack(archive.read(name), name) for name in names),
+            metadata["strict"],
+            programs,
             Options(**metadata["options"]),
+            Plan.of(placed, strict=metadata["strict"], files=files),
         )
+
+
+def _ports(ends: list[list[Any]]) -> tuple[Any, ...]:
+    return tuple((name, perm and tuple(perm), *rest) for name, perm, *rest in ends)
 
 
 def _program_name(number: int) -> str:
     return f"programs/{number}.tpl"
+
+
+def _library_name(number: int) -> str:
+    return f"library/{number}"

@@ -1,6 +1,6 @@
 """A network and the plan of its run: where each operator runs, programs for the machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -15,10 +15,10 @@ from tpulite.graph.graph import Graph
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.partition import MachineSegment, Segment, partition
+from tpulite.quant.partition import HostSegment, MachineSegment, Segment, partition
 from tpulite.quant.place import Placed, place
 from tpulite.runtime.compile_cache import ProgramCache
-from tpulite.runtime.host.ops import can_run, host_reason
+from tpulite.runtime.host.part import HostPart, LibraryFile
 from tpulite.runtime.model_compile import Dump, Progress, compile_parts
 
 __all__ = ["Plan", "PlannedModel"]
@@ -34,10 +34,42 @@ class Plan:
         Where each node runs, and why.
     segments : tuple of Segment
         Segments in the order in which they run.
+    hosts : tuple of HostPart
+        Those of the host, libraries' sessions open.
     """
 
     placed: Placed
     segments: tuple[Segment, ...]
+    hosts: tuple[HostPart, ...]
+
+    @classmethod
+    def of(
+        cls, placed: Placed, *, strict: bool = False, files: Sequence[LibraryFile] | None = None
+    ) -> Self:
+        """Cut a network into segments, and open the libraries that run those of the host.
+
+        Parameters
+        ----------
+        placed : Placed
+            The network.
+        strict : bool
+            Whether the host may run only operators that are naturally its own, at the ends.
+        files : sequence of LibraryFile, optional
+            What libraries run, if that has been cut before: one for each segment that needs it.
+
+        Raises
+        ------
+        ValueError
+            If an operator can be computed nowhere, or not by whom it may be.
+        """
+        segments = partition(placed, strict=strict)
+        cut = None if files is None else iter(files)
+        hosts = []
+        for segment in segments:
+            if isinstance(segment, HostSegment):
+                file = next(cut) if cut is not None and segment.library else None
+                hosts.append(HostPart(placed.graph, segment, placed.exactness, file).open())
+        return cls(placed, segments, tuple(hosts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +84,8 @@ class PlannedModel:
         Whose bits it reproduces.
     config : Config
         The machine.
-    host_fallback : bool
-        Whether the host may compute what the machine cannot, between its segments.
+    strict : bool
+        Whether the host may compute only what is naturally its own, at the network's ends.
     compiled : tuple of Program
         Programs of the segments of the machine, if they are known; else they are compiled when
         they are needed.
@@ -76,38 +108,25 @@ class PlannedModel:
     Raises
     ------
     ValueError
-        If the machine cannot compute an operator and the host may not; the message lists them all.
+        If nobody can compute an operator, or the machine cannot and the host may not.
     """
 
     graph: Graph
     exactness: Exactness
     config: Config
-    host_fallback: bool = False
+    strict: bool = False
     compiled: tuple[Program, ...] = ()
     options: Options = field(default_factory=Options)
     planned: Plan | None = None
 
     def __post_init__(self) -> None:
-        lost = [
-            f"node {node.name!r} ({node.source or node.op}): "
-            + host_reason(node, self.graph, self.exactness)
-            for segment in self.segments
-            if not isinstance(segment, MachineSegment)
-            for node in segment.nodes
-            if not can_run(node, self.graph, self.exactness)
-        ]
-        if lost:
-            raise ValueError(
-                f"Neither machine nor host can run {len(lost)} of {len(self.graph.nodes)} nodes "
-                f"of {self.graph.name!r}: {'; '.join(lost)}"
-            )
+        _ = self.plan
 
     @cached_property
     def plan(self) -> Plan:  # noqa: D102
         if self.planned is not None:
             return self.planned
-        placed = place(self.graph, self.exactness)
-        return Plan(placed, partition(placed, host_fallback=self.host_fallback))
+        return Plan.of(place(self.graph, self.exactness), strict=self.strict)
 
     @property
     def segments(self) -> tuple[Segment, ...]:

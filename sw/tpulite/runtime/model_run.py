@@ -1,4 +1,4 @@
-"""Running a network: segments of the host by numpy, segments of the machine by sessions."""
+"""Running a network: segments of the host by numpy or libraries, of the machine by sessions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,6 @@ from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device, Tracing, open_device
-from tpulite.runtime.host.ops import run_node
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
@@ -139,7 +138,7 @@ class Runner:
         """
         if not 1 <= len(inputs) <= self.batch:
             raise ValueError(f"A run takes 1 to {self.batch} inputs, not {len(inputs)}")
-        graph = self.model.graph
+        graph, hosts = self.model.graph, iter(self.model.plan.hosts)
         values: list[Values] = [dict(one) for one in inputs]
         results: list[Results] = []
         parts = iter(zip(self._sessions(), self._simplified, strict=True))
@@ -147,9 +146,9 @@ class Runner:
             if isinstance(segment, MachineSegment):
                 results.append(self._run_machine(*next(parts), values))
             else:
+                host = next(hosts)
                 for one in values:
-                    for node in segment.nodes:
-                        one |= run_node(node, graph, one, self.model.exactness)
+                    one |= host.run(one, tensors=self.tensors)
         parts = [
             ModelResults(
                 {name: self.model.value(name, one) for name in graph.outputs},

@@ -1,15 +1,17 @@
 """What a network consists of, and where each part of it runs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.place import Placed, macs_of
-from tpulite.runtime.host.ops import APPROXIMATE, can_run, host_reason
+from tpulite.quant.macs import macs_of
+from tpulite.quant.place import NodePlacement, Placed
+from tpulite.runtime.host.libraries import library_name
 
-__all__ = ["OperatorSummary", "statement", "summarize"]
+__all__ = ["OperatorSummary", "host_lines", "statement", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,13 @@ class OperatorSummary:
     dtype : str
         Of the first output.
     where : str
-        ``MXU``, ``VPU``, ``none`` if only the shape changes, ``host``, or ``nobody``.
+        ``MXU``, ``VPU``, ``none`` if only the shape changes, or ``host``.
     macs : int
         Multiplications, padding included.
     reason : str
-        Why it is the host's, or what is not exact about it.
+        Why it is the host's.
+    library : str
+        What computes it there, if it is not numpy.
     """
 
     name: str
@@ -40,6 +44,7 @@ class OperatorSummary:
     where: str
     macs: int
     reason: str
+    library: str
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -47,36 +52,50 @@ class OperatorSummary:
 
 
 def summarize(placed: Placed) -> tuple[OperatorSummary, ...]:
-    """Describe every operator of a network, whether or not it can be computed."""
-    graph, exactness = placed.graph, placed.exactness
+    """Describe every operator of a network."""
+    graph = placed.graph
+    library = library_name(graph.format, placed.exactness)
     summaries = []
     for node in graph.nodes:
         placement = placed.placements[node.name]
-        engine, reason = placement.engine, placement.reason
-        if engine == "host":
-            engine = "host" if can_run(node, graph, exactness) else "nobody"
-            note = host_reason(node, graph, exactness)
-            reason = "; ".join(dict.fromkeys(text for text in (reason, note) if text))
-        summaries.append(_describe(node, graph, engine, reason))
+        by_library = placed.levels[node.name] in placed.libraries
+        summaries.append(_describe(node, graph, placement, library if by_library else ""))
     return tuple(summaries)
 
 
-def statement(operators: Sequence[OperatorSummary], exactness: Exactness) -> str:
-    """Return in words whose bits a network has, and the host's share of its MACs."""
+def statement(
+    operators: Sequence[OperatorSummary], exactness: Exactness, crossings: int | None = None
+) -> str:
+    """Return in words whose bits a network has, the host's share of it, and crossings."""
     macs = sum(operator.macs for operator in operators)
     host = [operator for operator in operators if operator.where == "host"]
     host_macs = sum(operator.macs for operator in host)
     share = host_macs / macs if macs else 0.0
     names = ", ".join(dict.fromkeys(operator.operator for operator in host)) or "nothing"
     text = f"bits of {exactness}; host: {names}, {share:.1%} of {macs:,} MACs"
-    if approximate := [operator.name for operator in host if APPROXIMATE in operator.reason]:
-        text += f"; approximate: {', '.join(approximate)}"
-    if lost := [operator.name for operator in operators if operator.where == "nobody"]:
-        text += f"; nobody computes {', '.join(lost)}"
+    if libraries := list(dict.fromkeys(x.library for x in host if x.library)):
+        text += f", by {', '.join(libraries)}"
+    if crossings:
+        cross = "tensors cross" if crossings > 1 else "tensor crosses"
+        text += f"; {crossings} {cross} between host and machine"
     return text
 
 
-def _describe(node: Node, graph: Graph, place: str, reason: str) -> OperatorSummary:
+def host_lines(operators: Sequence[OperatorSummary]) -> list[str]:
+    """Return a line for each reason why operators are the host's."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for operator in operators:
+        if operator.where == "host":
+            key = operator.library or "numpy", operator.reason or "between others of the host"
+            groups.setdefault(key, Counter())[operator.operator] += 1
+    lines = []
+    for (library, reason), counts in groups.items():
+        names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
+        lines.append(f"host, by {library}: {names}: {reason}")
+    return lines
+
+
+def _describe(node: Node, graph: Graph, placement: NodePlacement, library: str) -> OperatorSummary:
     tensors = graph.tensors
     activations = [name for name in node.inputs if name and tensors[name].data is None]
     return OperatorSummary(
@@ -85,7 +104,8 @@ def _describe(node: Node, graph: Graph, place: str, reason: str) -> OperatorSumm
         inputs=tuple(tensors[name].shape for name in activations),
         outputs=tuple(tensors[name].shape for name in node.outputs),
         dtype=tensors[node.outputs[0]].dtype if node.outputs else "",
-        where=place,
+        where=placement.engine,
         macs=macs_of(node, graph),
-        reason=reason,
+        reason=placement.reason,
+        library=library,
     )

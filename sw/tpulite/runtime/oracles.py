@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.graph.graph import Graph
 
 __all__ = ["ORACLES", "Oracle", "open_oracle"]
@@ -55,9 +56,9 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     wanted = "onnx" if name == "ort" else "tflite"
     if graph.format != wanted:
         raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {graph.format}")
-    package = "onnxruntime" if name == "ort" else "ai_edge_litert"
+    package, extra = ("onnxruntime", "onnx") if name == "ort" else ("ai_edge_litert", "litert")
     if importlib.util.find_spec(package) is None:
-        raise ValueError(f"Oracle {name} needs: pip install {package.replace('_', '-')}")
+        raise ValueError(f"Oracle {name} needs: pip install 'tpulite[{extra}]'")
     data = path.read_bytes()
     try:
         return _open_ort(data, graph) if name == "ort" else _open_litert(data, graph, name)
@@ -75,6 +76,7 @@ def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    widen_filters(model)  # or LiteRT writes beyond its tensors
     model.signatureDefs = []  # they name outputs, of which there are more now
     file = model.subgraphs[0]
     numbers: dict[str, int] = {}
@@ -93,6 +95,7 @@ def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     interpreter.allocate_tensors()
 
     def run(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        interpreter.reset_all_variables()  # each input is a run of its own
         for tensor, number in inputs.items():
             interpreter.set_tensor(number, values[tensor])
         interpreter.invoke()

@@ -1,7 +1,10 @@
 """Import of ONNX files: quantized in any of ONNX's ways, or floats."""
 
+from dataclasses import replace
+
 from tpulite.frontend.onnx.layout.channels_last import channels_last
 from tpulite.frontend.onnx.layout.shuffle import join_shuffles
+from tpulite.frontend.onnx.origins import origins
 from tpulite.frontend.onnx.quantize.qdq import fuse_quantization
 from tpulite.frontend.onnx.read.model import read_onnx
 from tpulite.frontend.onnx.translate.elementwise import ELEMENTWISE_RULES
@@ -10,7 +13,7 @@ from tpulite.frontend.onnx.translate.integers import INTEGER_RULES
 from tpulite.frontend.onnx.translate.products import PRODUCT_RULES
 from tpulite.frontend.onnx.translate.shapes import SHAPE_RULES
 from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
-from tpulite.graph.graph import Graph
+from tpulite.graph.graph import Graph, Source
 from tpulite.graph.verify import verify
 
 __all__ = ["load_onnx"]
@@ -56,4 +59,4 @@ def load_onnx(data: bytes, name: str) -> Graph:
     quantized = fuse_quantization(in_file_order)
     graph = channels_last(join_shuffles(quantized))
     verify(graph)
-    return graph
+    return replace(graph, source=Source(model.file, origins(graph, model)))

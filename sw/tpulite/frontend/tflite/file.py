@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tpulite.frontend.tflite.operators import convert_operator
 from tpulite.frontend.tflite.parse import FileModel, FileOperator, parse_tflite
 from tpulite.frontend.tflite.tensors import read_tensor
-from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.graph import Graph, Node, Origin, Source, Tensor
 from tpulite.graph.verify import verify
 
 __all__ = ["load_tflite"]
@@ -52,10 +52,13 @@ def load_tflite(data: bytes, name: str = "network") -> Graph:
     by_name = {tensor.name: tensor for tensor in tensors.values()}
     nodes = _drop_first_axes(nodes, by_name)
     used = {name for node in nodes for name in (*node.inputs, *node.outputs)}
-    ends = [tuple(tensors[i].name for i in side) for side in (model.inputs, model.outputs)]
-    used.update(*ends)
+    inputs, outputs = (
+        tuple(tensors[i].name for i in side) for side in (model.inputs, model.outputs)
+    )
+    used.update(inputs, outputs)
     by_name = {name: tensor for name, tensor in by_name.items() if name in used}
-    graph = Graph(name, tuple(nodes), by_name, *ends, format="tflite")
+    origins = {tensor.name: Origin(i) for i, tensor in tensors.items() if tensor.name in by_name}
+    graph = Graph(name, tuple(nodes), by_name, inputs, outputs, "tflite", Source(data, origins))
     verify(graph)
     return graph
 

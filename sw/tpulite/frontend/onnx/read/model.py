@@ -1,7 +1,7 @@
 """ONNX files as plain values: checked, with static shapes, without constant arithmetic."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,10 @@ class OnnxModel:
         Tensors that the user gives and gets.
     opset : int
         Version of the standard operators.
+    file : bytes
+        The file before anything was translated, its batch fixed.
+    computed : frozenset of str
+        Tensors of the file that are inputs or computed.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -68,6 +72,8 @@ class OnnxModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     opset: int
+    file: bytes = b""
+    computed: frozenset[str] = frozenset()
 
 
 def read_onnx(data: bytes) -> OnnxModel:
@@ -83,6 +89,9 @@ def read_onnx(data: bytes) -> OnnxModel:
     opset = _check_versions(model)
     _check_complete(model)
     _fix_batch(model)
+    file = model.SerializeToString()
+    computed = {name for node in model.graph.node for name in node.output}
+    computed |= {value.name for value in model.graph.input}
     _hide_unknown_operators(model, opset)
     try:
         _check_form(model)
@@ -95,7 +104,8 @@ def read_onnx(data: bytes) -> OnnxModel:
         infer_and_fold(model, opset)
     except onnx.shape_inference.InferenceError as error:
         raise ValueError(f"Shapes of the ONNX model do not fit: {_first_line(error)}") from error
-    return _plain(model, opset, sources)
+    plain = _plain(model, opset, sources)
+    return replace(plain, file=file, computed=frozenset(computed - {""}))
 
 
 def _parse(data: bytes) -> onnx.ModelProto:

@@ -1,0 +1,181 @@
+"""Networks that a library must run in part: every tensor is the library's, to the bit."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.frontend.tflite.file import load_tflite
+from tpulite.quant.partition import HostSegment, MachineSegment
+from tpulite.runtime.host.libraries import open_library
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import load_model_file, save_model
+from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.tflite_builder import Builder
+
+RNG = np.random.default_rng(2024)
+SHAPE = (1, 6, 6, 8)
+LITERT = ("litert-ref", "litert-opt", "litert-xnnpack")
+
+
+def weights(*shape, dtype="int8"):
+    return RNG.integers(-127, 128, shape).astype(dtype)
+
+
+def resize(b, x):
+    size = b.constant(np.array([11, 12], np.int32))
+    y = b.tensor((1, 11, 12, b.shape(x)[3]), 0.05, -7)
+    return b.operator("RESIZE_BILINEAR", [x, size], [y], options_type="ResizeBilinearOptions")
+
+
+def transpose_conv(b, x):
+    shape = b.constant(np.array([1, 12, 12, 5], np.int32))
+    weight = b.tensor((5, 3, 3, 8), [0.01] * 5, [0] * 5, data=weights(5, 3, 3, 8))
+    y = b.tensor((1, 12, 12, 5), 0.4, 3)
+    return b.operator(
+        "TRANSPOSE_CONV", [shape, weight, x], [y],
+        options_type="TransposeConvOptions", strideH=2, strideW=2, padding=0,
+    )  # fmt: skip
+
+
+def log_softmax(b, x):
+    y = b.tensor(b.shape(x), 16 / 256, 127)
+    return b.operator("LOG_SOFTMAX", [x], [y], options_type="LogSoftmaxOptions")
+
+
+def batch_matmul(b, x):
+    y = b.tensor((1, 6, 6, 6), 0.3, 2)
+    options = {"options_type": "BatchMatMulOptions", "adjY": True}
+    return b.operator("BATCH_MATMUL", [x, x], [y], **options)
+
+
+def floats(b, x):
+    a = b.unary("DEQUANTIZE", x, dtype="float32", options_type="DequantizeOptions")
+    c = b.unary("EXP", a, dtype="float32", options_type="ExpOptions")
+    return b.unary("QUANTIZE", c, 0.1, -100, dtype="int8", options_type="QuantizeOptions")
+
+
+OPERATORS = {f.__name__: f for f in (resize, transpose_conv, log_softmax, batch_matmul, floats)}
+
+
+def conv(b, x, outputs=8):
+    inputs = b.shape(x)[3]
+    return b.conv(
+        x, weights(outputs, 3, 3, inputs), weights(outputs, dtype="int32") * 9,
+        weight_scale=0.01, scale=0.05, zero_point=-7,
+    )  # fmt: skip
+
+
+def check(tmp_path, data, exact="litert-ref", count=3):
+    """Compare every tensor of model and reference with the library; return the model."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(data)
+    oracle = open_oracle(exact, path, load_tflite(data))
+    model = Model.load(path, exact=exact)
+    inputs = random_inputs(model.graph, count, 2024)
+    run, reference = model.run(inputs, tensors=True), model.reference(inputs)
+    each = [
+        oracle({name: np.split(inputs[name], count)[i] for name in model.graph.inputs})
+        for i in range(count)
+    ]
+    seen = 0
+    for name in each[0]:
+        expected = np.concatenate([values[name] for values in each])
+        for ours in (run.tensors, run.outputs, reference):
+            if name in ours:
+                np.testing.assert_array_equal(ours[name], expected, err_msg=name)
+                seen += 1
+    assert seen >= 3
+    return model
+
+
+@pytest.mark.parametrize("exact", LITERT)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_alone_is_the_librarys(tmp_path, name, exact):
+    b = Builder()
+    y = OPERATORS[name](b, b.input(SHAPE, 0.05, -7))
+    model = check(tmp_path, b.build(y), exact)
+    assert [type(segment) for segment in model.segments] == [HostSegment]
+    assert model.crossings == 0 and model.programs == ()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_between_convolutions_crosses_twice(tmp_path, name):
+    b = Builder()
+    x = conv(b, conv(b, b.input(SHAPE, 0.05, -7)))
+    y = conv(b, OPERATORS[name](b, x), 7)
+    model = check(tmp_path, b.build(y))
+    sides = [MachineSegment, HostSegment, MachineSegment]
+    assert [type(segment) for segment in model.segments] == sides
+    assert model.crossings == 2
+    assert model.statement().endswith("2 tensors cross between host and machine")
+    with pytest.raises(ValueError, match=r"^The machine cannot run \d of .* tensor 't\d+': "):
+        Model.load(tmp_path / "net.tflite", strict=True)
+    save_model(model, tmp_path / "net.tpulite")
+    again = load_model_file(tmp_path / "net.tpulite")
+    inputs = random_inputs(model.graph, 1, 7)
+    np.testing.assert_array_equal(again.run(inputs).output, model.run(inputs).output)
+    assert again.crossings == 2
+
+
+def test_the_host_takes_along_what_costs_little(tmp_path):
+    b = Builder()
+    x = conv(b, conv(b, b.input((1, 12, 12, 32), 0.05, -7), 64), 8)
+    y = resize(b, b.unary("RELU", resize(b, x), 0.05, -7))
+    model = check(tmp_path, b.build(y))
+    machine, host = model.segments
+    assert isinstance(machine, MachineSegment) and isinstance(host, HostSegment)
+    assert host.reasons[1].startswith("few MACs")
+    assert model.crossings == 1
+
+
+def test_sixteen_bits_are_the_librarys(tmp_path):
+    b = Builder("int16")
+    x = b.input(SHAPE, 0.001)
+    weight = b.tensor((4, 3, 3, 8), [0.01] * 4, [0] * 4, dtype="int8", data=weights(4, 3, 3, 8))
+    bias = b.tensor((4,), [1e-5] * 4, [0] * 4, dtype="int64", data=weights(4, dtype="int64"))
+    y = b.tensor((*SHAPE[:3], 4), 0.002)
+    options = {"options_type": "Conv2DOptions", "strideH": 1, "strideW": 1}
+    y = b.operator("CONV_2D", [x, weight, bias], [y], **options)
+    assert check(tmp_path, b.build(y)).host_macs == 36 * 4 * 72
+
+
+def test_states_begin_anew_with_every_input(tmp_path):
+    b = Builder("float32")
+    x = b.input((1, 4))
+    feature, time = (b.tensor(s, data=weights(*s, dtype="float32")) for s in ((6, 4), (6, 3)))
+    state, y = b.tensor((1, 18)), b.tensor((1, 6))
+    b.tensors[state].isVariable = True
+    options = {"options_type": "SVDFOptions", "rank": 1}
+    b.operator("SVDF", [x, feature, time, -1, state], [y], **options)
+    check(tmp_path, b.build(y))
+
+
+def test_a_session_is_made_once(tmp_path, monkeypatch):
+    opened = []
+
+    def opening(*arguments):
+        opened.append(arguments)
+        return open_library(*arguments)
+
+    monkeypatch.setattr("tpulite.runtime.host.part.open_library", opening)
+    b = Builder()
+    (tmp_path / "net.tflite").write_bytes(b.build(resize(b, conv(b, b.input(SHAPE, 0.05, -7)))))
+    model = Model.load(tmp_path / "net.tflite")
+    inputs = random_inputs(model.graph, 4, 1)
+    model.run(inputs)
+    model.compile().run(inputs)
+    assert len(opened) == 1
+
+
+def test_what_the_library_lacks_is_one_line(tmp_path, monkeypatch):
+    b = Builder()
+    x = b.input(SHAPE, 0.05, -7)
+    y = b.operator("CUSTOM:Teleport", [x], [b.tensor(SHAPE, 0.05, -7)])
+    (tmp_path / "net.tflite").write_bytes(b.build(y))
+    message = r"^net: 'custom_0' \(CUSTOM Teleport\) run by a library: LiteRT .* refuses it: .*"
+    with pytest.raises(ValueError, match=message):
+        Model.load(tmp_path / "net.tflite")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"needs: pip install 'tpulite\[litert\]'$"):
+        Model.load(tmp_path / "net.tflite")

@@ -1,0 +1,109 @@
+"""ONNX networks that ONNX Runtime must run in part: results are its own, to the bit."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.quant.partition import HostSegment, MachineSegment
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import load_model_file, save_model
+from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.onnx_builder import OnnxBuilder
+
+RNG = np.random.default_rng(2024)
+SHAPE = (1, 8, 6, 6)
+
+
+def conv(b, x, outputs=8, name=""):
+    weight = RNG.integers(-127, 128, (outputs, 8, 3, 3)).astype(np.int8)
+    y = b.node("Conv", x, b.weight(weight, 0.00713), pads=[1, 1, 1, 1], name=name)
+    return b.quantize(y, 0.0517, -7)
+
+
+def add(b, x):
+    return b.quantize(b.node("Add", x, b.quantize(b.node("Relu", x), 0.0437, -9)), 0.0919, 3)
+
+
+def resize(b, x):
+    scales = np.array([1, 1, 2, 2], np.float32)
+    y = b.node("Resize", x, "", scales, mode="linear", coordinate_transformation_mode="half_pixel")
+    return b.quantize(y, 0.0517, -7)
+
+
+def softmax(b, x):
+    return b.quantize(b.node("Softmax", x, axis=1), 1 / 256, -128)
+
+
+def layer_norm(b, x):
+    gamma = RNG.uniform(0.5, 1, 6).astype(np.float32)
+    return b.quantize(b.node("LayerNormalization", x, gamma), 0.04, 1)
+
+
+def depth_to_space(b, x):
+    y = b.node("DepthToSpace", b.node("Concat", x, x, x, x, axis=1), blocksize=2)
+    return b.quantize(y, 0.0517, -7)
+
+
+OPERATORS = {f.__name__: f for f in (add, resize, softmax, layer_norm, depth_to_space)}
+
+
+def check(tmp_path, data, count=3):
+    """Compare what the library shows of a network; return the model."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data)
+    oracle = open_oracle("ort", path, load_onnx(data, "net"))
+    model = Model.load(path)
+    inputs = random_inputs(model.graph, count, 2024)
+    run, reference = model.run(inputs, tensors=True), model.reference(inputs)
+    each = [
+        oracle({name: np.split(inputs[name], count)[i] for name in model.graph.inputs})
+        for i in range(count)
+    ]
+    assert set(model.graph.outputs) <= each[0].keys()
+    for name in each[0]:
+        expected = np.concatenate([values[name] for values in each])
+        for ours in (run.tensors, run.outputs, reference):
+            if name in ours:
+                np.testing.assert_array_equal(ours[name], expected, err_msg=name)
+    return model
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_between_convolutions(tmp_path, name):
+    b = OnnxBuilder()
+    x = conv(b, b.quantize(b.input("x", SHAPE), 0.0517, -7))
+    y = conv(b, OPERATORS[name](b, x), 7)
+    model = check(tmp_path, b.build(y))
+    sides = [type(segment) for segment in model.segments]
+    host, machine = HostSegment, MachineSegment
+    assert sides == [host, machine, host, machine, host]
+    assert model.crossings == 4 + (name == "add")  # both of its operands
+    save_model(model, tmp_path / "net.tpulite")
+    again = load_model_file(tmp_path / "net.tpulite")
+    inputs = random_inputs(model.graph, 1, 7)
+    np.testing.assert_array_equal(again.run(inputs).output, model.run(inputs).output)
+
+
+def test_networks_of_floats_are_the_librarys(tmp_path):
+    b = OnnxBuilder()
+    x = b.input("x", ("batch", 8, 6, 6))
+    y = b.node("Conv", x, RNG.normal(size=(4, 8, 3, 3)).astype(np.float32))
+    y = b.node("Flatten", b.node("InstanceNormalization", y, *np.ones((2, 4), np.float32)))
+    y = b.node("Gelu", y) if b.opset >= 20 else b.node("Erf", y)
+    model = check(tmp_path, b.build(b.node("Softmax", y)))
+    assert [type(segment) for segment in model.segments] == [HostSegment]
+    assert model.host_macs == 16 * 4 * 72 and "by ONNX Runtime" in model.statement()
+
+
+def test_shapes_that_only_the_run_knows(tmp_path):
+    b = OnnxBuilder()
+    x = b.input("x", (1, 9))
+    nonzero = b.node("NonZero", b.node("Relu", x))
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b.build(nonzero))
+    values = np.array([[-1, 2, 0, 3, -4, 5, 0, 0, 1]], np.float32)
+    (y,) = Model.load(path).run(values).outputs.values()
+    np.testing.assert_array_equal(y, np.array(np.nonzero(np.maximum(values, 0))))

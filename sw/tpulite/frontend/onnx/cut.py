@@ -1,0 +1,86 @@
+"""Parts of an ONNX file as files of their own."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tpulite.frontend.backwards import needed
+from tpulite.frontend.onnx.read.tensor import static_shape
+
+__all__ = ["cut_onnx"]
+
+
+def cut_onnx(
+    data: bytes, inputs: Mapping[str, tuple[str, tuple[int, ...]]], outputs: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    """Return a file of the nodes between some tensors of a file.
+
+    Parameters
+    ----------
+    data : bytes
+        An ONNX file that can be read.
+    inputs : mapping of str to (str, tuple of int)
+        Tensors that are given, with dtype and shape in the file.
+    outputs : sequence of str
+        Tensors that are wanted, each computed by a node.
+
+    Returns
+    -------
+    file : bytes
+        The file.
+    more : list of str
+        Inputs of the file that are needed besides: inputs of the part, too, behind the others.
+    """
+    model = onnx.load_model_from_string(data)
+    with suppress(onnx.shape_inference.InferenceError, RuntimeError):  # the library may know more
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    graph = model.graph
+    values = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    for name, (dtype, shape) in inputs.items():
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        values[name] = helper.make_tensor_value_info(name, kind, shape)
+    nodes = [_known(node, values) for node in graph.node]
+    users = [([*_read(node)], [name for name in node.output if name]) for node in nodes]
+    chosen, reached = needed(users, inputs, outputs)
+    constants = {tensor.name for tensor in graph.initializer}
+    free = reached - constants - set(inputs)
+    more = [value.name for value in graph.input if value.name in free]
+    kept = [tensor for tensor in graph.initializer if tensor.name in reached]
+    part = helper.make_graph(
+        [nodes[i] for i in chosen],
+        graph.name or "part",
+        [values[name] for name in (*inputs, *more)],
+        [values.get(name, onnx.ValueInfoProto(name=name)) for name in outputs],
+        kept,
+        value_info=[],
+    )
+    part.quantization_annotation.extend(graph.quantization_annotation)
+    model.graph.CopyFrom(part)
+    return model.SerializeToString(), more
+
+
+def _read(node: onnx.NodeProto) -> set[str]:
+    """Return what a node reads, the graphs in it included."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                names |= _read(inner)
+            names.update(value.name for value in graph.output)
+    return names
+
+
+def _known(node: onnx.NodeProto, values: dict[str, onnx.ValueInfoProto]) -> onnx.NodeProto:
+    """Return a constant instead of the shape of a tensor whose shape is known."""
+    if node.op_type != "Shape" or node.domain or node.input[0] not in values:
+        return node
+    shape = static_shape(values[node.input[0]])
+    if shape is None:
+        return node
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    value = np.array(shape[attributes.get("start", 0) : attributes.get("end")], np.int64)
+    tensor = numpy_helper.from_array(value)
+    return helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor)

@@ -1,0 +1,111 @@
+"""Parts of a TFLite file as files of their own."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tpulite.frontend.backwards import needed
+from tpulite.frontend.tflite.widen import widen_filters
+
+__all__ = ["cut_tflite"]
+
+_SHAPE = 77
+"""Code of SHAPE, whose value is known: shapes are static."""
+
+
+def cut_tflite(
+    data: bytes, inputs: Sequence[int], outputs: Sequence[int]
+) -> tuple[bytes, list[int]]:
+    """Return a file of the operators between some tensors of a file's first subgraph.
+
+    Parameters
+    ----------
+    data : bytes
+        A TFLite file that can be read; its object form needs ``ai-edge-litert``.
+    inputs : sequence of int
+        Numbers of the tensors that are given.
+    outputs : sequence of int
+        Numbers of the tensors that are wanted, each computed by an operator.
+
+    Returns
+    -------
+    file : bytes
+        Operators in their order, other subgraphs as they were, no signatures.
+    more : list of int
+        Inputs of the file that are needed besides: inputs of the part, too, behind the others.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
+        import flatbuffers
+        from ai_edge_litert import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    widen_filters(model)
+    graph = model.subgraphs[0]
+    for operator in graph.operators:
+        if _code(model, operator) == _SHAPE:
+            _become_constant(model, graph, operator)
+    operators = [op for op in graph.operators if _code(model, op) != _SHAPE]
+    users = [(_numbers(op.inputs), _numbers(op.outputs)) for op in operators]
+    chosen, reached = needed(users, inputs, outputs)
+    graph.operators = [operators[i] for i in chosen]
+    more = [i for i in _numbers(graph.inputs) if i in reached and i not in inputs]
+    _renumber(graph, [*inputs, *more], outputs)
+    _keep_buffers(model, data)
+    model.signatureDefs, model.metadata, model.metadataBuffer = [], [], []
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output()), more
+
+
+def _code(model: Any, operator: Any) -> int:
+    code = model.operatorCodes[operator.opcodeIndex]
+    return max(code.builtinCode, code.deprecatedBuiltinCode)
+
+
+def _numbers(values: Iterable[int] | None) -> list[int]:
+    return [] if values is None else [int(i) for i in values]
+
+
+def _become_constant(model: Any, graph: Any, operator: Any) -> None:
+    """Give the result of SHAPE its value: a batch that varies is 1."""
+    shape = _numbers(graph.tensors[operator.inputs[0]].shape)
+    result = graph.tensors[operator.outputs[0]]
+    dtype = np.int64 if result.type == 4 else np.int32
+    buffer = type(model.buffers[0])()
+    buffer.data = np.array(shape, dtype).view(np.uint8)
+    model.buffers.append(buffer)
+    result.buffer = len(model.buffers) - 1
+
+
+def _renumber(graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    """Keep only the tensors that somebody names."""
+    used = {*inputs, *outputs}
+    lists = ("inputs", "outputs", "intermediates")
+    for operator in graph.operators:
+        used.update(i for name in lists for i in _numbers(getattr(operator, name)))
+    order = sorted(used - {-1})
+    new = {old: number for number, old in enumerate(order)} | {-1: -1}
+    graph.tensors = [graph.tensors[i] for i in order]
+    for operator in graph.operators:
+        for name in lists:
+            if getattr(operator, name) is not None:
+                setattr(operator, name, [new[i] for i in _numbers(getattr(operator, name))])
+    graph.inputs, graph.outputs = [new[i] for i in inputs], [new[i] for i in outputs]
+
+
+def _keep_buffers(model: Any, data: bytes) -> None:
+    """Keep only the buffers that a tensor has; those behind the file come into it."""
+    new, kept = {0: 0}, [model.buffers[0]]
+    for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
+        if tensor.buffer not in new:
+            buffer = model.buffers[tensor.buffer]
+            if buffer.size and buffer.offset > 1:
+                buffer.data = np.frombuffer(data, np.uint8, buffer.size, buffer.offset)
+                buffer.size = buffer.offset = 0
+            new[tensor.buffer] = len(kept)
+            kept.append(buffer)
+        tensor.buffer = new[tensor.buffer]
+    model.buffers = kept

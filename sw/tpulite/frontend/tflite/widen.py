@@ -1,0 +1,40 @@
+"""A form of SVDF that LiteRT accepts and does not have."""
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["widen_filters"]
+
+_SVDF = 27
+_TIME, _STATE = 2, 4  # inputs of SVDF
+_INT16, _INT8 = 7, 9  # of the schema
+
+
+def widen_filters(model: Any) -> None:
+    """Give SVDF 16 bits where TensorFlow Lite Micro has 8, in place.
+
+    LiteRT's kernel takes time weights and states for int16 whatever their type is, reads and writes
+    beyond their ends, and brings the process down. In int16 the same integers mean the same.
+
+    Parameters
+    ----------
+    model : ModelT
+        The object form of a file.
+    """
+    graph = model.subgraphs[0]
+    for operator in graph.operators:
+        code = model.operatorCodes[operator.opcodeIndex]
+        if max(code.builtinCode, code.deprecatedBuiltinCode) != _SVDF:
+            continue
+        for index in (int(operator.inputs[_TIME]), int(operator.inputs[_STATE])):
+            tensor = graph.tensors[index]
+            if tensor.type != _INT8:
+                continue
+            tensor.type = _INT16
+            data = model.buffers[tensor.buffer].data
+            if data is not None and len(data):
+                buffer = type(model.buffers[0])()
+                buffer.data = np.asarray(data).view(np.int8).astype("<i2").view(np.uint8)
+                model.buffers.append(buffer)
+                tensor.buffer = len(model.buffers) - 1

@@ -1,0 +1,116 @@
+"""Libraries that run parts of files: LiteRT for TFLite, ONNX Runtime for ONNX."""
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tpulite.quant.exactness import Exactness
+
+__all__ = ["KERNELS", "Run", "library_name", "open_library", "require_library"]
+
+Run = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+"""Runs a file: from its inputs to its outputs, both in the file's order."""
+
+KERNELS = {
+    Exactness.LITERT_REF: "BUILTIN_REF",
+    Exactness.TFLM: "BUILTIN_REF",
+    Exactness.LITERT_OPT: "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+    Exactness.LITERT_XNNPACK: "AUTO",
+}
+"""LiteRT's kernels for whose bits; for those of others, who have no TFLite, the reference's."""
+
+_PACKAGES = {"tflite": ("ai_edge_litert", "litert"), "onnx": ("onnxruntime", "onnx")}
+_SEVERE = 3  # of ONNX Runtime's log
+
+
+def library_name(file_format: str, exactness: Exactness) -> str:
+    """Return what reports call the library and its kernels."""
+    if file_format == "onnx":
+        return "ONNX Runtime"
+    name = {"BUILTIN_WITHOUT_DEFAULT_DELEGATES": "optimized", "AUTO": "XNNPACK"}
+    return f"LiteRT ({name.get(KERNELS.get(exactness, ''), 'reference')} kernels)"
+
+
+def require_library(file_format: str) -> None:
+    """Check that the library of a format is installed.
+
+    Raises
+    ------
+    ValueError
+        If it is not; the message says which extra brings it.
+    """
+    package, extra = _PACKAGES[file_format]
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(f"this needs: pip install 'tpulite[{extra}]'")
+
+
+def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
+    """Open a session that runs a file again and again; every run begins with its first state.
+
+    Parameters
+    ----------
+    data : bytes
+        A TFLite or ONNX file.
+    file_format : str
+        ``tflite`` or ``onnx``.
+    exactness : Exactness
+        Whose bits.
+
+    Raises
+    ------
+    ValueError
+        If the library is not installed, or does not take the file.
+    """
+    require_library(file_format)
+    name = library_name(file_format, exactness)
+    try:
+        return _open_ort(data) if file_format == "onnx" else _open_litert(data, exactness)
+    except Exception as error:  # ONNX Runtime has classes of its own
+        raise ValueError(f"{name} refuses it: {_first_line(error)}") from error
+
+
+def _open_litert(data: bytes, exactness: Exactness) -> Run:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kernels = OpResolverType[KERNELS.get(exactness, "BUILTIN_REF")]
+    interpreter: Any = Interpreter(
+        model_content=data, experimental_op_resolver_type=kernels, num_threads=1
+    )
+    interpreter.allocate_tensors()
+    inputs = [details["index"] for details in interpreter.get_input_details()]
+    outputs = [details["index"] for details in interpreter.get_output_details()]
+
+    def run(values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        interpreter.reset_all_variables()
+        for index, value in zip(inputs, values, strict=True):
+            interpreter.set_tensor(index, value)
+        interpreter.invoke()
+        return [interpreter.get_tensor(index) for index in outputs]
+
+    return run
+
+
+def _open_ort(data: bytes) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = _SEVERE
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+
+    def run(values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        results: Any = session.run(None, dict(zip(names, values, strict=True)))
+        return [np.asarray(result) for result in results]
+
+    return run
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,207 @@
+"""Segments of the host: their files, and how they run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from tpulite.frontend.tflite.cut import cut_tflite
+from tpulite.graph.graph import Graph, Origin, Tensor
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.partition import HostSegment
+from tpulite.runtime.host.libraries import Run, open_library, require_library
+from tpulite.runtime.host.ops import run_node
+
+__all__ = ["HostPart", "LibraryFile", "cut_segment"]
+
+T = TypeVar("T")
+Values = Mapping[str, np.ndarray]
+Perm = tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class LibraryFile:
+    """A part of a network's file.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    inputs : tuple of (str, perm)
+        Tensors of the graph in the order of the file's inputs, and how their axes are permuted:
+        axis i of the tensor is axis ``perm[i]`` of the file's; None if in no way.
+    outputs : tuple of (str, perm, int)
+        Tensors of the graph, permutations, and which of the file's outputs each one is.
+    """
+
+    data: bytes
+    inputs: tuple[tuple[str, Perm], ...]
+    outputs: tuple[tuple[str, Perm, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class HostPart:
+    """A segment of the host, ready to run; its library's session is made once.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    segment : HostSegment
+        The segment.
+    exactness : Exactness
+        Whose bits.
+    file : LibraryFile, optional
+        What a library runs, if one must.
+    """
+
+    graph: Graph
+    segment: HostSegment
+    exactness: Exactness
+    file: LibraryFile | None = None
+
+    def open(self) -> "HostPart":
+        """Open the library's session, if there is to be one; return this part.
+
+        Raises
+        ------
+        ValueError
+            If the library is missing or refuses the operators, all of which are named.
+        """
+        if self.segment.library:
+            self._checked(lambda: require_library(self.graph.format))
+            _ = self._run
+        return self
+
+    def run(self, values: Values, *, tensors: bool = False) -> dict[str, np.ndarray]:
+        """Compute the segment's outputs for one input.
+
+        Parameters
+        ----------
+        values : mapping of str to ndarray
+            At least its inputs, in the graph's shapes and dtypes.
+        tensors : bool
+            Whether to compute every tensor that the graph and the file have.
+
+        Raises
+        ------
+        ValueError
+            If the library refuses the values.
+        """
+        if not self.segment.library:
+            known = dict(values)
+            for node in self.segment.nodes:
+                known |= run_node(node, self.graph, known, self.exactness)
+            return {name: known[name] for node in self.segment.nodes for name in node.outputs}
+        file, run = (self._whole, self._run_whole) if tensors else (self.part, self._run)
+        given = []
+        for name, perm in file.inputs:
+            constant = self.graph.tensors[name].data
+            value = values[name] if constant is None else constant
+            given.append(np.ascontiguousarray(value if perm is None else _unpermuted(value, perm)))
+        try:
+            results = run(given)
+        except Exception as error:  # whatever a library raises for values that it cannot take
+            message = str(error).strip().splitlines() or [type(error).__name__]
+            raise ValueError(f"{self._named}: {message[0]}") from error
+        return {
+            name: _shaped(results[index], self.graph.tensors[name], perm)
+            for name, perm, index in file.outputs
+        }
+
+    @cached_property
+    def part(self) -> LibraryFile:
+        """What a library runs."""
+        return self.file or cut_segment(self.graph, self.segment)
+
+    @cached_property
+    def _whole(self) -> LibraryFile:
+        if self.graph.source is None:
+            return self.part
+        return cut_segment(self.graph, self.segment, tensors=True)
+
+    @cached_property
+    def _run(self) -> Run:
+        return self._opened(self.part)
+
+    @cached_property
+    def _run_whole(self) -> Run:
+        return self._opened(self._whole)
+
+    def _opened(self, file: LibraryFile) -> Run:
+        return self._checked(lambda: open_library(file.data, self.graph.format, self.exactness))
+
+    def _checked(self, step: Callable[[], T]) -> T:
+        try:
+            return step()
+        except ValueError as error:
+            raise ValueError(f"{self._named} run by a library: {error}") from error
+
+    @property
+    def _named(self) -> str:
+        nodes = self.segment.nodes
+        names = ", ".join(f"{node.name!r} ({node.source or node.op})" for node in nodes[:3])
+        more = f" and {len(nodes) - 3} more nodes" if len(nodes) > 3 else ""
+        return f"{self.graph.name}: {names}{more}"
+
+
+def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) -> LibraryFile:
+    """Return the part of a network's file that computes a segment.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    segment : HostSegment
+        The segment.
+    tensors : bool
+        Whether every tensor of it is an output.
+
+    Raises
+    ------
+    ValueError
+        If the graph was not read from a file.
+    """
+    if graph.source is None:
+        reasons = (f"{n.name!r}: {r}" for n, r in zip(segment.nodes, segment.reasons, strict=True))
+        raise ValueError(f"{graph.name} has no file of which a library could run {next(reasons)}")
+    origins = graph.source.origins
+    outputs = segment.outputs
+    if tensors:
+        every = [name for node in segment.nodes for name in node.outputs if name in origins]
+        outputs = (*outputs, *(name for name in dict.fromkeys(every) if name not in outputs))
+    inputs = {origins[name].key: name for name in segment.inputs}  # one name for each
+    ends = list(dict.fromkeys(origins[name].key for name in outputs))
+    if graph.format == "tflite":
+        data, more = cut_tflite(graph.source.data, list(map(int, inputs)), list(map(int, ends)))
+    else:
+        from tpulite.frontend.onnx.cut import cut_onnx
+
+        types = {str(key): _file_type(graph.tensors[x], origins[x]) for key, x in inputs.items()}
+        data, more = cut_onnx(graph.source.data, types, list(map(str, ends)))
+    network = {origins[name].key: name for name in graph.inputs if name in origins}
+    given = (*inputs.values(), *(network[key] for key in more))
+    return LibraryFile(
+        data,
+        tuple((name, origins[name].perm) for name in given),
+        tuple((name, origins[name].perm, ends.index(origins[name].key)) for name in outputs),
+    )
+
+
+def _file_type(tensor: Tensor, origin: Origin) -> tuple[str, tuple[int, ...]]:
+    perm = origin.perm or range(len(tensor.shape))
+    return tensor.dtype, tuple(tensor.shape[axis] for axis in np.argsort(perm))
+
+
+def _unpermuted(value: np.ndarray, perm: tuple[int, ...]) -> np.ndarray:
+    return value.transpose(np.argsort(perm))
+
+
+def _shaped(value: np.ndarray, tensor: Tensor, perm: Perm) -> np.ndarray:
+    """Return a library's result as the graph has it; of shapes unknown before, as it is."""
+    value = value if perm is None else value.transpose(perm)
+    if tensor.dtype == "object" or value.size != np.prod(tensor.shape, dtype=np.int64):
+        return value
+    return value.reshape(tensor.shape)
