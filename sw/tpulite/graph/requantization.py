@@ -73,6 +73,12 @@ class Requantization:
         return max(len(self.multiplier), len(self.shift), len(self.bias), each)
 
     @property
+    def uniform(self) -> bool:
+        """Whether all channels have the same multiplier, shift and rounding."""
+        arrays = (self.multiplier, self.shift, np.atleast_1d(self.rounding))
+        return all((array == array[0]).all() for array in arrays)
+
+    @property
     def roundings(self) -> set[int]:
         """All rules that occur."""
         return {int(rule) for rule in np.unique(self.rounding)}

@@ -6,16 +6,15 @@ import numpy as np
 
 from tpulite.arch.isa import Drain, Opcode, dense
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.geometry.cut import cut_strips, split
-from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.rearrange import must_stay
-from tpulite.compiler.lower.vector import lines_of, parts_of, strips_of
+from tpulite.compiler.lower.vector import lines_of
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.plan.concat import Concatenation, ConcatPlan
 from tpulite.graph.layers import Concat, Requantization
 
 __all__ = ["ConcatLowering"]
@@ -25,57 +24,37 @@ _IDENTITY = Requantization(
 )
 
 
-class ConcatLowering(Lowering[Concat]):
+class ConcatLowering(Lowering[Concat, ConcatPlan]):
     """Several images become one.
 
     Along channels that are no multiples of N it is a convolution with an identity matrix.
     """
 
-    def __init__(self, layer: Concat, context: LayerContext) -> None:
-        super().__init__(layer, context)
+    def __init__(self, layer: Concat, context: LayerContext, plan: ConcatPlan) -> None:
+        super().__init__(layer, context, plan)
         self._channels = [context.channels[name] for name in layer.inputs]
-        self._join = None
-        if layer.axis == 2 and any(x % self._config.array_size for x in self._channels[:-1]):
-            self._join = _ChannelJoin(self._channels, context)
-
-    def strips(self) -> tuple[range, ...]:  # noqa: D102
-        if self._layer.axis != 0:
-            return strips_of(tuple(self._sources), self._target, self._context)
-        pieces = []
-        for first, source in self._stacked():
-            strips = (range(source.height),)
-            if not (source.resident and self._target.resident):
-                per_row = source.blocks * source.width * 2
-                grain = max(source.grain, self._target.grain)
-                strips = cut_strips(source.height, per_row, self._context.strip_rows, grain)
-            pieces += [range(first + rows.start, first + rows.stop) for rows in strips]
-        return tuple(pieces)
+        self._join = _ChannelJoin(self._channels, context) if plan.multiplies else None
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
-        if self._layer.axis == 0:
+        way = self._plan.way
+        if way == Concatenation.STACKED:
             yield from self._stack(rows)
             return
-        for part in parts_of(rows, tuple(self._sources), self._target, self._context):
-            if self._layer.axis == 2 and self._context.fleeting:
+        for part in self._plan.rows.parts(rows):
+            if way == Concatenation.BLOCKS:
                 for block in range(self._target.blocks):
                     yield from self._block(part, block)
-            elif self._context.fleeting and self._moves_columns():
+            elif way == Concatenation.COLUMNS:
                 yield from self._columns(part)
             else:
                 yield from self._part(part)
 
-    def _moves_columns(self) -> bool:
-        """Return whether some columns of each image can be moved to where they belong."""
-        stores, grain = (*self._sources, self._target), column_grain(self._config)
-        return not any(store.resident or store.width % grain for store in stores)
-
     def _columns(self, rows: range) -> Iterator[Op]:
         """Copy some columns after the other, side by side; nothing else is on chip."""
-        index, position = self._context.index, 0
-        grain, pixels = column_grain(self._config), len(rows) * self._target.blocks
-        most = max(grain, self._context.free_rows // 4 // pixels)
-        for source in self._sources:
-            for columns in split(source.width, -(-source.width // most), grain):
+        index, plan = self._context.index, self._plan
+        cuts = plan.columns(rows, self._target.blocks)
+        for source, position, cut in zip(self._sources, plan.starts, cuts, strict=True):
+            for columns in cut:
                 places = range(position + columns.start, position + columns.stop)
                 some, target = source.part(0, columns), self._target.part(0, places)
                 view, loads = some.read(rows, index)
@@ -83,17 +62,16 @@ class ConcatLowering(Lowering[Concat]):
                 out = target.open(rows)
                 yield from _side_by_side(1, rows, [some], [view], out, self._context)
                 yield from target.store(out, rows, index)
-            position += source.width
 
     def _block(self, rows: range, block: int) -> Iterator[Op]:
         """Join what belongs to one channel block; nothing else is on chip."""
         index, size = self._context.index, self._config.array_size
         target = self._target.some_blocks(range(block, block + 1))
         views: dict[int, View] = {}
-        position = 0
         for number, source in enumerate(self._sources):
-            start, position = position, position + self._channels[number]
-            channels = range(max(block * size, start), min((block + 1) * size, position))
+            start = self._plan.starts[number]
+            stop = start + self._channels[number]
+            channels = range(max(block * size, start), min((block + 1) * size, stop))
             if not channels:
                 continue
             blocks = range((channels[0] - start) // size, (channels[-1] - start) // size + 1)
@@ -111,7 +89,7 @@ class ConcatLowering(Lowering[Concat]):
             yield from self._join.ops(rows, target, views, out, range(block, block + 1))
         else:
             ((number, view),) = views.items()
-            place = view.at(rows.start, 0, block - sum(self._channels[:number]) // size)
+            place = view.at(rows.start, 0, block - self._plan.starts[number] // size)
             places = (place, out.at(rows.start, 0, block))
             extents = (len(rows), target.width)
             yield from copy_ops(self._context, places, extents, (view.pitch, 1), (out.pitch, 1))
@@ -136,19 +114,13 @@ class ConcatLowering(Lowering[Concat]):
         start = rows.start // target.grain * target.grain
         yield from target.store(out, range(start, rows.stop), index)
 
-    def _stacked(self) -> Iterator[tuple[int, Store]]:
-        """Yield the images that are joined along the height, and the row where each begins."""
-        row = 0
-        for source in self._sources:
-            if not self._target.resident and row % self._target.grain:
-                must_stay(self._config, self._target)  # its rows do not begin at beats
-            yield row, source
-            row += source.height
-
     def _stack(self, rows: range) -> Iterator[Op]:
         """Copy rows of one image to where they belong."""
-        target, context = self._target, self._context
-        first, source = [x for x in self._stacked() if x[0] <= rows.start][-1]
+        target, context, starts = self._target, self._context, self._plan.starts
+        if not target.resident and any(start % target.grain for start in starts):
+            must_stay(self._config, target)  # its rows do not begin at beats
+        number = max(i for i, start in enumerate(starts) if start <= rows.start)
+        first, source = starts[number], self._sources[number]
         inside = range(rows.start - first, rows.stop - first)
         view, loads = source.read(inside, context.index)
         yield from loads

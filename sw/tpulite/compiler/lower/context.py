@@ -10,7 +10,6 @@ from tpulite.compiler.ops import Side
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import Constant, ConstantPool
 from tpulite.compiler.place.stores import Store
-from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.space import Space
 
 __all__ = ["LayerContext"]
@@ -47,8 +46,6 @@ class LayerContext:
         Whether constants stay from slice to slice; without a group, the layer decides.
     fleeting : bool
         Whether constants do not stay at all: each command loads its own.
-    plan : ConvPlan, optional
-        How a convolution is cut; else it cuts itself.
     constants : dict
         Constants of the group by what they are: images of a batch, and columns of an image,
         share them.
@@ -66,7 +63,6 @@ class LayerContext:
     share: float = 1.0
     keep: bool | None = None
     fleeting: bool = False
-    plan: ConvPlan | None = None
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
 
     @property
@@ -80,6 +76,8 @@ class LayerContext:
             self.keep,
             self.fleeting,
             self.options.block_start,
+            self.options.interleaved,
+            self.options.prefetch,
         )
 
     def constant(self, what: str, data: np.ndarray, *, bank: int | None = None) -> Constant:

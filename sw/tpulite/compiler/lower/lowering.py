@@ -6,18 +6,21 @@ from typing import Generic, TypeVar
 
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op
+from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.layer_plan import LayerPlan
 from tpulite.graph.layers import Layer
 
-__all__ = ["L", "Lowering"]
+__all__ = ["L", "Lowering", "P"]
 
 L = TypeVar("L", bound=Layer)
+P = TypeVar("P", bound=LayerPlan)
 
 
-class Lowering(ABC, Generic[L]):
+class Lowering(ABC, Generic[L, P]):
     """A layer on its way to commands.
 
-    A layer alone is cut by its own rule, :meth:`strips`; in a group the group says which rows
-    come next. Either way :meth:`strip` computes them.
+    A layer alone is cut as its plan says; in a group the group says which rows come next. Either
+    way :meth:`strip` computes them.
 
     Parameters
     ----------
@@ -25,17 +28,16 @@ class Lowering(ABC, Generic[L]):
         The layer.
     context : LayerContext
         Its surroundings.
+    plan : LayerPlan
+        How it is cut.
     """
 
-    def __init__(self, layer: L, context: LayerContext) -> None:
+    def __init__(self, layer: L, context: LayerContext, plan: P) -> None:
+        self._plan = plan
         self._layer, self._context, self._config = layer, context, context.config
         self._sources = [context.stores[name] for name in layer.inputs]
         self._source = self._sources[0]
         self._target = context.stores[layer.output]
-
-    def _pad_left(self, padding: int, stride: int = 1) -> int:
-        """Return the padding before the first column, seen from the columns that are here."""
-        return padding + self._source.column - self._target.column * stride
 
     def ops(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         """Yield what :meth:`strip` does; errors name the layer."""
@@ -46,12 +48,9 @@ class Lowering(ABC, Generic[L]):
 
     def alone(self, *, again: bool = False) -> Iterator[Op]:
         """Yield the commands that compute all of the output, as the layer alone is cut."""
-        for number, rows in enumerate(self.strips()):
+        assert not isinstance(self._plan, ConvPlan)
+        for number, rows in enumerate(self._plan.strips):
             yield from self.ops(rows, again=again or number > 0)
-
-    @abstractmethod
-    def strips(self) -> tuple[range, ...]:
-        """Return output rows in parts that fit the buffer, as the layer alone is cut."""
 
     @abstractmethod
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:

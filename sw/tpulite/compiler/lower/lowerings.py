@@ -9,6 +9,8 @@ from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.pool.pool import PoolLowering
 from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
 from tpulite.compiler.lower.vector import AffineLowering, ElementwiseLowering, LutLowering
+from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.layer_plan import LayerPlan
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -24,7 +26,8 @@ from tpulite.graph.layers import (
 
 __all__ = ["lowering_of"]
 
-_LOWERINGS: dict[type[Layer], type[Lowering]] = {
+_LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
+    ConvPlan: ChunkedLowering,
     Conv: ConvLowering,
     Depthwise: DepthwiseLowering,
     Elementwise: ElementwiseLowering,
@@ -37,8 +40,6 @@ _LOWERINGS: dict[type[Layer], type[Lowering]] = {
 }
 
 
-def lowering_of(layer: Layer, context: LayerContext) -> Lowering:
-    """Return the lowering of a layer."""
-    if isinstance(layer, Conv) and context.plan is not None:
-        return ChunkedLowering(layer, context, context.plan)
-    return _LOWERINGS[type(layer)](layer, context)
+def lowering_of(layer: Layer, context: LayerContext, plan: LayerPlan) -> Lowering:
+    """Return the lowering of a layer that is cut as its plan says."""
+    return _LOWERINGS[ConvPlan if isinstance(plan, ConvPlan) else type(layer)](layer, context, plan)

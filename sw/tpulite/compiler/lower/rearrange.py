@@ -6,28 +6,26 @@ from dataclasses import replace
 from tpulite.arch.config import Config
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.vector import parts_of, strips_of
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Pad, Reshape
 
 __all__ = ["PadLowering", "ReshapeLowering", "must_stay", "same_pixels"]
 
 
-class PadLowering(Lowering[Pad]):
+class PadLowering(Lowering[Pad, RowsPlan]):
     """An image in a frame: lines of the frame, then the image."""
 
-    def strips(self) -> tuple[range, ...]:  # noqa: D102
-        return strips_of((self._source,), self._target, self._context)
-
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
-        for part in parts_of(rows, (self._source,), self._target, self._context):
+        for part in self._plan.parts(rows):
             yield from self._part(part)
 
     def _part(self, rows: range) -> Iterator[Op]:
         source, target, context = self._source, self._target, self._context
-        top, left = self._layer.padding[0], self._pad_left(self._layer.padding[1])
+        top, left = self._layer.padding[:2]
+        left += source.column - target.column
         # Columns of the image that are seen, if only some are computed.
         seen = range(max(left, 0), min(left + source.width, target.width))
         seen = seen or range(target.width, target.width)
@@ -72,21 +70,16 @@ def same_pixels(source: Store, target: Store) -> bool:
     return pixels and source.blocks == target.blocks
 
 
-class ReshapeLowering(Lowering[Reshape]):
+class ReshapeLowering(Lowering[Reshape, RowsPlan]):
     """Vectors move to where another shape has them."""
 
-    def __init__(self, layer: Reshape, context: LayerContext) -> None:
-        super().__init__(layer, context)
+    def __init__(self, layer: Reshape, context: LayerContext, plan: RowsPlan) -> None:
+        super().__init__(layer, context, plan)
         self._channels = [context.channels[name] for name in (layer.inputs[0], layer.output)]
         self._flat = len({*self._channels}) == 1
         self._original = self._source
         if self._flat:  # pixel after pixel, whatever the extents are called
             self._source, self._target = self._source.flat(), self._target.flat()
-
-    def strips(self) -> tuple[range, ...]:  # noqa: D102
-        if self._flat:
-            return strips_of((self._source,), self._target, self._context)
-        return (range(self._target.height),)
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         """Yield the commands.

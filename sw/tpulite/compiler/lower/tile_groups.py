@@ -20,6 +20,7 @@ from tpulite.compiler.place.constants import Constant, ConstantPool
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.layer_plan import plan_layer
 from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Reshape
 
 __all__ = ["Tiler", "tile_groups"]
@@ -228,10 +229,14 @@ class Tiler:
             share,
             keep=index not in group.reloaded if group.slices else None,
             fleeting=index in group.reloaded and not group.slices,
-            plan=self.plans.get(index),
             constants=constants,
         )
         try:
-            return context, lowering_of(layer, context)
+            placed = [stores[name].placed for name in (*layer.inputs, layer.output)]
+            channels = [self.channels[name] for name in (*layer.inputs, layer.output)]
+            plan = self.plans.get(index) or plan_layer(
+                layer, placed[:-1], placed[-1], context.space, channels
+            )
+            return context, lowering_of(layer, context, plan)
         except ValueError as error:
             raise ValueError(f"Layer {layer.name!r}: {error}") from error

@@ -10,15 +10,15 @@ import numpy as np
 from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import VectorOp
-from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
+from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records, common_record, pad_to_rows
 from tpulite.compiler.place.stores import Store, View
-from tpulite.compiler.plan.pointwise import SLOTS, best_pointwise_plan, pointwise_facts
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
+from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
 __all__ = [
@@ -26,34 +26,27 @@ __all__ = [
     "ElementwiseLowering",
     "LutLowering",
     "lines_of",
-    "parts_of",
-    "strips_of",
 ]
 
 
-P = TypeVar("P", Affine, Elementwise, Lut)
+V = TypeVar("V", Affine, Elementwise, Lut)
 
 
-class _Pointwise(Lowering[P]):
+class _Pointwise(Lowering[V, RowsPlan]):
     """A layer of which each vector of the output needs only the same one of its inputs."""
 
     _broadcast = False
 
     def alone(self, *, again: bool = False) -> Iterator[Op]:
-        stores = (*self._same(), self._target)
-        if any(store.resident or store.line != store.width for store in stores):
+        plan = self._plan.tiles
+        if plan is None:
             yield from super().alone(again=again)
             return
-        sources = dict.fromkeys(self._sources)
-        shapes = [(store.height, store.width, store.blocks) for store in sources]
-        facts = pointwise_facts(self._layer, shapes, self._config)
-        flat, blocks = self._target.flat(), self._target.blocks
-        room, slots = self._context.free_rows, SLOTS if self._context.options.prefetch else 1
-        plan = best_pointwise_plan(facts, flat.height, blocks, flat.grain, room=room, slots=slots)
+        flat = self._target.flat()
         size = plan.tile_blocks * plan.tile_pixels  # places are alike, so none becomes too small
         # Loads of a tile come as soon as one of the places is free.
         loaded: deque[Iterator[Op]] = deque()
-        for planes, pixels in plan.cuts(blocks, flat.height, flat.grain):
+        for planes, pixels in plan.cuts(flat.blocks, flat.height, flat.grain):
             loads, rest = self._tile(planes, pixels, size)
             yield from loads
             loaded.append(rest)
@@ -92,12 +85,9 @@ class _Pointwise(Lowering[P]):
         yield from self._vectors(views, out.without(blocks.start), start, len(pixels), blocks)
         yield from target.store(out, pixels, index)
 
-    def strips(self) -> tuple[range, ...]:
-        return strips_of(self._same(), self._target, self._context)
-
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         index, target = self._context.index, self._target
-        for part in parts_of(rows, self._same(), target, self._context):
+        for part in self._plan.parts(rows):
             views = []
             for number, source in enumerate(self._sources):
                 whole = self._broadcast and number == 1
@@ -105,16 +95,12 @@ class _Pointwise(Lowering[P]):
                 yield from loads
                 views.append(view)
             out = target.open(part, views)
-            lines = views[: len(self._same())]
+            lines = views[:1] if self._broadcast else views
             for pixels in lines_of(part, target.width, [*lines, out], MOST_VECTORS):
                 start = divmod(pixels.start, target.width)
                 yield from self._vectors(views, out, start, len(pixels), range(target.blocks))
             first = part.start // target.grain * target.grain
             yield from target.store(out, range(first, part.stop), index)
-
-    def _same(self) -> tuple[Store, ...]:
-        """Return the sources that are as large as the output."""
-        return tuple(self._sources[:1] if self._broadcast else self._sources)
 
     @abstractmethod
     def _constants(self, blocks: range) -> Sequence[Constant]:
@@ -127,7 +113,7 @@ class _Pointwise(Lowering[P]):
         """Yield the commands for ``count`` pixels from ``start`` on, of some blocks."""
 
 
-class _Uniform(_Pointwise[P]):
+class _Uniform(_Pointwise[V]):
     """One set of parameters for all channels: the rows of a command are blocks."""
 
     _operation: VectorOp
@@ -164,8 +150,8 @@ class _Uniform(_Pointwise[P]):
 class ElementwiseLowering(_Uniform[Elementwise]):
     """An addition, subtraction or multiplication of two images."""
 
-    def __init__(self, layer: Elementwise, context: LayerContext) -> None:
-        super().__init__(layer, context)
+    def __init__(self, layer: Elementwise, context: LayerContext, plan: RowsPlan) -> None:
+        super().__init__(layer, context, plan)
         (a_zero, b_zero), (a_multiplier, b_multiplier) = layer.zero_points, layer.multipliers
         operands = isa.OPERANDS.pack(
             a_zero_point=a_zero,
@@ -189,8 +175,8 @@ class ElementwiseLowering(_Uniform[Elementwise]):
 class LutLowering(_Uniform[Lut]):
     """A function of one number."""
 
-    def __init__(self, layer: Lut, context: LayerContext) -> None:
-        super().__init__(layer, context)
+    def __init__(self, layer: Lut, context: LayerContext, plan: RowsPlan) -> None:
+        super().__init__(layer, context, plan)
         self._parameters = context.constant("table", layer.table)
         self._operation = VectorOp.LUT
 
@@ -198,8 +184,8 @@ class LutLowering(_Uniform[Lut]):
 class AffineLowering(_Pointwise[Affine]):
     """A factor and a bias for each channel: commands for each block."""
 
-    def __init__(self, layer: Affine, context: LayerContext) -> None:
-        super().__init__(layer, context)
+    def __init__(self, layer: Affine, context: LayerContext, plan: RowsPlan) -> None:
+        super().__init__(layer, context, plan)
         gain, requantization = layer.gain, layer.requantization
         bias = np.broadcast_to(requantization.bias, len(gain)).astype(np.int64)
         _, blocks = channel_records(requantization, bias, self._config, gain=gain)
@@ -221,31 +207,6 @@ class AffineLowering(_Pointwise[Affine]):
                 "param_row": place,
             }
             yield vector_op(self._context, VectorOp.AFFINE, fields, places)
-
-
-def strips_of(
-    sources: tuple[Store, ...], target: Store, context: LayerContext
-) -> tuple[range, ...]:
-    """Cut an image of which each row needs only the same row of others."""
-    outside = [store for store in (*sources, target) if not store.resident]
-    if not outside:
-        return (range(target.height),)
-    grain = max(store.grain for store in (*sources, target))
-    per_row = sum(store.blocks * store.width for store in outside)
-    return cut_strips(target.height, per_row, context.strip_rows, grain)
-
-
-def parts_of(
-    rows: range, sources: tuple[Store, ...], target: Store, context: LayerContext
-) -> tuple[range, ...]:
-    """Cut a strip into what is computed, and stored, before the next layer starts."""
-    return cut_parts(
-        rows,
-        target.width,
-        context.config,
-        grain=max(store.grain for store in (*sources, target)),
-        block_start=context.options.block_start,
-    )
 
 
 def lines_of(rows: range, width: int, views: list[View], most: int) -> list[range]:

@@ -188,8 +188,8 @@ def channel_records(
         "shift": requantization.shift,
         "rounding": np.atleast_1d(requantization.rounding),
     }
-    same = all((values == values[0]).all() for values in per_channel.values())
-    form = RecordForm.SHORT if same and gain is None else RecordForm.FULL
+    short = requantization.uniform and gain is None
+    form = RecordForm.SHORT if short else RecordForm.FULL
     common = {name: getattr(requantization, name) for name in ("zero_point", "low", "high")}
     fields = {**per_channel, **common, "bias": bias, "gain": 0 if gain is None else gain}
     channels, unused = len(bias), -len(bias) % config.array_size

@@ -1,6 +1,5 @@
 """Images while a network runs: in the unified buffer, or in DRAM and here a strip at a time."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -9,7 +8,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Op, Region, Side
-from tpulite.compiler.plan.space import Placed
+from tpulite.compiler.plan.space import Placed, grain_of
 from tpulite.program import TensorSpec
 
 __all__ = ["InDram", "Store", "StoreExtents", "View"]
@@ -196,8 +195,10 @@ class Store:
             self.column,
             self.grain,
             self.width * self.vector_rows + self.skew,
+            self.vector_rows,
             self.resident,
             self.spec is not None,
+            self.spec and self.spec.packed_rows,
         )
 
     @property
@@ -208,8 +209,7 @@ class Store:
     @property
     def grain(self) -> int:
         """After how many rows of the image one begins at a beat in DRAM."""
-        row_bytes = self.line * self.vector_rows * self.config.row_bytes
-        return BEAT_BYTES // math.gcd(BEAT_BYTES, row_bytes)
+        return grain_of(self.line * self.vector_rows, self.config)
 
     @property
     def rows(self) -> int:

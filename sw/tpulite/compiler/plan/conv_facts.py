@@ -54,6 +54,8 @@ class ConvFacts:
         Form of the records; none if sums are the output.
     record_rows : int
         Rows of the buffer that the records of an n-block take, if they come with its weights.
+    transposed : bool
+        Whether packed rows are columns, so that y runs along the width.
     """
 
     config: Config
@@ -64,6 +66,7 @@ class ConvFacts:
     runs: tuple[tuple[range, ...], ...]
     form: RecordForm | None
     record_rows: int = 0
+    transposed: bool = False
 
     @property
     def vector_rows(self) -> int:

@@ -16,6 +16,7 @@ from tpulite.graph.layers import Affine, Elementwise, Lut
 __all__ = [
     "POINTWISE",
     "SLOTS",
+    "Pointwise",
     "PointwiseFacts",
     "PointwisePlan",
     "best_pointwise_plan",
@@ -24,6 +25,7 @@ __all__ = [
     "pointwise_plans",
 ]
 
+Pointwise = Affine | Elementwise | Lut
 POINTWISE = (Affine, Elementwise, Lut)
 """Layers whose output may be made in the place of an input, vector by vector."""
 
@@ -76,7 +78,7 @@ class PointwiseFacts:
         return vector_overhead(self.operation, self.config)
 
 
-def pointwise_operation(layer: Affine | Elementwise | Lut) -> VectorOp:
+def pointwise_operation(layer: Pointwise) -> VectorOp:
     """Return what a VECTOR computes of a layer."""
     if isinstance(layer, Elementwise):
         return VectorOp[layer.op.upper()]
@@ -84,7 +86,7 @@ def pointwise_operation(layer: Affine | Elementwise | Lut) -> VectorOp:
 
 
 def pointwise_facts(
-    layer: Affine | Elementwise | Lut,
+    layer: Pointwise,
     shapes: Sequence[tuple[int, int, int]],
     config: Config,
     *,

@@ -7,6 +7,7 @@ from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
 from tpulite.compiler.plan.space import Placed, Space
+from tpulite.graph.layers import Pool
 
 __all__ = ["PoolPart", "PoolPlan", "pool_plan"]
 
@@ -77,7 +78,7 @@ class PoolPlan:
         return [run for run in self.columns if run.size <= LARGEST_WINDOW]
 
 
-def pool_plan(y: Axis1D, x: Axis1D, source: Placed, target: Placed, space: Space) -> PoolPlan:
+def pool_plan(layer: Pool, source: Placed, target: Placed, space: Space) -> PoolPlan:
     """Return how a pooling layer is computed; see :class:`PoolPlan`.
 
     Raises
@@ -85,6 +86,9 @@ def pool_plan(y: Axis1D, x: Axis1D, source: Placed, target: Placed, space: Space
     ValueError
         If a window lies in the padding altogether.
     """
+    left = layer.padding[1] + source.column - target.column * layer.stride[1]
+    y = Axis1D(source.height, layer.stride[0], 1, layer.window[0], layer.padding[0])
+    x = Axis1D(source.width, layer.stride[1], 1, layer.window[1], left)
     input_tiles = InputTiles.of(source, space) if in_tiles(y, x, source, target, space) else None
     strips: tuple[range, ...] = (range(target.height),)
     per_row = 0 if target.resident else target.blocks * target.width

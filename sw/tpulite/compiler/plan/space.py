@@ -1,13 +1,28 @@
 """What a plan knows of the buffer, and of the activations that a layer reads and computes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.program import PackedRows
 
-__all__ = ["SMALLEST_SHARE", "Placed", "Space"]
+__all__ = ["SMALLEST_SHARE", "Placed", "Space", "grain_of"]
 
 SMALLEST_SHARE = 0.1
 """If strips of this part of their size find no place, everything is tried that needs fewer rows."""
+
+
+def grain_of(line: int, config: Config) -> int:
+    """Return after how many rows of an activation one begins at a beat in DRAM.
+
+    Parameters
+    ----------
+    line : int
+        Rows of the buffer that each of them would take.
+    config : Config
+        The machine.
+    """
+    return BEAT_BYTES // gcd(BEAT_BYTES, line * config.row_bytes)
 
 
 @dataclass(frozen=True)
@@ -24,12 +39,14 @@ class Placed:
         First of the columns that are here.
     grain : int
         Rows begin at beats in DRAM at multiples of it.
-    pitch : int
-        Rows of the buffer that a row of one block takes.
+    pitch, vector_rows : int
+        Rows of the buffer that a row of one block takes, and a vector of it.
     resident : bool
         Whether all of it stays in the buffer. Else only some of its rows are there at a time.
     moved : bool
         Whether it comes from DRAM or goes there.
+    packed : PackedRows, optional
+        How its rows are packed, if they are.
     """
 
     height: int
@@ -39,8 +56,22 @@ class Placed:
     column: int
     grain: int
     pitch: int
+    vector_rows: int
     resident: bool
     moved: bool
+    packed: PackedRows | None = None
+
+    def flat(self, config: Config) -> "Placed":
+        """Return the same activation as one column of all its pixels."""
+        return replace(
+            self,
+            height=self.height * self.line,
+            width=1,
+            line=1,
+            column=0,
+            grain=grain_of(self.vector_rows, config),
+            pitch=self.vector_rows,
+        )
 
 
 @dataclass(frozen=True)
@@ -63,6 +94,10 @@ class Space:
         Whether constants do not stay: each command loads its own.
     block_start : bool
         Whether the next layer may start on complete parts of the output.
+    interleaved : bool
+        Whether rows of depthwise layers may be interleaved.
+    prefetch : bool
+        Whether tiles may be loaded while others are computed.
     """
 
     config: Config
@@ -72,6 +107,8 @@ class Space:
     keep: bool | None = None
     fleeting: bool = False
     block_start: bool = True
+    interleaved: bool = True
+    prefetch: bool = True
 
     @property
     def most_rows(self) -> int:

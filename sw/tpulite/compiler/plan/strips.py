@@ -77,6 +77,8 @@ class StripPlan:
 
     Parameters
     ----------
+    facts : ConvFacts
+        What is cut.
     passes : tuple of tuple of Pass
         By n-block, what commands multiply one after the other.
     regions : Regions
@@ -99,6 +101,7 @@ class StripPlan:
         What it costs: the time of the array, or that of the loads as far as it does not hide.
     """
 
+    facts: ConvFacts
     passes: tuple[tuple[Pass, ...], ...]
     regions: Regions
     strips: tuple[range, ...]
@@ -126,9 +129,7 @@ class StripPlan:
         ]
 
 
-def strip_plan(
-    facts: ConvFacts, extents: ActivationExtents, source: Placed, target: Placed, space: Space
-) -> StripPlan:
+def strip_plan(facts: ConvFacts, source: Placed, target: Placed, space: Space) -> StripPlan:
     """Return the cheapest of all plans that fit; the last one if none does.
 
     - *Strips* load the input of some output rows as a whole. Weights stay if they are few, else
@@ -142,6 +143,9 @@ def strip_plan(
     keep = space.keep
     if keep is None:
         keep = weights_stay(facts.weight_rows, facts.config)
+    outputs = target.height, target.width
+    outputs = outputs[::-1] if facts.transposed else outputs
+    extents = ActivationExtents(1, source.height, source.width, *outputs)
     job = _Job(facts, extents, source, target, space, keep)
     limits = job.limits()
     strips = _strips(job, limits)
@@ -229,6 +233,7 @@ def _strips(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
     loads = sum(job.read(len(strip)) for strip in strips) * source_row
     loads += facts.weight_rows * (1 if job.keep else len(strips))
     return StripPlan(
+        facts=facts,
         passes=passes,
         regions=job.regions(limits, height),
         strips=strips,
@@ -253,6 +258,7 @@ def _tiles(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
     most, rows = plan_tiles(y, limits[0], max(1, most), pitch, room // _TILE)
     limits = rows, limits[1]
     plan = StripPlan(
+        facts=facts,
         passes=facts.passes(*limits),
         regions=job.regions(limits, most),
         strips=cut_strips(extents.out_height, 1, most, target.grain),

@@ -14,12 +14,13 @@ from tpulite.compiler.ops import Op, Region, Side
 from tpulite.compiler.place.held import Held
 from tpulite.compiler.place.stores import Store, View
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
+from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.graph.layers import Conv
 
 __all__ = ["ChunkedLowering", "conv_extents"]
 
 
-class ChunkedLowering(Lowering[Conv]):
+class ChunkedLowering(Lowering[Conv, ConvPlan]):
     """A convolution that has a plan: all of its kernel in each command, chunks of its channels.
 
     What stays on chip stays; of an input in DRAM the chunks of a part come when they are needed,
@@ -27,17 +28,13 @@ class ChunkedLowering(Lowering[Conv]):
     """
 
     def __init__(self, layer: Conv, context: LayerContext, plan: ConvPlan) -> None:
-        super().__init__(layer, context)
-        self._plan = plan
+        super().__init__(layer, context, plan)
         self._source, self._target = _stores(layer, self._source, self._target)
         self._extents = _extents(layer, self._source, self._target)
-        kernel = layer.weight.shape[0], layer.weight.shape[1]
-        left = layer.padding[1]
         config, pool = self._config, context.pool
-        form, records = pool.packed((layer.name, "records"), lambda: pack_records(layer, config))
-        self._commands = ConvCommands(
-            layer, context, self._source, self._target, kernel, left, form
-        )
+        _, records = pool.packed((layer.name, "records"), lambda: pack_records(layer, config))
+        facts = conv_facts(layer, self._source.placed, self._target.placed, config)
+        self._commands = ConvCommands(layer, context, self._source, facts)
         weights = pool.packed((layer.name, "weights"), lambda: pack_kernel(layer, config))
         self._weights = self._held(
             "weights", weights, self._extents.taps * config.array_size, config.ub_banks // 2
@@ -59,8 +56,8 @@ class ChunkedLowering(Lowering[Conv]):
             bank=bank,
         )
 
-    def strips(self) -> tuple[range, ...]:  # noqa: D102
-        return (range(self._target.height),)
+    def alone(self, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        return self.ops(range(self._target.height), again=again)
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         plan = self._plan

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode, RecordForm
+from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import LARGEST_STRIDE, Axis1D
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.lower.context import LayerContext
@@ -11,7 +11,7 @@ from tpulite.compiler.lower.conv.weights import pack_offsets
 from tpulite.compiler.lower.window import read_row, read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store, View
-from tpulite.compiler.plan.conv_facts import ActivationExtents
+from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvCommands"]
@@ -26,52 +26,23 @@ class ConvCommands:
         The layer.
     context : LayerContext
         Its surroundings.
-    source, target : Store
-        The image that it reads, perhaps in packed rows, and the one that it computes.
-    kernel : tuple of int
-        Rows and columns of the kernel as it is multiplied.
-    left : int
-        Padding before the first column.
-    form : RecordForm, optional
-        Form of the records; none if sums are the output.
+    source : Store
+        What it reads, perhaps in packed rows.
+    facts : ConvFacts
+        Its geometry.
 
     Attributes
     ----------
     y, x : Axis1D
         Geometry.
-    form : RecordForm, optional
-        Form of the records; none if sums are the output.
-    byte_step : int
-        Bytes from an output column to the next if the input lies in packed rows; else 0.
-    extents : ActivationExtents
-        Of the input as it lies, and of the output as it is computed.
     """
 
-    def __init__(
-        self,
-        layer: Conv,
-        context: LayerContext,
-        source: Store,
-        target: Store,
-        kernel: tuple[int, int],
-        left: int,
-        form: RecordForm | None,
-    ) -> None:
+    def __init__(self, layer: Conv, context: LayerContext, source: Store, facts: ConvFacts) -> None:
         self._layer, self._context, self._size = layer, context, context.config.array_size
-        packed_rows = source.spec and source.spec.packed_rows
-        self._transposed = packed_rows is not None and packed_rows.transposed
-        order = slice(None, None, -1) if self._transposed else slice(None)
-        stride, dilation = layer.stride[order], layer.dilation[order]
-        padding = layer.padding[:2][order]
-        self.y = Axis1D(source.height, stride[0], dilation[0], kernel[0], padding[0])
-        self.x = Axis1D(source.width, stride[1], dilation[1], kernel[1], left)
-        self.byte_step = stride[1] * layer.weight.shape[2] if packed_rows else 0
-        if packed_rows:  # columns are bytes; padding before the first is in the packed row
-            self.x = Axis1D(source.width, 1, 1, kernel[1], 0)
-        outputs = (target.height, target.width)[order]
-        self.extents = ActivationExtents(1, source.height, source.width, *outputs)
+        self._facts = facts
+        self.y, self.x = facts.y.at(source.height), facts.x.at(source.width)
         self._offsets = pack_offsets(layer, context)
-        self.form = form
+        form = facts.form
         self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
         if form is not None:
             self._step, self._drain = 1, {"drain": Drain.REQUANTIZE, "record_form": form}
@@ -120,7 +91,7 @@ class ConvCommands:
         y = replace(self.y, kernel=len(part.rows), start=part.rows.start)
         x = replace(self.x, kernel=len(part.columns), start=part.columns.start)
         far = x.stride > LARGEST_STRIDE and len(region[1]) > 1
-        if self.byte_step:
+        if self._facts.byte_step:
             fields, place = self._string_window(source[0], y, x, region)
         elif far:
             fields, place = read_row(source[0], y, x, region[1], region[0].start, source[1])
@@ -147,7 +118,7 @@ class ConvCommands:
                 places["record_row"] = record
             view, block = out
             step = self._step
-            if self._transposed:
+            if self._facts.transposed:
                 places["out_row"] = view.at(region[1].start, region[0].start, block, step=step)
                 fields |= {"out_pitch": step, "out_step": view.pitch}
             else:
@@ -159,7 +130,7 @@ class ConvCommands:
         self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]
     ) -> tuple[dict[str, int], Region]:
         """Return fields and place of a region that reads packed rows."""
-        step, size = self.byte_step, self._size
+        step, size = self._facts.byte_step, self._size
         start = region[1].start * step
         if start % size:
             raise ValueError(f"Columns of packed rows must begin at a vector, not at byte {start}")

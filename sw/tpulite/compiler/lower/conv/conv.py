@@ -6,18 +6,17 @@ from dataclasses import replace
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.conv.facts import conv_facts
 from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import View
-from tpulite.compiler.plan.strips import strip_plan
+from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv
 
 __all__ = ["ConvLowering"]
 
 
-class ConvLowering(Lowering[Conv]):
+class ConvLowering(Lowering[Conv, StripPlan]):
     """A convolution.
 
     Each strip is cut into the parts of single commands. Parts of all n-blocks are computed one
@@ -27,31 +26,20 @@ class ConvLowering(Lowering[Conv]):
     reads it, and some n-blocks share each tile.
     """
 
-    def __init__(self, layer: Conv, context: LayerContext) -> None:
-        super().__init__(layer, context)
-        packed_rows = self._source.spec and self._source.spec.packed_rows
-        weight = layer.weight
-        if packed_rows:
+    def __init__(self, layer: Conv, context: LayerContext, plan: StripPlan) -> None:
+        super().__init__(layer, context, plan)
+        weight, packed = layer.weight, self._source.placed.packed
+        if packed is not None:
             size = self._config.array_size
-            weight = packed_row_weights(layer, size, transposed=packed_rows.transposed)
-        left = self._pad_left(layer.padding[1], layer.stride[1])
-        kernel = weight.shape[0], weight.shape[1]
-        form, records = pack_records(layer, self._config)
-        self._commands = ConvCommands(
-            layer, context, self._source, self._target, kernel, left, form
-        )
+            weight = packed_row_weights(layer, size, transposed=packed.transposed)
+        self._commands = ConvCommands(layer, context, self._source, plan.facts)
         self._y = self._commands.y
-        facts = conv_facts(layer, self._commands, context)
-        placed = self._source.placed, self._target.placed
-        self._plan = strip_plan(facts, self._commands.extents, *placed, context.space)
         self._weights = [
             pack_passes(weight, n, passes, layer.weight_zero_point, context)
-            for n, passes in enumerate(self._plan.passes)
+            for n, passes in enumerate(plan.passes)
         ]
+        _, records = pack_records(layer, self._config)
         self._records = [context.constant("records", rows) for rows in records]
-
-    def strips(self) -> tuple[range, ...]:  # noqa: D102
-        return self._plan.strips
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         view = None

@@ -7,7 +7,6 @@ import numpy as np
 
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.pool.maxima import WindowMaxima
@@ -16,7 +15,7 @@ from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
 from tpulite.compiler.place.stores import View
-from tpulite.compiler.plan.pool_cuts import pool_plan
+from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
 from tpulite.graph.layers import Pool, Requantization
 
@@ -62,30 +61,17 @@ def average_requantization(count: int, low: int, high: int, offset: int = 0) -> 
     )
 
 
-class PoolLowering(Lowering[Pool]):
+class PoolLowering(Lowering[Pool, PoolPlan]):
     """Pooling; clipped windows at the edges have commands of their own.
 
     Windows that are too large for a command of the vector path, or for the unified buffer, are
     read tile by tile: :mod:`.sums`, :mod:`.maxima`.
     """
 
-    def __init__(self, layer: Pool, context: LayerContext) -> None:
-        super().__init__(layer, context)
+    def __init__(self, layer: Pool, context: LayerContext, plan: PoolPlan) -> None:
+        super().__init__(layer, context, plan)
         self._records: dict[int, Constant] = {}
-        padding = (layer.padding[0], self._pad_left(layer.padding[1], layer.stride[1]))
-        self._y, self._x = (
-            Axis1D(extent, stride, 1, size, pad)
-            for extent, stride, size, pad in zip(
-                (self._source.height, self._source.width),
-                layer.stride,
-                layer.window,
-                padding,
-                strict=True,
-            )
-        )
-        self._plan = pool_plan(
-            self._y, self._x, self._source.placed, self._target.placed, context.space
-        )
+        self._y, self._x = plan.y, plan.x
         self._large = self._find_large()
 
     def _find_large(self) -> WindowSums | WindowMaxima | None:
@@ -96,9 +82,6 @@ class PoolLowering(Lowering[Pool]):
         if layer.op == "max":
             return WindowMaxima(self._source, input_tiles, context, layer.low, layer.high)
         return WindowSums(self._source, input_tiles, context, self._requantization)
-
-    def strips(self) -> tuple[range, ...]:  # noqa: D102
-        return self._plan.strips
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         """Yield the commands.

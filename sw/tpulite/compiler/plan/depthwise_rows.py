@@ -1,0 +1,164 @@
+"""Plans of depthwise convolutions of one shape: strips, phases, and regions of commands."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+from tpulite.arch.isa import Axis
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
+from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
+from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, depthwise_plan
+from tpulite.compiler.plan.space import Placed, Space
+from tpulite.graph.layers import Depthwise
+
+__all__ = ["DepthwisePhase", "DepthwiseRows", "depthwise_rows"]
+
+_ROOM = 4
+"""What a pass loads takes at most this part of the free rows, if they are that of a single tap."""
+
+
+@dataclass(frozen=True)
+class DepthwisePhase:
+    """Outputs that are a period apart.
+
+    Parameters
+    ----------
+    first : tuple of int
+        Their coordinates modulo the period.
+    pattern : DepthwisePlan
+        How the array is used.
+    regions : tuple of tuple of range
+        Rows and columns of commands, counted in periods.
+    """
+
+    first: tuple[int, int]
+    pattern: DepthwisePlan
+    regions: tuple[tuple[range, range], ...]
+
+
+@dataclass(frozen=True)
+class DepthwiseRows:
+    """How a depthwise convolution is cut.
+
+    Dilated ones run as phases: outputs that are some positions apart read inputs that are a
+    multiple of the dilation apart.
+
+    Parameters
+    ----------
+    y, x : Axis1D
+        Geometry.
+    target : Placed
+        The output.
+    space : Space
+        What it may take.
+    strips : tuple of range
+        Output rows that are in the buffer together, if the layer is alone.
+    by_pass : bool
+        Whether each pass loads the rows of the one channel block that it reads.
+    """
+
+    y: Axis1D
+    x: Axis1D
+    target: Placed
+    space: Space
+    strips: tuple[range, ...]
+    by_pass: bool
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """Dilations from an input to the one that the next output of a phase reads."""
+        y, x = (axis.stride // gcd(axis.stride, axis.dilation) for axis in (self.y, self.x))
+        return y, x
+
+    @property
+    def period(self) -> tuple[int, int]:
+        """Positions from an output of a phase to the next."""
+        y, x = (axis.dilation // gcd(axis.stride, axis.dilation) for axis in (self.y, self.x))
+        return y, x
+
+    def parts(self, rows: range) -> tuple[range, ...]:
+        """Cut rows: sums of a column must fit the accumulators, what it reads a command."""
+        reach, config = (self.y.kernel - 1) * self.y.dilation, self.space.config
+        most = max(1, (LARGEST_EXTENT - 1 - reach) // self.y.stride + 1)
+        columns = -(-config.acc_rows // most)
+        return cut_parts(rows, columns, config, grain=self.target.grain, parts=1)
+
+    def phases(self, part: range) -> Iterator[DepthwisePhase]:
+        """Yield the phases of a part that have outputs."""
+        whole = part, range(self.target.width)
+        dy, dx = self.period
+        for first in product(range(dy), range(dx)):
+            rows, columns = (
+                range(-(-(each.start - p) // d), -(-(each.stop - p) // d))
+                for each, p, d in zip(whole, first, self.period, strict=True)
+            )
+            if rows and columns:
+                yield self._phase(first, rows, columns)
+
+    def _phase(self, first: tuple[int, int], rows: range, columns: range) -> DepthwisePhase:
+        pattern = depthwise_plan(
+            (self.y.kernel, self.x.kernel),
+            self.step,
+            (len(rows), len(columns)),
+            self.space.config,
+            interleaved=self.space.interleaved,
+            rows=self._most_taps if self.by_pass else LARGEST_KERNEL,
+            dilation=(self.y.dilation, self.x.dilation),
+        )
+        inner = columns if pattern.inner == Axis.X else rows
+        cuts = split(len(inner), -(-len(inner) // pattern.outputs), 1)
+        some = [range(inner.start + cut.start, inner.start + cut.stop) for cut in cuts]
+        across = pattern.inner == Axis.X
+        regions = tuple((rows, each) if across else (each, columns) for each in some)
+        return DepthwisePhase(first, pattern, regions)
+
+    @property
+    def _most_taps(self) -> int:
+        """Kernel rows of a pass that loads what it reads."""
+        rows = self.space.free_rows // _ROOM // self.x.extent
+        return max(1, (rows - 1) // self.y.dilation + 1)
+
+    def axes(
+        self, phase: tuple[int, int], taps: tuple[range, range] | None = None
+    ) -> tuple[Axis1D, Axis1D]:
+        """Return the geometry of a phase, for a pass over some taps or for all of them."""
+        taps = taps or (range(self.y.kernel), range(self.x.kernel))
+        y, x = (
+            Axis1D(
+                axis.extent,
+                step * axis.dilation,
+                axis.dilation,
+                len(tap),
+                axis.pad - first * axis.stride,
+                tap.start,
+            )
+            for axis, step, tap, first in zip((self.y, self.x), self.step, taps, phase, strict=True)
+        )
+        return y, x
+
+
+def depthwise_rows(layer: Depthwise, source: Placed, target: Placed, space: Space) -> DepthwiseRows:
+    """Return how a depthwise convolution is cut.
+
+    If constants do not stay, nor does an input in DRAM.
+    """
+    left = layer.padding[1] + source.column - target.column * layer.stride[1]
+    y, x = (
+        Axis1D(extent, stride, dilation, kernel, pad)
+        for extent, stride, dilation, kernel, pad in zip(
+            (source.height, source.width),
+            layer.stride,
+            layer.dilation,
+            layer.weight.shape[:2],
+            (layer.padding[0], left),
+            strict=True,
+        )
+    )
+    per_row = 0 if source.resident else source.blocks * source.width * y.stride
+    per_row += 0 if target.resident else target.blocks * target.width
+    strips: tuple[range, ...] = (range(target.height),)
+    if per_row:
+        strips = cut_strips(target.height, per_row, space.strip_rows, target.grain)
+    by_pass = space.fleeting and not source.resident
+    return DepthwiseRows(y, x, target, space, strips, by_pass)

@@ -1,0 +1,86 @@
+"""Plans of layers of which each row of the output needs only the same rows of the inputs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpulite.compiler.geometry.cut import cut_parts, cut_strips
+from tpulite.compiler.plan.pointwise import (
+    SLOTS,
+    Pointwise,
+    PointwisePlan,
+    best_pointwise_plan,
+    pointwise_facts,
+)
+from tpulite.compiler.plan.space import Placed, Space
+
+__all__ = ["RowsPlan", "pointwise_plan", "rows_plan"]
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """How rows are cut.
+
+    Parameters
+    ----------
+    strips : tuple of range
+        Rows that are in the buffer together, if the layer is alone.
+    width : int
+        Vectors in a row of the output.
+    grain : int
+        Rows of all activations begin at beats at multiples of it.
+    space : Space
+        What it may take.
+    tiles : PointwisePlan, optional
+        How the layer is cut if it is alone and all activations only pass by.
+    """
+
+    strips: tuple[range, ...]
+    width: int
+    grain: int
+    space: Space
+    tiles: PointwisePlan | None = None
+
+    def parts(self, rows: range) -> tuple[range, ...]:
+        """Cut rows into what is computed, and stored, before the next layer starts."""
+        space = self.space
+        return cut_parts(
+            rows, self.width, space.config, grain=self.grain, block_start=space.block_start
+        )
+
+
+def rows_plan(
+    sources: Sequence[Placed], target: Placed, space: Space, tiles: PointwisePlan | None = None
+) -> RowsPlan:
+    """Return how an activation is cut of which each row needs only the same row of others."""
+    grain = max(each.grain for each in (*sources, target))
+    outside = [each for each in (*sources, target) if not each.resident]
+    strips: tuple[range, ...] = (range(target.height),)
+    if outside:
+        per_row = sum(each.blocks * each.width for each in outside)
+        strips = cut_strips(target.height, per_row, space.strip_rows, grain)
+    return RowsPlan(strips, target.width, grain, space, tiles)
+
+
+def pointwise_plan(
+    layer: Pointwise, sources: Sequence[Placed], target: Placed, space: Space
+) -> RowsPlan:
+    """Return how a layer is computed that sees single vectors: by rows, or by tiles of vectors.
+
+    Sources that are not as large as the output are vectors that are the same everywhere.
+    """
+    extents = target.height, target.width
+    same = [each for each in sources if (each.height, each.width) == extents]
+    tiles = None
+    if not any(each.resident or each.line != each.width for each in (*same, target)):
+        by_name = dict(zip(layer.inputs, sources, strict=True))
+        shapes = [(each.height, each.width, each.blocks) for each in by_name.values()]
+        facts, flat = pointwise_facts(layer, shapes, space.config), target.flat(space.config)
+        tiles = best_pointwise_plan(
+            facts,
+            flat.height,
+            flat.blocks,
+            flat.grain,
+            room=space.free_rows,
+            slots=SLOTS if space.prefetch else 1,
+        )
+    return rows_plan(same, target, space, tiles)
