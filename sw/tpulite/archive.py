@@ -1,9 +1,9 @@
 """Archives of compiled programs and networks: equal contents give equal bytes."""
 
+import hashlib
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,24 +11,27 @@ from typing import Any
 
 __all__ = ["opened", "packed"]
 
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
-    *(LookupError, RuntimeError, TypeError, ValueError),
-)
-"""What damaged archives, and wrong contents, make readers raise."""
-
 
 def packed(
     kind: str, version: int, metadata: Mapping[str, Any], parts: Mapping[str, bytes]
 ) -> bytes:
     """Return an archive of plain values that JSON can hold, and of other members by name."""
     about = {"format": f"tpulite-{kind}", "version": version, **metadata}
+    about = json.loads(json.dumps(about)) | {"sha256": _digest(about, parts)}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {f"{kind}.json": json.dumps(about, indent=1).encode(), **parts}.items():
             # A ZipInfo of our own has a fixed date, unlike writestr with a name.
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _digest(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
+    """Return a checksum of all that an archive holds."""
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(parts):
+        digest.update(f"\n{name} {len(parts[name])}\n".encode() + parts[name])
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -40,8 +43,8 @@ def opened(
     Raises
     ------
     ValueError
-        If it is no whole archive of that kind and version, or reading its contents fails; the
-        message begins with the path.
+        If it is no whole archive of that kind and version, was changed, or reading its contents
+        fails; the message begins with the path.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -50,6 +53,10 @@ def opened(
                 raise ValueError(f"format {metadata['format']!r}")
             if metadata["version"] != version:
                 raise ValueError(f"version {metadata['version']!r}, this is {version}")
+            expected = metadata.pop("sha256")
+            names = (name for name in archive.namelist() if name != f"{kind}.json")
+            if _digest(metadata, {name: archive.read(name) for name in names}) != expected:
+                raise ValueError("its contents were changed, they do not have their checksum")
             yield metadata, archive
-    except _UNREADABLE as error:
+    except Exception as error:  # damaged archives, and wrong contents, make readers raise anything
         raise ValueError(f"{path} is not a tpulite {kind} file: {error}") from error

@@ -12,7 +12,7 @@ from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 
 __all__ = ["LayerInfo", "PackedRows", "Patches", "Program", "TensorSpec"]
 
-_VERSION = 4
+_VERSION = 5
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,9 @@ def test_other_files_are_refused(saved, tmp_path):
     [
         ({"version": 99}, "version 99, this is 3"),
         ({"format": "other"}, "format 'other'"),
-        ({"exactness": "nobody"}, "'nobody' is not a valid Exactness"),
-        ({"programs": 2}, "programs/1.tpl"),
-        ({"graph": {}}, "'tensors'"),
+        ({"exactness": "nobody"}, "its contents were changed, they do not have their checksum"),
+        ({"options": {"batch": "x"}}, "its contents were changed"),
+        ({"sha256": 7}, "its contents were changed"),
     ],
 )
 def test_changed_files_are_refused(saved, tmp_path, change, message):

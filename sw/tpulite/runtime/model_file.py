@@ -65,7 +65,7 @@ def load_model_file(path: Path) -> Model:
     Raises
     ------
     ValueError
-        If the file is not a whole one of this version.
+        If the file is not a whole one of this version, or a library that it needs is missing.
     """
     with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, archive):
         arrays = {
@@ -83,15 +83,10 @@ def load_model_file(path: Path) -> Model:
             LibraryFile(archive.read(_library_name(number)), _ports(inputs), _ports(outputs))
             for number, (inputs, outputs) in enumerate(metadata["library"])
         ]
-        return Model(
-            graph,
-            placed.exactness,
-            Config.from_dict(metadata["config"]),
-            metadata["strict"],
-            programs,
-            Options(**metadata["options"]),
-            Plan.of(placed, strict=metadata["strict"], files=files),
-        )
+        config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])
+        strict = bool(metadata["strict"])
+    plan = Plan.of(placed, strict=strict, files=files)
+    return Model(graph, placed.exactness, config, strict, programs, options, plan)
 
 
 def _ports(ends: list[list[Any]]) -> tuple[Any, ...]:

@@ -62,8 +62,9 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     data = path.read_bytes()
     try:
         return _open_ort(data, graph) if name == "ort" else _open_litert(data, graph, name)
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"Oracle {name} refuses {path}: {error}") from error
+    except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
+        message = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"Oracle {name} refuses {path}: {message[0]}") from error
 
 
 def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:

@@ -72,6 +72,7 @@ class HostPart:
         """
         if self.segment.library:
             self._checked(lambda: require_library(self.graph.format))
+            self._checked(lambda: self.part)
             _ = self._run
         return self
 
@@ -136,7 +137,7 @@ class HostPart:
     def _checked(self, step: Callable[[], T]) -> T:
         try:
             return step()
-        except ValueError as error:
+        except Exception as error:  # cutting reads parts of a file that nobody has checked
             raise ValueError(f"{self._named} run by a library: {error}") from error
 
     @property
