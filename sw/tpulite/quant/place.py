@@ -168,10 +168,10 @@ def _cheap(placed: Placed) -> dict[str, str]:
             spent += count
     taken = set()
     for level in sorted(set(levels.values()), key=lambda level: macs[level]):
-        if level % 2 == 0 or not total:
+        if level % 2 == 0:
             continue
         beside = placed.libraries.intersection((level - 1, level + 1))
-        if beside and (spent + macs[level]) * _FEW <= total:
+        if beside and total and (spent + macs[level]) * _FEW <= total:
             spent += macs[level]
             taken.add(level)
         elif len(beside) == 2 and macs[level] <= _TINY:

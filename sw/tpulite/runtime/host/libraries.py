@@ -23,7 +23,7 @@ KERNELS = {
 """LiteRT's kernels for whose bits; for those of others, who have no TFLite, the reference's."""
 
 _PACKAGES = {"tflite": ("ai_edge_litert", "litert"), "onnx": ("onnxruntime", "onnx")}
-_SEVERE = 3  # of ONNX Runtime's log
+_FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
 
 
 def library_name(file_format: str, exactness: Exactness) -> str:
@@ -100,7 +100,7 @@ def _open_ort(data: bytes) -> Run:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = _SEVERE
+    options.log_severity_level = _FATAL
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
 
