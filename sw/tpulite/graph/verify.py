@@ -12,7 +12,7 @@ __all__ = ["FUNCTIONS", "verify"]
 FUNCTIONS = frozenset(
     {
         *("relu", "relu6", "relu_n1_1", "clip", "leaky_relu", "elu", "gelu"),
-        *("sigmoid", "tanh", "hard_swish"),
+        *("sigmoid", "tanh", "hard_swish", "abs", "exp", "log"),
     }
 )
 """Operators that apply a function of one number to each element."""

@@ -21,10 +21,12 @@ FUNCTIONS = (
     *("relu", "relu6", "relu_n1_1", "leaky_relu", "elu", "gelu"),
     *("sigmoid", "tanh", "hard_swish", "requantize"),
 )
+SIGNED_FUNCTIONS = ("abs", "exp", "log")
 OPERATORS = (
     *("conv", "depthwise", "dense", "add", "sub", "mul"),
     *("max_pool", "average_pool", "mean", "pad", "concat"),
     *FUNCTIONS,
+    *SIGNED_FUNCTIONS,
 )
 WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 _ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_1")
@@ -94,7 +96,8 @@ class _Draw:
         self.most = most
         self.rng = np.random.default_rng([OPERATORS.index(op), seed])
         self.op = op
-        self.dtype = "uint8" if self.rng.random() < 0.25 else "int8"
+        unsigned = self.rng.random() < 0.25 and op not in SIGNED_FUNCTIONS
+        self.dtype = "uint8" if unsigned else "int8"
         self.extreme = self.rng.random() < 0.2
         # Powers of two make many results fall exactly between two integers.
         self.ties = self.rng.random() < 0.25
@@ -149,7 +152,7 @@ class _Draw:
 
     def values(self, name: str) -> np.ndarray:
         tensor = next(t for t in self.tensors if t.name == name)
-        if self.op in FUNCTIONS:
+        if self.op in (*FUNCTIONS, *SIGNED_FUNCTIONS):
             low = np.iinfo(tensor.dtype).min
             return (
                 (np.arange(tensor.shape[-1]) % 256 + low).astype(tensor.dtype).reshape(tensor.shape)

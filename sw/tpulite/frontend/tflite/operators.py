@@ -146,6 +146,7 @@ def _axes(tensor: Tensor, x: Tensor) -> tuple[int, ...]:
 
 # For each builtin operator: its conversion, and how many inputs it must have.
 _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
+    "ABS": (_function("abs"), 1),
     "ADD": (_elementwise("add"), 2),
     "ARG_MAX": (_argmax, 2),
     "AVERAGE_POOL_2D": (pool_conversion("average_pool", count_include_pad=False), 1),
@@ -154,12 +155,14 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "DEPTHWISE_CONV_2D": (convert_depthwise, 2),
     "DEQUANTIZE": (_function("dequantize"), 1),
     "ELU": (_elu, 1),
+    "EXP": (_function("exp"), 1),
     "EXPAND_DIMS": (_reshape, 1),
     "FULLY_CONNECTED": (_dense, 2),
     "GATHER": (_with_options("gather", axis="Axis", batch_dims="BatchDims"), 2),
     "GELU": (_function("gelu", approximate="Approximate"), 1),
     "HARD_SWISH": (_function("hard_swish"), 1),
     "LEAKY_RELU": (_function("leaky_relu", alpha="Alpha"), 1),
+    "LOG": (_function("log"), 1),
     "LOGISTIC": (_function("sigmoid"), 1),
     "MAX_POOL_2D": (pool_conversion("max_pool"), 1),
     "MEAN": (_mean, 2),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.litert import (
+    absolute,
     hard_swish,
     leaky_relu,
     lookup,
@@ -18,7 +19,7 @@ from tpulite.quant.exactness.litert import (
     requantize,
 )
 from tpulite.quant.exactness.ort import ort_table
-from tpulite.quant.exactness.real import real_function
+from tpulite.quant.exactness.real import LOGARITHMIC, real_function
 from tpulite.quant.exactness.scaling import activation_bounds
 from tpulite.quant.exactness.xnnpack import (
     xnnpack_leaky_relu,
@@ -32,12 +33,15 @@ __all__ = ["FUNCTIONS", "function_table"]
 FUNCTIONS = frozenset(
     {
         *("relu", "relu6", "relu_n1_1", "clip", "leaky_relu", "elu", "gelu"),
-        *("sigmoid", "tanh", "hard_swish", "requantize"),
+        *("sigmoid", "tanh", "hard_swish", "requantize", "abs", "exp", "log"),
     }
 )
 """Operators that :func:`function_table` knows."""
 
 _XNNPACK = ("sigmoid", "tanh", "elu")
+_SIGNED = ("abs", "exp", "log")
+"""Functions of LiteRT's kernels for int8 alone; TFLite Micro's were not compared."""
+
 _CLAMPS = ("relu", "relu6", "relu_n1_1")
 
 
@@ -103,6 +107,10 @@ def _litert(
         return leaky_relu(x, y, attributes["alpha"]) if table is None else table
     if op == "hard_swish":
         return hard_swish(x, y)
+    if op in _SIGNED and (x.unsigned or exactness == Exactness.TFLM):
+        raise UnsupportedError(f"{exactness} has no {op} of {'u' * x.unsigned}int8")
+    if op == "abs":
+        return absolute(x, y)
     if op == "elu":
         if attributes.get("alpha", 1.0) != 1.0:
             raise UnsupportedError("TFLite's elu has no alpha")
@@ -110,4 +118,5 @@ def _litert(
             raise UnsupportedError(f"{exactness} has no elu of {'u' * x.unsigned}int8")
     if xnnpack and op in _XNNPACK:
         return xnnpack_lookup(op, x, y)
-    return lookup(op, x, y, real_function(op, attributes))
+    function = LOGARITHMIC[op] if op in LOGARITHMIC else real_function(op, attributes)
+    return lookup(op, x, y, function)

@@ -17,7 +17,7 @@ from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["hard_swish", "leaky_relu", "lookup", "relu", "requantize"]
+__all__ = ["absolute", "hard_swish", "leaky_relu", "lookup", "relu", "requantize"]
 
 Integers = NDArray[np.int64]
 
@@ -89,6 +89,14 @@ def requantize(x: Quantized, y: Quantized, vectorized: int) -> Integers:
             )
         return vector
     return scalar
+
+
+def absolute(x: Quantized, y: Quantized) -> Integers:
+    """Scale magnitudes by a float64 quotient of scales, if they differ."""
+    values = np.abs(x.integers() - x.zero_point)
+    if x.scale != y.scale:
+        values = _scale(values, float(x.scale) / float(y.scale))
+    return values + y.zero_point
 
 
 def hard_swish(x: Quantized, y: Quantized) -> Integers:

@@ -7,7 +7,7 @@ from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["APPROXIMATED", "check_halves"]
 
-APPROXIMATED = ("sigmoid", "tanh", "elu", "gelu")
+APPROXIMATED = ("sigmoid", "tanh", "elu", "gelu", "exp", "log")
 """Functions whose last bits depend on the CPU and on the library of mathematics."""
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["real_function", "sigmoid_once_rounded"]
+__all__ = ["LOGARITHMIC", "real_function", "sigmoid_once_rounded"]
 
 Floats = NDArray[np.float32]
 _F = np.float32
@@ -76,3 +76,15 @@ _FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
     "relu6": lambda x: np.clip(x, _F(0), _F(6)),
     "relu_n1_1": lambda x: np.clip(x, _F(-1), _F(1)),
 }
+
+
+def _log(x: Floats) -> Floats:
+    """Return logarithms, far below every range for what has none."""
+    return np.where(x > 0, _wide(np.log, np.maximum(x, _F(1e-30))), _F(-1e20))
+
+
+LOGARITHMIC: dict[str, Callable[[Floats], Floats]] = {
+    "exp": lambda x: _wide(np.exp, x),
+    "log": _log,
+}
+"""Functions of LiteRT alone: ONNX Runtime's were not compared."""
