@@ -215,7 +215,7 @@ def unsupported_type(b, x):
             "paddings [[0, 0], [0, 0], [0, 0], [0, 1]] of other axes than height and width",
         ),
         (unsupported_computed_axes, "axes that are not constant"),
-        (unsupported_type, "tensor 't1' has a type that numpy lacks"),
+        (unsupported_type, "tensor 't1' has a type or form that numpy lacks"),
     ],
 )
 def test_forms_that_graphs_cannot_express_give_a_reason(build, reason):

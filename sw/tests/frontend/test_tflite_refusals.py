@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.frontend.tflite.file import load_tflite
-from tpulite_testing.files.tflite_builder import Builder, schema
+from tpulite_testing.files.tflite_builder import Builder
 
 
 def build():
@@ -166,10 +166,6 @@ CASES = {
     "input that is no image": (
         lambda b, t: setattr(t[0], "shape", [8, 9, 2]),
         "node 'conv_2d_0': its input must have 4 axes, not shape [8, 9, 2]",
-    ),
-    "sparse weights": (
-        lambda b, t: setattr(t[1], "sparsity", schema.SparsityParametersT()),
-        "tensor 't1': its data are sparse, which is not supported",
     ),
 }
 

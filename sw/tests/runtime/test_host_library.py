@@ -151,6 +151,29 @@ def test_states_begin_anew_with_every_input(tmp_path):
     check(tmp_path, b.build(y))
 
 
+def test_weights_of_eight_bits_and_activations_of_floats(tmp_path):
+    b = Builder("float32")
+    weight = b.tensor((7, 12), [0.01] * 7, [0] * 7, dtype="int8", data=weights(7, 12))
+    y = b.tensor((1, 7))
+    options = {"options_type": "FullyConnectedOptions"}
+    b.operator("FULLY_CONNECTED", [b.input((1, 12)), weight, -1], [y], **options)
+    assert check(tmp_path, b.build(y)).host_macs == 7 * 12
+
+
+def test_shapes_that_only_the_run_knows(tmp_path):
+    b = Builder("float32")
+    x = b.input((1, 9))
+    positive, found = b.tensor((1, 9), dtype="bool"), b.tensor((1, 2), dtype="int64")
+    b.tensors[found].shapeSignature = [-1, -1]
+    zero = b.constant(np.zeros(1, np.float32))
+    b.operator("GREATER", [x, zero], [positive], options_type="GreaterOptions")
+    b.operator("WHERE", [positive], [found], options_type="WhereOptions")
+    (tmp_path / "net.tflite").write_bytes(b.build(found))
+    values = np.array([[-1, 2, 0, 3, -4, 5, 0, 0, 1]], np.float32)
+    y = Model.load(tmp_path / "net.tflite").run(values).output
+    np.testing.assert_array_equal(y, np.argwhere(values > 0))
+
+
 def test_a_session_is_made_once(tmp_path, monkeypatch):
     opened = []
 

@@ -81,7 +81,7 @@ def _read_tensors(model: FileModel) -> dict[int, Tensor]:
         while name in names:
             name = f"{name}:{number}"
         names.add(name)
-        tensors[number] = read_tensor(file, name)
+        tensors[number] = read_tensor(file, name, given=number in model.inputs)
     return tensors
 
 

@@ -53,7 +53,7 @@ def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, 
         raise ValueError("it has no output")
     for tensor in (*inputs, *outputs):
         if tensor is not None and tensor.dtype == "object":
-            reason = f"tensor {tensor.name!r} has a type that numpy lacks"
+            reason = f"tensor {tensor.name!r} has a type or form that numpy lacks"
             return Operation("unsupported", every, {"reason": reason})
     try:
         return convert(file.options, inputs, outputs)

@@ -21,7 +21,7 @@ _NUMPY = frozenset(
 _ACTIVATIONS = ("int8", "uint8", "int16")
 
 
-def read_tensor(file: FileTensor, name: str) -> Tensor:
+def read_tensor(file: FileTensor, name: str, *, given: bool = True) -> Tensor:
     """Check a tensor of a file and give it a name.
 
     Constants are views of the file, but zeros if the tensor is a state variable, which is what the
@@ -34,14 +34,20 @@ def read_tensor(file: FileTensor, name: str) -> Tensor:
         The tensor.
     name : str
         Its name in the graph, and in messages.
+    given : bool
+        Whether it is an input of the network. Others may have a shape that only the run knows;
+        they are objects without a shape, and so are sparse constants, which libraries alone read.
 
     Raises
     ------
     ValueError
-        If an extent is dynamic (a batch is taken as 1) or absurd, a constant has not as many bytes
-        as its shape, or a scale or zero point is missing, not finite, not positive or out of range.
+        If an extent of an input is dynamic (a batch is taken as 1), one is absurd, a constant has
+        not as many bytes as its shape, or a scale or zero point is missing, not finite, not
+        positive or out of range.
     """
     try:
+        if not given and any(n < 0 for n in (*file.signature[1:], *file.shape[1:])):
+            return Tensor(name, (), "object")
         return _read(file, name)
     except ValueError as error:
         raise ValueError(f"tensor {name!r}: {error}") from error
@@ -50,8 +56,8 @@ def read_tensor(file: FileTensor, name: str) -> Tensor:
 def _read(file: FileTensor, name: str) -> Tensor:
     shape = _shape(file)
     dtype = file.type.lower()
-    if dtype not in _NUMPY:
-        data = None if file.data is None else np.full(shape, None, object)
+    if dtype not in _NUMPY or (file.sparse and file.data is not None):
+        data = None if file.data is None else np.broadcast_to(np.array(None, object), shape)
         return Tensor(name, shape, "object", None, data)
     data = _data(file, shape, np.dtype(dtype))
     quantization = None
@@ -86,8 +92,6 @@ def _data(file: FileTensor, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
         return np.zeros(shape, dtype)
     if file.data is None:
         return None
-    if file.sparse:
-        raise ValueError("its data are sparse, which is not supported")
     expected = math.prod(shape) * dtype.itemsize
     if file.data.size != expected:
         raise ValueError(
