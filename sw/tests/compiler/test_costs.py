@@ -3,7 +3,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
 from tpulite.arch.registers import EngineState
-from tpulite.compiler.geometry.extents import activation_rows, constant_rows, packed_row_vectors
+from tpulite.compiler.geometry.extents import activation_rows, constant_rows, input_rows
 from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
@@ -60,7 +60,7 @@ def test_cycles_in_closed_form_are_those_of_the_cycle_model(name):
     layers = pack_patches(LAYERS[name], config)
     (layer,) = layers.layers
     images = tuple(layers.activations[each] for each in (*layer.inputs, layer.output))
-    packed_rows = packed_row_vectors(layers, layer, config) > 0
+    packed_rows = input_rows(layers, layer, config) is not None
     assert packed_rows == (name == "packed rows")
     found = compute_cycles(layer, images, images[-1].shape[:2], config, packed_rows=packed_rows)
     timeline = predict(compile_layers(layers, config, ALONE).commands, config)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.extents import activation_rows, packed_row_vectors
+from tpulite.compiler.geometry.extents import activation_rows, input_rows
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.patches import pack_patches
@@ -103,7 +103,7 @@ def test_two_rows_of_the_image_share_a_packed_row():
     patches = packed.packed["x"].patches
     assert patches is not None and patches.size == (2, 1)
     assert packed.layers[0].weight.shape == (4, 7, 6, 64)
-    assert packed_row_vectors(packed, packed.layers[0], Config())
+    assert input_rows(packed, packed.layers[0], Config())
 
 
 def test_inputs_that_others_read_are_left_as_they_are():

@@ -15,12 +15,13 @@ from tpulite.graph.layers import (
     Lut,
     Pool,
 )
+from tpulite.program import PackedRows
 
 __all__ = [
     "activation_rows",
     "constant_rows",
+    "input_rows",
     "k_tiles",
-    "packed_row_vectors",
     "rows_at_once",
     "vectors_of_row",
     "weight_tiles",
@@ -101,13 +102,12 @@ def rows_at_once(constants: int, channels: int, config: Config) -> int:
     return min(-(-constants * min(2, blocks) // blocks), most)
 
 
-def packed_row_vectors(layers: LayerGraph, layer: Layer, config: Config) -> int:
-    """Return the vectors in a row of an input whose rows are packed for dense mode; 0 if not.
+def input_rows(layers: LayerGraph, layer: Layer, config: Config) -> PackedRows | None:
+    """Return how rows of an input are packed that only this layer reads, if they are.
 
     Packed columns are left out: nothing can be cut then.
     """
     if not isinstance(layer, Conv) or sole_reader(layers, layer.inputs[0]) is not layer:
-        return 0
+        return None
     images = layers.activations[layer.inputs[0]], layers.activations[layer.output]
-    packed_rows = pack_rows(layer, images, config)
-    return 0 if packed_rows is None else packed_rows.vectors
+    return pack_rows(layer, images, config)

@@ -126,7 +126,7 @@ class Candidates:
         whole = (group, self.costs.cost(group, resident))
         if self.table.touched(group.layers) <= resident or streams(self.table, index, resident):
             return whole
-        if self.fits(group, resident, strips=2):
+        if self.fits(group, resident, strips=2) and not whole[1].tiled:
             return whole
         numbers = _COLUMNS if self.table.columns_can_be_cut(index) else ()
         cut = (self.sliced(group.layers, resident, columns=columns) for columns in numbers)

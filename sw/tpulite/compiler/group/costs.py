@@ -52,6 +52,8 @@ class Cost(NamedTuple):
         Rows that the group takes beside images that are on chip as a whole.
     commands : int
         Commands, more or less.
+    tiled : bool
+        Whether a convolution loads tiles, because strips do not fit or load too much.
     """
 
     cycles: int
@@ -59,6 +61,7 @@ class Cost(NamedTuple):
     written: int
     rows: int
     commands: int
+    tiled: bool = False
 
 
 class Engines(NamedTuple):

@@ -3,15 +3,17 @@
 from functools import cached_property
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.geometry.backward import Reach, reach_of, sliceable
 from tpulite.compiler.geometry.extents import (
     constant_rows,
-    packed_row_vectors,
+    input_rows,
     rows_at_once,
     vectors_of_row,
 )
 from tpulite.compiler.group.costs import Engines, compute_cycles
 from tpulite.compiler.options import Options
+from tpulite.compiler.plan.space import Placed, grain_of
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["GraphTable"]
@@ -56,15 +58,15 @@ class GraphTable:
         ]
         self.row = {n: vectors_of_row(image, config) for n, image in layers.activations.items()}
         self.given = frozenset((*layers.inputs, *layers.constants))
-        self.constants, self._packed_rows = [], []
+        self.constants, self._packed = [], []
         self.first, self.last = dict.fromkeys(self.given, 0), dict.fromkeys(self.given, -1)
         self._first_read: dict[str, int] = {}
         for i, layer in enumerate(layers.layers):
-            packed_rows = packed_row_vectors(layers, layer, config) if options.dense_mode else 0
-            if packed_rows:
-                self.row[layer.inputs[0]] = packed_rows
-            self.constants.append(constant_rows(layer, config, packed_rows=packed_rows > 0))
-            self._packed_rows.append(packed_rows > 0)
+            packed = input_rows(layers, layer, config) if options.dense_mode else None
+            if packed is not None:
+                self.row[layer.inputs[0]] = packed.vectors
+            self.constants.append(constant_rows(layer, config, packed_rows=packed is not None))
+            self._packed.append(packed)
             self.first.setdefault(layer.output, i)
             self.last |= dict.fromkeys((*layer.inputs, layer.output), i)
             for name in layer.inputs:
@@ -108,6 +110,33 @@ class GraphTable:
         """Return the rows of the buffer that an image takes, of all images of a batch."""
         batch = 1 if name in self.layers.constants else self.options.batch
         return self.row[name] * self.extents[0][name] * batch
+
+    def placed(self, name: str, *, resident: bool) -> Placed:
+        """Return an activation as plans see it; of a batch, one."""
+        activation, config = self.layers.activations[name], self.config
+        height, width, channels = activation.shape
+        blocks, vector_rows = -(-channels // config.array_size), 1
+        if activation.dtype == "int32":
+            vector_rows = RAW_ROWS
+        packed = None
+        if name in self._first_read:
+            packed = self._packed[self._first_read[name]]
+        if packed is not None:
+            width, blocks = packed.vectors, 1
+        pitch = width * vector_rows
+        return Placed(
+            height,
+            width,
+            blocks,
+            line=width,
+            column=0,
+            grain=grain_of(pitch, config),
+            pitch=pitch,
+            vector_rows=vector_rows,
+            resident=resident,
+            moved=not resident or name in self.given or name in self.layers.outputs,
+            packed=packed,
+        )
 
     def height(self, members: range) -> int:
         """Return the rows of what the last layer computes."""
@@ -154,6 +183,6 @@ class GraphTable:
                 images,
                 (rows, columns),
                 self.config,
-                packed_rows=self._packed_rows[index],
+                packed_rows=self._packed[index] is not None,
             )
         return self._engines[key]

@@ -147,6 +147,10 @@ class PointwisePlan:
         Rows of the unified buffer that a tile takes.
     tile_rows, needed_rows : int or array of int
         Rows of all places with all parameters, and those that the smallest tiles would need.
+    common_rows : int
+        Rows of the parameters of all blocks.
+    commands : int or array of int
+        VECTORs.
     """
 
     name: str
@@ -161,6 +165,8 @@ class PointwisePlan:
     slot_rows: Number
     tile_rows: Number
     needed_rows: Number
+    common_rows: int
+    commands: Number
 
     @property
     def strategy(self) -> Strategy:
@@ -299,6 +305,8 @@ class _Job:
             slot_rows,
             slots * slot_rows + facts.common_rows,
             needed + facts.common_rows,
+            facts.common_rows,
+            tiles * (tile_blocks if facts.block_rows else 1),
         )
 
 

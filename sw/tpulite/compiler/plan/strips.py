@@ -97,6 +97,8 @@ class StripPlan:
         Output vectors, of all n-blocks that share the tiles of a region.
     feasible : bool
         Whether it fits, as far as sizes tell.
+    read_rows : int
+        Rows of the buffer in which all of the input is loaded that comes from DRAM.
     cycles : int
         What it costs: the time of the array, or that of the loads as far as it does not hide.
     """
@@ -111,6 +113,7 @@ class StripPlan:
     by_tiles: bool = False
     side_by_side: int = 0
     feasible: bool = True
+    read_rows: int = 0
     cycles: int = 0
 
     def sharing(self, regions: list[tuple[range, range]]) -> list[range]:
@@ -230,8 +233,8 @@ def _strips(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
     needed = job.read(smallest) * source_row + 2 * max(parts[-1] for parts in tiles)
     if not target.resident:
         needed += smallest * target.pitch * target.blocks
-    loads = sum(job.read(len(strip)) for strip in strips) * source_row
-    loads += facts.weight_rows * (1 if job.keep else len(strips))
+    read = sum(job.read(len(strip)) for strip in strips) * source_row
+    loads = read + facts.weight_rows * (1 if job.keep else len(strips))
     return StripPlan(
         facts=facts,
         passes=passes,
@@ -241,6 +244,7 @@ def _strips(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
         per_region=max(map(sum, tiles)) > _most(space.most_rows),
         per_block=per_block,
         feasible=needed <= space.most_rows,
+        read_rows=read,
         cycles=job.cycles(loads),
     )
 
@@ -273,9 +277,9 @@ def _tiles(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
         tiles = {(part.rows, part.blocks) for part in plan.passes[sharing.start]}
         for region, _ in regions:
             loads += sum(job.read(len(region), len(k)) * len(b) for k, b in tiles)
-    loads *= len(plan.strips) * pitch
-    loads += facts.weight_rows * (1 if job.keep else len(plan.strips) * len(regions))
-    return replace(plan, cycles=job.cycles(loads))
+    read = loads * len(plan.strips) * pitch
+    loads = read + facts.weight_rows * (1 if job.keep else len(plan.strips) * len(regions))
+    return replace(plan, read_rows=read, cycles=job.cycles(loads))
 
 
 def _most(rows: int) -> int:
