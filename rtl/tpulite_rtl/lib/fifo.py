@@ -5,16 +5,24 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tpulite_rtl.lib.memory import TwoPortRam
+
 __all__ = ["StreamFifo"]
+
+_RAM_BITS = 2048
+"""FIFOs of so many bits are worth a RAM: smaller ones are less than its periphery."""
 
 
 class StreamFifo(wiring.Component):
     """Queue of a few transfers.
 
     A transfer accepted in one cycle is offered in the next; throughput is one transfer per cycle
-    from a depth of two on. ``i.ready`` depends on registers alone, ``o.valid`` and ``o.payload`` do
-    so, too: the oldest transfer is in a register. Those behind it are in a memory that is read
-    without a clock, so it becomes LUT RAM: keep it shallow.
+    from a depth of two on. ``i.ready``, ``o.valid`` and ``o.payload`` depend on registers alone.
+
+    What comes into an empty queue goes to a register at its end, everything else to a memory. That
+    of a large queue is a RAM with a clock on its read port, and ``o.payload`` a choice between that
+    port and the register. That of a small one is registers, or LUT RAM, which a second step reads
+    into the register at the end. No RAM is read at the place that is being written.
 
     Parameters
     ----------
@@ -52,13 +60,13 @@ class StreamFifo(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        width = Shape.cast(self.shape).width
         written, read = Signal(), Signal()
         alone = Signal(init=1)  # nothing is behind the head: a register, as every bit asks for it
-        head = Signal(unsigned(Shape.cast(self.shape).width), reset_less=True)
+        head = Signal(unsigned(width), reset_less=True)
         m.d.comb += [
             self.i.ready.eq(self.level != self.depth),
             self.o.valid.eq(self.level != 0),
-            Value.cast(self.o.payload).eq(head),
             written.eq(self.i.valid & self.i.ready),
             read.eq(self.o.valid & self.o.ready),
         ]
@@ -66,24 +74,47 @@ class StreamFifo(wiring.Component):
             m.d.sync += [self.level.eq(self.level + 1), alone.eq(self.level == 0)]
         with m.If(read & ~written):
             m.d.sync += [self.level.eq(self.level - 1), alone.eq(self.level <= 2)]
-        behind = self._behind(
-            m, put=written & ~(alone & (read | ~self.o.valid)), take=read & ~alone
-        )
-        with m.If(read | ~self.o.valid):
-            m.d.sync += head.eq(Mux(alone, Value.cast(self.i.payload), behind))
+        advance = read | ~self.o.valid
+        put, take = written & ~(alone & advance), read & ~alone
+        arriving, leaving = Value.cast(self.i.payload), Value.cast(self.o.payload)
+        if width * self.depth >= _RAM_BITS:
+            # As large as the queue, not smaller by the head: an even size is what RAMs have.
+            m.submodules.memory = ram = TwoPortRam(width, self.depth)
+            direct = Signal(init=1)  # the head is in the register
+            m.d.comb += [
+                ram.write_enable.eq(put),
+                ram.write_row.eq(_place(m, put, self.depth)),
+                ram.write_data.eq(arriving),
+                ram.read_enable.eq(take),
+                ram.read_row.eq(_place(m, take, self.depth)),
+                leaving.eq(Mux(direct, head, ram.read_data)),
+            ]
+            with m.If(advance):
+                m.d.sync += direct.eq(alone)
+            with m.If(advance & alone):
+                m.d.sync += head.eq(arriving)
+            return m
+        behind = arriving  # never chosen if there is no place behind the head
+        if self.depth > 1 and width:
+            memory = Memory(shape=unsigned(width), depth=self.depth - 1, init=[])
+            m.submodules.memory = memory
+            writer, reader = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                writer.en.eq(put),
+                writer.addr.eq(_place(m, put, self.depth - 1)),
+                writer.data.eq(arriving),
+                reader.addr.eq(_place(m, take, self.depth - 1)),
+            ]
+            behind = reader.data
+        m.d.comb += leaving.eq(head)
+        with m.If(advance):
+            m.d.sync += head.eq(Mux(alone, arriving, behind))
         return m
 
-    def _behind(self, m: Module, *, put: Value, take: Value) -> Value:
-        """Return the transfer that follows the head; ``put`` adds the newest one."""
-        depth, width = self.depth - 1, Shape.cast(self.shape).width
-        if not depth or not width:
-            return Value.cast(self.i.payload)  # never chosen
-        m.submodules.memory = memory = Memory(shape=unsigned(width), depth=depth, init=[])
-        writer, reader = memory.write_port(), memory.read_port(domain="comb")
-        m.d.comb += [writer.en.eq(put), writer.data.eq(self.i.payload)]
-        for port, moves in ((writer, put), (reader, take)):
-            place = Signal(range(depth))
-            m.d.comb += port.addr.eq(place)
-            with m.If(moves):
-                m.d.sync += place.eq(Mux(place == depth - 1, 0, place + 1))
-        return reader.data
+
+def _place(m: Module, moves: Value, depth: int) -> Signal:
+    """Return a place that goes round a memory."""
+    place = Signal(range(depth))
+    with m.If(moves):
+        m.d.sync += place.eq(Mux(place == depth - 1, 0, place + 1))
+    return place

@@ -19,8 +19,8 @@ _CONNECTION = re.compile(r"^    connect (\S+) (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"((?:\\[^\s$\\]+)?)(?:\$\d+)+(?![^\s\"])")
 _PORT = re.compile(r"^  wire width (\d+) (input|output) \d+ +(?:signed )?\\(\S+)\n", re.MULTILINE)
 
-_INLINE = "queue"
-"""Submodules of this name are the memories of FIFOs, and part of the block that they serve."""
+_INLINE = ("memory", "queue")
+"""Submodules of these names are the memories of FIFOs, and part of the block that they serve."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Design:
             end = 0
             for match in _CHILD.finditer(bodies[original]):
                 child, ports = add(match[1])
-                if match[2] == _INLINE:
+                if match[2] in _INLINE:
                     inlined.append(child)
                 else:
                     children[match[2]] = child.name
