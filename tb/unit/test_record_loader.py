@@ -100,15 +100,14 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
     edge = RisingEdge(dut.clk)
     await edge
     responses: deque[tuple[int, _Block, int]] = deque()
-    asked = delivered = claims = 0
+    taken = requested = asked = delivered = claims = 0  # commands: taken, asked for; rows: the rest
     swaps = [-1]  # the shadow registers are free from the start
     fault: tuple[int, int] | None = None
     fullest = idle_cycles = cycle = 0
     while idle_cycles < 20:
         responds = bool(responses) and responses[0][0] == cycle
         _, block, offset = responses.popleft() if responds else (0, blocks[0], 0)
-        complete = sum(len(b.arrived) == len(b.rows) for b in blocks)  # before this cycle
-        claim = complete > claims and random.random() < hurry
+        claim = requested > claims and random.random() < hurry
         in_use = len(swaps) - 1
         swap = (
             in_use < claims
@@ -131,18 +130,18 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
         valid = bool(dut.read__request__valid.value)
         ready = bool(dut.read__request__ready.value)
         room = asked - delivered < BLOCKS * config.record_rows
-        assert valid == (bool(dut.command__valid.value) and room)
+        assert valid == (taken > requested and room)
+        assert dut.command__ready.value == (taken - requested < 2)
+        assert dut.block_ready.value == (requested > claims)
+        taken += bool(dut.command__valid.value and dut.command__ready.value)
         if valid and ready:
             wanted, at = sequence[asked]
             assert int(dut.read__request__payload.value) == wanted.row + at
-            assert dut.command__ready.value == (at == len(wanted.rows) - 1)
             responses.append((cycle + READ_LATENCY, wanted, at))
             asked += 1
-        else:
-            assert dut.command__ready.value == 0
+            requested += at == len(wanted.rows) - 1
 
-        # Blocks and faults, a cycle after the response.
-        assert dut.block_ready.value == (complete > claims)
+        # Faults, a cycle after the response.
         claims += claim
         reported = unpack(FAULT, int(dut.fault.value))
         assert reported["valid"] == (fault is not None), f"cycle {cycle}"

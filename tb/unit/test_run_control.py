@@ -26,6 +26,7 @@ class Model:
         self.state = RunState.IDLE
         self.error: Report = (0, 0, 0)
         self.stalled = 0
+        self.halted = False
 
     def step(
         self,
@@ -47,6 +48,7 @@ class Model:
             "start": start,
             "clear": start or soft_reset,
             "stop": self.state in (RunState.STOPPING, RunState.QUIESCED, RunState.HUNG),
+            "halt": self.halted,
             "running": running,
             "interrupt": 0,
         }
@@ -70,6 +72,8 @@ class Model:
         elif self.state == RunState.STOPPING and (quiet or expired):
             self.state = RunState.QUIESCED if quiet else RunState.HUNG
             outputs["interrupt"] = int(Interrupt.FAULT)
+        stopped = self.state in (RunState.STOPPING, RunState.QUIESCED, RunState.HUNG)
+        self.halted = stopped or bool(outputs["clear"])
         return outputs
 
     def _stop(self, error: Report) -> None:

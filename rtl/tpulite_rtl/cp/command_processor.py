@@ -131,7 +131,7 @@ class CommandProcessor(wiring.Component):
         m.d.sync += clear.eq(run.clear)
         reports = [port.fault for port in engines.values()] + [dispatcher.fault, fetch.fault]
         m.d.comb += [fault.eq(report) for fault, report in zip(run.faults, reports, strict=True)]
-        m.d.comb += [port.stop.eq(run.stop | clear) for port in engines.values()]
+        m.d.comb += [port.stop.eq(run.halt) for port in engines.values()]
         m.d.comb += [
             run.control.eq(self.control),
             run.watchdog.eq(self.watchdog),

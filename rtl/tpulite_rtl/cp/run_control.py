@@ -53,7 +53,9 @@ class RunControl(wiring.Component):
         Queues and tokens must be reset at the end of this cycle, and engines of the next: START or
         soft reset.
     stop : Out(1)
-        Start nothing, finish what was issued.
+        Start nothing, finish what was issued: a register.
+    halt : Out(1)
+        The same for engines, and in the cycle after ``clear``: a register.
     running : Out(1)
         RUNNING or STOPPING: what CYCLES counts.
     """
@@ -71,6 +73,7 @@ class RunControl(wiring.Component):
     start: Signal
     clear: Signal
     stop: Signal
+    halt: Signal
     running: Signal
 
     def __init__(self, *, sources: int) -> None:
@@ -92,6 +95,7 @@ class RunControl(wiring.Component):
                 "start": Out(1),
                 "clear": Out(1),
                 "stop": Out(1),
+                "halt": Out(1),
                 "running": Out(1),
             }
         )
@@ -128,21 +132,23 @@ class RunControl(wiring.Component):
             self.start.eq(idle & self.control.start),
             self.clear.eq(self.start | ((idle | quiesced) & self.control.reset)),
             self.running.eq(running | stopping),
-            self.stop.eq(~idle & ~running),
         ]
+        stop_next = Signal()
+        m.d.comb += stop_next.eq(self.stop)
+        m.d.sync += [self.stop.eq(stop_next), self.halt.eq(stop_next | self.clear)]
         with m.Switch(self.state):
             with m.Case(RunState.IDLE):
                 with m.If(self.control.start):
                     m.d.sync += [self.state.eq(RunState.RUNNING), self.error.eq(0)]
             with m.Case(RunState.RUNNING):
                 with m.If(reported.valid):
-                    m.d.comb += interrupted.eq(1)
+                    m.d.comb += [interrupted.eq(1), stop_next.eq(1)]
                     m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(reported)]
                 with m.Elif(self.done):
                     m.d.comb += self.interrupt.done.eq(1)
                     m.d.sync += self.state.eq(RunState.IDLE)
                 with m.Elif(self.control.stop | expired):
-                    m.d.comb += interrupted.eq(1)
+                    m.d.comb += [interrupted.eq(1), stop_next.eq(1)]
                     m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(host_fault)]
             with m.Case(RunState.STOPPING):
                 with m.If(self.quiet):
@@ -153,5 +159,6 @@ class RunControl(wiring.Component):
                     m.d.sync += self.state.eq(RunState.HUNG)
             with m.Case(RunState.QUIESCED):
                 with m.If(self.control.reset):
+                    m.d.comb += stop_next.eq(0)
                     m.d.sync += self.state.eq(RunState.IDLE)
         return m

@@ -12,7 +12,11 @@ from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
 
 __all__ = ["RowReader", "piece_layout"]
 
-_FIFO_ROWS = 4
+_FIFO_ROWS = 5  # from a step until its row has left there are five cycles
+
+_STEP = data.StructLayout(
+    {"row": ROW_BITS, "second": 1, "ends_beat": 1, "ends_burst": 1, "flip": 1}
+)
 
 
 def piece_layout(config: Config) -> data.StructLayout:
@@ -31,8 +35,9 @@ def piece_layout(config: Config) -> data.StructLayout:
 class RowReader(wiring.Component):
     """Read the rows of bursts, one a cycle.
 
-    A row is offered three cycles after it was requested. Once stopped it requests nothing and
-    makes up for the rest of the bursts with void pieces, so that their beats can be sent.
+    A row is requested in the cycle after its turn, and offered three cycles later. Once stopped it
+    requests nothing and makes up for the rest of the bursts with void pieces, so that their beats
+    can be sent.
 
     Parameters
     ----------
@@ -92,15 +97,18 @@ class RowReader(wiring.Component):
             ends_beat.eq(position == Mux(last_beat, burst.tail, rows_per_beat(self.config) - 1)),
         ]
 
-        # A step needs a place in the FIFO from the request on, because answers cannot wait.
+        # A step needs a place in the FIFO, because answers cannot wait.
         taken = Signal(range(_FIFO_ROWS + 1))
-        can_step = Signal()
         step = Signal()
+        m.submodules.steps = steps = StreamFifo(_STEP, 2)
         m.d.comb += [
-            can_step.eq(self.i.valid & (taken != _FIFO_ROWS)),
-            request.payload.eq(row),
-            request.valid.eq(can_step & ~second & ~self.stop),
-            step.eq(can_step & (request.ready | second | self.stop)),
+            step.eq(self.i.valid & (taken != _FIFO_ROWS) & steps.i.ready),
+            steps.i.valid.eq(step),
+            steps.i.payload.row.eq(row),
+            steps.i.payload.second.eq(second),
+            steps.i.payload.ends_beat.eq(ends_beat),
+            steps.i.payload.ends_burst.eq(ends_beat & last_beat),
+            steps.i.payload.flip.eq(burst.flip),
             self.i.ready.eq(step & ends_beat & last_beat),
         ]
         m.d.sync += taken.eq(taken + step - (self.o.valid & self.o.ready))
@@ -115,28 +123,32 @@ class RowReader(wiring.Component):
                 with m.If(last_beat):
                     m.d.sync += [beat.eq(0), at_start.eq(1)]
 
+        # Requests begin at registers.
+        wanted, moves = steps.o.payload, Signal()
+        m.d.comb += [
+            request.payload.eq(wanted.row),
+            request.valid.eq(steps.o.valid & ~wanted.second & ~self.stop),
+            moves.eq(steps.o.valid & (request.ready | wanted.second | self.stop)),
+            steps.o.ready.eq(moves),
+        ]
+
         # What must be known of a row when its answer comes, two cycles later.
-        entry = data.StructLayout(
-            {"valid": 1, "present": 1, "second": 1, "ends_beat": 1, "ends_burst": 1, "flip": 1}
-        )
+        entry = data.StructLayout({"valid": 1, "present": 1, "step": _STEP})
         requested = Signal(entry)
         answered = Signal(entry)
         m.d.sync += [
-            requested.valid.eq(step),
+            requested.valid.eq(moves),
             requested.present.eq(~self.stop),
-            requested.second.eq(second),
-            requested.ends_beat.eq(ends_beat),
-            requested.ends_burst.eq(ends_beat & last_beat),
-            requested.flip.eq(burst.flip),
+            requested.step.eq(wanted),
             answered.eq(requested),
         ]
         m.d.comb += [
             fifo.i.valid.eq(answered.valid),
-            fifo.i.payload.data.eq(flip_top_bits(self.read.response.payload, answered.flip)),
+            fifo.i.payload.data.eq(flip_top_bits(self.read.response.payload, answered.step.flip)),
             fifo.i.payload.present.eq(answered.present),
-            fifo.i.payload.second.eq(answered.second),
-            fifo.i.payload.ends_beat.eq(answered.ends_beat),
-            fifo.i.payload.ends_burst.eq(answered.ends_burst),
-            self.busy.eq(step | requested.valid | answered.valid),
+            fifo.i.payload.second.eq(answered.step.second),
+            fifo.i.payload.ends_beat.eq(answered.step.ends_beat),
+            fifo.i.payload.ends_burst.eq(answered.step.ends_burst),
+            self.busy.eq((step & ~steps.o.valid) | moves | requested.valid | answered.valid),
         ]
         return m

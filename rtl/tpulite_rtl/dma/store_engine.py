@@ -26,9 +26,9 @@ class StoreEngine(wiring.Component):
     """Copy lines of rows from the unified buffer to DRAM.
 
     Commands overlap as far as ``dma_bursts`` allows. One row a cycle and one beat a cycle at most.
-    AW is valid and the first row is requested two cycles after a command is accepted, W follows
-    three cycles after the row that completes it was requested, and a command's tokens are given
-    from the cycle after its last B.
+    AW is valid two cycles after a command is accepted, the first row is requested in the next, W
+    follows three cycles after the row that completes it was requested, and a command's tokens are
+    given from the cycle after its last B.
 
     Once stopped, by ``engine.stop`` or by a fault of its own, the engine raises no AW, reads no
     row, sends the beats that it still owes without strobes, and gives no tokens, until it is reset.

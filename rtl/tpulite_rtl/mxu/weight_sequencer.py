@@ -34,7 +34,8 @@ class WeightSequencer(wiring.Component):
     Members
     -------
     command : In(stream.Signature(WEIGHT_COMMAND))
-        Weights to fetch, in the order of use.
+        Weights to fetch, in the order of use. One command may wait behind the one that is fetched;
+        ``ready`` is a register, and the first request is in the next cycle.
     read : Out(ReadPortSignature(config))
         Read port.
     tile_ready : Out(1)
@@ -77,9 +78,22 @@ class WeightSequencer(wiring.Component):
         depth = 2 * n
         m.submodules.fifo = fifo = StreamFifo(unsigned(8 * self.config.row_bytes), depth)
 
+        # The next command: the one that waits, else the one that comes.
+        parked, parks = Signal(WEIGHT_COMMAND, reset_less=True), Signal()
+        following = Signal(WEIGHT_COMMAND)
+        offered, load = Signal(), Signal()
+        m.d.comb += [
+            self.command.ready.eq(~parks),
+            offered.eq(parks | self.command.valid),
+            following.eq(Mux(parks, parked, self.command.payload)),
+        ]
+        m.d.sync += parks.eq(offered & ~load)
+        with m.If(~parks):
+            m.d.sync += parked.eq(self.command.payload)
+
         # Requests: `left` rows of the current command.
         row = Signal(ROW_BITS)
-        left = Signal(len(self.command.payload.k_tiles) + exact_log2(n))
+        left = Signal(len(following.k_tiles) + exact_log2(n))
         room = Signal(range(depth + 1), init=depth)
         asked = Signal()
         pop = Signal()
@@ -87,15 +101,15 @@ class WeightSequencer(wiring.Component):
             self.read.request.payload.eq(row),
             self.read.request.valid.eq((left != 0) & (room != 0) & ~self.stop),
             asked.eq(self.read.request.valid & self.read.request.ready),
-            self.command.ready.eq((left == 0) | (asked & (left == 1))),
+            load.eq(offered & ((left == 0) | (asked & (left == 1)))),
             fifo.i.payload.eq(self.read.response.payload),
             fifo.i.valid.eq(self.read.response.valid),
         ]
         m.d.sync += room.eq(room - asked + pop)
-        with m.If(self.command.valid & self.command.ready):
+        with m.If(load):
             m.d.sync += [
-                row.eq(self.command.payload.weight_row),
-                left.eq(self.command.payload.k_tiles << exact_log2(n)),
+                row.eq(following.weight_row),
+                left.eq(following.k_tiles << exact_log2(n)),
             ]
         with m.Elif(asked):
             m.d.sync += [row.eq(row + 1), left.eq(left - 1)]

@@ -1,6 +1,10 @@
 """The unified buffer: banked on-chip memory for activations, weights and channel records."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -79,18 +83,14 @@ class UnifiedBuffer(wiring.Component):
             m.submodules[f"bank{bank}"] = memory
             read_port, write_port = memory.read_port(), memory.write_port()
             read_data.append(read_port.data)
-            for port, row in zip(reads, read_rows, strict=True):
-                wins = port.request.valid & port.request.ready & (row[:bank_bits] == bank)
-                with m.If(wins):
-                    m.d.comb += read_port.addr.eq(row[bank_bits:])
-            for port, row in zip(writes, write_rows, strict=True):
-                wins = port.request.valid & port.request.ready & (row[:bank_bits] == bank)
-                with m.If(wins):
-                    m.d.comb += [
-                        write_port.addr.eq(row[bank_bits:]),
-                        write_port.data.eq(port.request.payload.data),
-                        write_port.en.eq(1),
-                    ]
+            readers = self._winners(reads, read_rows, bank, bank_bits)
+            writers = self._winners(writes, write_rows, bank, bank_bits)
+            m.d.comb += [
+                read_port.addr.eq(_chosen(readers, [row[bank_bits:] for row in read_rows])),
+                write_port.addr.eq(_chosen(writers, [row[bank_bits:] for row in write_rows])),
+                write_port.data.eq(_chosen(writers, [p.request.payload.data for p in writes])),
+                write_port.en.eq(Cat(writers).any()),
+            ]
 
         for name, port in zip(self.readers, reads, strict=True):
             pending = Signal(name=f"{name}_pending")
@@ -107,6 +107,14 @@ class UnifiedBuffer(wiring.Component):
         return m
 
     @staticmethod
+    def _winners(ports, rows, bank: int, bank_bits: int) -> list[Value]:
+        """Return for each port whether it is the one that has a bank in this cycle."""
+        return [
+            port.request.valid & port.request.ready & (row[:bank_bits] == bank)
+            for port, row in zip(ports, rows, strict=True)
+        ]
+
+    @staticmethod
     def _arbitrate(m, requests, rows, bank_bits, kind, *, absolute: Value) -> None:
         """Grant each request that no better one for the same bank opposes.
 
@@ -114,12 +122,14 @@ class UnifiedBuffer(wiring.Component):
         """
         starving = []
         for index, request in enumerate(requests):
-            losses = Signal(range(STARVED + 1), name=f"{kind}{index}_losses")
-            with m.If(~request.valid | request.ready):
-                m.d.sync += losses.eq(0)
-            with m.Elif(losses != STARVED):
-                m.d.sync += losses.eq(losses + 1)
-            starving.append(losses == STARVED)
+            losses = Signal(range(STARVED), name=f"{kind}{index}_losses")
+            starves = Signal(name=f"{kind}{index}_starves")
+            refused = request.valid & ~request.ready
+            m.d.sync += [
+                losses.eq(Mux(refused, losses + 1, 0)),
+                starves.eq(refused & (starves | (losses == STARVED - 1))),
+            ]
+            starving.append(starves)
         for mine, request in enumerate(requests):
             opposed = []
             for other, rival in enumerate(requests):
@@ -136,3 +146,8 @@ class UnifiedBuffer(wiring.Component):
                 same = rows[other][:bank_bits] == rows[mine][:bank_bits]
                 opposed.append(rival.valid & same & better)
             m.d.comb += request.ready.eq(~Cat(opposed).any())
+
+
+def _chosen(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
+    """Return the one value that is chosen, or zero: gates, not a chain of multiplexers."""
+    return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RecordForm
 from tpulite.arch.registers import Fault
+from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.vpu.record_fields import holds_foreign_rounding, record_row
@@ -37,11 +38,12 @@ class RecordLoader(wiring.Component):
     Members
     -------
     command : In(stream.Signature(RECORD_COMMAND))
-        One transfer for each requantizing command, in order; accepted with the last request.
+        One transfer for each requantizing command, in order. One may wait behind the one whose
+        rows are requested; the first request is in the next cycle.
     read : Out(ReadPortSignature(config))
         Read port of the unified buffer.
     block_ready : Out(1)
-        A complete block that nobody claimed is here (or in the shadow registers).
+        A complete block that nobody claimed is here, on its way, or in the shadow registers.
     claim : In(1)
         A command that needs the next unclaimed block has become certain to use it.
     next : In(1)
@@ -86,7 +88,9 @@ class RecordLoader(wiring.Component):
         depth = BLOCKS * config.record_rows
 
         # Requests. A row has its place in the FIFO from its request until it is delivered.
-        request, command = self.read.request, self.command.payload
+        m.submodules.commands = commands = StreamFifo(RECORD_COMMAND, 2)
+        wiring.connect(m, wiring.flipped(self.command), commands.i)
+        request, command = self.read.request, commands.o.payload
         offset = Signal(range(config.record_rows))
         reserved = Signal(range(depth + 1))
         accepted, last = Signal(), Signal()
@@ -95,10 +99,10 @@ class RecordLoader(wiring.Component):
         )
         m.d.comb += [
             request.payload.eq(command.record_row + offset),
-            request.valid.eq(self.command.valid & (reserved != depth) & ~self.stop),
+            request.valid.eq(commands.o.valid & (reserved != depth) & ~self.stop),
             accepted.eq(request.valid & request.ready),
             last.eq(offset == rows - 1),
-            self.command.ready.eq(accepted & last),
+            commands.o.ready.eq(accepted & last),
         ]
         m.d.sync += reserved.eq(reserved + accepted - self.o.valid)
         with m.If(accepted):
@@ -144,10 +148,11 @@ class RecordLoader(wiring.Component):
         with m.Elif(self.next):
             m.d.sync += filled.eq(0)
 
-        # The FIFO full of short blocks, and one in the shadow registers.
+        # The FIFO full of short blocks, and one in the shadow registers. A row that was accepted
+        # is here long before the block's first vector comes out of the array.
         unclaimed = Signal(range(depth // config.short_record_rows + 2))
         m.d.comb += self.block_ready.eq(unclaimed != 0)
-        m.d.sync += unclaimed.eq(unclaimed + (response.valid & origin.last) - self.claim)
+        m.d.sync += unclaimed.eq(unclaimed + (accepted & last) - self.claim)
 
         m.d.sync += [
             self.fault.valid.eq(response.valid & holds_foreign_rounding(config, arrived.row)),

@@ -108,7 +108,7 @@ FIRST_ROW = REFERENCE_MEMORY.read_latency + COMMAND_BEATS + DISPATCH + LOAD_LATE
 
 # STORE.
 
-STORE_REQUEST = 2
+STORE_REQUEST = 3
 """From the start of a STORE to the request of its first row (``dma.row_reader``)."""
 
 STORE_BEAT = ROW_READ + 1
@@ -133,7 +133,7 @@ REQUANTIZER = 7
 """Stages of the requantizer: from a sum to its row, with a lane for each channel
 (``vpu.requantizer_lane``)."""
 
-RECORDS = 3
+RECORDS = 1
 """From the request of the last record row until the block may be used (``vpu.record_loader``)."""
 
 REUSED = 3

@@ -50,6 +50,8 @@ class Matrix(Head):
         self.tile = self.tile_before = -self.size
         self.claimed = -config.record_rows
         self.asked = self.recorded = -1  # last requests of weights and of records
+        # When the next command may hand over its weights and its records: one may wait.
+        self.weights_free = self.records_free = 0
         self.reported = -1  # the next vector that is drained may come then
         self.given = 0
         self.steady = False  # the last command never loses a bank
@@ -78,13 +80,16 @@ class Matrix(Head):
         requantizes = fields["drain"] == _REQUANTIZE
         tiles, fill, slots, sums = conv_stream(fields)
 
-        # The intake holds a command until the walker has taken the one before, and until all of its
-        # records are asked for.
+        # The intake holds a command until the walker has taken the one before, and until its
+        # weights and its records may wait behind those of the one before.
         taken = self._ask_weights(operands)
-        records = self._ask_records(fields, operands) if requantizes else 0
-        offered = self._accept(time, taken, requantizes)
-        if self._fetch_operands(fields, offered, records, requantizes):
-            offered = self._accept(time, taken, requantizes)
+        records = 0
+        if requantizes:
+            taken = max(taken, operands, self.records_free)
+            records = self._ask_records(fields, operands)
+        self.accepted = max(time, taken, self.walking + 1)
+        offered = max(self.accepted, self.walked) + MXU_OFFER
+        self._fetch_operands(fields, offered, records, requantizes)
         self.walking = offered - MXU_OFFER
         offered = max(offered, self.last + 1) + fill
         first = max(offered, self.asked + 1, self.tile + self.size)
@@ -118,32 +123,29 @@ class Matrix(Head):
 
     def _ask_weights(self, operands: int) -> int:
         """Fetch the first weight tile; return when the intake is done with it."""
-        taken = max(operands, self.asked)
-        free = self.tile_before + REUSED
-        self.asked = max(taken + 1, free) + self.size - 1
+        taken = max(operands, self.weights_free)
+        loaded = max(taken, self.asked)
+        self.weights_free = loaded + 1
+        self.asked = max(loaded + 1, self.tile_before + REUSED) + self.size - 1
         return taken
 
     def _ask_records(self, fields: dict[str, int], operands: int) -> int:
         """Fetch the records while the weights come; return when the first row is asked for."""
         rows = self.record_rows[fields["record_form"]]
-        first, weights = max(operands, self.recorded + 1), self.asked - self.size + 1
+        taken = max(operands, self.records_free)
+        self.records_free = self.recorded + 1
+        first, weights = max(taken + 1, self.records_free), self.asked - self.size + 1
         # They may go through the banks in step.
         meet = (fields["record_row"] - first - fields["weight_row"] + weights) % self.banks == 0
         self.recorded = first + rows - 1 + (meet and first + rows > weights)
         return first
 
-    def _accept(self, time: int, taken: int, requantizes: bool) -> int:
-        """Let the command leave the intake; return when its first slot is offered."""
-        accepted = max(time, taken, self.walking + 1)
-        self.accepted = max(accepted, self.recorded) if requantizes else accepted
-        return max(self.accepted, self.walked) + MXU_OFFER
-
     def _fetch_operands(
         self, fields: dict[str, int], offered: int, records: int, requantizes: bool
-    ) -> bool:
+    ) -> None:
         """Ask for the first weights, and for records from a cycle on, where activations let them.
 
-        Return whether they come too late for the slot that is offered, perhaps.
+        If they are there long before the slot that is offered, nobody needs to know how long.
         """
         rows = self.record_rows[fields["record_form"]] if requantizes else 0
         fetch = OperandFetch(
@@ -153,15 +155,13 @@ class Matrix(Head):
             starve=self.steady,
         )
         last = max(self.asked, self.recorded) if requantizes else self.asked
-        late = last + self.patience >= offered
-        if late or self.steady:
+        if last + self.patience >= offered or self.steady:
             self.asked, recorded = fetch.last()
             if requantizes:
                 self.recorded = recorded
         # Under a depthwise command they come later than in time.
         slack = _MOST * self.size if self.steady else self.banks
         fetch.add_to(self.machine.operands, slack)
-        return late
 
     def _issue(
         self, fields: dict[str, int], first: int, tiles: int, fill: int, slots: int, sums: int
