@@ -18,7 +18,16 @@ from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_rtl.vpu.vector_engine import VectorEngine
 
-__all__ = ["Chip"]
+__all__ = ["PORTS", "Chip"]
+
+PORTS: dict[str, wiring.Member] = {
+    **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
+    **axi4_members("m_axi"),
+    "irq": Out(1),
+    **{f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
+    **{f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
+}
+"""The chip's ports, those of its clock and reset apart: equal for all configurations."""
 
 
 class Chip(wiring.Component):
@@ -47,15 +56,7 @@ class Chip(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        super().__init__(
-            {
-                **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
-                **axi4_members("m_axi"),
-                "irq": Out(1),
-            }
-            | {f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine}
-            | {f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine}
-        )
+        super().__init__(PORTS)
 
     def elaborate(self, platform) -> Module:
         m = Module()

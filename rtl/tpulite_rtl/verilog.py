@@ -1,13 +1,15 @@
 """Verilog of the chip, in one self-contained text."""
 
+import json
 import re
+from importlib.metadata import version
 
 from amaranth.back import verilog
 
 from tpulite.arch.config import Config
 from tpulite_rtl.top import Chip
 
-__all__ = ["TOP", "chip_verilog"]
+__all__ = ["TOP", "chip_verilog", "file_stem", "header"]
 
 TOP = "tpulite"
 """Name of the top module."""
@@ -19,3 +21,35 @@ def chip_verilog(config: Config) -> str:
     text = verilog.convert(Chip(config), name=TOP, strip_internal_attrs=True, emit_src=False)
     # Fields without bits leave names that nothing uses; Verilog has no vectors without bits.
     return re.sub(r"^ *wire \[-1:0\] [^;]*;\n", "", text, flags=re.MULTILINE)
+
+
+def header(name: str, config: Config) -> str:
+    """Return the comment that says what a chip is: version, configuration, hash, license.
+
+    Parameters
+    ----------
+    name : str
+        What the configuration was asked for by.
+    config : Config
+        The machine. The hash is what its register CONFIG_HASH shows.
+    """
+    return "".join(
+        f"// {line}\n"
+        for line in (
+            f"tpulite {version('tpulite')}, configuration {name}, hash 0x{config.hash:08x}",
+            f"top module: {TOP}",
+            "SPDX-License-Identifier: Apache-2.0",
+            *json.dumps(config.as_dict(), indent=1).splitlines(),
+        )
+    )
+
+
+def file_stem(name: str) -> str:
+    """Return the name of the files of a configuration, which every tool can read.
+
+    Examples
+    --------
+    >>> file_stem("16x16,ub_rows=4096,roundings=tflite+float32")
+    'tpulite_16x16_ub_rows_4096_roundings_tflite_float32'
+    """
+    return f"{TOP}_{re.sub(r'[^A-Za-z0-9]+', '_', name)}"

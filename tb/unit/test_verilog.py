@@ -1,16 +1,20 @@
 """The Verilog that we hand out."""
 
+import fnmatch
 import re
 
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite_rtl.verilog import TOP, chip_verilog
+from tpulite_rtl.constraints import lpf, sdc
+from tpulite_rtl.verilog import TOP, chip_verilog, header
+
+SMALL = Config(array_size=4, ub_rows=64, acc_rows=16, queue_depth=2)
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return chip_verilog(Config(array_size=4, ub_rows=64, acc_rows=16, queue_depth=2))
+    return chip_verilog(SMALL)
 
 
 def test_no_process_is_without_inputs(text: str) -> None:
@@ -19,12 +23,37 @@ def test_no_process_is_without_inputs(text: str) -> None:
     assert not processes, f"constants in processes of their own: {processes}"
 
 
+def ports_of(text: str) -> set[str]:
+    found = re.search(rf"^module {TOP}\((.*?)\);", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return {port.strip() for port in found[1].split(",")}
+
+
 def test_top_has_the_ports_that_tools_recognize(text: str) -> None:
-    header = re.search(rf"^module {TOP}\((.*?)\);", text, re.MULTILINE | re.DOTALL)
-    assert header is not None
-    ports = {port.strip() for port in header[1].split(",")}
+    ports = ports_of(text)
     assert {"clk", "rst", "irq", "m_axi_araddr", "m_axi_wstrb", "s_axil_awaddr"} <= ports
 
 
 def test_equal_configurations_give_equal_texts(text: str) -> None:
-    assert text == chip_verilog(Config(array_size=4, ub_rows=64, acc_rows=16, queue_depth=2))
+    assert text == chip_verilog(SMALL)
+
+
+def test_header_says_what_the_chip_is() -> None:
+    text = header("4x4,ub_rows=64", SMALL)
+    assert all(line.startswith("// ") for line in text.splitlines())
+    for part in ("4x4,ub_rows=64", f"0x{SMALL.hash:08x}", '"acc_rows": 16', "Apache-2.0"):
+        assert part in text
+
+
+def test_constraints_name_every_port_once(text: str) -> None:
+    patterns = re.findall(r"\[get_ports (\S+)\]", sdc(8))
+    found = [port for pattern in patterns for port in fnmatch.filter(ports_of(text), pattern)]
+    assert sorted(found) == sorted(ports_of(text))
+
+
+def test_constraints_take_the_period() -> None:
+    assert "-period 8.000 " in sdc(8)
+    assert 'FREQUENCY PORT "clk" 125.000 MHZ;' in lpf(8)
+    for period in (0, -1.5):
+        with pytest.raises(ValueError, match=f"{period!r} ns"):
+            sdc(period)
