@@ -86,7 +86,7 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
     blocks = [_draw_block(config, random.getrandbits(24), bad) for _ in range(30)]
     sequence = [(block, offset) for block in blocks for offset in range(len(block.rows))]
     driver = StreamDriver(dut, "command", idle=random.choice([0.0, 0.3]))
-    for name in ("claim", "next", "read__request__ready", "read__response__valid"):
+    for name in ("claim", "next", "stop", "read__request__ready", "read__response__valid"):
         getattr(dut, name).value = 0
     await reset(dut)
     driver.extend(
