@@ -13,6 +13,7 @@ from tpulite_rtl.lib.layout import field_shape, struct_layout
 from tpulite_rtl.vpu import elementwise_lane, requantizer_lane
 from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, ElementwiseLane
 from tpulite_rtl.vpu.lookup_table import LookupTable
+from tpulite_rtl.vpu.operand_scales import OperandScales
 from tpulite_rtl.vpu.pipeline import delay
 from tpulite_rtl.vpu.requantizer_lane import RequantizerLane
 from tpulite_rtl.vpu.vector_parameters import table_row
@@ -23,6 +24,8 @@ __all__ = ["VectorLanes"]
 _LOOKUP_STAGE = 1  # in which a looked up byte is there
 _SUM_STAGE = elementwise_lane.STAGES  # in which the requantizer takes its sum
 _RESULT_STAGE = _SUM_STAGE + requantizer_lane.STAGES - 1
+# How lanes multiply A and B, by how the array multiplies.
+_STYLES = {"dsp": ("dsp", "dsp"), "mixed": ("dsp", "logic"), "logic": ("logic", "logic")}
 # Stage of the requantizer's lane in which it uses a field of a record.
 _FIELD_STAGES = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2}
 
@@ -41,7 +44,7 @@ class VectorLanes(wiring.Component):
     Members
     -------
     operation : In(3), operands : In(struct_layout(OPERANDS))
-        What to compute. Stable while anything is inside.
+        What to compute. Stable from the cycle before the first vector on.
     records : In(data.ArrayLayout(struct_layout(RECORD), N))
         Record of each channel, just as stable.
     i_table : In(stream.Signature(table_row(config), always_ready=True))
@@ -109,28 +112,32 @@ class VectorLanes(wiring.Component):
 
     def _arithmetic(self, m: Module, valids: Sequence[Value], selects: Sequence[Value]) -> Value:
         """Build the lanes; return their results of the last stage."""
-        enables = Cat(valids[:_RESULT_STAGE])
+        enables = Cat(valids[_SUM_STAGE:_RESULT_STAGE])
         roundings = [Rounding[name.upper()] for name in self.config.roundings]
         names = [f.name for f in RECORD.fields if f.name != "gain"]
         if len(roundings) == 1:
             names.remove("rounding")
+        m.submodules.scales = scales = OperandScales()
+        m.d.comb += [
+            scales.operation.eq(self.operation),
+            scales.operands.eq(self.operands),
+        ]
         results = []
         for index in range(self._lanes):
             channels = range(index, self.config.array_size, self._lanes)
             vector = self.i.payload
-            prepare, requantize = ElementwiseLane(), RequantizerLane(roundings)
+            prepare = ElementwiseLane(_STYLES[self.config.multipliers])
+            requantize = RequantizerLane(roundings)
             m.submodules[f"elementwise_{index}"] = prepare
             m.submodules[f"requantizer_{index}"] = requantize
             m.d.comb += [
-                prepare.valid.eq(enables[:_SUM_STAGE]),
-                prepare.operation.eq(self.operation),
-                prepare.operands.eq(self.operands),
+                prepare.scales.eq(scales.o),
                 prepare.a.eq(_choose([vector.a[c] for c in channels], selects, 0)),
                 prepare.b.eq(_choose([vector.b[c] for c in channels], selects, 0)),
                 prepare.gain.eq(
                     _choose([self.records[c].gain for c in channels], selects, GAIN_STAGE)
                 ),
-                requantize.valid.eq(enables[_SUM_STAGE:]),
+                requantize.valid.eq(enables),
                 requantize.sum.eq(prepare.o),
             ]
             for name in names:

@@ -1,0 +1,120 @@
+"""What all elementwise lanes need to know of a command's operands, prepared once."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.isa import OPERANDS, Opcode, Scaling, VectorOp
+from tpulite_rtl.lib.layout import field_shape, struct_layout
+from tpulite_rtl.vpu.elementwise_product import OPERAND_BITS
+
+__all__ = ["PRODUCT_BITS", "SCALE", "SCALES", "TFLITE_PLACES", "OperandScales"]
+
+PRODUCT_BITS = 41
+"""Width of an operand less its zero point times a multiplier, rounding included."""
+
+TFLITE_PLACES = 11
+"""TFLite shifts x 20 to the left and then takes the upper half of a doubled product, which is to
+divide x * multiplier by 2**(31 - 20), rounding half up, before it shifts right."""
+
+_VANISHED = PRODUCT_BITS - 1 - TFLITE_PLACES
+"""Shift from which on every product rounds to 0."""
+
+SCALE = data.StructLayout(
+    {
+        "zero_point": signed(8),
+        "factor": 31,
+        "triple": 33,  # of the factor
+        "positive": PRODUCT_BITS,  # added to the product if x >= 0: what rounds
+        "negative": PRODUCT_BITS,  # added to the product of x + 256 if x < 0
+        "shift": range(_VANISHED + 1),
+    }
+)
+"""How an operand less its zero point, x, is scaled: (x * factor + half) >> places >> shift. All
+but the zero point is zero if it is not."""
+
+SCALES = data.StructLayout(
+    {
+        "a": SCALE,
+        "b": SCALE,
+        "sums": 1,  # SUM: A passes
+        "multiplies": 1,  # MUL: A times B
+        "scales": 1,  # ADD and SUB: A times its factor; else A times the gain
+        "subtracts": 1,
+        "exact": 1,  # no places, no shift
+    }
+)
+"""What lanes do with both operands."""
+
+
+class OperandScales(wiring.Component):
+    """Prepare the operands of a command; latency is one cycle.
+
+    TFLite rounds twice: half up to 2**-11, then half away from zero to 2**-shift. Half away from
+    zero is half up of a negative number less one, and floors nest, so both roundings are one
+    addition before one shift. Products of -2**10 ... -1 count as negative: their result is 0.
+
+    Members
+    -------
+    operation : In(3), operands : In(struct_layout(OPERANDS))
+        Of the command.
+    o : Out(SCALES)
+        The same, a cycle later.
+    """
+
+    operation: Signal
+    operands: data.View
+    o: data.View
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "operands": In(struct_layout(OPERANDS)),
+                "o": Out(SCALES),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        scales, multiplies, rounds = Signal(), Signal(), Signal()
+        m.d.comb += [
+            scales.eq(self.operation.matches(VectorOp.ADD, VectorOp.SUB)),
+            multiplies.eq(self.operation == VectorOp.MUL),
+            rounds.eq(scales & (self.operands.scaling == Scaling.TFLITE)),
+        ]
+        m.d.sync += [
+            self.o.sums.eq(self.operation == VectorOp.SUM),
+            self.o.multiplies.eq(multiplies),
+            self.o.scales.eq(scales),
+            self.o.subtracts.eq(self.operation == VectorOp.SUB),
+            self.o.exact.eq(~rounds),
+        ]
+        for name in ("a", "b"):
+            scale = self.o[name]
+            factor = Mux(scales, self.operands[f"{name}_multiplier"], 0)
+            shift = self.operands[f"{name}_shift"]
+            clipped = Mux(shift > _VANISHED, _VANISHED, shift)
+            half_up, half_down = (Mux(rounds, half, 0) for half in _halves(clipped))
+            m.d.sync += [
+                scale.zero_point.eq(
+                    Mux(scales | multiplies, self.operands[f"{name}_zero_point"], 0)
+                ),
+                scale.factor.eq(factor),
+                scale.triple.eq(factor + (factor << 1)),
+                scale.positive.eq(half_up),
+                scale.negative.eq(half_down - (factor << OPERAND_BITS)),
+                scale.shift.eq(Mux(rounds, clipped, 0)),
+            ]
+        return m
+
+
+def _halves(shift: Value) -> tuple[Value, Value]:
+    """Return what to add to a product of x >= 0, and of x < 0, before both shifts.
+
+    That is a half of the first rounding and, with s > 0, of the second one, 2**(s + 10); this less
+    2**11 is ones from bit 11 to bit s + 9.
+    """
+    places = range(1, _VANISHED + 1)
+    first = Const(1 << (TFLITE_PLACES - 1), TFLITE_PLACES)
+    return Cat(first, (shift == s for s in places)), Cat(first, (shift > s for s in places))
