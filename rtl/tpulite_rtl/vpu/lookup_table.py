@@ -2,12 +2,12 @@
 
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import LUT_BYTES
+from tpulite_rtl.lib.memory import TwoPortRam
 from tpulite_rtl.vpu.vector_parameters import table_row
 
 __all__ = ["LookupTable"]
@@ -16,7 +16,8 @@ __all__ = ["LookupTable"]
 class LookupTable(wiring.Component):
     """Look up ``lanes`` bytes a cycle; latency is one cycle.
 
-    Synthesis makes a copy of the table for each lane: a memory has one port for each of them.
+    Each lane has a copy of the table, in a RAM of whole rows: they are loaded as fast as they come,
+    and any kind of RAM has a port to read by. Nothing is looked up while a row is written.
 
     Parameters
     ----------
@@ -55,21 +56,17 @@ class LookupTable(wiring.Component):
         m = Module()
         row_bytes = self.config.row_bytes
         column_bits = exact_log2(row_bytes)
-        m.submodules.results = table = Memory(
-            shape=unsigned(8 * row_bytes), depth=LUT_BYTES // row_bytes, init=[]
-        )
-        write_port = table.write_port()
-        m.d.comb += [
-            write_port.addr.eq(self.i.payload.index),
-            write_port.data.eq(self.i.payload.data),
-            write_port.en.eq(self.i.valid),
-        ]
         for lane in range(self.lanes):
-            read_port = table.read_port()
+            table = TwoPortRam(8 * row_bytes, LUT_BYTES // row_bytes)
+            m.submodules[f"copy_{lane}"] = table
             column = Signal(column_bits, name=f"column_{lane}")
             m.d.comb += [
-                read_port.addr.eq(self.address[lane][column_bits:]),
-                self.o[lane].eq(read_port.data.word_select(column, 8)),
+                table.write_enable.eq(self.i.valid),
+                table.write_row.eq(self.i.payload.index),
+                table.write_data.eq(self.i.payload.data),
+                table.read_enable.eq(~self.i.valid),
+                table.read_row.eq(self.address[lane][column_bits:]),
+                self.o[lane].eq(table.read_data.word_select(column, 8)),
             ]
             m.d.sync += column.eq(self.address[lane][:column_bits])
         return m
