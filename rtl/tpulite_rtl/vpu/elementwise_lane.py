@@ -79,33 +79,34 @@ class ElementwiseLane(wiring.Component):
         m.d.comb += [
             x_a.eq(self.a[:8].as_signed() - scales.a.zero_point),
             x_b.eq(self.b - scales.b.zero_point),
-            own.eq(Mux(scales.multiplies, x_b, self.gain)),
+            own.eq(Mux(scales.multiplies, x_b, Mux(scales.sums, 0, self.gain))),
         ]
         above = register(0, self.a[8:].as_signed(), "above")
         x = {"a": register(0, x_a, "a"), "b": register(0, x_b, "b")}
-        triple = register(0, own + (own << 1), "triple")
-        own = register(0, own, "own")
+        # DSP blocks want their factor from a register; elsewhere a choice behind it is cheaper.
+        factors = {"a": [], "b": [_positive(scales.b.factor), _positive(scales.b.triple)]}
+        for own_multiple, scale, title in (
+            (own, scales.a.factor, "factor"),
+            (own + (own << 1), scales.a.triple, "triple"),
+        ):
+            if self.styles[0] == "dsp":
+                chosen = Mux(scales.scales, _positive(scale), own_multiple)
+                factors["a"].append(register(0, chosen, title))
+            else:
+                kept = register(0, own_multiple, title)
+                factors["a"].append(Mux(scales.scales, _positive(scale), kept))
 
         # Stage 1: multiply x, or x + 256 if it is negative. What the scales do not add to that:
         # the sum that passes, or -256 times the factor of its own, less one.
-        factors = {
-            "a": (
-                Mux(scales.scales, _positive(scales.a.factor), own),
-                Mux(scales.scales, _positive(scales.a.triple), triple),
-            ),
-            "b": (_positive(scales.b.factor), _positive(scales.b.triple)),
-        }
         negates = ~scales.scales & ~scales.sums & x["a"][-1]
         passed = Mux(scales.sums, Cat(x["a"][:8], above).as_signed(), 0)
-        passed |= Mux(negates, ~(own << OPERAND_BITS), 0)
+        passed |= Mux(negates, ~(factors["a"][0][:_OWN_BITS].as_signed() << OPERAND_BITS), 0)
         passed, negates = register(1, passed, "passed"), register(1, negates, "negates")
         others = {"a": (passed, negates), "b": (0, 0)}
 
         terms = {}
         for name, style in zip("ab", self.styles, strict=True):
             scale, operand = scales[name], x[name][:OPERAND_BITS]
-            if name == "a":
-                operand &= (~scales.sums).replicate(OPERAND_BITS)
             low, high = product_addends(m, operand, *factors[name], style=style, name=name)
             low = register(1, low, f"{name}_low")
             high = register(1, high, f"{name}_high")
