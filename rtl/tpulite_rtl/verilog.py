@@ -7,6 +7,7 @@ from importlib.metadata import version
 from amaranth.back import verilog
 
 from tpulite.arch.config import Config
+from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
 __all__ = ["TOP", "chip_verilog", "file_stem", "header"]
@@ -18,7 +19,13 @@ TOP = "tpulite"
 def chip_verilog(config: Config) -> str:
     """Return synthesizable Verilog of the whole chip; equal configurations give equal texts."""
     # Line numbers of the Python sources would make every edited comment a different design.
-    text = verilog.convert(Chip(config), name=TOP, strip_internal_attrs=True, emit_src=False)
+    text = verilog.convert(
+        Chip(config),
+        name=TOP,
+        platform=MemoryForm(config.memories),
+        strip_internal_attrs=True,
+        emit_src=False,
+    )
     # Fields without bits leave names that nothing uses; Verilog has no vectors without bits.
     return re.sub(r"^ *wire \[-1:0\] [^;]*;\n", "", text, flags=re.MULTILINE)
 

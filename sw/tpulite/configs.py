@@ -68,7 +68,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    field.name: {"roundings": _split, "multipliers": str}.get(field.name, int)
+    field.name: {"roundings": _split, "multipliers": str, "memories": str}.get(field.name, int)
     for field in fields(Config)
     if field.name != "array_size"  # which the name says
 }

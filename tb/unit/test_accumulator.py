@@ -133,6 +133,5 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
 
 @pytest.mark.parametrize("n", [4, 16])
 def test_accumulator(n: int) -> None:
-    simulate(
-        Accumulator(Config(array_size=n, acc_rows=ACC_ROWS)), __file__, name=f"accumulator_{n}"
-    )
+    accumulator = Accumulator(Config(array_size=n, acc_rows=ACC_ROWS))
+    simulate(accumulator, __file__, name=f"accumulator_{n}", macros=True)

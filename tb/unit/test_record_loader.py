@@ -161,7 +161,7 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
             number = blocks.index(block)
             last = sequence[delivered - 1][0].delivered[-1] if delivered else -1
             if offset < len(block.arrived) and number < len(swaps):
-                due = max(block.arrived[offset] + 2, last + 1, swaps[number])
+                due = max(block.arrived[offset] + 1, last + 1, swaps[number])
                 assert due >= cycle, f"cycle {cycle}: row {offset} of block {number} is late"
                 expected = due == cycle
         assert dut.o__valid.value == expected, f"cycle {cycle}: row {delivered}"

@@ -1,8 +1,7 @@
 """Accumulates what leaves the array and passes complete sums on to the requantizer."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
@@ -10,6 +9,7 @@ from tpulite.arch.isa import Drain, Opcode
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.layout import field_shape
+from tpulite_rtl.lib.memory import TwoPortRam
 from tpulite_rtl.mxu.systolic_array import psum_width
 from tpulite_rtl.mxu.weight_sequencer import TILES_BITS
 from tpulite_rtl.vpu.requantizer import requant_input
@@ -85,10 +85,7 @@ class Accumulator(wiring.Component):
         m.submodules.commands = commands = StreamFifo(DRAIN_COMMAND, IN_FLIGHT)
         connect(m, flipped(self.command), commands.i)
         command = commands.o.payload
-        memory = Memory(shape=unsigned(32 * n), depth=config.acc_rows, init=[])
-        m.submodules.memory = memory
-        write_port = memory.write_port()
-        read_port = memory.read_port(transparent_for=[write_port])
+        m.submodules.memory = memory = TwoPortRam(32 * n, config.acc_rows)
 
         # Cycle 0: which command, tile and vector is it?
         offset, tile = Signal(command.m.shape()), Signal(command.k_tiles.shape())
@@ -97,7 +94,8 @@ class Accumulator(wiring.Component):
             at_end.eq(offset == command.m - 1),
             last_tile.eq(tile == command.k_tiles - 1),
             commands.o.ready.eq(self.i.valid & at_end & last_tile),
-            read_port.addr.eq(command.acc_row + offset),
+            memory.read_row.eq(command.acc_row + offset),
+            memory.read_enable.eq(self.i.valid),
         ]
         with m.If(self.i.valid):
             m.d.sync += offset.eq(offset + 1)
@@ -112,22 +110,32 @@ class Accumulator(wiring.Component):
         sums = Signal.like(self.i.payload, reset_less=True)
         control = Signal(requant_input(config), reset_less=True)
         total = Signal(accumulators)
-        # A row that the previous sum changed is not in the memory yet.
-        write_valid = Signal()
-        written_row = Signal.like(acc_row)
-        changed = write_valid & (written_row == acc_row)
-        old = data.View(accumulators, Mux(changed, self.o.payload.sums.as_value(), read_port.data))
+        # What the last sum but one wrote while it was read, and what the last one will write, is
+        # not what the memory says.
+        write_valid, written_row = Signal(), Signal.like(acc_row)
+        written = self.o.payload.sums.as_value()
+        changes = valid & keep & (acc_row == memory.read_row)
+        changed = write_valid & (written_row == memory.read_row)
+        changing, known = Signal(), Signal()  # from the registers, not from the memory
+        held = Signal.like(written, reset_less=True)
+        recent = Mux(overwrite, 0, Mux(changing, written, held))
+        old = data.View(accumulators, Mux(known, recent, memory.read_data))
         for lane in range(n):
-            m.d.comb += total[lane].eq(sums[lane] + Mux(overwrite, 0, old[lane]))
+            m.d.comb += total[lane].eq(sums[lane] + old[lane])
         requantize = (command.drain == Drain.REQUANTIZE) & last_tile
         raw = (command.drain == Drain.RAW) & last_tile
         out_row = self._out_row(m, command, at_start=offset == 0)
+        begins = (tile == 0) & ~command.accumulate
         m.d.sync += valid.eq(self.i.valid)
+        with m.If(changed):
+            m.d.sync += held.eq(written)
         with m.If(self.i.valid):
             m.d.sync += [
-                overwrite.eq((tile == 0) & ~command.accumulate),
+                overwrite.eq(begins),
+                changing.eq(changes),
+                known.eq(begins | changes | changed),
                 keep.eq(~requantize & ~raw),
-                acc_row.eq(read_port.addr),
+                acc_row.eq(memory.read_row),
                 sums.eq(self.i.payload),
                 control.raw.eq(raw),
                 control.first.eq(requantize & (offset == 0)),
@@ -149,9 +157,9 @@ class Accumulator(wiring.Component):
                 written_row.eq(acc_row),
             ]
         m.d.comb += [
-            write_port.en.eq(write_valid),
-            write_port.addr.eq(written_row),
-            write_port.data.eq(self.o.payload.sums),
+            memory.write_enable.eq(write_valid),
+            memory.write_row.eq(written_row),
+            memory.write_data.eq(written),
         ]
         return m
 

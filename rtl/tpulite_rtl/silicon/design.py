@@ -164,4 +164,17 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
 def chip_design(config: Config) -> Design:
     """Return the design of the chip."""
     name = "tpulite"
-    return Design.parse(rtlil.convert(Chip(config), name=name, emit_src=False), name)
+    text = rtlil.convert(Chip(config), name=name, emit_src=False)
+    return Design.parse(_without_promise(text), name)
+
+
+def _without_promise(text: str) -> str:
+    """Say in RTLIL what Amaranth cannot: a row that is read while it is written is unknown."""
+    return _MODULE.sub(
+        lambda match: (
+            match[0].replace("COLLISION_X_MASK 1'0", "COLLISION_X_MASK 1'1")
+            if 'attribute \\no_rw_check "1"' in match[0]
+            else match[0]
+        ),
+        text,
+    )

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for, exact_log2
 
 from tpulite.arch.config import Config
 from tpulite.arch.timing import STARVED
 from tpulite_rtl.lib.interfaces import ReadPortSignature, WritePortSignature
+from tpulite_rtl.lib.memory import TwoPortRam
 
 __all__ = ["UnifiedBuffer"]
 
@@ -26,7 +26,8 @@ class UnifiedBuffer(wiring.Component):
     first read port while ``steady`` is high.
 
     Requests are accepted in the cycle in which they win; a read's response comes
-    ``READ_LATENCY`` cycles later. A row written in one cycle is read in the next.
+    ``READ_LATENCY`` cycles later. A row written in one cycle is read in the next; one that is read
+    in the cycle in which it is written is unknown, from which tokens keep programs.
 
     Parameters
     ----------
@@ -79,17 +80,17 @@ class UnifiedBuffer(wiring.Component):
 
         read_data = []
         for bank in range(config.ub_banks):
-            memory = Memory(shape=unsigned(8 * config.row_bytes), depth=1 << address_bits, init=[])
-            m.submodules[f"bank{bank}"] = memory
-            read_port, write_port = memory.read_port(), memory.write_port()
-            read_data.append(read_port.data)
+            ram = TwoPortRam(8 * config.row_bytes, 1 << address_bits)
+            m.submodules[f"bank{bank}"] = ram
+            read_data.append(ram.read_data)
             readers = self._winners(reads, read_rows, bank, bank_bits)
             writers = self._winners(writes, write_rows, bank, bank_bits)
             m.d.comb += [
-                read_port.addr.eq(_chosen(readers, [row[bank_bits:] for row in read_rows])),
-                write_port.addr.eq(_chosen(writers, [row[bank_bits:] for row in write_rows])),
-                write_port.data.eq(_chosen(writers, [p.request.payload.data for p in writes])),
-                write_port.en.eq(Cat(writers).any()),
+                ram.read_row.eq(_chosen(readers, [row[bank_bits:] for row in read_rows])),
+                ram.write_row.eq(_chosen(writers, [row[bank_bits:] for row in write_rows])),
+                ram.write_data.eq(_chosen(writers, [p.request.payload.data for p in writes])),
+                ram.write_enable.eq(Cat(writers).any()),
+                ram.read_enable.eq(Cat(readers).any()),
             ]
 
         for name, port in zip(self.readers, reads, strict=True):
@@ -136,15 +137,15 @@ class UnifiedBuffer(wiring.Component):
                 if other == mine:
                     continue
                 if other < mine:
-                    better = starving[other] | ~starving[mine]
+                    better = rival.valid & (starving[other] | ~starving[mine])
                 else:
+                    # Who starves asks: `valid`, which may come late, need not be known.
                     better = starving[other] & ~starving[mine]
                 if mine == 0:
                     better &= ~absolute
                 elif other == 0:
-                    better |= absolute
-                same = rows[other][:bank_bits] == rows[mine][:bank_bits]
-                opposed.append(rival.valid & same & better)
+                    better |= rival.valid & absolute
+                opposed.append(better & (rows[other][:bank_bits] == rows[mine][:bank_bits]))
             m.d.comb += request.ready.eq(~Cat(opposed).any())
 
 

@@ -15,7 +15,14 @@ from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite_rtl.verilated.toolchain import build_once, require_tools, verilator_environment
 
-__all__ = ["HARNESS_DIR", "LIBRARY", "build_library", "cached_verilog", "load_library"]
+__all__ = [
+    "HARNESS_DIR",
+    "LIBRARY",
+    "build_library",
+    "cached_verilog",
+    "load_library",
+    "macro_model",
+]
 
 HARNESS_DIR = Path(__file__).parent
 """Folder with the C++ sources and ``harness.h``."""
@@ -84,6 +91,11 @@ def cached_verilog(config: Config) -> str:
         (folder / f"{_TOP}.v").write_text(chip_verilog(config))
 
     return (build_once("verilog_cache", contents, build) / f"{_TOP}.v").read_text()
+
+
+def macro_model() -> str:
+    """Return Verilog of the RAM macros for simulation, as unkind as macros may be."""
+    return (Path(tpulite_rtl.__file__).parent / "lib/tpulite_ram.v").read_text()
 
 
 def build_library(verilog: str, *, title: str) -> Path:

@@ -1,7 +1,7 @@
 """Fetches the channel records of coming n-blocks and hands them to the requantizer in time."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
@@ -28,7 +28,7 @@ class RecordLoader(wiring.Component):
 
     Rows are fetched one a cycle, as long as there is room, without a gap between commands. The
     rows of a block go out one a cycle, as soon as they are here and the block before it is in use,
-    which ``next`` says; a row is offered three cycles after its response came, or later.
+    which ``next`` says; a row is offered in the cycle after its response, or later.
 
     Parameters
     ----------
@@ -125,23 +125,23 @@ class RecordLoader(wiring.Component):
         # Rows wait here.
         entry = data.StructLayout({"row": record_row(config), "last": 1})
         arrived, head = Signal(entry), Signal(entry)
-        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=entry.size, depth=depth)
+        m.submodules.queue = queue = StreamFifo(entry, depth)
         m.d.comb += [
             arrived.row.data.eq(response.payload),
             arrived.row.index.eq(origin.offset),
             arrived.row.form.eq(origin.command.record_form),
             arrived.last.eq(origin.last),
-            queue.w_data.eq(arrived),
-            queue.w_en.eq(response.valid),
-            head.eq(queue.r_data),
-            queue.r_en.eq(self.o.valid),
+            queue.i.payload.eq(arrived),
+            queue.i.valid.eq(response.valid),
+            head.eq(queue.o.payload),
+            queue.o.ready.eq(self.o.valid),
         ]
 
         # Delivery.
         filled = Signal()  # the shadow registers hold a whole block that nobody uses yet
         m.d.comb += [
             self.o.payload.eq(head.row),
-            self.o.valid.eq(queue.r_rdy & (~filled | self.next)),
+            self.o.valid.eq(queue.o.valid & (~filled | self.next)),
         ]
         with m.If(self.o.valid & head.last):
             m.d.sync += filled.eq(1)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import fields, replace
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_records_fill_whole_rows(size, full, short):
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
+    ("values", "text"),
     [
         ({"array_size": 12}, "array_size must be one of (4, 8, 16, 32), not 12"),
         ({"ub_rows": 1000}, "ub_rows must be a power of two from 64 to 16384, not 1000"),
@@ -33,11 +34,12 @@ def test_records_fill_whole_rows(size, full, short):
         ({"requant_lanes": 3}, "requant_lanes must divide array_size 16, not 3"),
         ({"requant_lanes": 32}, "requant_lanes must divide array_size 16, not 32"),
         ({"multipliers": "x"}, "multipliers must be one of ('dsp', 'logic', 'mixed'), not 'x'"),
+        ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
     ],
 )
-def test_refuses_a_wrong_value(fields, text):
+def test_refuses_a_wrong_value(values, text):
     with pytest.raises(ValueError, match="must") as caught:
-        Config(**fields)
+        Config(**values)
     assert str(caught.value) == text
 
 
@@ -53,18 +55,24 @@ def test_roundings_have_one_order():
     assert first.hash == second.hash
 
 
+def test_memories_that_nobody_chose_leave_the_hash():
+    assert "memories" not in Config().as_dict()
+    assert Config(memories="generic").hash == 0x1FE76F43
+
+
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",), multipliers="mixed")
-    assert Config.from_dict(json.loads(json.dumps(config.as_dict()))) == config
+    for one in (config, replace(config, memories="macro")):
+        assert Config.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
 
 def test_every_field_changes_the_hash():
     changes = {
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
-        "roundings": ("ruy",), "multipliers": "logic",
+        "roundings": ("ruy",), "multipliers": "logic", "memories": "macro",
     }  # fmt: skip
-    assert changes.keys() == Config().as_dict().keys()
+    assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}
     assert len(hashes) == len(changes) + 1
     assert all(0 <= value < 1 << 32 for value in hashes)

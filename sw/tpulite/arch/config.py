@@ -20,6 +20,7 @@ RECORD_BYTES = 16
 
 _ARRAY_SIZES = (4, 8, 16, 32)
 _MULTIPLIERS = ("dsp", "logic", "mixed")
+_MEMORIES = ("generic", "block", "macro")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,10 @@ class Config:
     multipliers : str
         How the array multiplies: ``dsp`` leaves the choice to synthesis, which takes DSP blocks,
         ``logic`` builds adders, ``mixed`` does every other column in logic.
+    memories : str
+        What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
+        asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever
+        makes a chip of it gives.
     """
 
     array_size: int = 16
@@ -67,6 +72,7 @@ class Config:
     vector_lanes: int | None = None
     roundings: tuple[str, ...] = tuple(rounding.name.lower() for rounding in Rounding)
     multipliers: str = "dsp"
+    memories: str = "generic"
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -97,6 +103,8 @@ class Config:
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
         if self.multipliers not in _MULTIPLIERS:
             raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
+        if self.memories not in _MEMORIES:
+            raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
 
     @property
     def lanes(self) -> int:
@@ -131,8 +139,14 @@ class Config:
         return -(-RECORD_BYTES // self.row_bytes) + 4
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values that JSON can hold."""
-        return asdict(self) | {"roundings": list(self.roundings)}
+        """Return the fields as plain values that JSON can hold, but for ``generic`` memories.
+
+        Programs from before there was a choice keep their hash.
+        """
+        values = asdict(self) | {"roundings": list(self.roundings)}
+        if self.memories == "generic":
+            del values["memories"]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
