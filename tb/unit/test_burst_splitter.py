@@ -63,12 +63,12 @@ class _Bench:
         while True:
             await RisingEdge(dut.clk)
             self.now += 1
+            self.outstanding += bool(dut.descriptor__valid.value)
             assert int(dut.outstanding.value) == self.outstanding <= self.config.dma_bursts
             if dut.started__valid.value:
                 self.started.append((self.now, _unpack(STARTED, int(dut.started__payload.value))))
             self.outstanding -= bool(dut.retire.value)
             if dut.descriptor__valid.value:
-                self.outstanding += 1
                 layout = descriptor_layout(self.config)
                 descriptor = _unpack(layout, int(dut.descriptor__payload.value))
                 self.descriptors.append((self.now, descriptor))
@@ -211,7 +211,7 @@ async def addresses_do_not_wrap(dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def issues_a_burst_a_cycle(dut) -> None:
-    """First address two cycles after the command, then one a cycle, also from line to line."""
+    """First address two cycles after the tokens, then one a cycle, also from line to line."""
     bench = await _start(dut, stall=0.0, retire=1.0)
     window = bench.windows.index(next(w for w in bench.windows if w.read and w.write))
     command = Command.make(bench.opcode, window=window, lines=40, rows=1, stride=48, pitch=1)
@@ -220,10 +220,10 @@ async def issues_a_burst_a_cycle(dut) -> None:
     bench.check([command] * 5)
     times = [now for now, _ in bench.descriptors]
     bursts = len(times) // 5
-    assert times[0] == bench.started[0][0] + 1  # and the address is valid one cycle later
+    assert times[0] == bench.started[0][0] + 2  # as the address
     if bench.config.dma_bursts > 1:
         assert times[bursts - 1] == times[0] + bursts - 1
-        assert times[bursts] == times[bursts - 1] + 2
+        assert times[bursts] == times[bursts - 1] + 3
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -90,7 +90,7 @@ async def program_is_delivered(dut, idle: float, stall: float) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def first_burst_and_first_command_are_early(dut) -> None:
-    """AR in the cycle after start, a command in the cycle after its second beat, no bubbles."""
+    """AR in the cycle after start, a command in the second one after its beats, no bubbles."""
     bench = Bench(dut)
     bench.place(length=40, address=1 << 20)
     await reset(dut)
@@ -105,7 +105,7 @@ async def first_burst_and_first_command_are_early(dut) -> None:
             offers.append(cycle)
         await FallingEdge(dut.clk)
     assert bench.memory.bursts[0] == (1 << 20, BURST_BEATS)
-    assert offers == [cycle + 1 for cycle in beats[1::2]]
+    assert offers == [cycle + 2 for cycle in beats[1::2]]
     assert len(offers) == 40
 
 

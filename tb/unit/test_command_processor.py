@@ -59,7 +59,7 @@ class Bench:
             await RisingEdge(self.dut.clk)
             self.cycles += 1
             interrupt = Interrupt(self.dut.interrupt.value.to_unsigned())
-        await ClockCycles(self.dut.clk, 2)
+        await ClockCycles(self.dut.clk, 3)
         return interrupt
 
     @property
@@ -132,7 +132,7 @@ async def programs_run_to_their_end(dut, idle: float, stall: float) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def first_command_is_early(dut) -> None:
-    """AR in the cycle after START; the command at its engine two cycles after its second beat."""
+    """AR in the cycle after START; the command at its engine three cycles after its second beat."""
     bench = Bench(dut)
     await reset(dut)
     commands = [random_command(Opcode.CONV, CONFIG).replace(wait=0), Command.make(Opcode.END)]
@@ -144,8 +144,9 @@ async def first_command_is_early(dut) -> None:
     assert dut.read__ar__valid.value
     while bench.memory.answered < 2:
         await RisingEdge(dut.clk)
-    await FallingEdge(dut.clk)  # of the cycle after the second beat
-    assert not dut.engine_mxu__command__valid.value
+    for _ in range(2):  # cycles after that of the second beat
+        await FallingEdge(dut.clk)
+        assert not dut.engine_mxu__command__valid.value
     await FallingEdge(dut.clk)
     assert dut.engine_mxu__command__valid.value
 

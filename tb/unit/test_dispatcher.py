@@ -5,6 +5,9 @@ import random
 
 import cocotb
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from tpulite.arch.config import COMMAND_BYTES, Config
@@ -20,7 +23,7 @@ from tpulite.arch.isa import (
     illegal_combination,
 )
 from tpulite.arch.registers import Fault
-from tpulite_rtl.bus.registers import PROGRAM
+from tpulite_rtl.cp.command_check import judge
 from tpulite_rtl.cp.command_fetch import FETCHED
 from tpulite_rtl.cp.dispatcher import Dispatcher
 from tpulite_rtl.lib.interfaces import FAULT
@@ -32,6 +35,28 @@ from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 CONFIGS = {lanes: Config(queue_depth=4, requant_lanes=lanes) for lanes in (4, 16)}
 CONFIG = CONFIGS[int(os.environ.get("LANES", "16"))]
 PROGRAM_ADDRESS = 0x12_3456_7890
+
+
+class CheckedDispatcher(wiring.Component):
+    """The dispatcher behind the check of commands, which come without a verdict."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.dispatcher = Dispatcher(config)
+        super().__init__(self.dispatcher.signature)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.dispatcher = inner = self.dispatcher
+        ports = zip(self.signature.flatten(self), inner.signature.flatten(inner), strict=True)
+        for (_, member, outside), (_, _, inside) in ports:
+            m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
+        command = self.i.p
+        m.d.comb += [
+            inner.i.p.verdict.eq(judge(m, self.config, command.word)),
+            inner.address.eq(PROGRAM_ADDRESS + COMMAND_BYTES * command.index),
+        ]
+        return m
 
 
 class Bench:
@@ -46,7 +71,6 @@ class Bench:
             name = f"o_{engine.name.lower()}"
             self.sinks[engine] = StreamSink(dut, name, stall=stall)
             StreamMonitor(dut, name, callback=self.received[engine].append)
-        dut.program.value = PROGRAM.const({"address": PROGRAM_ADDRESS, "length": 0}).as_bits()
         dut.idle.value = (1 << len(Engine)) - 1
         dut.quiet.value = 1
         dut.stop.value = 0
@@ -267,7 +291,7 @@ async def nothing_is_dispatched_after_stop(dut) -> None:
 @pytest.mark.parametrize("lanes", CONFIGS)
 def test_dispatcher(lanes: int) -> None:
     simulate(
-        Dispatcher(CONFIGS[lanes]),
+        CheckedDispatcher(CONFIGS[lanes]),
         __file__,
         name=f"dispatcher_{lanes}",
         extra_env={"LANES": str(lanes)},

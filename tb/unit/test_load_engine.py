@@ -126,13 +126,13 @@ async def keeps_the_memory_busy(dut, rows: int) -> None:
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def starts_and_ends_quickly(dut) -> None:
-    """AR two cycles after the command, the row after its beat, tokens after the row."""
+    """AR three cycles after the command, the row after its beat, tokens after the row."""
     bench = await LoadBench.start(dut, latency=50)
     await bench.check([Command.make(Opcode.LOAD, window=1, lines=1, rows=1, signal=4)])
     (start,) = bench.times("engine__command")
-    assert bench.times("engine__take") == [start]
-    assert bench.times("axi__ar") == [start + 2]
-    assert bench.times("axi__r")[0] == start + 52
+    assert bench.times("engine__take") == [start + 1]
+    assert bench.times("axi__ar") == [start + 3]
+    assert bench.times("axi__r")[0] == start + 53
     unpacking = 1 if bench.config.row_bytes < BEAT_BYTES else 0
     assert bench.times("write__request") == [bench.times("axi__r")[-1] + 1 + unpacking]
     assert bench.times("engine__give") == [bench.times("write__request")[-1] + 1]

@@ -31,9 +31,9 @@ async def agrees_with_the_model(dut) -> None:
         dut.stopped.value = stopped
         dut.next_index.value = next_index
         await ReadOnly()
-        if len(oldest) > 1:
-            assert dut.progress.value == progress[-1]
-            assert dut.oldest.value == oldest[-2]
+        if len(oldest) > 2:
+            assert dut.progress.value == progress[-2]
+            assert dut.oldest.value == oldest[-3]
         working = (states[engine] == EngineState.BUSY and not refused[engine] for engine in Engine)
         progress.append(moved or (not stopped and any(working)))
         held = [indices[engine] for engine in Engine if states[engine] != EngineState.IDLE]

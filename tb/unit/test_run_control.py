@@ -27,6 +27,7 @@ class Model:
         self.error: Report = (0, 0, 0)
         self.stalled = 0
         self.halted = False
+        self.report: Report | None = None  # of the cycle before
 
     def step(
         self,
@@ -54,14 +55,16 @@ class Model:
         }
         self.stalled = 0 if progress or not running else self.stalled + 1
         expired = watchdog > 0 and self.stalled == watchdog
-        reported = [fault for fault in faults if fault is not None]
+        reported, self.report = self.report, None
+        if not self.halted:
+            self.report = next((fault for fault in faults if fault is not None), None)
         if start:
             self.state, self.error = RunState.RUNNING, (0, 0, 0)
         elif soft_reset:
             self.state = RunState.IDLE
         elif self.state == RunState.RUNNING:
             if reported:
-                self._stop(reported[0])
+                self._stop(reported)
             elif done:
                 self.state = RunState.IDLE
                 outputs["interrupt"] = int(Interrupt.DONE)
@@ -137,7 +140,10 @@ async def first_fault_counts(dut) -> None:
     await reset(dut)
     first, other = random_report(), random_report()
     await cycle(dut, model, control=Control.START)
-    await cycle(dut, model, faults=[None, first, other], done=True, control=Control.STOP)
+    for _ in range(3):
+        await cycle(dut, model)
+    await cycle(dut, model, faults=[None, first, other])
+    await cycle(dut, model, done=True, control=Control.STOP)
     for _ in range(5):
         await cycle(dut, model, faults=[other, None, None])
     await cycle(dut, model, quiet=True)

@@ -193,14 +193,14 @@ async def keeps_the_memory_busy(dut, rows: int) -> None:
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def starts_and_ends_quickly(dut) -> None:
-    """AW two cycles after the command, the first row in the next, W three later, tokens after B."""
+    """AW three, the first row four cycles after the command, W three later, tokens after B."""
     bench = await StoreBench.start(dut, response=8)
     await bench.check([Command.make(Opcode.STORE, window=2, lines=1, rows=1, signal=4)])
     (start,) = bench.times("engine__command")
-    assert bench.times("engine__take") == [start]
-    assert bench.times("axi__aw") == [start + 2]
-    assert bench.times("read__request") == [start + 3]
-    assert bench.times("axi__w")[0] == start + 6
+    assert bench.times("engine__take") == [start + 1]
+    assert bench.times("axi__aw") == [start + 3]
+    assert bench.times("read__request") == [start + 4]
+    assert bench.times("axi__w")[0] == start + 7
     (answered,) = bench.times("axi__b")
     assert answered == bench.times("axi__w")[-1] + 8
     assert bench.times("engine__give") == [answered + 1]

@@ -1,6 +1,6 @@
 """Command fetch: the program as it comes from DRAM."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -11,14 +11,15 @@ from tpulite.arch.registers import Fault
 from tpulite.arch.timing import fetch_buffer
 from tpulite_rtl.bus.axi import ReadSignature
 from tpulite_rtl.bus.registers import PROGRAM
+from tpulite_rtl.cp.command_check import VERDICT, judge
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
 
 __all__ = ["FETCHED", "CommandFetch"]
 
-FETCHED = data.StructLayout({"word": 8 * COMMAND_BYTES, "index": INDEX_BITS})
-"""A command as it lies in DRAM, and its index in the program."""
+FETCHED = data.StructLayout({"word": 8 * COMMAND_BYTES, "verdict": VERDICT, "index": INDEX_BITS})
+"""A command as it lies in DRAM, what is wrong with it, and its index in the program."""
 
 _BEATS = COMMAND_BYTES // BEAT_BYTES
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
@@ -28,8 +29,8 @@ class CommandFetch(wiring.Component):
     """Read the program in bursts, ahead of the dispatcher, and deliver its commands in order.
 
     A burst is requested as soon as the buffer has room for all of it, the first one in the cycle
-    after ``start``. A command is delivered in the cycle after its second beat was accepted;
-    throughput is a beat per cycle. Read data is never refused.
+    after ``start``. A command is delivered in the second cycle after its second beat was accepted:
+    it is checked in between. Throughput is a beat per cycle. Read data is never refused.
 
     A command that was answered by an AXI error is not delivered but is a FETCH fault; a command
     beyond the program's end is an OVERRUN. Both are found when it is the command's turn.
@@ -37,7 +38,8 @@ class CommandFetch(wiring.Component):
     Parameters
     ----------
     config : Config
-        Length of bursts. The buffer holds 16 commands, or two of the longest bursts.
+        Length of bursts, and what decides which fields are legal together. The buffer holds 16
+        commands, or two of the longest bursts.
 
     Members
     -------
@@ -53,6 +55,8 @@ class CommandFetch(wiring.Component):
         Read channels.
     o : Out(stream.Signature(FETCHED))
         Commands. An offer is withdrawn by ``stop``. ``index`` always names the next command.
+    address : Out(ADDRESS_BITS)
+        Where the next command lies.
     quiet : Out(1)
         Nothing is outstanding.
     fault : Out(FAULT)
@@ -65,6 +69,7 @@ class CommandFetch(wiring.Component):
     ended: Signal
     read: wiring.PureInterface
     o: stream.Interface
+    address: Signal
     quiet: Signal
     fault: data.View
 
@@ -78,6 +83,7 @@ class CommandFetch(wiring.Component):
                 "ended": In(1),
                 "read": Out(ReadSignature()),
                 "o": Out(stream.Signature(FETCHED)),
+                "address": Out(ADDRESS_BITS),
                 "quiet": Out(1),
                 "fault": Out(FAULT),
             }
@@ -86,9 +92,11 @@ class CommandFetch(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         depth = fetch_buffer(self.config)
-        buffered = data.StructLayout({"word": 8 * COMMAND_BYTES, "error": 1})
-        buffer = StreamFifo(buffered, depth)
+        # The bits that say where a command goes are apart: too few for a RAM, they come earlier.
+        buffer = StreamFifo(unsigned(8 * COMMAND_BYTES), depth)
+        verdicts = StreamFifo(data.StructLayout({"verdict": VERDICT, "error": 1}), depth)
         m.submodules.buffer = ResetInserter(self.start)(buffer)
+        m.submodules.verdicts = ResetInserter(self.start)(verdicts)
 
         active = Signal()
         running = Signal()
@@ -154,36 +162,51 @@ class CommandFetch(wiring.Component):
             with m.If(unrequested <= next_limit):
                 m.d.sync += [burst.eq(unrequested), beyond.eq(0)]
 
-        # Two beats make a command.
+        # Two beats make a command. It is checked on its way into the buffer, where there is time.
         half = Signal()
-        low = Signal(8 * BEAT_BYTES)
-        low_error = Signal()
+        whole = Signal()
+        word = Signal(8 * COMMAND_BYTES)
+        errors = Signal(_BEATS)
         m.d.comb += [
-            buffer.i.p.word.eq(Cat(low, r.p.data)),
-            buffer.i.p.error.eq(low_error | r.p.error),
-            buffer.i.valid.eq(running & r.valid & half),
+            buffer.i.p.eq(word),
+            buffer.i.valid.eq(running & whole),
+            verdicts.i.p.verdict.eq(judge(m, self.config, word)),
+            verdicts.i.p.error.eq(errors.any()),
+            verdicts.i.valid.eq(buffer.i.valid),
         ]
+        m.d.sync += whole.eq(r.valid & half)
         with m.If(r.valid):
-            m.d.sync += [half.eq(~half), low.eq(r.p.data), low_error.eq(r.p.error)]
+            m.d.sync += [
+                half.eq(~half),
+                word.eq(Cat(word[8 * BEAT_BYTES :], r.p.data)),
+                errors.eq(Cat(errors[1:], r.p.error)),
+            ]
 
         index = Signal(INDEX_BITS)
-        overrun = Signal()
+        overrun = Signal()  # a cycle late: nothing comes after the program's last command
+        m.d.sync += overrun.eq(index == self.program.length)
         m.d.comb += [
-            overrun.eq(index == self.program.length),
-            self.o.p.word.eq(buffer.o.p.word),
+            self.o.p.word.eq(buffer.o.p),
+            self.o.p.verdict.eq(verdicts.o.p.verdict),
             self.o.p.index.eq(index),
-            self.o.valid.eq(running & buffer.o.valid & ~buffer.o.p.error),
+            self.o.valid.eq(running & verdicts.o.valid & ~verdicts.o.p.error),
             delivered.eq(self.o.valid & self.o.ready),
             buffer.o.ready.eq(delivered),
-            self.fault.valid.eq(running & (overrun | (buffer.o.valid & buffer.o.p.error))),
+            verdicts.o.ready.eq(delivered),
+            self.fault.valid.eq(running & (overrun | (verdicts.o.valid & verdicts.o.p.error))),
             self.fault.code.eq(Mux(overrun, Fault.OVERRUN, Fault.FETCH)),
             self.fault.index.eq(index),
-            self.fault.address.eq(self.program.address + index * COMMAND_BYTES),
+            self.fault.address.eq(self.address),
         ]
-        m.d.sync += index.eq(index + delivered)
-
+        with m.If(delivered):
+            m.d.sync += [index.eq(index + 1), self.address.eq(self.address + COMMAND_BYTES)]
         with m.If(self.start):
-            m.d.sync += [half.eq(0), index.eq(0)]
+            m.d.sync += [
+                half.eq(0),
+                index.eq(0),
+                overrun.eq(0),
+                self.address.eq(self.program.address),
+            ]
         return m
 
 

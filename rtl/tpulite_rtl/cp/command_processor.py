@@ -120,7 +120,7 @@ class CommandProcessor(wiring.Component):
             fetch.start.eq(run.start),
             fetch.stop.eq(run.stop),
             fetch.ended.eq(dispatcher.ended),
-            dispatcher.program.eq(self.program),
+            dispatcher.address.eq(fetch.address),
             dispatcher.idle.eq(Cat(port.idle for port in engines.values())),
             dispatcher.quiet.eq(run.quiet),
             dispatcher.stop.eq(run.stop),

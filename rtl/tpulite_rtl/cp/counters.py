@@ -19,7 +19,7 @@ class Counters(wiring.Component):
     """Count cycles, conflicts, beats, and for each engine the cycles in each state.
 
     The counters of an engine's states sum to CYCLES, always. All wrap at 32 bits. What is counted
-    is registered first, so that no path of an engine ends in an adder.
+    is registered as it comes, then as increments, so that no path of an engine ends in an adder.
 
     Members
     -------
@@ -34,7 +34,7 @@ class Counters(wiring.Component):
     read_beat, write_beat : In(1)
         A beat was transferred on AXI in this cycle.
     values : Out(COUNTERS)
-        The counters, up to the cycle before the previous one.
+        The counters, without the last three cycles.
     """
 
     start: Signal
@@ -60,15 +60,25 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        running, read_beat, write_beat = Signal(), Signal(), Signal()
+        conflicts = Signal.like(self.conflicts)
+        m.d.sync += [
+            running.eq(self.running),
+            conflicts.eq(self.conflicts),
+            read_beat.eq(self.read_beat),
+            write_beat.eq(self.write_beat),
+        ]
         increments = {
             "cycles": 1,
-            "conflicts": self.conflicts,
-            "read_beats": self.read_beat,
-            "write_beats": self.write_beat,
+            "conflicts": conflicts,
+            "read_beats": read_beat,
+            "write_beats": write_beat,
         }
         for engine in Engine:
+            seen = Signal(STATE_BITS, name=f"{engine.name}_seen".lower())
+            m.d.sync += seen.eq(self.states[engine])
             for state in EngineState:
-                increments[f"{engine.name}_{state.name}".lower()] = self.states[engine] == state
+                increments[f"{engine.name}_{state.name}".lower()] = seen == state
         for name, increment in increments.items():
             value = self.values[name]
             counted = Signal(len(Value.cast(increment)), name=f"{name}_counted")
@@ -76,7 +86,7 @@ class Counters(wiring.Component):
                 m.d.sync += [counted.eq(0), value.eq(0)]
             with m.Else():
                 m.d.sync += [
-                    counted.eq(Mux(self.running, increment, 0)),
+                    counted.eq(Mux(running, increment, 0)),
                     value.eq(value + counted),
                 ]
         return m

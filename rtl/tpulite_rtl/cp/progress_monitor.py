@@ -18,7 +18,7 @@ class ProgressMonitor(wiring.Component):
     """Watch the engines for the watchdog.
 
     Diagnostics must not be the longest path of the chip: what is seen in a cycle is registered at
-    once, and the indices are compared in two steps.
+    once, and the indices are compared in the two cycles after it.
 
     Members
     -------
@@ -35,9 +35,9 @@ class ProgressMonitor(wiring.Component):
     next_index : In(INDEX_BITS)
         Next command to be dispatched, the oldest if no engine holds one.
     progress : Out(1)
-        Something moved in the previous cycle.
+        Something moved two cycles ago.
     oldest : Out(INDEX_BITS)
-        The oldest command two cycles ago.
+        The oldest command three cycles ago.
     """
 
     states: list[Signal]
@@ -65,26 +65,33 @@ class ProgressMonitor(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        busy = Cat(state == EngineState.BUSY for state in self.states)
-        working = (busy & ~self.refused).any() & ~self.stopped
-        m.d.sync += self.progress.eq(self.moved | working)
-
-        held = [
-            _Held(state != EngineState.IDLE, index)
-            for state, index in zip(self.states, self.indices, strict=True)
+        working, moved, stopped = Signal(len(Engine)), Signal(), Signal()
+        m.d.sync += [
+            working.eq(Cat(state == EngineState.BUSY for state in self.states) & ~self.refused),
+            moved.eq(self.moved),
+            stopped.eq(self.stopped),
+            self.progress.eq(moved | (working.any() & ~stopped)),
         ]
+
+        held = []
+        for engine, state, index in zip(Engine, self.states, self.indices, strict=True):
+            name = engine.name.lower()
+            one = _Held(Signal(name=f"{name}_held"), Signal(INDEX_BITS, name=f"{name}_index"))
+            m.d.sync += [one.valid.eq(state != EngineState.IDLE), one.command.eq(index)]
+            held.append(one)
         pairs = []
         for number, (one, other) in enumerate(zip(held[::2], held[1::2], strict=True)):
             older = _older(one, other)
             valid, index = Signal(name=f"held_{number}"), Signal(INDEX_BITS, name=f"older_{number}")
             m.d.sync += [valid.eq(older.valid), index.eq(older.command)]
             pairs.append(_Held(valid, index))
-        next_index = Signal(INDEX_BITS)
         oldest = _older(*pairs)
+        next_index, next_older = Signal(INDEX_BITS), Signal(INDEX_BITS)
         m.d.sync += [
             next_index.eq(self.next_index),
+            next_older.eq(next_index),
             # The next command is younger than those of the engines.
-            self.oldest.eq(Mux(oldest.valid, oldest.command, next_index)),
+            self.oldest.eq(Mux(oldest.valid, oldest.command, next_older)),
         ]
         return m
 

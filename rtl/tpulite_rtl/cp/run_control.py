@@ -1,6 +1,6 @@
 """Run control: start, stop, faults and the watchdog."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,9 +15,10 @@ __all__ = ["RunControl"]
 class RunControl(wiring.Component):
     """The state of the chip, from START to the interrupt.
 
-    The first fault is kept; of several in one cycle that of the source with the lowest number,
-    and a fault wins over END, END over STOP, and STOP over the watchdog. ``stop`` is high from
-    the cycle after it. Requests that are illegal in the present state are ignored.
+    The first fault is kept; of several in one cycle that of the source with the lowest number. It
+    is taken note of in the next cycle, when it wins over END, END over STOP, and STOP over the
+    watchdog; ``stop`` is high from the cycle after that. Requests that are illegal in the present
+    state are ignored.
 
     Parameters
     ----------
@@ -102,10 +103,16 @@ class RunControl(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        # Engines that are halted, perhaps to be reset, have nothing to report.
         reported = Signal(FAULT)
+        m.d.sync += reported.valid.eq(Cat(fault.valid for fault in self.faults).any() & ~self.halt)
         for fault in reversed(self.faults):
             with m.If(fault.valid):
-                m.d.comb += reported.eq(fault)
+                m.d.sync += [
+                    reported.code.eq(fault.code),
+                    reported.index.eq(fault.index),
+                    reported.address.eq(fault.address),
+                ]
 
         # Counts down to one, so that zero never expires; a new state has all the patience again.
         patience = Signal(32)

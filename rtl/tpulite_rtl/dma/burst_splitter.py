@@ -53,8 +53,9 @@ class BurstSplitter(wiring.Component):
     the first that fails the splitter shows a fault and goes no further. A burst is never longer
     than ``burst_beats`` and never crosses a page.
 
-    A command is accepted in the cycle in which its tokens are; the address of its first burst is
-    valid two cycles later. One burst a cycle; after each command a cycle is lost.
+    A command leaves its queue as soon as the one before has issued its last burst, and waits in
+    registers for its tokens, which it can take in the next cycle; the address of its first burst is
+    valid two cycles later. One burst a cycle; after each command two cycles are lost.
 
     Parameters
     ----------
@@ -66,22 +67,29 @@ class BurstSplitter(wiring.Component):
     Members
     -------
     command : In(stream.Signature(command_layout(opcode)))
-        Commands in order.
+        Commands in order; ``ready`` is a register.
     take : Out(stream.Signature(4))
-        Wait mask of the command that wants to start.
+        Wait mask of the command that wants to start: a register.
     windows : In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS))
         The DRAM windows.
     stop : In(1)
         Issue nothing more. An address that is valid already stays so until it is accepted.
     retire : In(1)
         A burst has ended in this cycle.
+    waiting : Out(1)
+        A command waits for its tokens.
+    index : Out(INDEX_BITS)
+        The command that waits, or whose bursts are issued.
     started : Out(stream.Signature(STARTED, always_ready=True))
         Commands as they start.
     address : Out(stream.Signature(BURST))
         Channel AR or AW.
     descriptor : Out(stream.Signature(descriptor_layout(config), always_ready=True))
-        What belongs to an address, one cycle before the address is valid. At most ``dma_bursts``
-        are outstanding.
+        What belongs to an address, in the cycle from which on the address is valid. At most
+        ``dma_bursts`` are outstanding.
+    rows : Out(stream.Signature(rows_layout(config), always_ready=True))
+        What a burst carries, in the cycle in which it is issued: the one before its address is
+        valid.
     outstanding : Out(range(dma_bursts + 1))
         Bursts issued and not retired, counted from the cycle when their address is valid.
     fault : Out(FAULT)
@@ -93,9 +101,12 @@ class BurstSplitter(wiring.Component):
     windows: data.View
     stop: Signal
     retire: Signal
+    waiting: Signal
+    index: Signal
     started: stream.Interface
     address: stream.Interface
     descriptor: stream.Interface
+    rows: stream.Interface
     outstanding: Signal
     fault: data.View
 
@@ -111,9 +122,12 @@ class BurstSplitter(wiring.Component):
                 "windows": In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS)),
                 "stop": In(1),
                 "retire": In(1),
+                "waiting": Out(1),
+                "index": Out(INDEX_BITS),
                 "started": Out(stream.Signature(STARTED, always_ready=True)),
                 "address": Out(stream.Signature(BURST)),
                 "descriptor": Out(stream.Signature(descriptor_layout(config), always_ready=True)),
+                "rows": Out(stream.Signature(rows_layout(config), always_ready=True)),
                 "outstanding": Out(range(config.dma_bursts + 1)),
                 "fault": Out(FAULT),
             }
@@ -132,64 +146,76 @@ class BurstSplitter(wiring.Component):
         active = Signal()
         allowed = Signal()
         flip = Signal()
-        index = Signal(INDEX_BITS)
+        index = self.index
         address = Signal(ADDRESS_BITS - _OFFSET_BITS + 1)
         room = Signal(signed(32 - _OFFSET_BITS + 2))
         beats_left = Signal(16)
         first = Signal()
-        line_address = Signal.like(address)
+        line_address = Signal.like(address)  # while the command waits: its offset in the window
         line_room = Signal.like(room)
         line_beats = Signal.like(beats_left)
         lines_left = Signal(len(command.lines))
         stride = Signal(32 - _OFFSET_BITS)
         row = Signal(16)
-        last_row = Signal(16)
+        last_row = Signal(16)  # while the command waits: its rows
         pitch = Signal(len(command.pitch))
         tail = Signal(ceil_log2(per_beat))
 
-        # Start.
-        may_start = Signal()
-        starts = Signal()
-        window = Signal(WINDOW_LAYOUT)
-        beats = Signal.like(beats_left)
-        m.d.comb += [
-            may_start.eq(~active & ~self.stop),
-            self.take.payload.eq(command.wait),
-            self.take.valid.eq(self.command.valid & may_start),
-            self.command.ready.eq(self.take.ready & may_start),
-            starts.eq(self.command.valid & self.command.ready),
-            self.started.valid.eq(starts),
-            self.started.payload.signal.eq(command.signal),
-            self.started.payload.index.eq(command.index),
-            beats.eq(((command.rows + (per_beat - 1)) >> ceil_log2(per_beat)) * per_row),
-        ]
-        with m.Switch(command.window):
-            for number in range(WINDOWS):
-                with m.Case(number):
-                    m.d.comb += window.eq(self.windows[number])
-        start = Signal.like(address)
-        m.d.comb += start.eq((window.base >> _OFFSET_BITS) + (command.offset >> _OFFSET_BITS))
-        with m.If(starts):
+        # A command is copied as it is; its addresses are worked out while it waits for its tokens.
+        number = Signal(range(WINDOWS))
+        wait, signal = Signal.like(command.wait), Signal.like(command.signal)
+        m.d.comb += self.command.ready.eq(~active & ~self.waiting & ~self.stop)
+        with m.If(self.command.valid & self.command.ready):
             m.d.sync += [
-                active.eq(1),
-                line_address.eq(start),
-                allowed.eq((window.permission & permission) != 0),
+                self.waiting.eq(1),
+                wait.eq(command.wait),
+                signal.eq(command.signal),
+                number.eq(command.window),
+                line_address.eq(command.offset >> _OFFSET_BITS),
                 flip.eq(command.flip),
                 index.eq(command.index),
-                beats_left.eq(beats),
-                line_beats.eq(beats),
-                first.eq(1),
                 lines_left.eq(command.lines),
                 stride.eq(command.stride >> _OFFSET_BITS),
                 row.eq(command.row),
-                last_row.eq(command.row + command.rows - 1),
+                last_row.eq(command.rows),
                 pitch.eq(command.pitch),
                 tail.eq(command.rows - 1),
             ]
-            for target in (room, line_room):
-                m.d.sync += target.eq(
-                    (window.size >> _OFFSET_BITS) - (command.offset >> _OFFSET_BITS)
-                )
+
+        # Start.
+        starts = Signal()
+        window = Signal(WINDOW_LAYOUT)
+        beats = Signal.like(beats_left)
+        start = Signal.like(address)
+        first_room = Signal.like(room)
+        with m.Switch(number):
+            for place in range(WINDOWS):
+                with m.Case(place):
+                    m.d.comb += window.eq(self.windows[place])
+        m.d.comb += [
+            self.take.payload.eq(wait),
+            self.take.valid.eq(self.waiting & ~self.stop),
+            starts.eq(self.take.valid & self.take.ready),
+            self.started.valid.eq(starts),
+            self.started.payload.signal.eq(signal),
+            self.started.payload.index.eq(index),
+            beats.eq(((last_row + (per_beat - 1)) >> ceil_log2(per_beat)) * per_row),
+            start.eq((window.base >> _OFFSET_BITS) + line_address),
+            first_room.eq((window.size >> _OFFSET_BITS) - line_address),
+        ]
+        with m.If(starts):
+            m.d.sync += [
+                self.waiting.eq(0),
+                active.eq(1),
+                allowed.eq((window.permission & permission) != 0),
+                line_address.eq(start),
+                line_room.eq(first_room),
+                room.eq(first_room),
+                line_beats.eq(beats),
+                beats_left.eq(beats),
+                first.eq(1),
+                last_row.eq(row + last_row - 1),
+            ]
 
         # The next burst ends at its limit, which is known before: the longest burst or the page.
         # Else it ends with its line. It fits the window if one of these does, which does not wait
@@ -211,8 +237,9 @@ class BurstSplitter(wiring.Component):
 
         # Issue.
         free = Signal()
-        issue = Signal()
-        origin, rows = self.descriptor.payload.origin, self.descriptor.payload.rows
+        issue = self.rows.valid
+        here = address[: ADDRESS_BITS - _OFFSET_BITS] << _OFFSET_BITS
+        origin, rows = self.descriptor.payload.origin, self.rows.payload
         m.d.comb += [
             free.eq((self.outstanding != self.config.dma_bursts) | self.retire),
             issue.eq(
@@ -223,23 +250,26 @@ class BurstSplitter(wiring.Component):
                 & (~self.address.valid | self.address.ready)
                 & ~self.stop
             ),
-            self.descriptor.valid.eq(issue),
-            origin.address.eq(address << _OFFSET_BITS),
-            origin.index.eq(index),
-            origin.last.eq(ends_command),
+            origin.address.eq(self.address.payload.address),
+            origin.index.eq(index),  # stays for that cycle, as does the next one
             rows.len.eq(burst_beats - 1),
             rows.first.eq(first),
             rows.row.eq(row),
             rows.tail.eq(Mux(ends_line, tail, per_beat - 1)),
             rows.flip.eq(flip),
         ]
-        m.d.sync += self.outstanding.eq(self.outstanding + issue - self.retire)
+        m.d.sync += [
+            self.outstanding.eq(self.outstanding + issue - self.retire),
+            self.descriptor.valid.eq(issue),
+            origin.last.eq(ends_command),
+            self.descriptor.payload.rows.eq(rows),
+        ]
         with m.If(self.address.ready):
             m.d.sync += self.address.valid.eq(0)
         with m.If(issue):
             m.d.sync += [
                 self.address.valid.eq(1),
-                self.address.payload.address.eq(origin.address),
+                self.address.payload.address.eq(here),
                 self.address.payload.len.eq(rows.len),
                 beats_left.eq(beats_left - limit),
                 room.eq(room - limit),
@@ -279,6 +309,6 @@ class BurstSplitter(wiring.Component):
             self.fault.valid.eq(active & ~(fits_buffer & fits_window) & ~self.stop),
             self.fault.code.eq(Mux(fits_buffer, Fault.WINDOW, Fault.BUFFER)),
             self.fault.index.eq(index),
-            self.fault.address.eq(Mux(fits_buffer, origin.address, last_row)),
+            self.fault.address.eq(Mux(fits_buffer, here, last_row)),
         ]
         return m

@@ -28,7 +28,7 @@ class LoadEngine(wiring.Component):
     """Copy lines of rows from DRAM into the unified buffer.
 
     Addresses of later commands go out while data of earlier ones is on its way, as far as
-    ``dma_bursts`` allows. One beat a cycle, and one row a cycle at most. AR is valid two cycles
+    ``dma_bursts`` allows. One beat a cycle, and one row a cycle at most. AR is valid three cycles
     after a command is accepted; a row is offered to the buffer in the cycle after its beat (with
     N = 4 and 8 one later), and a command's tokens are given from the cycle after its last row was
     accepted.
@@ -143,14 +143,19 @@ class LoadEngine(wiring.Component):
         ]
         wiring.connect(m, tracker.give, wiring.flipped(engine.give))
 
+        m.d.comb += engine.index.eq(engine.command.payload.index)
+        with m.If(splitter.waiting):
+            m.d.comb += engine.index.eq(splitter.index)
+        with m.If(tracker.holding):
+            m.d.comb += engine.index.eq(tracker.index)
         busy = Signal()
         m.d.comb += [
-            engine.idle.eq(~tracker.holding),
+            engine.idle.eq(~tracker.holding & ~splitter.waiting),
             engine.quiet.eq(splitter.outstanding == 0),
-            engine.index.eq(Mux(tracker.holding, tracker.index, engine.command.payload.index)),
             busy.eq(
-                splitter.started.valid
-                | splitter.descriptor.valid
+                (engine.command.valid & engine.command.ready)
+                | splitter.started.valid
+                | splitter.rows.valid
                 | accepted
                 | (unpacker.o.valid & unpacker.o.ready)
                 | written
@@ -159,7 +164,7 @@ class LoadEngine(wiring.Component):
         show_state(
             m,
             engine,
-            holding=tracker.holding,
+            holding=tracker.holding | splitter.waiting,
             busy=busy,
             refused=self.conflict,
             outstanding=splitter.outstanding != 0,

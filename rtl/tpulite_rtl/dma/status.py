@@ -35,7 +35,9 @@ def show_state(
         AXI bursts are under way.
     """
     waiting = Signal()
-    m.d.comb += waiting.eq(engine.command.valid | (engine.give.valid & ~engine.give.ready))
+    m.d.comb += waiting.eq(
+        engine.command.valid | engine.take.valid | (engine.give.valid & ~engine.give.ready)
+    )
     with m.If(~holding & ~engine.command.valid):
         m.d.comb += engine.state.eq(EngineState.IDLE)
     with m.Elif(busy):

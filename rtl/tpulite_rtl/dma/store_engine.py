@@ -1,6 +1,6 @@
 """STORE: unified buffer to DRAM."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,7 +26,7 @@ class StoreEngine(wiring.Component):
     """Copy lines of rows from the unified buffer to DRAM.
 
     Commands overlap as far as ``dma_bursts`` allows. One row a cycle and one beat a cycle at most.
-    AW is valid two cycles after a command is accepted, the first row is requested in the next, W
+    AW is valid three cycles and the first row is requested four after a command is accepted, W
     follows three cycles after the row that completes it was requested, and a command's tokens are
     given from the cycle after its last B.
 
@@ -94,8 +94,8 @@ class StoreEngine(wiring.Component):
         m.d.comb += [
             splitter.windows.eq(self.windows),
             splitter.stop.eq(stop),
-            unread.i.valid.eq(descriptor.valid),
-            unread.i.payload.eq(descriptor.payload.rows),
+            unread.i.valid.eq(splitter.rows.valid),
+            unread.i.payload.eq(splitter.rows.payload),
             unanswered.i.valid.eq(descriptor.valid),
             unanswered.i.payload.eq(descriptor.payload.origin),
         ]
@@ -127,14 +127,19 @@ class StoreEngine(wiring.Component):
         ]
         wiring.connect(m, tracker.give, wiring.flipped(engine.give))
 
+        m.d.comb += engine.index.eq(engine.command.payload.index)
+        with m.If(splitter.waiting):
+            m.d.comb += engine.index.eq(splitter.index)
+        with m.If(tracker.holding):
+            m.d.comb += engine.index.eq(tracker.index)
         busy = Signal()
         m.d.comb += [
-            engine.idle.eq(~tracker.holding),
+            engine.idle.eq(~tracker.holding & ~splitter.waiting),
             engine.quiet.eq(splitter.outstanding == 0),
-            engine.index.eq(Mux(tracker.holding, tracker.index, engine.command.payload.index)),
             busy.eq(
-                splitter.started.valid
-                | splitter.descriptor.valid
+                (engine.command.valid & engine.command.ready)
+                | splitter.started.valid
+                | splitter.rows.valid
                 | reader.busy
                 | (self.axi.w.valid & self.axi.w.ready)
                 | answered
@@ -143,7 +148,7 @@ class StoreEngine(wiring.Component):
         show_state(
             m,
             engine,
-            holding=tracker.holding,
+            holding=tracker.holding | splitter.waiting,
             busy=busy,
             refused=self.conflict,
             outstanding=splitter.outstanding != 0,

@@ -22,8 +22,10 @@ from tpulite.arch.streams import conv_stream
 __all__ = [
     "ARRAY",
     "COMMAND_BEATS",
+    "COMMAND_CHECK",
     "DIRECT",
     "DISPATCH",
+    "DMA_COMMAND",
     "ELEMENTWISE",
     "END",
     "FETCHED_COMMANDS",
@@ -67,11 +69,17 @@ __all__ = [
 COMMAND_BEATS = COMMAND_BYTES // BEAT_BYTES
 """Beats, and so cycles, in which a command is fetched (``cp.command_fetch``)."""
 
+COMMAND_CHECK = 1
+"""Cycles in which a command that has come is checked (``cp.command_fetch``)."""
+
 FETCHED_COMMANDS = 16
 """Commands that the fetch buffer holds, if bursts are not longer (``cp.command_fetch``)."""
 
 DISPATCH = 1
 """From the dispatch of a command, one a cycle, to its earliest start (``cp.dispatcher``)."""
+
+DMA_COMMAND = 1
+"""From a command's way into LOAD or STORE to its earliest start (``dma.burst_splitter``)."""
 
 TOKEN_RETURN = 2
 """From taking a token to a token that waited because the counter was full
@@ -103,7 +111,9 @@ LOAD_TOKEN = 2
 LOAD_LATENCY = LOAD_ADDRESS + REFERENCE_MEMORY.read_latency + 1
 """From the start of a LOAD to its first row, if a row is one beat."""
 
-FIRST_ROW = REFERENCE_MEMORY.read_latency + COMMAND_BEATS + DISPATCH + LOAD_LATENCY
+_FIRST_COMMAND = REFERENCE_MEMORY.read_latency + COMMAND_BEATS + COMMAND_CHECK + DISPATCH
+
+FIRST_ROW = _FIRST_COMMAND + DMA_COMMAND + LOAD_LATENCY
 """From the start of a program to the first row of its first LOAD: nothing can be there before."""
 
 # STORE.

@@ -5,7 +5,14 @@ from collections.abc import Callable, Sequence
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import ENGINE_OF, TOKEN_MAX, Command, Engine
-from tpulite.arch.timing import COMMAND_BEATS, DISPATCH, END, TOKEN_RETURN, fetch_buffer
+from tpulite.arch.timing import (
+    COMMAND_BEATS,
+    COMMAND_CHECK,
+    DISPATCH,
+    END,
+    TOKEN_RETURN,
+    fetch_buffer,
+)
 from tpulite.golden.timing.banks import Traffic
 from tpulite.golden.timing.record import Record
 
@@ -78,7 +85,7 @@ class Head:
     def pop(self, time: int) -> tuple[dict[str, int], Record]:
         """Take the first command out of the queue, and its tokens."""
         fields, record = head = self.queue.popleft()
-        record.start = time
+        record.ready, record.start = self.earliest(record.dispatch + DISPATCH), time
         last = -1
         for giver in _MEMBERS[fields["wait"]]:
             given = self.machine.tokens[giver][self.engine].popleft()
@@ -218,7 +225,7 @@ class Clockwork:
 
     def arrive(self, begin: int, beats: int) -> None:
         """Take a burst of commands whose first beat comes in a cycle."""
-        begin += COMMAND_BEATS
+        begin += COMMAND_BEATS + COMMAND_CHECK
         self._arrivals.extend(range(begin, begin + beats, COMMAND_BEATS))
         self._dispatch()
 

@@ -6,9 +6,10 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
-from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
+from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.phases import KnownPhases, Walk
 from tpulite.golden.timing.record import Record
+from tpulite.golden.timing.transfers import TransferHead
 
 __all__ = ["Loads"]
 
@@ -47,7 +48,7 @@ class _Load:
         self.record = record
 
 
-class Loads(Head):
+class Loads(TransferHead):
     """LOAD, burst by burst, and the bursts of command fetch among them.
 
     Requests are answered in order. A burst goes out as soon as less than ``dma_bursts`` are
@@ -84,7 +85,6 @@ class Loads(Head):
         self.current = _Load(fields, record, self)
         self.free = NEVER
         self.issued = max(self.issued, time)
-        self.machine.popped(Engine.LOAD, time)
         self.run(time)
 
     def fetch(self, time: int, beats: int) -> None:

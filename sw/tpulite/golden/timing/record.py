@@ -12,8 +12,9 @@ class Record:
     ----------
     engine : int
         Who executes it; -1 is nobody: END.
-    dispatch, start : int
-        Cycle in which it enters its queue, and in which its tokens are taken.
+    dispatch, ready, start : int
+        Cycle in which it enters its queue, from which on it may take its tokens, and in which it
+        does.
     first, stop : int
         First cycle, and last cycle + 1, that its engine counts for it.
     token, buffer, axi : int
@@ -23,12 +24,23 @@ class Record:
         The engine whose token came last; -1 if it needs none.
     """
 
-    __slots__ = ("axi", "buffer", "dispatch", "engine", "first", "giver", "start", "stop", "token")
+    __slots__ = (
+        "axi",
+        "buffer",
+        "dispatch",
+        "engine",
+        "first",
+        "giver",
+        "ready",
+        "start",
+        "stop",
+        "token",
+    )
 
     def __init__(self, engine: int, dispatch: int) -> None:
         self.engine = engine
         self.dispatch = dispatch
-        self.start = self.first = self.stop = 0
+        self.ready = self.start = self.first = self.stop = 0
         self.token = self.buffer = self.axi = 0
         self.giver = -1
 
@@ -44,7 +56,7 @@ class Record:
         """
         self.first = max(self.dispatch + DISPATCH, before)
         self.stop = stop
-        self.token = max(0, self.start - self.first)
+        self.token = max(0, self.start - max(self.first, self.ready))
         left = stop - self.first - self.token
         self.buffer = min(self.buffer, left)
         self.axi = min(self.axi, left - self.buffer)

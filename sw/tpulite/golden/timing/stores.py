@@ -13,15 +13,16 @@ from tpulite.arch.timing import (
     STORE_TOKEN,
     row_cycles,
 )
-from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
+from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.record import Record
+from tpulite.golden.timing.transfers import TransferHead
 
 __all__ = ["Stores"]
 
 _WINDOW = 32  # cycles that others are looked at beyond
 
 
-class Stores(Head):
+class Stores(TransferHead):
     """STORE: bursts go out in front, rows are read behind."""
 
     def __init__(self, machine: Clockwork) -> None:
@@ -54,7 +55,6 @@ class Stores(Head):
         self.started.append((fields, record, cycles))
         self.bursts.append(bursts)
         self.free = max(time + bursts, self._room()) + 1
-        self.machine.popped(Engine.STORE, time)
         self.schedule()
         if len(self.started) == 1:
             self._expect()

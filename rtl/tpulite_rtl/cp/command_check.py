@@ -1,0 +1,77 @@
+"""What is wrong with a command: its opcode, a field, or fields that contradict."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data
+from amaranth.utils import exact_log2
+
+from tpulite.arch.bitfield import Layout
+from tpulite.arch.config import Config
+from tpulite.arch.isa import COMMANDS, CONV, Axis, Drain, Opcode
+from tpulite_rtl.lib.layout import struct_layout
+
+__all__ = ["VERDICT", "judge"]
+
+_OPCODE = COMMANDS[Opcode.END].fields[0]
+
+VERDICT = data.StructLayout({"opcode": _OPCODE.width, "known": 1, "legal": 1})
+"""The opcode, whether there is such a one, and whether all fields are legal, too."""
+
+
+def judge(m: Module, config: Config, word: Value) -> data.View:
+    """Return the verdict on a command, in the same cycle.
+
+    Parameters
+    ----------
+    m : Module
+        Where it is worked out.
+    config : Config
+        What decides which fields are legal together.
+    word : Value
+        The command as it lies in DRAM.
+    """
+    opcode = word[: _OPCODE.width]
+    known, illegal = Signal(), Signal()
+    with m.Switch(opcode):
+        for code, layout in COMMANDS.items():
+            with m.Case(code):
+                problems = [_is_illegal(layout, word)]
+                if code == Opcode.CONV:
+                    problems.append(_is_illegal_together(config, word))
+                m.d.comb += [known.eq(1), illegal.eq(Cat(problems).any())]
+    # No field is read again: simulators take the whole for a loop.
+    verdict = Signal(VERDICT)
+    m.d.comb += [
+        verdict.opcode.eq(opcode),
+        verdict.known.eq(known),
+        verdict.legal.eq(known & ~illegal),
+    ]
+    return verdict
+
+
+def _is_illegal(layout: Layout, word: Value) -> Value:
+    """Return whether a field has an illegal value or a bit beyond the layout is set."""
+    fields = data.View(struct_layout(layout), word[: layout.width])
+    problems = [word[layout.width :].any()]
+    for field in layout.fields:
+        value = fields[field.name]
+        if field.minimum is not None:
+            problems.append(value < field.minimum)
+        if field.multiple > 1:
+            problems.append(value[: exact_log2(field.multiple)].any())
+        if field.enum is not None:
+            problems.append(~Cat(value == member for member in field.enum).any())
+    return Cat(problems).any()
+
+
+def _is_illegal_together(config: Config, word: Value) -> Value:
+    """Return whether the fields of a CONV contradict: ``tpulite.arch.isa.illegal_combination``."""
+    conv = data.View(struct_layout(CONV), word[: CONV.width])
+    in_lanes = config.lanes < config.array_size
+    problems = [
+        conv.byte_step > config.array_size,
+        (conv.byte_step != 0) & (conv.depthwise | (conv.inner != Axis.X)),
+        conv.depthwise & (conv.blocks != 1),
+        conv.depthwise & (conv.drain == Drain.RAW),
+        conv.depthwise & (conv.drain != Drain.KEEP) & in_lanes,
+    ]
+    return Cat(problems).any()
