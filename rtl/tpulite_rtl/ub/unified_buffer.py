@@ -78,33 +78,29 @@ class UnifiedBuffer(wiring.Component):
         refused = [port.request.valid & ~port.request.ready for port in reads + writes]
         m.d.comb += self.conflicts.eq(sum(refused))
 
-        read_data = []
+        read_data, read_wins = [], []
         for bank in range(config.ub_banks):
             ram = TwoPortRam(8 * config.row_bytes, 1 << address_bits)
             m.submodules[f"bank{bank}"] = ram
             read_data.append(ram.read_data)
             readers = self._winners(reads, read_rows, bank, bank_bits)
+            read_wins.append(readers)
             writers = self._winners(writes, write_rows, bank, bank_bits)
             m.d.comb += [
                 ram.read_row.eq(_chosen(readers, [row[bank_bits:] for row in read_rows])),
-                ram.write_row.eq(_chosen(writers, [row[bank_bits:] for row in write_rows])),
-                ram.write_data.eq(_chosen(writers, [p.request.payload.data for p in writes])),
+                ram.write_row.eq(_priority(writers, [row[bank_bits:] for row in write_rows])),
+                ram.write_data.eq(_priority(writers, [p.request.payload.data for p in writes])),
                 ram.write_enable.eq(Cat(writers).any()),
                 ram.read_enable.eq(Cat(readers).any()),
             ]
 
-        for name, port in zip(self.readers, reads, strict=True):
-            pending = Signal(name=f"{name}_pending")
-            bank = Signal(bank_bits, name=f"{name}_bank")
+        for index, (name, port) in enumerate(zip(self.readers, reads, strict=True)):
+            banks = Signal(config.ub_banks, name=f"{name}_banks")  # at most one, read before
             m.d.sync += [
-                pending.eq(port.request.valid & port.request.ready),
-                bank.eq(port.request.payload[:bank_bits]),
-                port.response.valid.eq(pending),
+                banks.eq(Cat(wins[index] for wins in read_wins)),
+                port.response.valid.eq(banks.any()),
+                port.response.payload.eq(_chosen(list(banks), read_data)),
             ]
-            with m.If(pending), m.Switch(bank):
-                for index, data in enumerate(read_data):
-                    with m.Case(index):
-                        m.d.sync += port.response.payload.eq(data)
         return m
 
     @staticmethod
@@ -150,5 +146,13 @@ class UnifiedBuffer(wiring.Component):
 
 
 def _chosen(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
-    """Return the one value that is chosen, or zero: gates, not a chain of multiplexers."""
+    """Return the one value that is chosen, or zero: short paths from many."""
     return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))
+
+
+def _priority(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
+    """Return the one value that is chosen, else the first: little logic for wide values of few."""
+    result = values[0]
+    for one, value in zip(chosen[1:], values[1:], strict=True):
+        result = Mux(one, value, result)
+    return result
