@@ -8,13 +8,22 @@ from tpulite.arch.config import Config
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS, ReadPortSignature
 
-__all__ = ["CAPACITY", "OperandPort"]
+__all__ = ["OperandPort", "capacity"]
 
 _REQUESTS = 4  # so much may a port be ahead of the other, or of its own refusals
-_ROWS = 8  # 4 keep one row a cycle going; the others are for refusals
 
-CAPACITY = _REQUESTS + _ROWS
-"""Rows between ``i`` and ``o``, at most."""
+
+def capacity(config: Config) -> int:
+    """Return how many rows may be between ``i`` and ``o`` of a port."""
+    return _REQUESTS + _rows(config)
+
+
+def _rows(config: Config) -> int:
+    """Return the places for rows: 4 keep one row a cycle going, the others are for refusals.
+
+    Twice as many wide rows are a RAM instead of registers.
+    """
+    return 8 if config.row_bytes < 16 else 16
 
 
 class OperandPort(wiring.Component):
@@ -58,14 +67,15 @@ class OperandPort(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        depth = _rows(self.config)
         m.submodules.requests = requests = StreamFifo(unsigned(ROW_BITS), _REQUESTS)
-        m.submodules.rows = rows = StreamFifo(self.o.payload.shape(), _ROWS)
+        m.submodules.rows = rows = StreamFifo(self.o.payload.shape(), depth)
         wiring.connect(m, wiring.flipped(self.i), requests.i)
         wiring.connect(m, rows.o, wiring.flipped(self.o))
 
         # A row has its place from its request until it is taken: an offer is never withdrawn.
         request = self.read.request
-        room = Signal(range(_ROWS + 1), init=_ROWS)
+        room = Signal(range(depth + 1), init=depth)
         accepted, taken = Signal(), Signal()
         m.d.comb += [
             request.payload.eq(requests.o.payload),

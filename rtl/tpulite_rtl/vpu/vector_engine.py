@@ -1,6 +1,6 @@
 """The vector path of the VPU: executes VECTOR commands."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
@@ -9,13 +9,13 @@ from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import (
-    ROW_BITS,
     EngineSignature,
     ReadPortSignature,
     WritePortSignature,
 )
 from tpulite_rtl.lib.layout import command_layout
-from tpulite_rtl.vpu.operand_port import CAPACITY, OperandPort
+from tpulite_rtl.vpu.operand_port import OperandPort, capacity
+from tpulite_rtl.vpu.output_rows import OutputRows
 from tpulite_rtl.vpu.vector_addresses import VectorAddresses
 from tpulite_rtl.vpu.vector_lanes import VectorLanes
 from tpulite_rtl.vpu.vector_parameters import VectorParameters
@@ -24,7 +24,6 @@ from tpulite_rtl.vpu.window_reducer import WindowReducer
 __all__ = ["VectorEngine"]
 
 _RESULTS = 16  # as many vectors as the lanes and the way to the write port hold
-_OUT_ROWS = 32  # of all vectors between their addresses and the write port
 _PLACE = data.StructLayout(dict.fromkeys(("parameter", "paired", "first", "last"), 1))
 
 
@@ -92,7 +91,7 @@ class VectorEngine(wiring.Component):
         # Tokens: a command begins when it has taken its own, and ends when it has given them.
         command = Signal(command_layout(Opcode.VECTOR))
         active, halted = Signal(), Signal()
-        start, written_all, done = Signal(), Signal(), Signal()
+        start, written, written_all, done = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             halted.eq(engine.stop | engine.fault.valid),
             engine.take.payload.eq(engine.command.payload.wait),
@@ -112,12 +111,11 @@ class VectorEngine(wiring.Component):
 
         # Addresses go to the ports; what they are for waits beside them.
         step = addresses.o
-        m.submodules.places = places = StreamFifo(_PLACE, CAPACITY)
-        m.submodules.out_rows = out_rows = StreamFifo(unsigned(ROW_BITS), _OUT_ROWS)
+        m.submodules.places = places = StreamFifo(_PLACE, capacity(config))
+        m.submodules.out_rows = out_rows = OutputRows()
         forks = [
             (port_a.i, step.payload.a, 1),
             (port_b.i, step.payload.b, step.payload.paired),
-            (out_rows.i, step.payload.out, step.payload.first),
             (places.i, Cat(step.payload[name] for name in _PLACE.members), 1),
         ]
         m.d.comb += step.ready.eq(Cat(i.ready | ~needed for i, _, needed in forks).all() & ~halted)
@@ -126,10 +124,16 @@ class VectorEngine(wiring.Component):
                 Value.cast(i.payload).eq(value),
                 i.valid.eq(step.valid & step.ready & needed),
             ]
+        m.d.comb += [
+            out_rows.command.eq(command),
+            out_rows.start.eq(start),
+            out_rows.issued.eq(step.valid & step.ready & step.payload.first),
+            out_rows.written.eq(written),
+        ]
 
         # Rows are parameters, or meet in pairs; the result of a window must have its place.
         place, room = places.o.payload, Signal(range(_RESULTS + 1), init=_RESULTS)
-        spoiled, complete, written = Signal(), Signal(), Signal()
+        spoiled, complete = Signal(), Signal()
         m.d.comb += [
             spoiled.eq(engine.fault.valid & (engine.fault.code == Fault.RECORD)),
             complete.eq(port_a.o.valid & ~place.parameter & (port_b.o.valid | ~place.paired)),
@@ -147,7 +151,8 @@ class VectorEngine(wiring.Component):
         m.d.sync += room.eq(room - (reducer.i.valid & reducer.i.ready & place.last) + written)
 
         # Arithmetic, or none.
-        direct = command.operation.matches(VectorOp.COPY, VectorOp.MAX)
+        direct = Signal()
+        m.d.sync += direct.eq(command.operation.matches(VectorOp.COPY, VectorOp.MAX))
         reduced = Cat(reducer.o.payload.a[i][:8] for i in range(config.array_size))
         m.submodules.results = results = StreamFifo(lanes.o.payload.shape(), _RESULTS)
         m.d.comb += [
@@ -163,13 +168,12 @@ class VectorEngine(wiring.Component):
             reducer.o.ready.eq(direct | lanes.i.ready),
             results.i.payload.eq(self._clamped(m, Mux(direct, reduced, lanes.o.payload), command)),
             results.i.valid.eq(Mux(direct, reducer.o.valid, lanes.o.valid)),
-            write.payload.row.eq(out_rows.o.payload),
+            write.payload.row.eq(out_rows.row),
             write.payload.data.eq(results.o.payload),
             write.valid.eq(results.o.valid),
             written.eq(write.valid & write.ready),
             results.o.ready.eq(written),
-            out_rows.o.ready.eq(written),
-            written_all.eq(addresses.i.ready & ~out_rows.o.valid),
+            written_all.eq(addresses.i.ready & ~out_rows.waiting),
         ]
 
         # Reports.
@@ -219,8 +223,10 @@ class VectorEngine(wiring.Component):
         """Limit every byte of a row; ``high`` has the last word."""
         lanes = data.ArrayLayout(signed(8), self.config.row_bytes)
         before, after = Signal(lanes), Signal(lanes)
+        low, high, only_high = command.low, command.high, Signal()
+        m.d.sync += only_high.eq(low > high)
         m.d.comb += before.as_value().eq(row)
         for i in range(self.config.row_bytes):
-            raised = Mux(before[i] < command.low, command.low, before[i])
-            m.d.comb += after[i].eq(Mux(raised > command.high, command.high, raised))
+            raised = Mux(before[i] < low, low, before[i])
+            m.d.comb += after[i].eq(Mux(only_high | (before[i] > high), high, raised))
         return after.as_value()

@@ -76,21 +76,23 @@ class WindowReducer(wiring.Component):
             self.i.ready.eq(~pair.last | ~o.valid | o.ready),
             accepted.eq(self.i.valid & self.i.ready),
         ]
+        result = Signal(o.payload.shape(), reset_less=True)
+        m.d.comb += o.payload.eq(result)
         with m.If(accepted & pair.last):
-            m.d.sync += [o.valid.eq(1), o.payload.b.as_value().eq(pair.b)]
+            m.d.sync += [o.valid.eq(1), result.b.as_value().eq(pair.b)]
         with m.Elif(o.ready):
             m.d.sync += o.valid.eq(0)
 
-        is_sum = self.operation == VectorOp.SUM
+        adds = (self.operation == VectorOp.SUM) & ~pair.first
         vector = data.View(data.ArrayLayout(signed(8), self.config.array_size), pair.a)
         for channel in range(self.config.array_size):
             partial = Signal(signed(SUM_BITS), name=f"partial_{channel}", reset_less=True)
             reduced = Signal(signed(SUM_BITS), name=f"reduced_{channel}")
-            byte = vector[channel]
-            larger = Mux(byte > partial, byte, partial)
-            m.d.comb += reduced.eq(Mux(pair.first, byte, Mux(is_sum, partial + byte, larger)))
+            byte, largest = vector[channel], partial[:8].as_signed()
+            larger = Mux(pair.first | (byte > largest), byte, largest)
+            m.d.comb += reduced.eq(Mux(adds, partial + byte, larger))
             with m.If(accepted):
                 m.d.sync += partial.eq(reduced)
                 with m.If(pair.last):
-                    m.d.sync += o.payload.a[channel].eq(reduced)
+                    m.d.sync += result.a[channel].eq(reduced)
         return m
