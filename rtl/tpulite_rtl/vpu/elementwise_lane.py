@@ -8,7 +8,7 @@ from tpulite.arch import timing
 from tpulite.arch.isa import RECORD
 from tpulite_rtl.lib.layout import struct_layout
 from tpulite_rtl.vpu.elementwise_product import OPERAND_BITS, product_addends
-from tpulite_rtl.vpu.operand_scales import PRODUCT_BITS, SCALES, TFLITE_PLACES
+from tpulite_rtl.vpu.operand_scales import PRODUCT_BITS, ROUNDING_BIT, SCALES, TFLITE_PLACES
 from tpulite_rtl.vpu.window_reducer import SUM_BITS
 
 __all__ = ["GAIN_STAGE", "STAGES", "ElementwiseLane"]
@@ -114,7 +114,8 @@ class ElementwiseLane(wiring.Component):
 
             # Stage 2: the product, rounded.
             other, one = others[name]
-            half = Mux(is_negative, scale.negative, scale.positive).as_signed() | other
+            positive, negative = scale.positive << ROUNDING_BIT, scale.negative << OPERAND_BITS
+            half = Mux(is_negative, negative, positive) | other
             product = (low + (high | one) + half)[:PRODUCT_BITS].as_signed()
             product = register(2, product, f"{name}_product")
 

@@ -8,7 +8,7 @@ from tpulite.arch.isa import OPERANDS, Opcode, Scaling, VectorOp
 from tpulite_rtl.lib.layout import field_shape, struct_layout
 from tpulite_rtl.vpu.elementwise_product import OPERAND_BITS
 
-__all__ = ["PRODUCT_BITS", "SCALE", "SCALES", "TFLITE_PLACES", "OperandScales"]
+__all__ = ["PRODUCT_BITS", "ROUNDING_BIT", "SCALES", "TFLITE_PLACES", "OperandScales"]
 
 PRODUCT_BITS = 41
 """Width of an operand less its zero point times a multiplier, rounding included."""
@@ -17,16 +17,22 @@ TFLITE_PLACES = 11
 """TFLite shifts x 20 to the left and then takes the upper half of a doubled product, which is to
 divide x * multiplier by 2**(31 - 20), rounding half up, before it shifts right."""
 
+ROUNDING_BIT = TFLITE_PLACES - 1
+"""Below it nothing is added that rounds."""
+
 _VANISHED = PRODUCT_BITS - 1 - TFLITE_PLACES
 """Shift from which on every product rounds to 0."""
 
-SCALE = data.StructLayout(
+_BETWEEN = ROUNDING_BIT - OPERAND_BITS
+
+_SCALE = data.StructLayout(
     {
         "zero_point": signed(8),
         "factor": 31,
         "triple": 33,  # of the factor
-        "positive": PRODUCT_BITS,  # added to the product if x >= 0: what rounds
-        "negative": PRODUCT_BITS,  # added to the product of x + 256 if x < 0
+        # Added to x * factor, from ROUNDING_BIT on, or if x < 0 to (x + 256) * factor, from bit 8.
+        "positive": PRODUCT_BITS - 1 - ROUNDING_BIT,
+        "negative": signed(PRODUCT_BITS - OPERAND_BITS),
         "shift": range(_VANISHED + 1),
     }
 )
@@ -35,8 +41,8 @@ but the zero point is zero if it is not."""
 
 SCALES = data.StructLayout(
     {
-        "a": SCALE,
-        "b": SCALE,
+        "a": _SCALE,
+        "b": _SCALE,
         "sums": 1,  # SUM: A passes
         "multiplies": 1,  # MUL: A times B
         "scales": 1,  # ADD and SUB: A times its factor; else A times the gain
@@ -103,18 +109,18 @@ class OperandScales(wiring.Component):
                 scale.factor.eq(factor),
                 scale.triple.eq(factor + (factor << 1)),
                 scale.positive.eq(half_up),
-                scale.negative.eq(half_down - (factor << OPERAND_BITS)),
+                scale.negative.eq((half_down << _BETWEEN) - factor),
                 scale.shift.eq(Mux(rounds, clipped, 0)),
             ]
         return m
 
 
 def _halves(shift: Value) -> tuple[Value, Value]:
-    """Return what to add to a product of x >= 0, and of x < 0, before both shifts.
+    """Return what to add to a product of x >= 0, and of x < 0, from :data:`ROUNDING_BIT` on.
 
     That is a half of the first rounding and, with s > 0, of the second one, 2**(s + 10); this less
     2**11 is ones from bit 11 to bit s + 9.
     """
     places = range(1, _VANISHED + 1)
-    first = Const(1 << (TFLITE_PLACES - 1), TFLITE_PLACES)
-    return Cat(first, (shift == s for s in places)), Cat(first, (shift > s for s in places))
+    one = Const(1, 1)
+    return Cat(one, (shift == s for s in places)), Cat(one, (shift > s for s in places))
