@@ -43,8 +43,8 @@ def drain_share(command: Command) -> dict[str, int]:
     by_y = command["inner"] == Axis.Y
     same = ("acc_row", "accumulate", "drain", "out_row", "signal")
     return {name: command[name] for name in same} | {
-        "m": command["rows"] * command["columns"],
-        "k_tiles": k_tiles(command),
+        "last_row": command["acc_row"] + command["rows"] * command["columns"] - 1,
+        "last_tile": k_tiles(command) - 1,
         "inner_last": command["rows" if by_y else "columns"] - 1,
         "inner_step": command["out_pitch" if by_y else "out_step"],
         "outer_step": command["out_step" if by_y else "out_pitch"],

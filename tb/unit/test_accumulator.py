@@ -38,6 +38,14 @@ def _command(n: int) -> dict[str, int]:
     }
 
 
+def _share(command: dict[str, int]) -> dict[str, int]:
+    """Return what the accumulator is told of a command of m vectors and so many k-tiles."""
+    counts = ("m", "k_tiles")
+    share = {name: value for name, value in command.items() if name not in counts}
+    share["last_row"] = command["acc_row"] + command["m"] - 1
+    return share | {"last_tile": command["k_tiles"] - 1}
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(bubble=[0.0, 0.3], extreme=[False, True])
 async def accumulates(dut, bubble: float, extreme: bool) -> None:
@@ -80,7 +88,7 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
             assert unpack_lanes(values["sums"], 32, n) == sums
         seen += 1
 
-    driver.extend(pack(DRAIN_COMMAND, command) for command in commands)
+    driver.extend(pack(DRAIN_COMMAND, _share(command)) for command in commands)
     await ClockCycles(dut.clk, 3)  # a command is there before its first sum
     cycle = reports = 0
     for command in commands:

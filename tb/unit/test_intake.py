@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from tpulite.arch.config import Config
-from tpulite.arch.isa import Drain
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
 from tpulite_rtl.mxu.intake import Intake
-from tpulite_rtl.mxu.preparation import PREPARED, REGIONS
+from tpulite_rtl.mxu.preparation import PREPARED, REGION_BITS
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
@@ -20,16 +18,12 @@ from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-CONFIG = Config(array_size=4, ub_rows=1024, acc_rows=64)
 SHARES = {
     "weights": WEIGHT_COMMAND,
     "records": RECORD_COMMAND,
     "vectors": VECTOR_COMMAND,
     "drains": DRAIN_COMMAND,
 }
-LIMITS = dict.fromkeys(REGIONS, CONFIG.ub_rows) | {"accumulators": CONFIG.acc_rows}
-UNUSED = 1 << 27
-"""Last row of a region that the command does not use."""
 
 
 @dataclass(frozen=True)
@@ -40,48 +34,30 @@ class _Command:
     wait: int
     prefetch: int
     requantizes: bool
-    last_rows: dict[str, int]
     shares: dict[str, int]
+    outside: bool = False
 
     @property
     def word(self) -> int:
-        drained = self.last_rows["output"] != UNUSED
-        last_rows = PREPARED["last_rows"].shape.const(self.last_rows).as_bits()
-        return pack(
-            PREPARED,
-            {
-                "wait": self.wait,
-                "prefetch": self.prefetch,
-                "index": self.index,
-                "requantizes": self.requantizes,
-                "drained": drained,
-                "last_rows": last_rows,
-                **self.shares,
-            },
-        )
+        names = ("index", "wait", "prefetch", "requantizes", "outside")
+        return pack(PREPARED, {name: getattr(self, name) for name in names} | self.shares)
 
 
-def _command(index: int, *, drain: Drain | None = None, **last_rows: int) -> _Command:
-    """Draw a command whose regions fit but for those given."""
-    drain = random.choice(list(Drain)) if drain is None else drain
-    rows = {region: random.choice([0, limit - 1]) for region, limit in LIMITS.items()}
-    if drain != Drain.REQUANTIZE:
-        rows["records"] = UNUSED
-    if drain == Drain.KEEP:
-        rows["output"] = UNUSED
-    return _Command(
-        index,
-        random.randrange(16),
-        random.randrange(2),
-        drain == Drain.REQUANTIZE,
-        rows | last_rows,
-        {name: random.getrandbits(layout.size) for name, layout in SHARES.items()},
-    )
+def _command(index: int, **fields: int) -> _Command:
+    """Draw a command with some fields given."""
+    drawn = {
+        "wait": random.randrange(16),
+        "prefetch": random.randrange(2),
+        "requantizes": random.randrange(2),
+        "shares": {name: random.getrandbits(layout.size) for name, layout in SHARES.items()},
+    }
+    return _Command(index, **(drawn | fields))
 
 
 def _prepare(dut, stall: float) -> tuple[StreamDriver, dict[str, list[int]]]:
     dut.room.value = 1
     dut.stop.value = 0
+    dut.address.value = 0
     received: dict[str, list[int]] = {name: [] for name in SHARES}
     for name, words in received.items():
         StreamSink(dut, name, stall=stall)
@@ -129,7 +105,7 @@ async def prefetches_only_what_may_be_prefetched(dut) -> None:
     for prefetch in (0, 1):
         for words in received.values():
             words.clear()
-        command = _command(prefetch, drain=Drain.REQUANTIZE)
+        command = _command(prefetch, requantizes=1)
         driver.append(replace(command, prefetch=prefetch).word)
         await ClockCycles(dut.clk, 10)
         counts = {name: len(got) for name, got in received.items()}
@@ -143,23 +119,20 @@ async def prefetches_only_what_may_be_prefetched(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(region=REGIONS)
-async def refuses_regions_outside(dut, region: str) -> None:
-    """A command whose region leaves the buffer stops everything at its start."""
+@cocotb.parametrize(prefetch=[0, 1])
+async def refuses_what_is_outside(dut, prefetch: int) -> None:
+    """A command whose regions leave their memories stops everything at its start."""
     driver, received = _prepare(dut, 0)
     dut.take__ready.value = 0
     await reset(dut)
-    limit = LIMITS[region]
-    driver.append(_command(1, drain=Drain.REQUANTIZE, **{region: limit - 1}).word)
+    driver.append(_command(1, requantizes=1).word)
     dut.take__ready.value = 1
     await ClockCycles(dut.clk, 6)
     assert len(received["vectors"]) == 1
     assert int(dut.fault.value) & 1 == 0
-    # Of several regions the first one counts, however far the others go.
-    later = REGIONS[REGIONS.index(region) + 1 :]
-    worse = {name: UNUSED for name in later if random.randrange(2)}
-    address = limit + random.choice([0, 1, random.randrange(1 << 26)])
-    driver.append(_command(2, drain=Drain.REQUANTIZE, **{region: address}, **worse).word)
+    address = random.randrange(1 << REGION_BITS)
+    dut.address.value = address
+    driver.append(_command(2, requantizes=1, prefetch=prefetch, outside=True).word)
     dut.take__ready.value = 0
     await ClockCycles(dut.clk, 6)
     assert int(dut.fault.value) & 1 == 0, "a fault before the start"
@@ -172,4 +145,4 @@ async def refuses_regions_outside(dut, region: str) -> None:
 
 
 def test_intake() -> None:
-    simulate(Intake(CONFIG), __file__, name="intake")
+    simulate(Intake(), __file__, name="intake")

@@ -11,6 +11,7 @@ from conv_shares import drain_share, k_tiles, vector_share
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Command, Drain, Opcode, RecordForm
+from tpulite.arch.timing import PREPARATION
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.preparation import PREPARED, Preparation
 from tpulite_tb.bits import pack, unpack
@@ -23,9 +24,10 @@ LAYOUT = command_layout(Opcode.CONV)
 
 
 def _last_rows(command: Command, config: Config) -> dict[str, int]:
+    """Return where the regions end that a command uses, in the order of the checks."""
     short = command["record_form"] == RecordForm.SHORT
     records = config.short_record_rows if short else config.record_rows
-    return {
+    rows = {
         "accumulators": command["acc_row"] + command["rows"] * command["columns"] - 1,
         "weights": command["weight_row"] + k_tiles(command) * config.array_size - 1,
         "records": command["record_row"] + records - 1,
@@ -39,17 +41,30 @@ def _last_rows(command: Command, config: Config) -> dict[str, int]:
         + command["width"]
         - 1,
     }
+    if command["drain"] != Drain.REQUANTIZE:
+        del rows["records"]
+    if command["drain"] == Drain.KEEP:
+        del rows["output"]
+    return rows
 
 
-def _check(word: int, command: Command, index: int, config: Config, *, shares: bool) -> None:
-    """Compare a prepared command; its shares only if they fit."""
+def _outside(command: Command, config: Config) -> list[int]:
+    """Return where those regions end that leave their memories."""
+    return [
+        last
+        for region, last in _last_rows(command, config).items()
+        if last >= (config.acc_rows if region == "accumulators" else config.ub_rows)
+    ]
+
+
+def _check(word: int, command: Command, index: int, config: Config) -> None:
+    """Compare a prepared command; the shares of memories only if they fit."""
     got = PREPARED.from_bits(word)
     assert got.wait == command["wait"] and got.prefetch == command["prefetch"]
     assert got.index == index
     assert got.requantizes == (command["drain"] == Drain.REQUANTIZE)
-    assert got.drained == (command["drain"] != Drain.KEEP)
-    for region, last in _last_rows(command, config).items():
-        assert got.last_rows[region] == last, region
+    outside = _outside(command, config)
+    assert got.outside == bool(outside)
     assert got.records.record_row == command["record_row"]
     assert got.records.record_form == command["record_form"]
     assert got.records.index == index
@@ -59,33 +74,39 @@ def _check(word: int, command: Command, index: int, config: Config, *, shares: b
                 assert got.vectors[name][part] == number, f"{name}.{part}"
         else:
             assert got.vectors[name] == value, name
-    if not shares:
+    if outside:
         return
     assert got.weights.weight_row == command["weight_row"]
-    assert got.weights.k_tiles == k_tiles(command)
+    assert got.weights.last_tile == k_tiles(command) - 1
     for name, value in drain_share(command).items():
         assert got.drains[name] == value, name
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
-async def prepares_every_command(dut, idle: float, stall: float) -> None:
-    """Commands that fit, then any field values: nothing wraps in the regions' last rows."""
-    config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
-    rows = range(4096)
-    fitting = [
-        draw_conv(config, random.choice(KINDS), inputs=rows, operands=rows, outputs=rows)
-        for _ in range(100)
-    ]
-    extreme = [random_command(Opcode.CONV, config) for _ in range(200)]
+def _largest() -> list[Command]:
+    """Return commands with the largest values of all fields."""
     largest = {
         field.name: field.range[-1] if field.enum is None else int(max(field.enum))
         for field in COMMANDS[Opcode.CONV].fields[1:]
     }
     largest |= {"byte_step": 0, "drain": Drain.REQUANTIZE}
-    extreme.append(Command.make(Opcode.CONV, **(largest | {"depthwise": 0})))
-    extreme.append(Command.make(Opcode.CONV, **(largest | {"blocks": 1})))
-    commands = fitting + extreme
+    return [
+        Command.make(Opcode.CONV, **(largest | {"depthwise": 0})),
+        Command.make(Opcode.CONV, **(largest | {"blocks": 1})),
+    ]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
+async def prepares_every_command(dut, idle: float, stall: float) -> None:
+    """Commands that fit, then any field values: nothing wraps where regions end."""
+    config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+    rows = range(4096)
+    fitting = [
+        draw_conv(config, random.choice(KINDS), inputs=rows, operands=rows, outputs=rows)
+        for _ in range(60)
+    ]
+    extreme = [random_command(Opcode.CONV, config) for _ in range(60)]
+    commands = fitting + extreme + _largest()
 
     received: list[int] = []
     StreamSink(dut, "o", stall=stall)
@@ -97,28 +118,51 @@ async def prepares_every_command(dut, idle: float, stall: float) -> None:
         for index, command in enumerate(commands)
     )
     await driver.drained()
-    await ClockCycles(dut.clk, 12)
+    await ClockCycles(dut.clk, 24)
     assert len(received) == len(commands)
     for index, (word, command) in enumerate(zip(received, commands, strict=True)):
-        _check(word, command, index, config, shares=command in fitting)
+        _check(word, command, index, config)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def passes_one_command_a_cycle(dut) -> None:
-    """Each is offered in the cycle after it came, as long as the one before it was taken."""
-    dut.o__ready.value = 1
+async def takes_so_many_cycles(dut) -> None:
+    """A command is offered so long after it came, for as long as nobody accepts it."""
+    dut.o__ready.value = 0
     dut.i__valid.value = 0
     await reset(dut)
     edge = RisingEdge(dut.clk)
     await edge
-    for index in range(10):
+    for index in range(4):
         dut.i__valid.value = 1
         dut.i__payload.value = pack(LAYOUT, {"index": index})
+        waits = random.randrange(3)
+        for cycle in range(PREPARATION + waits + 1):
+            dut.o__ready.value = cycle == PREPARATION + waits
+            await edge
+            assert dut.o__valid.value == (cycle >= PREPARATION)
+            assert dut.i__ready.value == (cycle == PREPARATION + waits)
+        assert unpack(PREPARED, int(dut.o__payload.value))["index"] == index
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def says_where_the_first_region_ends(dut) -> None:
+    """Nothing wraps there, whatever the fields are; it is known a cycle after the offer."""
+    config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+    dut.o__ready.value = 0
+    dut.i__valid.value = 0
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    commands = [random_command(Opcode.CONV, config) for _ in range(100)]
+    for command in commands + _largest():
+        dut.i__valid.value = 1
+        dut.i__payload.value = pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields})
+        dut.o__ready.value = 0
+        await ClockCycles(dut.clk, PREPARATION + 1)
+        assert dut.o__valid.value == 1
+        dut.o__ready.value = 1
         await edge
-        assert dut.i__ready.value == 1
-        assert dut.o__valid.value == (index > 0)
-        if index:
-            assert unpack(PREPARED, int(dut.o__payload.value))["index"] == index - 1
+        if outside := _outside(command, config):
+            assert dut.address.value == outside[0]
 
 
 @pytest.mark.parametrize("n", CONFIGS)

@@ -36,7 +36,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
     responses: deque[tuple[int, int]] = deque()
     expected: dict[int, tuple[int, list[int]]] = {}
     await reset(dut)
-    driver.extend(row | k_tiles << 14 for row, k_tiles in commands)
+    driver.extend(row | (k_tiles - 1) << 14 for row, k_tiles in commands)
     await edge
     cycle = last_start = 0
     starts = []

@@ -14,18 +14,15 @@ from tpulite_rtl.mxu.systolic_array import psum_width
 from tpulite_rtl.mxu.weight_sequencer import TILES_BITS
 from tpulite_rtl.vpu.requantizer import requant_input
 
-__all__ = ["DRAIN_COMMAND", "IN_FLIGHT", "VECTORS_BITS", "Accumulator"]
-
-VECTORS_BITS = 11
-"""Width of a number of output vectors, whose sums lie in at most 1024 accumulators."""
+__all__ = ["DRAIN_COMMAND", "IN_FLIGHT", "Accumulator"]
 
 _FIELDS = ("acc_row", "accumulate", "drain", "out_row", "signal")
 
 DRAIN_COMMAND = data.StructLayout(
     {
         **{name: field_shape(Opcode.CONV, name) for name in _FIELDS},
-        "m": VECTORS_BITS,
-        "k_tiles": TILES_BITS,
+        "last_row": field_shape(Opcode.CONV, "acc_row"),  # of the accumulators, from acc_row on
+        "last_tile": TILES_BITS,  # k-tiles less one
         "inner_last": field_shape(Opcode.CONV, "columns"),  # output vectors on this axis, less one
         "inner_step": ROW_BITS,  # rows from an output vector to the next
         "outer_step": ROW_BITS,  # rows from the first one of a line to that of the next
@@ -88,19 +85,22 @@ class Accumulator(wiring.Component):
         m.submodules.memory = memory = TwoPortRam(32 * n, config.acc_rows)
 
         # Cycle 0: which command, tile and vector is it?
-        offset, tile = Signal(command.m.shape()), Signal(command.k_tiles.shape())
+        tile = Signal(command.last_tile.shape())
+        at_start, next_row = Signal(init=1), Signal(command.acc_row.shape(), reset_less=True)
+        row = Signal.like(next_row)
         at_end, last_tile = Signal(), Signal()
         m.d.comb += [
-            at_end.eq(offset == command.m - 1),
-            last_tile.eq(tile == command.k_tiles - 1),
+            row.eq(Mux(at_start, command.acc_row, next_row)),
+            at_end.eq(row == command.last_row),
+            last_tile.eq(tile == command.last_tile),
             commands.o.ready.eq(self.i.valid & at_end & last_tile),
-            memory.read_row.eq(command.acc_row + offset),
+            memory.read_row.eq(row),
             memory.read_enable.eq(self.i.valid),
         ]
         with m.If(self.i.valid):
-            m.d.sync += offset.eq(offset + 1)
+            m.d.sync += [next_row.eq(row + 1), at_start.eq(at_end)]
             with m.If(at_end):
-                m.d.sync += [offset.eq(0), tile.eq(tile + 1)]
+                m.d.sync += tile.eq(tile + 1)
                 with m.If(last_tile):
                     m.d.sync += tile.eq(0)
 
@@ -124,7 +124,7 @@ class Accumulator(wiring.Component):
             m.d.comb += total[lane].eq(sums[lane] + old[lane])
         requantize = (command.drain == Drain.REQUANTIZE) & last_tile
         raw = (command.drain == Drain.RAW) & last_tile
-        out_row = self._out_row(m, command, at_start=offset == 0)
+        out_row = self._out_row(m, command, at_start=at_start)
         begins = (tile == 0) & ~command.accumulate
         m.d.sync += valid.eq(self.i.valid)
         with m.If(changed):
@@ -138,7 +138,7 @@ class Accumulator(wiring.Component):
                 acc_row.eq(memory.read_row),
                 sums.eq(self.i.payload),
                 control.raw.eq(raw),
-                control.first.eq(requantize & (offset == 0)),
+                control.first.eq(requantize & at_start),
                 control.write.eq(requantize | raw),
                 control.row.eq(out_row),
                 control.done.eq(at_end & last_tile),

@@ -2,10 +2,11 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Drain, RecordForm
+from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
@@ -14,6 +15,9 @@ __all__ = ["ImageWalker"]
 
 _COORDINATE_BITS = 20
 """Width of a signed coordinate: 30,705 positions at dilation 15 reach 460,560."""
+
+_AHEAD = 2
+"""Slots that wait for the buffer: two keep one a cycle, though each step looks at registers."""
 
 _LOOPS = ("inner", "outer", "kernel_column", "kernel_row", "block")
 
@@ -63,6 +67,9 @@ class ImageWalker(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        # Slots wait for the buffer here, so that no step does.
+        m.submodules.slots = slots = StreamFifo(slot_layout(self.config), _AHEAD)
+        connect(m, slots.o, flipped(self.o))
         command = Signal(VECTOR_COMMAND, reset_less=True)
         now = Signal(VECTOR_COMMAND)  # the command of the next cycle's slot
         active, load, step, finished = Signal(), Signal(), Signal(), Signal()
@@ -183,19 +190,17 @@ class ImageWalker(wiring.Component):
 
         # The next command is loaded in the cycle of the last step.
         m.d.comb += [
-            step.eq(active & (~self.o.valid | self.o.ready)),
+            step.eq(active & slots.i.ready),
             finished.eq(step & Cat(ended).all()),
             self.command.ready.eq(~active | finished),
             load.eq(self.command.valid & self.command.ready),
             self.busy.eq(active | self.o.valid),
             self.index.eq(Mux(self.o.valid, self.o.payload.index, command.index)),
+            slots.i.valid.eq(step),
+            slots.i.payload.eq(slot),
         ]
         with m.If(load | finished):
             m.d.sync += active.eq(load)
-        with m.If(step):
-            m.d.sync += [self.o.payload.eq(slot), self.o.valid.eq(1)]
-        with m.Elif(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
         return m
 
     @staticmethod

@@ -1,15 +1,14 @@
 """Starts CONVs: takes tokens, checks ranges, and hands each part of the machine its share."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
-from tpulite_rtl.mxu.preparation import PREPARED
+from tpulite_rtl.mxu.preparation import PREPARED, REGION_BITS
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
@@ -23,17 +22,15 @@ class Intake(wiring.Component):
     Weights and records go out when the tokens are taken, or before if the command says
     ``prefetch``; vectors and drain go out after the tokens. One command that has started may wait
     here for the vector sequencer, so that the operands of the next are fetched meanwhile. A
-    command whose token is there passes in the cycle in which it comes.
-
-    Parameters
-    ----------
-    config : Config
-        Geometry.
+    command starts in the cycle in which its tokens are there; a cycle later at the earliest it is
+    accepted, and its vectors and drain go out.
 
     Members
     -------
     command : In(stream.Signature(PREPARED))
         Commands.
+    address : In(REGION_BITS)
+        Last row of the first region that leaves its memory, a cycle after its command comes.
     take : Out(stream.Signature(unsigned(4)))
         Tokens to take.
     weights, records, vectors, drains : Out(stream.Signature(...))
@@ -49,10 +46,11 @@ class Intake(wiring.Component):
     empty : Out(1)
         No command here.
     fault : Out(FAULT)
-        BUFFER fault of the first region that leaves its memory.
+        BUFFER fault of the first region that leaves its memory, the cycle after the start.
     """
 
     command: stream.Interface
+    address: Signal
     take: stream.Interface
     weights: stream.Interface
     records: stream.Interface
@@ -65,11 +63,11 @@ class Intake(wiring.Component):
     empty: Signal
     fault: data.View
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self) -> None:
         super().__init__(
             {
                 "command": In(stream.Signature(PREPARED)),
+                "address": In(REGION_BITS),
                 "take": Out(stream.Signature(unsigned(len(Engine)))),
                 "weights": Out(stream.Signature(WEIGHT_COMMAND)),
                 "records": Out(stream.Signature(RECORD_COMMAND)),
@@ -89,83 +87,62 @@ class Intake(wiring.Component):
         command = self.command.payload
         requantizes = command.requantizes
 
-        # What of the command at the head has been done already.
+        # What of the command has been done already. In the cycle in which it leaves it is no more.
         taken, weights_sent, records_sent = Signal(), Signal(), Signal()
+        leaves, here = Signal(), Signal()
         begun = Signal()  # its tokens are taken, at the latest in this cycle
         m.d.comb += [
+            here.eq(self.command.valid & ~leaves),
             self.take.payload.eq(command.wait),
-            self.take.valid.eq(self.command.valid & ~taken & self.room & ~self.stop),
-            begun.eq(taken | (self.take.valid & self.take.ready)),
+            self.take.valid.eq(here & ~taken & self.room & ~self.stop),
             self.started.eq(self.take.valid & self.take.ready),
             self.waiting.eq(self.take.valid & ~self.take.ready),
+            begun.eq(taken | self.started),
         ]
-        outside = self._check_regions(m, command, begun)
 
+        operands, vectors_sent = Signal(), Signal()
+        weights_done, records_done = Signal(), Signal()
         vector_waits = Signal()  # a started command that the vector sequencer has not taken
-        operands = self.command.valid & (begun | command.prefetch) & ~self.stop & ~outside
-        weights_done, records_done, vectors_done = Signal(), Signal(), Signal()
         m.d.comb += [
+            operands.eq(here & (begun | command.prefetch) & ~self.stop & ~command.outside),
             self.weights.valid.eq(operands & ~weights_sent),
             self.weights.payload.eq(command.weights),
-            weights_done.eq(weights_sent | (self.weights.valid & self.weights.ready)),
+            weights_done.eq(weights_sent | self.weights.ready),
             self.records.valid.eq(operands & requantizes & ~records_sent),
             self.records.payload.eq(command.records),
-            records_done.eq(
-                records_sent | ~requantizes | (self.records.valid & self.records.ready)
-            ),
-            # The drain must know of a command before its first vector can come out of the array.
-            vectors_done.eq(begun & ~vector_waits & self.drains.ready & ~self.stop & ~outside),
-            self.command.ready.eq(weights_done & records_done & vectors_done),
+            records_done.eq(records_sent | ~requantizes | self.records.ready),
+            vectors_sent.eq(operands & begun & weights_done & records_done & ~vector_waits),
         ]
-        accepted = self.command.valid & self.command.ready
-        parked = Signal(VECTOR_COMMAND, reset_less=True)
-        m.d.comb += [
-            self.drains.valid.eq(accepted),
-            self.drains.payload.eq(command.drains),
-            self.vectors.valid.eq(vector_waits | accepted),
-            self.vectors.payload.eq(Mux(vector_waits, parked, command.vectors)),
-            self.empty.eq(~self.command.valid & ~vector_waits),
-        ]
-        with m.If(accepted):
-            m.d.sync += [
-                taken.eq(0),
-                weights_sent.eq(0),
-                records_sent.eq(0),
-                parked.eq(command.vectors),
-            ]
-        with m.Elif(self.command.valid):
+        # The drain takes a command before its first vector can come out of the array: its queue is
+        # only full while the vectors of others are in there.
+        with m.If(~leaves | self.drains.ready):
+            m.d.sync += leaves.eq(vectors_sent)
+        with m.If(leaves):
+            m.d.sync += [taken.eq(0), weights_sent.eq(0), records_sent.eq(0)]
+        with m.Elif(here):
             m.d.sync += [
                 taken.eq(begun),
-                weights_sent.eq(weights_done),
-                records_sent.eq(self.records.valid & self.records.ready | records_sent),
+                weights_sent.eq(weights_sent | (self.weights.valid & self.weights.ready)),
+                records_sent.eq(records_sent | (self.records.valid & self.records.ready)),
             ]
-        with m.If(self.vectors.ready):
-            m.d.sync += vector_waits.eq(0)
-        with m.Elif(accepted):
-            m.d.sync += vector_waits.eq(1)
-        return m
 
-    def _check_regions(self, m: Module, command: data.View, begun: Signal) -> Signal:
-        """Raise the fault once the command has begun; return whether it will have one."""
-        checks = (
-            ("accumulators", 1, self.config.acc_rows),
-            ("weights", 1, self.config.ub_rows),
-            ("records", command.requantizes, self.config.ub_rows),
-            ("output", command.drained, self.config.ub_rows),
-            ("image", 1, self.config.ub_rows),
-        )
-        outside, address = Signal(), Signal(command.last_rows.image.shape())
-        # The first check that fails gives the address, so it is assigned last.
-        for region, applies, limit in reversed(checks):
-            last = command.last_rows[region]
-            with m.If(applies & (last >= limit)):
-                m.d.comb += [outside.eq(1), address.eq(last)]
-        # All fields in one place: Verilog simulators never execute a process that sets only the
-        # constant part of a signal whose other parts depend on conditions.
+        # What has room for the next command takes it, valid or not: the decision comes a cycle
+        # later.
+        parked = Signal(VECTOR_COMMAND, reset_less=True)
+        with m.If(~vector_waits):
+            m.d.sync += [parked.eq(command.vectors), vector_waits.eq(vectors_sent)]
+        with m.Elif(self.vectors.ready):
+            m.d.sync += vector_waits.eq(0)
+        m.d.sync += self.fault.valid.eq(here & begun & command.outside)
         m.d.comb += [
-            self.fault.valid.eq(self.command.valid & begun & outside),
+            self.command.ready.eq(leaves & self.drains.ready),
+            self.drains.valid.eq(leaves),
+            self.drains.payload.eq(command.drains),
+            self.vectors.valid.eq(vector_waits),
+            self.vectors.payload.eq(parked),
+            self.empty.eq(~self.command.valid & ~vector_waits),
             self.fault.code.eq(Fault.BUFFER),
             self.fault.index.eq(command.index),
-            self.fault.address.eq(address),
+            self.fault.address.eq(self.address),
         ]
-        return outside
+        return m

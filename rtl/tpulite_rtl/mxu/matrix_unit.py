@@ -75,7 +75,7 @@ class MatrixUnit(wiring.Component):
         m = Module()
         config, engine = self.config, self.engine
         m.submodules.preparation = preparation = Preparation(config)
-        m.submodules.intake = intake = Intake(config)
+        m.submodules.intake = intake = Intake()
         m.submodules.weights = weights = WeightSequencer(config)
         m.submodules.records = records = RecordLoader(config)
         m.submodules.vectors = vectors = VectorSequencer(config)
@@ -108,6 +108,7 @@ class MatrixUnit(wiring.Component):
             vectors.block_ready.eq(records.block_ready),
             records.claim.eq(vectors.claim),
             records.next.eq(accumulator.o.valid & accumulator.o.payload.first),
+            intake.address.eq(preparation.address),
             intake.stop.eq(engine.stop),
             vectors.stop.eq(engine.stop),
             weights.stop.eq(engine.stop),
@@ -148,8 +149,6 @@ class MatrixUnit(wiring.Component):
             m.d.comb += engine.index.eq(oldest.o.payload)
         with m.Elif(vectors.busy):
             m.d.comb += engine.index.eq(vectors.index)
-        with m.Elif(preparation.o.valid):
-            m.d.comb += engine.index.eq(preparation.o.payload.index)
         with m.Elif(engine.command.valid):
             m.d.comb += engine.index.eq(engine.command.payload.index)
         with m.Else():

@@ -1,6 +1,6 @@
 """Fetches weight tiles ahead of their use and hands them to the array row by row."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -15,8 +15,8 @@ __all__ = ["TILES_BITS", "WEIGHT_COMMAND", "WeightSequencer"]
 TILES_BITS = ROW_BITS - 1
 """Width of a number of k-tiles, whose weights lie in the buffer: 4096 tiles of 4 rows fill it."""
 
-WEIGHT_COMMAND = data.StructLayout({"weight_row": ROW_BITS, "k_tiles": TILES_BITS})
-"""The weights of one CONV: consecutive tiles from a row on."""
+WEIGHT_COMMAND = data.StructLayout({"weight_row": ROW_BITS, "last_tile": TILES_BITS})
+"""The weights of one CONV: consecutive tiles from a row on, and their number less one."""
 
 
 class WeightSequencer(wiring.Component):
@@ -91,28 +91,32 @@ class WeightSequencer(wiring.Component):
         with m.If(~parks):
             m.d.sync += parked.eq(self.command.payload)
 
-        # Requests: `left` rows of the current command.
-        row = Signal(ROW_BITS)
-        left = Signal(len(following.k_tiles) + exact_log2(n))
+        # Requests: `left` rows of the current command after this one.
+        row = Signal(ROW_BITS, reset_less=True)
+        rows_of_tile = Const(-1, exact_log2(n))
+        left = Signal(len(following.last_tile) + exact_log2(n), reset_less=True)
+        active, last = Signal(), Signal(reset_less=True)
         room = Signal(range(depth + 1), init=depth)
         asked = Signal()
         pop = Signal()
         m.d.comb += [
             self.read.request.payload.eq(row),
-            self.read.request.valid.eq((left != 0) & (room != 0) & ~self.stop),
+            self.read.request.valid.eq(active & (room != 0) & ~self.stop),
             asked.eq(self.read.request.valid & self.read.request.ready),
-            load.eq(offered & ((left == 0) | (asked & (left == 1)))),
+            load.eq(offered & (~active | (asked & last))),
             fifo.i.payload.eq(self.read.response.payload),
             fifo.i.valid.eq(self.read.response.valid),
         ]
         m.d.sync += room.eq(room - asked + pop)
         with m.If(load):
             m.d.sync += [
+                active.eq(1),
                 row.eq(following.weight_row),
-                left.eq(following.k_tiles << exact_log2(n)),
+                left.eq(Cat(rows_of_tile, following.last_tile)),
+                last.eq(0),
             ]
         with m.Elif(asked):
-            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
+            m.d.sync += [active.eq(~last), row.eq(row + 1), left.eq(left - 1), last.eq(left == 1)]
 
         # Rows that are certain and not yet claimed by a tile.
         certain = Signal(range(depth + 1))

@@ -35,8 +35,10 @@ __all__ = [
     "LOAD_LATENCY",
     "LOAD_SLACK",
     "LOAD_TOKEN",
+    "MXU_NEXT",
     "MXU_OFFER",
     "MXU_TOKEN",
+    "PREPARATION",
     "RECORDS",
     "REQUANTIZER",
     "REUSED",
@@ -131,6 +133,12 @@ STORE_TOKEN = 2
 """From the last response of a STORE to its token."""
 
 # The matrix unit.
+
+PREPARATION = 8
+"""From a command at the head of the queue to its earliest start (``mxu.preparation``)."""
+
+MXU_NEXT = 2
+"""From the acceptance of a command to the next one at the head of the queue (``mxu.intake``)."""
 
 MXU_OFFER = 2
 """From a command's way into the image walker to its first slot (``mxu.image_walker``)."""

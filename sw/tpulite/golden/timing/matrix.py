@@ -4,8 +4,10 @@ from tpulite.arch.effects import record_rows
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
 from tpulite.arch.streams import conv_stream
 from tpulite.arch.timing import (
+    MXU_NEXT,
     MXU_OFFER,
     MXU_TOKEN,
+    PREPARATION,
     RECORDS,
     REUSED,
     conv_latency,
@@ -46,6 +48,7 @@ class Matrix(Head):
         # The last command: when it left the intake, when it and its last slot entered the image
         # walker, and its last slot.
         self.accepted = self.walking = self.walked = self.last = -1
+        self.last_but_one = -1  # slot before the last one, of whatever command
         # First slots of the last two tiles, and of the last one that used records.
         self.tile = self.tile_before = -self.size
         self.claimed = -config.record_rows
@@ -57,20 +60,9 @@ class Matrix(Head):
         self.steady = False  # the last command never loses a bank
         self.previous: Record | None = None
 
-    def push(self, fields: dict[str, int], record: Record) -> None:
-        """Take a command that the dispatcher hands over."""
-        super().push(fields, record)
-        if len(self.queue) == 1:
-            self._prepare()
-
     def earliest(self, offered: int) -> int:
         """Return when a command is prepared."""
-        return max(offered, self.accepted) + 1
-
-    def _prepare(self) -> None:
-        """Let the first command leave the queue, into the preparation."""
-        offered = self.queue[0][1].dispatch + 1
-        self.machine.popped(Engine.MXU, max(offered, self.accepted))
+        return max(offered, self.accepted + MXU_NEXT) + PREPARATION
 
     def start(self, time: int) -> None:
         """Start the first command of the queue: everything about it is known now."""
@@ -88,7 +80,8 @@ class Matrix(Head):
             taken = max(taken, operands, self.records_free)
             records = self._ask_records(fields, operands)
         self.accepted = max(time, taken, self.walking + 1)
-        offered = max(self.accepted, self.walked) + MXU_OFFER
+        self.machine.popped(Engine.MXU, self.accepted + 1)
+        offered = max(self.accepted + 1, self.walked) + MXU_OFFER
         self._fetch_operands(fields, offered, records, requantizes)
         self.walking = offered - MXU_OFFER
         offered = max(offered, self.last + 1) + fill
@@ -101,10 +94,7 @@ class Matrix(Head):
         pace = (self.tile - first) // (tiles - 1) if tiles > 1 else shortest
         if _is_short(tiles, slots, self.size):
             record.buffer += self.tile - first - (tiles - 1) * shortest
-        if slots > 1:
-            self.walked = self.last - 1
-        else:
-            self.walked = self.last - pace if tiles > 1 else max(self.walking + 1, before)
+        self._walk(tiles, slots, pace, before)
         begin = first if tiles > 1 else self.tile
         self._occupy(fields, begin - fill, tiles, pace, result - sums + 1)
         self._finish(fields, result)
@@ -117,9 +107,22 @@ class Matrix(Head):
         record.stop = max(self.given, self.last) + 1
         self.previous = record
         self.steady = fields["depthwise"] > 0
-        if self.queue:
-            self._prepare()
-            self.schedule()
+        self.schedule()
+
+    def _walk(self, tiles: int, slots: int, pace: int, before: int) -> None:
+        """Note when the walker makes a command's last slot: two slots wait for the buffer."""
+        count = tiles * slots
+        if slots > 2:
+            made = self.last - 2
+        elif count > 2:
+            made = self.last - 2 // slots * pace
+        else:
+            made = before if count == 2 else self.last_but_one
+        self.walked = max(made + 1, self.walking + count)
+        if count == 1:
+            self.last_but_one = before
+        else:
+            self.last_but_one = self.last - (1 if slots > 1 else pace)
 
     def _ask_weights(self, operands: int) -> int:
         """Fetch the first weight tile; return when the intake is done with it."""

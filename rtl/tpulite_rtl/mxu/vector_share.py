@@ -1,0 +1,70 @@
+"""Works out the stream of vectors of a CONV."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+
+from tpulite.arch.isa import Axis
+from tpulite_rtl.lib.interfaces import ROW_BITS
+from tpulite_rtl.lib.serial_product import horner
+from tpulite_rtl.mxu.slots import POSITION_BITS
+
+__all__ = ["share_vectors"]
+
+
+def share_vectors(m: Module, command: data.View, vectors: data.View, cycles: Value) -> None:
+    """Set a ``VECTOR_COMMAND``; complete after the last of the cycles of its products.
+
+    In depthwise mode a position is an input vector, so that strides show between sums; in dense
+    mode a vector follows the next.
+    """
+    # Registers: the command has been here for a cycle when they count.
+    depthwise, dense = Signal(reset_less=True), Signal(reset_less=True)
+    m.d.sync += [depthwise.eq(command.depthwise), dense.eq(command.byte_step != 0)]
+    tap_rows, line_rows, origin = (
+        Signal(ROW_BITS, name=name, reset_less=True) for name in ("tap_rows", "line_rows", "origin")
+    )
+    pitch = command.act_pitch
+    horner(m, tap_rows, cycles, (command.dilation_y, pitch))
+    horner(m, line_rows, cycles, (command.stride_y, pitch))
+    # The complement, so that all are added: -x - 1 = ~x.
+    horner(m, origin, cycles, (command.pad_top, pitch), command.pad_left, ~command.act_row)
+
+    def if_depthwise(value: Value | int, other: Value | int) -> Value:
+        return Mux(depthwise, value, other)
+
+    step_x = Mux(dense, 1, if_depthwise(command.dilation_x, command.stride_x))
+    axes = []
+    for name, count, stride, kernel, fill, rows in (
+        ("y", "rows", "stride_y", "kernel_rows", Const(0), if_depthwise(tap_rows, line_rows)),
+        ("x", "columns", "stride_x", "kernel_columns", dense, step_x),
+    ):
+        last = Signal(POSITION_BITS, name=f"positions_{name}", reset_less=True)
+        period, window = Signal(4, name=f"period_{name}"), Signal(4, name=f"window_{name}")
+        m.d.comb += [
+            period.eq(if_depthwise(command[stride], 1)),
+            window.eq(if_depthwise(command[kernel], 1)),
+        ]
+        # count * period - period + window - 1
+        factor = Mux(command.depthwise, command[stride], 1)
+        less = (~Cat(period, Const(0, 1))).as_signed()  # -period - 1
+        horner(m, last, cycles, (factor, command[count]), window, less, fill)
+        axes.append((last, window - 1, period, rows))
+    by_y = command.inner == Axis.Y
+    x, y = reversed(axes)
+    m.d.comb += [
+        vectors.dense.eq(dense),
+        vectors.step_y.eq(if_depthwise(command.dilation_y, command.stride_y)),
+        vectors.step_x.eq(step_x),
+        vectors.origin.eq(~origin),
+        vectors.tap_rows.eq(tap_rows),
+        vectors.last_block.eq(command.blocks - 1),
+        # A depthwise kernel is in the stream itself.
+        vectors.last_kernel_row.eq(if_depthwise(0, command.kernel_rows - 1)),
+        vectors.last_kernel_column.eq(if_depthwise(0, command.kernel_columns - 1)),
+    ]
+    for axis, first, second in (
+        (vectors.inner_axis, x, y),
+        (vectors.outer_axis, y, x),
+    ):
+        for name, one, other in zip(axis.shape().members, first, second, strict=True):
+            m.d.comb += axis[name].eq(Mux(by_y, other, one))
