@@ -136,31 +136,27 @@ class CommandFetch(wiring.Component):
                 beat_address.eq(beat_address + burst),
             ]
 
-        # The next burst: the first one is at the beginning of the program.
-        unrequested = Signal.like(beyond)
-        offset = Signal.like(beyond_offset)
-        next_limit = Signal.like(limit)
-        next_offset = Signal.like(offset)
+        # The next burst: the first one is at the beginning of the program, which the host has
+        # written long before.
         first = self.program.address >> exact_log2(BEAT_BYTES)
-        with m.If(self.start):
-            m.d.comb += [
-                unrequested.eq(self.program.length * _BEATS),
-                offset.eq(first),
-                next_limit.eq(_limit(offset, longest)),
-            ]
-            m.d.sync += [beat_address.eq(first), room.eq(beats)]
-        with m.Else():
-            m.d.comb += [unrequested.eq(beyond), offset.eq(beyond_offset), next_limit.eq(limit)]
-        m.d.comb += next_offset.eq(offset + next_limit)
-        with m.If(self.start | requested):
-            m.d.sync += [
-                burst.eq(next_limit),
-                beyond.eq(unrequested - next_limit),
+        first_limit = Signal.like(limit)
+        m.d.sync += first_limit.eq(_limit(first[: len(beyond_offset)], longest))
+
+        def choose(unrequested: Value, offset: Value, most: Signal) -> list:
+            ends = unrequested <= most
+            next_offset = (offset + most)[: len(beyond_offset)]
+            return [
+                burst.eq(Mux(ends, unrequested, most)),
+                beyond.eq(Mux(ends, 0, unrequested - most)),
                 beyond_offset.eq(next_offset),
                 limit.eq(_limit(next_offset, longest)),
             ]
-            with m.If(unrequested <= next_limit):
-                m.d.sync += [burst.eq(unrequested), beyond.eq(0)]
+
+        with m.If(self.start):
+            m.d.sync += [beat_address.eq(first), room.eq(beats)]
+            m.d.sync += choose(self.program.length * _BEATS, first, first_limit)
+        with m.Elif(requested):
+            m.d.sync += choose(beyond, beyond_offset, limit)
 
         # Two beats make a command. It is checked on its way into the buffer, where there is time.
         half = Signal()
@@ -210,6 +206,6 @@ class CommandFetch(wiring.Component):
         return m
 
 
-def _limit(offset: Signal, longest: int) -> Value:
+def _limit(offset: Value, longest: int) -> Value:
     """Return how many beats a burst may have that begins at this beat of its page."""
     return Mux(offset > _PAGE_BEATS - longest, _PAGE_BEATS - offset, longest)
