@@ -15,7 +15,7 @@ from tpulite_rtl.dma.window import WINDOW_LAYOUT
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS, command_layout
 
-__all__ = ["ORIGIN", "STARTED", "BurstSplitter", "descriptor_layout", "rows_layout"]
+__all__ = ["STARTED", "BurstSplitter", "descriptor_layout", "rows_layout"]
 
 STARTED = data.StructLayout({"signal": len(isa.Engine), "index": INDEX_BITS})
 """A command that has started: whom it signals at its end, and its index."""
@@ -24,7 +24,7 @@ _OFFSET_BITS = ceil_log2(BEAT_BYTES)  # addresses are counted in beats here
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 
 
-ORIGIN = data.StructLayout({"address": ADDRESS_BITS, "index": INDEX_BITS, "last": 1})
+_ORIGIN = data.StructLayout({"address": ADDRESS_BITS, "index": INDEX_BITS, "last": 1})
 """Where a burst comes from: its address, its command, and whether it is the last of the command."""
 
 
@@ -43,7 +43,7 @@ def rows_layout(config: Config) -> data.StructLayout:
 
 def descriptor_layout(config: Config) -> data.StructLayout:
     """Return the layout of a burst's descriptor, for the half of the engine that moves its data."""
-    return data.StructLayout({"origin": ORIGIN, "rows": rows_layout(config)})
+    return data.StructLayout({"origin": _ORIGIN, "rows": rows_layout(config)})
 
 
 class BurstSplitter(wiring.Component):

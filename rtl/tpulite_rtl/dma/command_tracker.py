@@ -37,6 +37,8 @@ class CommandTracker(wiring.Component):
         A command is in flight or its tokens are not given.
     index : Out(INDEX_BITS)
         The oldest such command.
+    next_index : Out(INDEX_BITS)
+        The command that completes next.
     """
 
     started: stream.Interface
@@ -45,6 +47,7 @@ class CommandTracker(wiring.Component):
     stop: Signal
     holding: Signal
     index: Signal
+    next_index: Signal
 
     def __init__(self, depth: int) -> None:
         if depth < 1:
@@ -58,6 +61,7 @@ class CommandTracker(wiring.Component):
                 "stop": In(1),
                 "holding": Out(1),
                 "index": Out(INDEX_BITS),
+                "next_index": Out(INDEX_BITS),
             }
         )
 
@@ -74,7 +78,8 @@ class CommandTracker(wiring.Component):
             self.give.payload.eq(given.signal),
             self.give.valid.eq(giving & ~self.stop),
             self.holding.eq(giving | flying.o.valid),
-            self.index.eq(flying.o.payload.index),
+            self.next_index.eq(flying.o.payload.index),
+            self.index.eq(self.next_index),
         ]
         with m.If(giving):
             m.d.comb += self.index.eq(given.index)

@@ -3,13 +3,14 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
-from tpulite.arch.memory import WINDOWS
+from tpulite.arch.memory import ADDRESS_BITS, WINDOWS
 from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.axi import WriteSignature
-from tpulite_rtl.dma.burst_splitter import ORIGIN, BurstSplitter, rows_layout
+from tpulite_rtl.dma.burst_splitter import BurstSplitter, rows_layout
 from tpulite_rtl.dma.command_tracker import CommandTracker
 from tpulite_rtl.dma.packer import Packer
 from tpulite_rtl.dma.row_reader import RowReader
@@ -20,6 +21,11 @@ from tpulite_rtl.lib.interfaces import FAULT, EngineSignature, ReadPortSignature
 from tpulite_rtl.lib.layout import command_layout
 
 __all__ = ["StoreEngine"]
+
+_OFFSET_BITS = exact_log2(BEAT_BYTES)
+
+_UNANSWERED = data.StructLayout({"beat": ADDRESS_BITS - _OFFSET_BITS, "last": 1})
+"""What is kept of a burst until its response: its address, in beats, and whether it is the last."""
 
 
 class StoreEngine(wiring.Component):
@@ -79,7 +85,7 @@ class StoreEngine(wiring.Component):
         m.submodules.tracker = tracker = CommandTracker(bursts + 1)
         # A retired burst leaves in the cycle when the next one may enter.
         m.submodules.unread = unread = StreamFifo(rows_layout(self.config), bursts + 1)
-        m.submodules.unanswered = unanswered = StreamFifo(ORIGIN, bursts + 1)
+        m.submodules.unanswered = unanswered = StreamFifo(_UNANSWERED, bursts + 1)
         m.submodules.reader = reader = RowReader(self.config)
         m.submodules.packer = packer = Packer(self.config)
 
@@ -97,7 +103,8 @@ class StoreEngine(wiring.Component):
             unread.i.valid.eq(splitter.rows.valid),
             unread.i.payload.eq(splitter.rows.payload),
             unanswered.i.valid.eq(descriptor.valid),
-            unanswered.i.payload.eq(descriptor.payload.origin),
+            unanswered.i.payload.beat.eq(descriptor.payload.origin.address[_OFFSET_BITS:]),
+            unanswered.i.payload.last.eq(descriptor.payload.origin.last),
         ]
 
         # Back: rows to beats.
@@ -120,8 +127,8 @@ class StoreEngine(wiring.Component):
             unanswered.o.ready.eq(answered),
             write_fault.valid.eq(answered & response.payload),
             write_fault.code.eq(Fault.WRITE),
-            write_fault.index.eq(origin.index),
-            write_fault.address.eq(origin.address),
+            write_fault.index.eq(tracker.next_index),
+            write_fault.address.eq(origin.beat << _OFFSET_BITS),
             tracker.complete.valid.eq(response.valid & origin.last & ~response.payload & ~stop),
             tracker.stop.eq(stop),
         ]
