@@ -53,8 +53,9 @@ class Config:
     roundings : tuple of str
         Roundings that the requantizer has, of :class:`tpulite.arch.numerics.Rounding`.
     multipliers : str
-        How the array multiplies: ``dsp`` leaves the choice to synthesis, which takes DSP blocks,
-        ``logic`` builds adders, ``mixed`` does every other column in logic.
+        How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
+        which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
+        ``mixed`` does every other column, and operand B, in logic.
     memories : str
         What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
         asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever
