@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.configs import CONFIGS, named_config
+from tpulite_rtl.lib.carry_save import GATES
 from tpulite_rtl.silicon.budget import write_budgets
 from tpulite_rtl.silicon.design import chip_design
 from tpulite_rtl.silicon.report import measure, write_report
@@ -66,7 +67,7 @@ def main() -> None:
     begin = time.monotonic()
     with console.status("elaborating") as status:
         found = measure(
-            chip_design(config),
+            chip_design(config, GATES),
             lambda done, total: status.update(f"block {done + 1} of {total}"),
         )
     path = write_report("timing", options.config, {"config": options.config, **found})

@@ -10,11 +10,12 @@ from cocotb.triggers import RisingEdge
 
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, INT32, Rounding, requantize, wrap32
+from tpulite_rtl.lib.multiplier import STYLES
 from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 from tpulite_tb.harness import reset, simulate
 
 _RESULTS = int(os.environ.get("RESULTS", "4000"))
-_STAGE_OF = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2}  # the others: the last one
+_STAGE_OF = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2, "zero_point": STAGES - 2}
 _WIDTHS = {field.name: field.width for field in RECORD.fields if field.name != "gain"}
 
 # Accumulator, multiplier, point: products that are one larger than a tie of FLOAT32 plus all that
@@ -106,6 +107,7 @@ async def equals_the_golden_arithmetic(dut, idle: float) -> None:
     assert len(results) > 200
 
 
+@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(
     "roundings",
     [
@@ -118,11 +120,11 @@ async def equals_the_golden_arithmetic(dut, idle: float) -> None:
         (Rounding.TFLITE, Rounding.AWAY),
     ],
 )
-def test_requantizer_lane(roundings: tuple[Rounding, ...]) -> None:
+def test_requantizer_lane(roundings: tuple[Rounding, ...], style: str) -> None:
     names = [rounding.name for rounding in roundings]
     simulate(
-        RequantizerLane(roundings),
+        RequantizerLane(roundings, style),
         __file__,
-        name=f"requantizer_lane_{'_'.join(names).lower()}",
+        name=f"requantizer_lane_{'_'.join(names).lower()}_{style}",
         extra_env={"ROUNDINGS": " ".join(names)},
     )

@@ -161,10 +161,10 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
     return names.setdefault(match[0], f"{match[1]}${len(names)}")
 
 
-def chip_design(config: Config) -> Design:
-    """Return the design of the chip."""
+def chip_design(config: Config, platform: object = None) -> Design:
+    """Return the design of the chip, as elaborated for a platform."""
     name = "tpulite"
-    text = rtlil.convert(Chip(config), name=name, emit_src=False)
+    text = rtlil.convert(Chip(config), name=name, platform=platform, emit_src=False)
     return Design.parse(_without_promise(text), name)
 
 

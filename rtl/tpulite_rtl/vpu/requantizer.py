@@ -22,7 +22,8 @@ _FIELDS = {
     0: ("bias",),
     1: ("shift", "rounding"),
     2: ("multiplier",),
-    6: ("zero_point", "low", "high"),
+    5: ("zero_point",),
+    6: ("low", "high"),
 }
 
 

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch import timing
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import Rounding
+from tpulite_rtl.lib.carry_save import style_of, summands
 from tpulite_rtl.lib.layout import struct_layout
 
 __all__ = ["STAGES", "RequantizerLane"]
@@ -19,6 +20,7 @@ STAGES = timing.REQUANTIZER
 _DOUBLING = frozenset({Rounding.TFLITE, Rounding.RUY})
 _SIGNIFICANT = 24  # bits of a float32 significand
 _SATURATED = 10  # bits of twice a result that is saturated just outside every clamp
+_LEFT = 9  # a scale that shifts further left saturates whatever is not 0
 _RECORD = struct_layout(RECORD).members
 
 
@@ -28,22 +30,25 @@ class RequantizerLane(wiring.Component):
     All inputs named for a stage belong to the sum that entered that many cycles ago; the result
     appears in stage 6, six cycles after its sum.
 
-    All roundings share one product P and end alike: shift right by t, half up, with one guard bit.
-    What distinguishes them is prepared before that:
+    All roundings share one product P and end alike: shift right by t, half up but for ties. What
+    distinguishes them:
 
     - ``TFLITE`` and ``RUY`` round twice. The first rounding adds 2**30 to P; its result need not
-      be cut at bit 31, because floors nest. Half away from zero is half up of a negative number
-      less one, so 2**31 is subtracted from what ``TFLITE`` will shift.
-    - ``SINGLE`` shifts P itself, ``AWAY`` a negative P less one.
+      be cut at bit 31, because floors nest. ``TFLITE`` rounds a tie of a negative number down;
+      bits 0 ... 30 do not count.
+    - ``SINGLE`` shifts P itself, ``AWAY`` rounds a tie of a negative number down.
     - ``FLOAT32`` rounds P to 24 significant bits and then to an integer, half to even both times.
       Let g be half a unit of the first rounding. It moves all P within g of a tie onto the tie,
-      and the tie goes up if the quotient is odd. So P + g is rounded half up if it is odd and
-      P - g - 1 if it is even. (If the first rounding reaches bit t, the result saturates anyway.)
+      which goes up if the quotient is odd. (If the first rounding reaches bit t, the result
+      saturates anyway.)
 
     Parameters
     ----------
     roundings : collection of Rounding
         Roundings that are built.
+    style : str, optional
+        How it multiplies, of :data:`tpulite_rtl.lib.multiplier.STYLES`; the default is as suits
+        the platform.
 
     Members
     -------
@@ -55,7 +60,9 @@ class RequantizerLane(wiring.Component):
         Stage 1.
     multiplier : In(31)
         Stage 2.
-    zero_point, low, high : In(signed(8))
+    zero_point : In(signed(8))
+        Stage 5.
+    low, high : In(signed(8))
         Stage 6.
     o : Out(signed(8))
         Stage 6: the result.
@@ -72,8 +79,9 @@ class RequantizerLane(wiring.Component):
     high: Signal
     o: Signal
 
-    def __init__(self, roundings: Collection[Rounding]) -> None:
+    def __init__(self, roundings: Collection[Rounding], style: str | None = None) -> None:
         self.roundings = frozenset(roundings)
+        self.style = style
         names = ("bias", "shift", "rounding", "multiplier", "zero_point", "low", "high")
         super().__init__(
             {
@@ -89,8 +97,6 @@ class RequantizerLane(wiring.Component):
         is_doubling = self._is_one_of(_DOUBLING)
         is_float = self._is_one_of({Rounding.FLOAT32})
         only_doubling = self.roundings <= _DOUBLING
-        # Machines that only double drop bits 0 ... 30 after the first rounding.
-        dropped = 31 if only_doubling else 0
 
         def register(stage: int, value: Value, name: str) -> Signal:
             """Hand a value on to the next stage."""
@@ -103,12 +109,12 @@ class RequantizerLane(wiring.Component):
         acc = register(0, (self.sum + self.bias)[:32].as_signed(), "acc")
 
         # Stage 1: the multiplicand, and how far the product will be shifted.
-        operand, exponent = acc, Const(0, 1)
+        operand, carry, exponent = acc, Const(0, 1), Const(0, 1)
         if self.roundings & _DOUBLING:
             operand = self._shift_left(m, acc, is_doubling)
         if Rounding.FLOAT32 in self.roundings:
-            significand, exponent = self._significand(m, acc)
-            exponent = Mux(is_float, exponent, 0)
+            significand, carry, exponent = self._significand(m, acc)
+            carry, exponent = carry & is_float, Mux(is_float, exponent, 0)
             only_float = len(self.roundings) == 1
             operand = significand if only_float else Mux(is_float, significand, operand)
         whole = is_doubling & (self.shift >= 0)  # no second rounding
@@ -116,58 +122,50 @@ class RequantizerLane(wiring.Component):
         m.d.comb += distance.eq(
             (0 if only_doubling else Mux(is_float, 0, 31)) - Mux(whole, 0, self.shift)
         )
-        lowers = self._is_one_of({Rounding.TFLITE}) & (self.shift < 0)
-        away = self._is_one_of({Rounding.AWAY})
-        operand = register(1, operand, "operand")
+        is_tflite = self._is_one_of({Rounding.TFLITE})
+        is_away = is_tflite | self._is_one_of({Rounding.AWAY})
+        operand, carry = register(1, operand, "operand"), register(1, carry, "carry")
         exponent = register(1, exponent, "exponent")
         distance = register(1, distance, "distance")
-        flags = register(1, Cat(is_doubling, is_float, whole, lowers, away), "flags")
+        flags = register(1, Cat(is_float, is_tflite, is_away, whole, is_doubling), "flags")
 
-        # Stage 2: the product.
-        product = register(2, operand * self.multiplier, "product")
-        right, left = self._split(m, distance - exponent, len(product) - dropped)
-        right, left = register(2, right, "right"), register(2, left, "left")
-        flags = register(2, flags, "flags")
+        # Stage 2: summands of the product, with the half that the first of two roundings adds.
+        rows = summands(
+            m,
+            operand,
+            self.multiplier,
+            carry=carry,
+            bits={30: flags[4]} if self.roundings & _DOUBLING else {},
+            style=self.style or style_of(platform),
+        )
+        rows = [register(2, row, f"row_{index}") for index, row in enumerate(rows)]
+        # Machines that only double drop bits 0 ... 30 after the first rounding.
+        dropped = 31 if only_doubling else 0
+        width = len(operand) + len(self.multiplier) - dropped
+        right = register(2, self._limited(m, distance - exponent + _LEFT, width + _LEFT), "right")
+        flags = register(2, flags[:4], "flags")
 
-        # Stage 3: what to add before the final rounding.
-        is_doubling, is_float, _, lowers, away = flags
-        correction = Signal(signed(32))
-        if Rounding.FLOAT32 in self.roundings:
-            with m.If(is_float):
-                m.d.comb += correction.eq(self._tie_correction(m, product, right))
-        if self.roundings & _DOUBLING:
-            # Products of -2**30 ... -1 count as negative too: their result is 0 either way.
-            negative = lowers & product[-1]
-            with m.If(is_doubling):
-                m.d.comb += correction.eq(Mux(negative, -(1 << 30), 1 << 30))
-        if Rounding.AWAY in self.roundings:
-            with m.If(away):
-                m.d.comb += correction.eq(Mux(product[-1] & (right != 0), -1, 0))
-        product = register(3, product, "product")
-        correction = register(3, correction, "correction")
-        right, left = register(3, right, "right"), register(3, left, "left")
-        flags = register(3, flags, "flags")
+        # Stage 3: the product.
+        product = Signal(signed(width + dropped))
+        m.d.comb += product.eq(sum(rows))
+        product = register(3, product[dropped:].as_signed(), "product")
+        right, flags = register(3, right, "right"), register(3, flags, "flags")
 
-        # Stage 4: add it.
-        corrected = (product + correction)[dropped : len(product)].as_signed()
-        corrected = register(4, corrected, "corrected")
-        right, left = register(4, right, "right"), register(4, left, "left")
-        flags = register(4, flags, "flags")
+        # Stage 4: shift right to twice the result, saturate; does that round up?
+        doubled = self._shift_right(m, product, right)
+        up = self._rounds_up(m, product, right, doubled, flags)
+        doubled = register(4, doubled, "doubled")
+        up = register(4, up, "up")
 
-        # Stage 5: shift right to twice the result, saturate.
-        doubled = Signal(signed(len(corrected) + 1))
-        m.d.comb += doubled.eq(Cat(Const(0, 1), corrected).as_signed() >> right)
-        doubled = register(5, self._saturate(m, doubled, whole=flags[2]), "doubled")
-        left = register(5, left, "left")
+        # Stage 5: round; zero point.
+        total = Signal(signed(_SATURATED + 1))
+        m.d.comb += total.eq((doubled >> 1) + self.zero_point + up)
+        total = register(5, total, "total")
 
-        # Stage 6: round, shift left (a useful scale never does), zero point, clamp.
-        scaled = Signal(signed(_SATURATED + 9))
-        shifted = Signal(signed(_SATURATED + 10))
-        raised = Signal.like(shifted)
+        # Stage 6: clamp.
+        raised = Signal.like(total)
         m.d.comb += [
-            scaled.eq(((doubled + 1) >> 1) << left),
-            shifted.eq(scaled + self.zero_point),
-            raised.eq(Mux(shifted < self.low, self.low, shifted)),
+            raised.eq(Mux(total < self.low, self.low, total)),
             self.o.eq(Mux(raised > self.high, self.high, raised)),
         ]
         return m
@@ -188,57 +186,86 @@ class RequantizerLane(wiring.Component):
             m.d.comb += shifted.eq(acc << self.shift[:5])
         return shifted
 
-    def _significand(self, m: Module, acc: Signal) -> tuple[Signal, Signal]:
-        """Round to 24 significant bits, half to even: significand and exponent."""
+    def _significand(self, m: Module, acc: Signal) -> tuple[Value, Value, Signal]:
+        """Round to 24 significant bits, half to even: quotient, whether to add 1, exponent."""
         # Complement instead of magnitude: they differ for powers of two alone, which are exact.
         complement = acc ^ acc[-1].replicate(32).as_signed()
         exponent = Signal(range(32 - _SIGNIFICANT))
         for i in range(_SIGNIFICANT, 31):
             with m.If(complement[i]):
                 m.d.comb += exponent.eq(i + 1 - _SIGNIFICANT)
-        half = Signal(7)
-        significand = Signal(signed(_SIGNIFICANT + 2))
-        odd = (acc >> exponent)[0]
+        quotient, remainder = Signal(signed(_SIGNIFICANT + 1)), Signal(7)
         m.d.comb += [
-            half.eq((1 << exponent) >> 1),
-            significand.eq((acc + Mux(odd | (half == 0), half, half - 1)) >> exponent),
+            quotient.eq(acc >> exponent),
+            remainder.eq(acc[:7] << ~exponent),  # in units of 1/128
         ]
-        return significand, exponent
+        return quotient, remainder[-1] & (remainder[:-1].any() | quotient[0]), exponent
 
     @staticmethod
-    def _split(m: Module, distance: Value, limit: int) -> tuple[Signal, Signal]:
-        """Turn a distance into shifts to the right and to the left, neither longer than matters."""
+    def _limited(m: Module, distance: Value, limit: int) -> Signal:
+        """Return a distance to shift right, none longer than matters."""
         right = Signal(range(limit + 1))
-        left = Signal(range(_SATURATED))
         with m.If(distance > limit):
             m.d.comb += right.eq(limit)
         with m.Elif(distance >= 0):
             m.d.comb += right.eq(distance)
-        with m.Elif(distance > -_SATURATED):
-            m.d.comb += left.eq(-distance)
-        with m.Else():
-            m.d.comb += left.eq(_SATURATED - 1)
-        return right, left
+        return right
 
     @staticmethod
-    def _tie_correction(m: Module, product: Signal, right: Signal) -> Value:
-        """Return g if the quotient is odd (or not rounded), else -g - 1."""
-        # g is the leading one, 24 places down: fill up the ones below it, keep the topmost.
-        filled = (product ^ product[-1].replicate(len(product)).as_signed())[_SIGNIFICANT:55]
+    def _shift_right(m: Module, product: Signal, right: Signal) -> Signal:
+        """Return the product * 2**(_LEFT + 1) >> ``right``, saturated just outside every clamp."""
+        sign = product[-1]
+        # Complements of negative numbers have zeros on the left, as the others.
+        bits = product[:-1] ^ sign.replicate(len(product) - 1)
+        rest = Cat(sign.replicate(_LEFT + 1), bits)
+        above = []
+        for step in reversed(range(len(right))):
+            most = _SATURATED - 1 + (1 << step) - 1  # bits that the steps below may shift down
+            shifted = Signal(len(rest), name=f"shifted_{step}")
+            m.d.comb += shifted.eq(Mux(right[step], rest >> (1 << step), rest))
+            above.append(shifted[most:].any())
+            rest = shifted[:most]
+        saturates = Cat(above).any().replicate(_SATURATED - 1)
+        result = Signal(signed(_SATURATED))
+        m.d.comb += result.eq(Cat((rest | saturates) ^ sign.replicate(_SATURATED - 1), sign))
+        return result
+
+    def _rounds_up(
+        self, m: Module, product: Signal, right: Signal, doubled: Signal, flags: Signal
+    ) -> Value:
+        """Whether to add 1 to the quotient, half of ``doubled`` without its last bit."""
+        is_float, is_tflite, is_away, whole = flags
+        half, odd, negative = doubled[0], doubled[1], product[-1]
+        bits = product.as_unsigned()
+        # Bits of the remainder below the half, and those that a rounding before took away.
+        below = Cat(right > _LEFT + 1 + place for place in range(len(bits)))
+        taken = Signal.like(bits)
+        if Rounding.TFLITE in self.roundings and not self.roundings <= _DOUBLING:
+            m.d.comb += taken.eq(is_tflite.replicate(31))
+        if Rounding.FLOAT32 not in self.roundings:
+            tie = ~(bits & below & ~taken).any()
+            return half & ~whole & ~(tie & is_away & negative)
+
+        # Half a unit of the first rounding is the topmost one of ``filled``.
+        filled = self._filled(m, bits, negative, is_float)
+        less = (filled >> 1)[: len(bits)]
+        tie = ~(bits & below & ~(taken | filled)).any()
+        # Nearly a tie is one: just below, all bits that count are ones; just above, the first one
+        # that is taken away may be the last one.
+        nearly = is_float & filled[0] & (bits | ~below | less).all()
+        beyond = (bits & filled & ~less).any() & (bits & less).any()
+        even = Mux(is_float, ~odd & ~beyond, is_away & negative)
+        return Mux(half, ~whole & ~(tie & even), nearly & odd)
+
+    @staticmethod
+    def _filled(m: Module, bits: Value, negative: Value, is_float: Value) -> Signal:
+        """Return ones from the leading one, 24 places down, to the right."""
+        filled = Signal(len(bits))
+        part = bits[_SIGNIFICANT : _SIGNIFICANT + 31]
+        part = (part ^ negative.replicate(len(part))) & is_float.replicate(len(part))
         for distance in (1, 2, 4, 8, 16):
             step = Signal(31, name=f"filled_{distance}")
-            m.d.comb += step.eq(filled | (filled >> distance))
-            filled = step
-        odd = (product >> right)[0] | (right == 0)
-        return ((filled & ~(filled >> 1)) ^ (~odd).replicate(32)).as_signed()
-
-    @staticmethod
-    def _saturate(m: Module, doubled: Signal, *, whole: Value) -> Signal:
-        result = Signal(signed(_SATURATED))
-        sign = doubled[-1]
-        above = doubled[_SATURATED - 1 :]
-        with m.If(above.any() & ~above.all()):
-            m.d.comb += result.eq(Cat((~sign).replicate(_SATURATED - 1), sign))
-        with m.Else():
-            m.d.comb += result.eq(Cat(doubled[0] & ~whole, doubled[1:_SATURATED]))
-        return result
+            m.d.comb += step.eq(part | (part >> distance))
+            part = step
+        m.d.comb += filled.eq(part)
+        return filled

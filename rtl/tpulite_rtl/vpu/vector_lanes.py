@@ -26,8 +26,8 @@ _SUM_STAGE = elementwise_lane.STAGES  # in which the requantizer takes its sum
 _RESULT_STAGE = _SUM_STAGE + requantizer_lane.STAGES - 1
 # How lanes multiply A and B, by how the array multiplies.
 _STYLES = {"dsp": ("dsp", "dsp"), "mixed": ("dsp", "logic"), "logic": ("logic", "logic")}
-# Stage of the requantizer's lane in which it uses a field of a record.
-_FIELD_STAGES = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2}
+# Stage of the requantizer's lane in which it uses a field of a record, if not the last one.
+_FIELD_STAGES = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2, "zero_point": 5}
 
 
 class VectorLanes(wiring.Component):
