@@ -114,6 +114,8 @@ class Chip(wiring.Component):
         connect(m, store.read, buffer.read_store)
         connect(m, load.write, buffer.write_load)
 
+        connect(m, vpu.requantizer, mxu.vector)
+
         # Host.
         m.d.comb += [
             self.irq.eq(registers.irq),

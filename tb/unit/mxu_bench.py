@@ -91,6 +91,7 @@ class MatrixBench:
         self.taken: list[int] = []
         self.given: list[int] = []
         dut.engine__stop.value = 0
+        dut.vector__valid.value = 0
         StreamSink(dut, "engine__take", stall=late)
         StreamMonitor(dut, "engine__take", callback=self.taken.append)
         StreamSink(dut, "engine__give", stall=late)

@@ -15,11 +15,13 @@ from tpulite.arch import isa
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
 from tpulite.arch.numerics import INT32, Rounding, requantize, wrap32
+from tpulite.arch.timing import REQUANTIZER
 from tpulite.layout.records import pack_records
 from tpulite_rtl.lib.interfaces import write_layout
 from tpulite_rtl.vpu.record_fields import record_row
 from tpulite_rtl.vpu.requantizer import Requantizer, requant_input
 from tpulite_rtl.vpu.requantizer_lane import STAGES
+from tpulite_rtl.vpu.shared_lane import LANE_INPUT
 from tpulite_tb.bits import pack, pack_lanes
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor
@@ -168,7 +170,7 @@ class _Plan:
         groups = config.array_size // config.lanes
         slots = {0: 1, 1: groups, RAW_ROWS: max(groups, RAW_ROWS)}[len(rows)]
         self.vectors[self.end] = pack(requant_input(config), payload)
-        out = self.end + slots - 1 + STAGES
+        out = self.end + slots - 1 + REQUANTIZER
         for index, data in enumerate(rows):
             values = {"row": payload["row"] + index, "data": data}
             self.writes[out - len(rows) + 1 + index] = pack(write_layout(config), values)
@@ -194,7 +196,30 @@ async def writes_every_row_in_its_cycle(dut, idle: float, delivery: str) -> None
     await _play(dut, plan)
 
 
+async def _use_otherwise(dut, config: Config) -> None:
+    """Be the lanes' second user, with one record for all sums: what enters leaves requantized."""
+    rounding = random.choice([Rounding[name.upper()] for name in config.roundings])
+    record = _record(rounding)
+    lanes = config.vector_lanes
+    assert lanes is not None
+    inside: list[list[int] | None] = [None] * STAGES
+    dut.vector__valid.value = 0
+    await RisingEdge(dut.clk)
+    while True:
+        sums = [_sum(record) for _ in range(lanes)]
+        inputs = [pack(LANE_INPUT, {"sum": value, **record}) for value in sums]
+        dut.vector__lane.value = pack_lanes(inputs, LANE_INPUT.size)
+        dut.vector__valid.value = valid = random.random() < 0.8
+        await RisingEdge(dut.clk)
+        if inside[-2]:
+            wanted = [requantize(value, **record) for value in inside[-2]]
+            assert int(dut.vector__o.value) == pack_lanes(wanted, 8), f"{inside[-2]} with {record}"
+        entered = valid and dut.vector__ready.value
+        inside = [sums if entered else None, *inside[:-1]]
+
+
 async def _play(dut, plan: _Plan) -> None:
+    cocotb.start_soon(_use_otherwise(dut, plan.config))
     dut.write__request__ready.value = 1
     dut.i__valid.value = 0
     dut.record__valid.value = 0

@@ -6,13 +6,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from cocotb.triggers import RisingEdge
 from vector_commands import draw_command
+from vector_path import VectorPath
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite_rtl.lib.interfaces import EngineSignature
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
-from tpulite_rtl.vpu.vector_engine import VectorEngine
 from tpulite_tb.harness import reset, simulate
 
 CONFIG = Config(array_size=4, ub_rows=1024)
@@ -27,7 +27,7 @@ class _EngineWithBuffer(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.vpu = vpu = VectorEngine(CONFIG)
+        m.submodules.vpu = vpu = VectorPath(CONFIG)
         m.submodules.buffer = buffer = UnifiedBuffer(CONFIG, readers=("a", "b"), writers=("vpu",))
         wiring.connect(m, vpu.engine, wiring.flipped(self.engine))
         wiring.connect(m, vpu.read_a, buffer.read_a)

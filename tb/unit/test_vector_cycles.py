@@ -9,11 +9,11 @@ import pytest
 from cocotb.triggers import ClockCycles
 from vector_bench import VectorBench
 from vector_model import PAIRED, parameter_parts
+from vector_path import VectorPath
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.registers import EngineState
-from tpulite_rtl.vpu.vector_engine import VectorEngine
 from tpulite_tb.harness import reset, simulate
 
 _DIRECT = (VectorOp.COPY, VectorOp.MAX)
@@ -95,6 +95,25 @@ async def a_window_takes_a_cycle_a_vector(dut, operation: VectorOp, window) -> N
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def sums_of_the_matrix_unit_come_first(dut) -> None:
+    """As long as they come, the lanes stand still; then a vector a cycle again."""
+    config = config_of_this_run()
+    bench = VectorBench(dut, config)
+    await reset(dut)
+    bench.send(_straight(bench, VectorOp.ADD))
+    while len(bench.cycles["write"]) < 20:
+        await ClockCycles(dut.clk, 1)
+    before = max(b - a for a, b in pairwise(bench.cycles["write"]))
+    dut.drains.value = 1
+    await ClockCycles(dut.clk, 100)
+    dut.drains.value = 0
+    await bench.finished()
+    assert bench.buffer == bench.expected
+    gaps = [b - a for a, b in pairwise(bench.cycles["write"]) if b - a != before]
+    assert gaps == [before + 100]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def commands_follow_without_delay(dut) -> None:
     """The next command's tokens are taken in the cycle after the last one's were given."""
     bench = VectorBench(dut, config_of_this_run())
@@ -164,7 +183,7 @@ async def states_say_what_happens(dut) -> None:
 def test_vector_cycles(n: int, lanes: int) -> None:
     config = Config(array_size=n, vector_lanes=lanes)
     simulate(
-        VectorEngine(config),
+        VectorPath(config),
         __file__,
         name=f"vector_cycles_{n}_{lanes}",
         extra_env={"CONFIG": json.dumps(config.as_dict())},

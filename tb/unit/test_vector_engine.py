@@ -6,12 +6,13 @@ import random
 
 import cocotb
 import pytest
+from cocotb.triggers import RisingEdge
 from vector_bench import VectorBench
+from vector_path import VectorPath
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import Rounding
-from tpulite_rtl.vpu.vector_engine import VectorEngine
 from tpulite_tb.harness import reset, simulate
 
 _ALL = tuple(rounding.name.lower() for rounding in Rounding)
@@ -24,14 +25,25 @@ def config_of_this_run() -> Config:
     return Config.from_dict(json.loads(os.environ["CONFIG"]))
 
 
+async def _drain(dut) -> None:
+    """Let others use the requantizer for some cycles, and then not."""
+    while True:
+        for drains in (1, 0):
+            dut.drains.value = drains
+            for _ in range(random.choice([1, 1, 2, 20])):
+                await RisingEdge(dut.clk)
+
+
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-@cocotb.parametrize(slow=["nothing", "reads", "writes"], operation=list(VectorOp))
+@cocotb.parametrize(slow=["nothing", "reads", "writes", "lanes"], operation=list(VectorOp))
 async def computes_what_numerics_says(dut, slow: str, operation: VectorOp) -> None:
-    """Random commands of one operation, in place or not; the buffer may refuse often."""
+    """Random commands of one operation, in place or not; buffer or requantizer may refuse often."""
     bench = VectorBench(dut, config_of_this_run(), stall=0.0 if slow == "nothing" else 0.2)
-    for sink in {"nothing": [], "reads": bench.reads, "writes": [bench.writes]}[slow]:
+    for sink in {"reads": bench.reads, "writes": [bench.writes]}.get(slow, []):
         sink.stall(0.7)
     await reset(dut)
+    if slow == "lanes":
+        cocotb.start_soon(_drain(dut))
     for number in range(8 * _EFFORT):
         bench.send(bench.draw(operation, in_place=number % 4 == 0))
     bench.send(bench.draw(operation, rows=2, columns=40))  # fills all queues
@@ -78,7 +90,7 @@ async def commands_follow_each_other(dut, stall: float) -> None:
 def test_vector_engine(n: int, lanes: int, roundings: tuple[str, ...]) -> None:
     config = Config(array_size=n, vector_lanes=lanes, roundings=roundings)
     simulate(
-        VectorEngine(config),
+        VectorPath(config),
         __file__,
         name=f"vector_engine_{n}_{lanes}",
         extra_env={"CONFIG": json.dumps(config.as_dict())},

@@ -9,12 +9,12 @@ import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from vector_bench import VectorBench
 from vector_model import PAIRED, parameter_parts
+from vector_path import VectorPath
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RECORD, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
-from tpulite_rtl.vpu.vector_engine import VectorEngine
 from tpulite_tb.harness import reset, simulate
 
 LAST = int(os.environ.get("UB_ROWS", "16384")) - 1
@@ -202,7 +202,7 @@ async def stop_starts_nothing(dut) -> None:
 def test_vector_faults(n: int, rows: int, roundings: tuple[str, ...]) -> None:
     config = Config(array_size=n, ub_rows=rows, vector_lanes=4, roundings=roundings)
     simulate(
-        VectorEngine(config),
+        VectorPath(config),
         __file__,
         name=f"vector_faults_{n}",
         extra_env={"CONFIG": json.dumps(config.as_dict()), "UB_ROWS": str(rows)},

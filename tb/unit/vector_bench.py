@@ -62,6 +62,7 @@ class VectorBench:
             StreamMonitor(dut, f"read_{name}__request", callback=self._read(name))
         StreamMonitor(dut, "write__request", callback=self._write)
         dut.engine__stop.value = 0
+        dut.drains.value = 0
         cocotb.start_soon(self._respond())
 
     def place(self, command: Command, *, in_place: bool = False, **record: int) -> Command:

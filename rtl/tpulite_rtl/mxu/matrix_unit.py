@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine, Opcode
@@ -18,6 +18,7 @@ from tpulite_rtl.mxu.vector_sequencer import VectorSequencer
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
 from tpulite_rtl.vpu.record_loader import RecordLoader
 from tpulite_rtl.vpu.requantizer import Requantizer
+from tpulite_rtl.vpu.shared_lane import LanesSignature
 
 __all__ = ["MatrixUnit"]
 
@@ -49,6 +50,8 @@ class MatrixUnit(wiring.Component):
         The request of ``read_activation`` must not be refused.
     write : Out(WritePortSignature(config))
         Drained rows. The buffer must accept them at once.
+    vector : In(LanesSignature(config))
+        The vector path, which uses the requantizer, too.
     """
 
     engine: wiring.PureInterface
@@ -57,6 +60,7 @@ class MatrixUnit(wiring.Component):
     read_record: wiring.PureInterface
     steady: Signal
     write: wiring.PureInterface
+    vector: wiring.PureInterface
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -68,6 +72,7 @@ class MatrixUnit(wiring.Component):
                 "read_record": Out(ReadPortSignature(config)),
                 "steady": Out(1),
                 "write": Out(WritePortSignature(config)),
+                "vector": In(LanesSignature(config)),
             }
         )
 
@@ -100,6 +105,7 @@ class MatrixUnit(wiring.Component):
         connect(m, accumulator.o, requantizer.i)
         connect(m, records.o, requantizer.record)
         connect(m, requantizer.write, flipped(self.write))
+        connect(m, flipped(self.vector), requantizer.vector)
         m.d.comb += [
             self.steady.eq(vectors.steady),
             vectors.tile_ready.eq(weights.tile_ready),

@@ -35,6 +35,8 @@ class ElementwiseLane(wiring.Component):
 
     Members
     -------
+    moves : In(1)
+        Everything moves on to the next stage; else it stands still.
     scales : In(SCALES)
         Stable while operands are inside.
     a : In(signed(SUM_BITS)), b : In(signed(8))
@@ -42,9 +44,10 @@ class ElementwiseLane(wiring.Component):
     gain : In(signed(16))
         Stage 0.
     o : Out(signed(32))
-        Five cycles after the operands: what to requantize.
+        Five cycles after the operands, in which everything moved: what to requantize.
     """
 
+    moves: Signal
     scales: data.View
     a: Signal
     b: Signal
@@ -55,6 +58,7 @@ class ElementwiseLane(wiring.Component):
         self.styles = styles
         super().__init__(
             {
+                "moves": In(1),
                 "scales": In(SCALES),
                 "a": In(signed(SUM_BITS)),
                 "b": In(signed(8)),
@@ -70,7 +74,8 @@ class ElementwiseLane(wiring.Component):
         def register(stage: int, value: Value, name: str) -> Signal:
             """Hand a value on to the next stage."""
             result = Signal(value.shape(), name=f"{name}_{stage + 1}", reset_less=True)
-            m.d.sync += result.eq(value)
+            with m.If(self.moves):
+                m.d.sync += result.eq(value)
             return result
 
         # Stage 0: zero points. What multiplies A, if that is no scale, and three times that.

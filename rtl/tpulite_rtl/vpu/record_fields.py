@@ -52,7 +52,8 @@ def holds_foreign_rounding(config: Config, row: data.View) -> Value:
 class RecordFields(wiring.Component):
     """Some fields of the channel records of an n-block, in shadow and active registers.
 
-    Rows are written into the shadow registers; ``swap`` copies all of these into the active ones.
+    Rows are written into the shadow registers; ``swap`` copies all of these into the active ones,
+    which ``o`` shows from the next cycle on.
     A row that comes with ``swap`` belongs to the block after it.
 
     Parameters
@@ -61,8 +62,6 @@ class RecordFields(wiring.Component):
         Geometry.
     names : collection of str
         Fields of :data:`tpulite.arch.isa.RECORD` to keep.
-    through : bool
-        Whether ``o`` shows the new values in the cycle of ``swap``; else from the next one on.
 
     Members
     -------
@@ -78,10 +77,9 @@ class RecordFields(wiring.Component):
     swap: Signal
     o: data.View
 
-    def __init__(self, config: Config, names: Collection[str], *, through: bool = False) -> None:
+    def __init__(self, config: Config, names: Collection[str]) -> None:
         self.config = config
         self.names = tuple(names)
-        self.through = through
         members = struct_layout(RECORD).members
         self._fields = data.StructLayout({name: members[name] for name in self.names})
         super().__init__(
@@ -96,7 +94,7 @@ class RecordFields(wiring.Component):
         m = Module()
         shadow = Signal(self.o.shape(), reset_less=True)
         active = Signal(self.o.shape(), reset_less=True)
-        m.d.comb += self.o.eq(Mux(self.swap, shadow, active) if self.through else active)
+        m.d.comb += self.o.eq(active)
         with m.If(self.swap):
             m.d.sync += active.eq(shadow)
 

@@ -1,4 +1,4 @@
-"""The VPU's drain path: complete sums become rows of the unified buffer."""
+"""The VPU's drain path: complete sums become rows of the unified buffer; it has the lanes."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -8,22 +8,20 @@ from amaranth.utils import ceil_log2
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Engine
-from tpulite.arch.numerics import Rounding
+from tpulite.arch.timing import REQUANTIZER
 from tpulite_rtl.lib.interfaces import ROW_BITS, WritePortSignature
 from tpulite_rtl.vpu.pipeline import delay
 from tpulite_rtl.vpu.record_fields import RecordFields, record_row
-from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
+from tpulite_rtl.vpu.requantizer_lane import STAGES
+from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LanesSignature, SharedLane
 
 __all__ = ["Requantizer", "requant_input"]
 
-# Stage in whose registers each record field lives, and from which it is used. Fields of stage 1
-# and later are copied a cycle before the first vector gets there.
+# Record fields that are used in a stage, counted from the cycle in which sums enter here: a cycle
+# before they are in the lane. They are copied while the first vector is in the stage before.
 _FIELDS = {
-    0: ("bias",),
-    1: ("shift", "rounding"),
-    2: ("multiplier",),
-    5: ("zero_point",),
-    6: ("low", "high"),
+    stage + 1: tuple(name for name, used in FIELD_STAGES.items() if used == stage)
+    for stage in sorted(set(FIELD_STAGES.values()))
 }
 
 
@@ -46,11 +44,12 @@ class Requantizer(wiring.Component):
     """Requantize vectors of sums, or pass them raw, and write them to the unified buffer.
 
     Each result equals :func:`tpulite.arch.numerics.requantize`, bit for bit. Nothing here ever
-    waits: the buffer always accepts, and the source keeps the pace.
+    waits: the buffer always accepts, and the source keeps the pace. The vector path uses the lanes
+    in the cycles in which no sums of the matrix unit enter them.
 
     A requantized vector takes N / lanes cycles and is written ``latency`` cycles after it entered.
     A raw vector takes ``max(4, N / lanes)`` cycles, and its four rows are written in consecutive
-    cycles; the last one leaves ``STAGES - 1`` cycles after the last of these.
+    cycles; the last one leaves ``STAGES`` cycles after the last of these.
 
     Parameters
     ----------
@@ -73,6 +72,8 @@ class Requantizer(wiring.Component):
         ``first`` vector enters.
     write : Out(WritePortSignature(config))
         Output rows; ``request.ready`` must be high.
+    vector : In(LanesSignature(config))
+        The lanes' second user.
     done : Out(stream.Signature(unsigned(4), always_ready=True))
         Signal mask of a command, in the cycle in which its last row is written; in order.
     """
@@ -80,16 +81,18 @@ class Requantizer(wiring.Component):
     i: stream.Interface
     record: stream.Interface
     write: wiring.PureInterface
+    vector: wiring.PureInterface
     done: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.latency = STAGES + config.array_size // config.lanes - 1
+        self.latency = REQUANTIZER + config.array_size // config.lanes - 1
         super().__init__(
             {
                 "i": In(stream.Signature(requant_input(config), always_ready=True)),
                 "record": In(stream.Signature(record_row(config), always_ready=True)),
                 "write": Out(WritePortSignature(config)),
+                "vector": In(LanesSignature(config)),
                 "done": Out(stream.Signature(unsigned(len(Engine)), always_ready=True)),
             }
         )
@@ -140,7 +143,7 @@ class Requantizer(wiring.Component):
             control.done.eq(active & last & vector.done),
             control.signal.eq(vector.signal),
         ]
-        controls = delay(m, control, STAGES - 1, "control")
+        controls = delay(m, control, STAGES, "control")
 
         requantized, ready = self._requantize(m, vector, computes, slot)
         raw = self._copy(
@@ -148,7 +151,7 @@ class Requantizer(wiring.Component):
             sums[: 32 * n // RAW_ROWS],
             enter=copies & (slot < RAW_ROWS),
             leave=controls[-2].write & controls[-2].raw,
-            depth=slots + STAGES,
+            depth=slots + REQUANTIZER,
         )
 
         # The last stage ends in the registers of the write port; groups of lanes meet there.
@@ -172,27 +175,38 @@ class Requantizer(wiring.Component):
         self, m: Module, vector: data.View, enter: Signal, slot: Signal
     ) -> tuple[Value, Signal]:
         """Build lanes and records: results of the last stage, and whether there are any."""
-        lanes = self.config.lanes
+        lanes, others = self.config.lanes, len(self.vector.o)
         groups = self.config.array_size // lanes
-        valids = delay(m, enter, STAGES - 1, "valid")
-        selects = delay(m, slot, STAGES - 1, "group") if groups > 1 else [slot] * STAGES
+        valids = delay(m, enter, STAGES, "valid")
+        selects = delay(m, slot, STAGES, "group") if groups > 1 else [slot] * (STAGES + 1)
         fields = self._record_fields(m)
         # With a lane for each channel nothing is ever requantized from what is held.
-        sums = self.i.payload.sums if groups == 1 else vector.sums
-        roundings = [Rounding[name.upper()] for name in self.config.roundings]
+        source = self.i.payload.sums if groups == 1 else vector.sums
+        sums = Signal(data.ArrayLayout(signed(32), lanes), reset_less=True)
+        with m.If(enter):
+            m.d.sync += sums.as_value().eq(source.as_value())
+        m.d.comb += self.vector.ready.eq(~valids[1])
         results = []
-        for index in range(lanes):
-            lane = RequantizerLane(roundings)
+        for index in range(max(lanes, others)):
+            lane = SharedLane(self.config)
             m.submodules[f"lane_{index}"] = lane
-            m.d.comb += [lane.valid.eq(Cat(valids[:-1])), lane.sum.eq(sums[index])]
-            for stage, records in fields.items():
-                channels = [records[group * lanes + index] for group in range(groups)]
-                for name in records.shape().elem_shape.members:
-                    choices = Array(channel[name] for channel in channels)
-                    m.d.comb += getattr(lane, name).eq(
-                        choices[selects[stage]] if groups > 1 else choices[0]
-                    )
-            results.append(lane.o)
+            drained, other = lane.users[0], lane.users[1]
+            if index < lanes:
+                m.d.comb += [lane.enters[0].eq(valids[1]), drained.sum.eq(sums[index])]
+                for stage, records in fields.items():
+                    channels = [records[group * lanes + index] for group in range(groups)]
+                    for name in records.shape().elem_shape.members:
+                        choices = Array(channel[name] for channel in channels)
+                        m.d.comb += drained[name].eq(
+                            choices[selects[stage]] if groups > 1 else choices[0]
+                        )
+                results.append(lane.o)
+            if index < others:
+                m.d.comb += [
+                    other.eq(self.vector.lane[index]),
+                    lane.enters[1].eq(self.vector.valid & self.vector.ready),
+                    self.vector.o[index].eq(lane.o),
+                ]
         return Cat(results), valids[-1]
 
     def _record_fields(self, m: Module) -> dict[int, data.View]:
@@ -205,9 +219,8 @@ class Requantizer(wiring.Component):
         for stage, names in _FIELDS.items():
             if len(self.config.roundings) == 1:
                 names = [name for name in names if name != "rounding"]
-            # What a later stage uses is copied while the first vector is in the stage before.
-            cycles = max(stage - 1, 0)
-            block = RecordFields(self.config, names, through=stage == 0)
+            cycles = stage - 1
+            block = RecordFields(self.config, names)
             m.submodules[f"fields_{stage}"] = block
             m.d.comb += [
                 block.i.payload.eq(rows[cycles]),

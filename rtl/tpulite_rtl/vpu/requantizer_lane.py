@@ -14,7 +14,7 @@ from tpulite_rtl.lib.layout import struct_layout
 
 __all__ = ["STAGES", "RequantizerLane"]
 
-STAGES = timing.REQUANTIZER
+STAGES = timing.REQUANTIZER_LANE
 """Stages of the lane. The last one has no register at its end."""
 
 _DOUBLING = frozenset({Rounding.TFLITE, Rounding.RUY})

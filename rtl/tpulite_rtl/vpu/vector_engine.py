@@ -16,6 +16,7 @@ from tpulite_rtl.lib.interfaces import (
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.vpu.operand_port import OperandPort, capacity
 from tpulite_rtl.vpu.output_rows import OutputRows
+from tpulite_rtl.vpu.shared_lane import LanesSignature
 from tpulite_rtl.vpu.vector_addresses import VectorAddresses
 from tpulite_rtl.vpu.vector_lanes import VectorLanes
 from tpulite_rtl.vpu.vector_parameters import VectorParameters
@@ -34,8 +35,8 @@ class VectorEngine(wiring.Component):
     window; with fewer lanes than channels, one every N / lanes cycles (COPY and MAX use no lanes).
     A command's first row is requested two cycles after its tokens were taken. From the acceptance
     of a vector's last read to the first offer of its result it takes 5 (COPY, MAX), 7 (LUT) or 17
-    cycles, plus N / lanes - 1 in the lanes. Tokens are given in the cycle after the last row was
-    accepted by the write port.
+    cycles, plus N / lanes - 1 in the lanes, and those in which others requantize. Tokens are given
+    in the cycle after the last row was accepted by the write port.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ class VectorEngine(wiring.Component):
         Parameters and operand A.
     read_b : Out(ReadPortSignature(config))
         Operand B.
+    requantizer : Out(LanesSignature(config))
+        Lanes of the requantizer, which others use first.
     write : Out(WritePortSignature(config))
         Output vectors.
     conflict : Out(1)
@@ -60,6 +63,7 @@ class VectorEngine(wiring.Component):
     engine: wiring.PureInterface
     read_a: wiring.PureInterface
     read_b: wiring.PureInterface
+    requantizer: wiring.PureInterface
     write: wiring.PureInterface
     conflict: Signal
 
@@ -70,6 +74,7 @@ class VectorEngine(wiring.Component):
                 "engine": Out(EngineSignature(command_layout(Opcode.VECTOR))),
                 "read_a": Out(ReadPortSignature(config)),
                 "read_b": Out(ReadPortSignature(config)),
+                "requantizer": Out(LanesSignature(config)),
                 "write": Out(WritePortSignature(config)),
                 "conflict": Out(1),
             }
@@ -86,6 +91,7 @@ class VectorEngine(wiring.Component):
         m.submodules.lanes = lanes = VectorLanes(config)
         wiring.connect(m, port_a.read, wiring.flipped(self.read_a))
         wiring.connect(m, port_b.read, wiring.flipped(self.read_b))
+        wiring.connect(m, lanes.requantizer, wiring.flipped(self.requantizer))
         wiring.connect(m, parameters.o_table, lanes.i_table)
 
         # Tokens: a command begins when it has taken its own, and ends when it has given them.

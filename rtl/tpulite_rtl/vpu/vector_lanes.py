@@ -8,14 +8,13 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import OPERANDS, RECORD, Opcode, VectorOp
-from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.layout import field_shape, struct_layout
 from tpulite_rtl.vpu import elementwise_lane, requantizer_lane
 from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, ElementwiseLane
 from tpulite_rtl.vpu.lookup_table import LookupTable
 from tpulite_rtl.vpu.operand_scales import OperandScales
 from tpulite_rtl.vpu.pipeline import delay
-from tpulite_rtl.vpu.requantizer_lane import RequantizerLane
+from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LanesSignature
 from tpulite_rtl.vpu.vector_parameters import table_row
 from tpulite_rtl.vpu.window_reducer import reduced_pair
 
@@ -26,15 +25,14 @@ _SUM_STAGE = elementwise_lane.STAGES  # in which the requantizer takes its sum
 _RESULT_STAGE = _SUM_STAGE + requantizer_lane.STAGES - 1
 # How lanes multiply A and B, by how the array multiplies.
 _STYLES = {"dsp": ("dsp", "dsp"), "mixed": ("dsp", "logic"), "logic": ("logic", "logic")}
-# Stage of the requantizer's lane in which it uses a field of a record, if not the last one.
-_FIELD_STAGES = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2, "zero_point": 5}
 
 
 class VectorLanes(wiring.Component):
     """Scale, add, multiply, requantize or look up whole vectors, ``vector_lanes`` bytes a cycle.
 
-    A vector takes N / lanes cycles and is accepted in the last of these. Its result comes
-    two (LUT) or twelve cycles later; nothing here waits, so its place must be free.
+    A vector takes N / lanes cycles and is accepted in the last of these. Its result comes two (LUT)
+    or twelve cycles later, and a cycle more for each in which its sums wait for the lanes of the
+    requantizer: what is behind them stands still. The place of a result must be free.
 
     Parameters
     ----------
@@ -51,6 +49,8 @@ class VectorLanes(wiring.Component):
         Rows of a table; not while a LUT is under way.
     i : In(stream.Signature(reduced_pair(config)))
         Vectors.
+    requantizer : Out(LanesSignature(config))
+        Lanes that others use first.
     o : Out(stream.Signature(unsigned(8 * N), always_ready=True))
         Results, in order.
     busy : Out(1)
@@ -62,6 +62,7 @@ class VectorLanes(wiring.Component):
     records: data.View
     i_table: stream.Interface
     i: stream.Interface
+    requantizer: wiring.PureInterface
     o: stream.Interface
     busy: Signal
 
@@ -77,6 +78,7 @@ class VectorLanes(wiring.Component):
                 "records": In(data.ArrayLayout(struct_layout(RECORD), config.array_size)),
                 "i_table": In(stream.Signature(table_row(config), always_ready=True)),
                 "i": In(stream.Signature(reduced_pair(config))),
+                "requantizer": Out(LanesSignature(config)),
                 "o": Out(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
                 "busy": Out(1),
             }
@@ -86,22 +88,27 @@ class VectorLanes(wiring.Component):
         m = Module()
         groups = self._groups
 
-        # The slice of this cycle, and those in each later stage.
-        group, last = Signal(range(max(groups, 2))), Signal()
-        m.d.comb += [last.eq(group == groups - 1), self.i.ready.eq(last)]
+        # The slice of this cycle, and those in each later stage. Everything up to the sums stands
+        # still while these cannot enter the requantizer.
+        group, last, moves = Signal(range(max(groups, 2))), Signal(), Signal()
+        m.d.comb += [last.eq(group == groups - 1), self.i.ready.eq(last & moves)]
         if groups > 1:
-            with m.If(self.i.valid):
+            with m.If(self.i.valid & moves):
                 m.d.sync += group.eq(group + 1)
         is_lookup = self.operation == VectorOp.LUT
-        valids = delay(m, self.i.valid & ~is_lookup, _RESULT_STAGE, "valid")
+        valids = self._delay(m, self.i.valid & ~is_lookup, moves, "valid")
         lookups = delay(m, self.i.valid & is_lookup, _LOOKUP_STAGE, "lookup")
-        lasts = delay(m, last, _RESULT_STAGE, "last")
-        selects = delay(m, group, _RESULT_STAGE, "group") if groups > 1 else []
-        arithmetic = self._arithmetic(m, valids, selects)
+        lasts = self._delay(m, last, moves, "last")
+        selects = self._delay(m, group, moves, "group") if groups > 1 else []
+        m.d.comb += [
+            self.requantizer.valid.eq(valids[_SUM_STAGE]),
+            moves.eq(~valids[_SUM_STAGE] | self.requantizer.ready),
+        ]
+        self._arithmetic(m, moves, selects)
         looked_up = self._look_up(m, group)
 
         # Slices meet in the register of the result.
-        results = Mux(is_lookup, looked_up, arithmetic)
+        results = Mux(is_lookup, looked_up, self.requantizer.o.as_value())
         arrives = lookups[_LOOKUP_STAGE] | valids[_RESULT_STAGE]
         completes = Mux(is_lookup, lasts[_LOOKUP_STAGE], lasts[_RESULT_STAGE])
         m.d.sync += self.o.valid.eq(arrives & completes)
@@ -110,42 +117,39 @@ class VectorLanes(wiring.Component):
         m.d.comb += self.busy.eq(Cat(valids, lookups, self.o.valid).any())
         return m
 
-    def _arithmetic(self, m: Module, valids: Sequence[Value], selects: Sequence[Value]) -> Value:
-        """Build the lanes; return their results of the last stage."""
-        enables = Cat(valids[_SUM_STAGE:_RESULT_STAGE])
-        roundings = [Rounding[name.upper()] for name in self.config.roundings]
-        names = [f.name for f in RECORD.fields if f.name != "gain"]
-        if len(roundings) == 1:
-            names.remove("rounding")
+    @staticmethod
+    def _delay(m: Module, value: Value, moves: Value, name: str) -> list:
+        """Return what travels beside the data, by stage; in the requantizer all always moves."""
+        before = delay(m, value, _SUM_STAGE, name, enables=[moves] * _SUM_STAGE)
+        enters = before[-1] & moves.replicate(len(before[-1]))
+        after = delay(m, enters, _RESULT_STAGE - _SUM_STAGE, f"{name}_requantized")
+        return before + after[1:]
+
+    def _arithmetic(self, m: Module, moves: Value, selects: Sequence[Value]) -> None:
+        """Build the elementwise lanes, and give their sums and records to the requantizer's."""
         m.submodules.scales = scales = OperandScales()
         m.d.comb += [
             scales.operation.eq(self.operation),
             scales.operands.eq(self.operands),
         ]
-        results = []
         for index in range(self._lanes):
             channels = range(index, self.config.array_size, self._lanes)
-            vector = self.i.payload
+            vector, lane = self.i.payload, self.requantizer.lane[index]
             prepare = ElementwiseLane(_STYLES[self.config.multipliers])
-            requantize = RequantizerLane(roundings)
             m.submodules[f"elementwise_{index}"] = prepare
-            m.submodules[f"requantizer_{index}"] = requantize
             m.d.comb += [
+                prepare.moves.eq(moves),
                 prepare.scales.eq(scales.o),
                 prepare.a.eq(_choose([vector.a[c] for c in channels], selects, 0)),
                 prepare.b.eq(_choose([vector.b[c] for c in channels], selects, 0)),
                 prepare.gain.eq(
                     _choose([self.records[c].gain for c in channels], selects, GAIN_STAGE)
                 ),
-                requantize.valid.eq(enables),
-                requantize.sum.eq(prepare.o),
+                lane.sum.eq(prepare.o),
             ]
-            for name in names:
-                stage = _SUM_STAGE + _FIELD_STAGES.get(name, requantizer_lane.STAGES - 1)
+            for name, stage in FIELD_STAGES.items():
                 fields = [self.records[c][name] for c in channels]
-                m.d.comb += getattr(requantize, name).eq(_choose(fields, selects, stage))
-            results.append(requantize.o)
-        return Cat(results)
+                m.d.comb += lane[name].eq(_choose(fields, selects, _SUM_STAGE + stage))
 
     def _look_up(self, m: Module, group: Signal) -> Value:
         """Build the table; return its results, a stage later."""

@@ -41,6 +41,7 @@ __all__ = [
     "PREPARATION",
     "RECORDS",
     "REQUANTIZER",
+    "REQUANTIZER_LANE",
     "REUSED",
     "ROW_READ",
     "STARVED",
@@ -147,9 +148,11 @@ ARRAY = 4
 """Beyond 2 N, the way through the array: from a slot to its sum beside the accumulators
 (``mxu.systolic_array``, ``mxu.accumulator``)."""
 
-REQUANTIZER = 7
-"""Stages of the requantizer: from a sum to its row, with a lane for each channel
-(``vpu.requantizer_lane``)."""
+REQUANTIZER_LANE = 7
+"""Stages of a lane of the requantizer (``vpu.requantizer_lane``)."""
+
+REQUANTIZER = 1 + REQUANTIZER_LANE
+"""From a sum to its row, with a lane for each channel (``vpu.requantizer``)."""
 
 RECORDS = 1
 """From the request of the last record row until the block may be used (``vpu.record_loader``)."""
@@ -176,7 +179,7 @@ DIRECT = 5
 TABLE = DIRECT + ROW_READ
 """The same for LUT (``vpu.lookup_table``)."""
 
-LANES = DIRECT + ELEMENTWISE + REQUANTIZER
+LANES = DIRECT + ELEMENTWISE + REQUANTIZER_LANE
 """The same for all other operations (``vpu.vector_lanes``)."""
 
 VECTOR_TOKEN = 2

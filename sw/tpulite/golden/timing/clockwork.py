@@ -124,6 +124,8 @@ class Clockwork:
         Brings what is known of LOAD up to a cycle.
     reads, writes : Traffic
         What activations and results of the matrix unit ask of the buffer.
+    sums : Traffic
+        When sums of the matrix unit enter the lanes of the requantizer, as if these were one bank.
     operands : tuple of Traffic
         What the first weights, and the records, of its commands ask of it.
     vectors : tuple of Traffic
@@ -152,6 +154,7 @@ class Clockwork:
         self.contend: Callable[[int], None] = self._request
         self.lose: Callable[[int, int], None] = self.arrive
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
+        self.sums = Traffic(1)
         self.operands = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.vectors = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.loads = Traffic(config.ub_banks)

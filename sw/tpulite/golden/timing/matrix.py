@@ -9,6 +9,7 @@ from tpulite.arch.timing import (
     MXU_TOKEN,
     PREPARATION,
     RECORDS,
+    REQUANTIZER_LANE,
     REUSED,
     conv_latency,
     drain_interval,
@@ -226,6 +227,9 @@ class Matrix(Head):
             if drain == _RAW:
                 written, rows = written - RAW_ROWS + 1, RAW_ROWS
             stop = written + self.last - tile + rows
+            if drain == _REQUANTIZE:
+                entered, end = written - REQUANTIZER_LANE, stop - REQUANTIZER_LANE
+                self.machine.sums.add(entered, end, Outputs(fields, interval, 1, entered))
             self.machine.writes.add(written, stop, Outputs(fields, interval, banks, written))
 
     def _finish(self, fields: dict[str, int], result: int) -> None:

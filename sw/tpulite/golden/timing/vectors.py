@@ -1,8 +1,15 @@
 """The cycle model's vector path."""
 
+from collections import deque
+
+import numpy as np
+
 from tpulite.arch.effects import BINARY, parameter_rows
 from tpulite.arch.isa import Engine, VectorOp
 from tpulite.arch.timing import (
+    DIRECT,
+    ELEMENTWISE,
+    LANES,
     VECTOR_REQUEST,
     VECTOR_TOKEN,
     vector_cycles,
@@ -11,6 +18,7 @@ from tpulite.arch.timing import (
     vector_window,
 )
 from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
+from tpulite.golden.timing.phases import FREE
 from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.vector_reads import VectorReads
 
@@ -98,13 +106,43 @@ class Vectors(Head):
         machine = self.machine
         machine.follow(time)
         read = max(reading.end() for reading in self.reading) + self.latency - 1
-        begin = self.begin + self.latency
-        better = machine.writes, machine.loads
-        if self.each > 1 or not any(port.meets(begin, time + 1) for port in better):
+        if self.each > 1:
             return read
+        begin = self.begin + self.latency
         gaps = max(self.reading, key=VectorReads.end).delays
+        if self.latency == LANES:
+            outputs = fields["rows"] * fields["columns"]
+            gaps = self._requantized(outputs, gaps)
+            read = max(read, begin + outputs - 1 + (gaps[-1][1] if gaps else 0))
+        better = machine.writes, machine.loads
+        if not any(port.meets(begin, read + 1) for port in better):
+            return read
         written = VectorReads(fields, "out", begin, 0, better, gaps)
         return max(read, written.end() - 1)
+
+    def _requantized(self, outputs: int, gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return from which vector on sums are so late: those of the matrix unit come first.
+
+        Without these they are as late as ``gaps`` says.
+        """
+        sums = self.machine.sums
+        enter = self.begin + DIRECT + ELEMENTWISE - 1
+        if not sums.meets(enter, enter + outputs + (gaps[-1][1] if gaps else 0)):
+            return gaps
+        busy = np.frombuffer(sums.phases(enter, sums.stop), np.uint8) != FREE
+        late, first, result, waiting = 0, 0, [], deque(gaps)
+        for cycle in busy.nonzero()[0].tolist():
+            while waiting and waiting[0][0] + late <= cycle:
+                first, delay = waiting.popleft()
+                late = max(late, delay)
+                result.append((first, late))
+            row = cycle - late
+            if row >= outputs:
+                break
+            if row >= first:
+                late += 1
+                result.append((row, late))
+        return result + [(row, max(late, delay)) for row, delay in waiting]
 
 
 def _holds_banks(fields: dict[str, int], banks: int) -> bool:

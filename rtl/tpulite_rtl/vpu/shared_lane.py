@@ -1,0 +1,111 @@
+"""A requantizer lane with two users, of which one may enter a sum each cycle."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import RECORD
+from tpulite.arch.numerics import Rounding
+from tpulite_rtl.lib.layout import struct_layout
+from tpulite_rtl.vpu.pipeline import delay
+from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
+
+__all__ = ["FIELD_STAGES", "LANE_INPUT", "LanesSignature", "SharedLane"]
+
+FIELD_STAGES = {
+    **{"bias": 0, "shift": 1, "rounding": 1, "multiplier": 1},
+    **{"zero_point": STAGES - 2, "low": STAGES - 1, "high": STAGES - 1},
+}
+"""How many cycles after a sum each field of its record is wanted."""
+
+LANE_INPUT = data.StructLayout(
+    {
+        "sum": signed(32),
+        **{name: shape for name, shape in struct_layout(RECORD).members.items() if name != "gain"},
+    }
+)
+"""A sum, and the fields of its record, each :data:`FIELD_STAGES` cycles after it."""
+
+
+class LanesSignature(wiring.Signature):
+    """The second user's side of all lanes.
+
+    Members
+    -------
+    valid : Out(1)
+        There are sums, and they enter if ``ready``.
+    ready : In(1)
+        The first user has none in this cycle; from a register.
+    lane : Out(data.ArrayLayout(LANE_INPUT, vector_lanes))
+        Sums and their records.
+    o : In(data.ArrayLayout(signed(8), vector_lanes))
+        The results, ``STAGES`` - 1 cycles after their sums entered.
+    """
+
+    def __init__(self, config: Config) -> None:
+        lanes = config.vector_lanes
+        assert lanes is not None
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "lane": Out(data.ArrayLayout(LANE_INPUT, lanes)),
+                "o": In(data.ArrayLayout(signed(8), lanes)),
+            }
+        )
+
+
+class SharedLane(wiring.Component):
+    """Requantize a sum a cycle, of one user or the other; the result comes STAGES - 1 cycles later.
+
+    Which user it is travels along in every lane, so that no selection has far to go.
+
+    Parameters
+    ----------
+    config : Config
+        Roundings, and multipliers: in logic, or as suits the platform.
+
+    Members
+    -------
+    enters : In(2)
+        Which user enters a sum in this cycle; at most one.
+    users : In(data.ArrayLayout(LANE_INPUT, 2))
+        Sums, and fields of their records.
+    o : Out(signed(8))
+        Results.
+    """
+
+    enters: Signal
+    users: data.View
+    o: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.style = "logic" if config.multipliers == "logic" else None
+        self.roundings = [Rounding[name.upper()] for name in config.roundings]
+        users = data.ArrayLayout(LANE_INPUT, 2)
+        super().__init__({"enters": In(2), "users": In(users), "o": Out(signed(8))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.arithmetic = lane = RequantizerLane(self.roundings, self.style)
+        valids = delay(m, self.enters.any(), STAGES - 2, "valid")
+        seconds = delay(m, self.enters[1], STAGES - 1, "second")
+
+        def chosen(name: str, stage: int) -> Value:
+            """Return an input of the user whose sum is in a stage."""
+            return Mux(seconds[stage], self.users[1][name], self.users[0][name])
+
+        m.d.comb += [
+            lane.valid.eq(Cat(valids)),
+            lane.sum.eq(chosen("sum", 0)),
+            self.o.eq(lane.o),
+        ]
+        for name, stage in FIELD_STAGES.items():
+            if name != "multiplier":
+                m.d.comb += getattr(lane, name).eq(chosen(name, stage))
+        # The multiplier is wanted at once in its stage.
+        multiplier = Signal.like(lane.multiplier, reset_less=True)
+        m.d.sync += multiplier.eq(chosen("multiplier", FIELD_STAGES["multiplier"]))
+        m.d.comb += lane.multiplier.eq(multiplier)
+        return m
