@@ -38,7 +38,7 @@ class _Bench(wiring.Component):
         self.lane, self.scales = ElementwiseLane(styles), OperandScales()
         members = {
             **{name: self.scales.signature.members[name] for name in ("operation", "operands")},
-            **{name: self.lane.signature.members[name] for name in ("a", "b", "gain", "o")},
+            **{name: self.lane.signature.members[name] for name in ("moves", "a", "b", "gain", "o")},
         }
         super().__init__(members)
 
@@ -49,6 +49,7 @@ class _Bench(wiring.Component):
             self.scales.operation.eq(self.operation),
             self.scales.operands.eq(self.operands),
             self.lane.scales.eq(self.scales.o),
+            self.lane.moves.eq(self.moves),
             self.lane.a.eq(self.a),
             self.lane.b.eq(self.b),
             self.lane.gain.eq(self.gain),
@@ -84,12 +85,13 @@ def _draw_bytes(operation: VectorOp) -> tuple[int, int, int]:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(operation=_OPERATIONS, idle=[0.0, 0.4])
 async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) -> None:
-    """One result a cycle, or fewer; garbage wherever nobody should look."""
+    """One result a cycle, or fewer; pauses; garbage wherever nobody should look."""
     edge = RisingEdge(dut.clk)
     await reset(dut)
     results: set[int] = set()
     for _ in range(_RESULTS // _BATCH):
         operands = _draw_operands()
+        dut.moves.value = 0
         dut.operation.value = operation
         dut.operands.value = OPERANDS.pack(**operands)
         await edge  # for the scales
@@ -101,6 +103,10 @@ async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) ->
             if left and random.random() >= idle:
                 drawn = _draw_bytes(operation)
                 left -= 1
+            dut.moves.value = 0
+            while random.random() < idle / 2:
+                await edge
+            dut.moves.value = 1
             stages = [drawn, *stages[:-1]]
             a, b = drawn[:2] if drawn else (random.getrandbits(SUM_BITS - 1), random.choice(INT8))
             dut.a.value, dut.b.value = a % (1 << SUM_BITS), b % 256

@@ -203,8 +203,6 @@ async def _use_otherwise(dut, config: Config) -> None:
     lanes = config.vector_lanes
     assert lanes is not None
     inside: list[list[int] | None] = [None] * STAGES
-    dut.vector__valid.value = 0
-    await RisingEdge(dut.clk)
     while True:
         sums = [_sum(record) for _ in range(lanes)]
         inputs = [pack(LANE_INPUT, {"sum": value, **record}) for value in sums]
@@ -219,11 +217,12 @@ async def _use_otherwise(dut, config: Config) -> None:
 
 
 async def _play(dut, plan: _Plan) -> None:
-    cocotb.start_soon(_use_otherwise(dut, plan.config))
     dut.write__request__ready.value = 1
+    dut.vector__valid.value = 0
     dut.i__valid.value = 0
     dut.record__valid.value = 0
     await reset(dut)
+    cocotb.start_soon(_use_otherwise(dut, plan.config))
     await RisingEdge(dut.clk)
     start = min(plan.records)
     began = get_sim_time("ns")
