@@ -38,7 +38,9 @@ class _Bench(wiring.Component):
         self.lane, self.scales = ElementwiseLane(styles), OperandScales()
         members = {
             **{name: self.scales.signature.members[name] for name in ("operation", "operands")},
-            **{name: self.lane.signature.members[name] for name in ("moves", "a", "b", "gain", "o")},
+            **{
+                name: self.lane.signature.members[name] for name in ("moves", "a", "b", "gain", "o")
+            },
         }
         super().__init__(members)
 
