@@ -110,5 +110,17 @@ class Dispatcher(wiring.Component):
             with m.If(legal & (verdict.opcode == code)):
                 m.d.comb += [queue.i.valid.eq(1), self.i.ready.eq(queue.i.ready)]
 
+        # The others copy a command before they take its tokens; the vector path takes them at once,
+        # when a RAM would be late.
+        waits = StreamFifo(self.o_vpu.p.wait.shape(), self.config.queue_depth)
+        m.submodules.waits_vpu = waits
+        vpu_queue = m.submodules.queue_vpu
+        m.d.comb += [
+            waits.i.p.eq(vpu_queue.i.p.wait),
+            waits.i.valid.eq(vpu_queue.i.valid),
+            waits.o.ready.eq(self.o_vpu.ready),
+            self.o_vpu.p.wait.eq(waits.o.p),
+        ]
+
         m.d.comb += self.done.eq(self.ended & empty.all() & self.idle.all() & self.quiet)
         return m
