@@ -51,6 +51,7 @@ class Bench:
         self.memory.place(words, address=address)
         program = {"address": address, "length": len(words)}
         self.dut.program.value = PROGRAM.const(program).as_bits()
+        await RisingEdge(self.dut.clk)
         await self.request(Control.START)
         self.cycles = 0
         interrupt = Interrupt(0)

@@ -44,7 +44,8 @@ class CommandFetch(wiring.Component):
     Members
     -------
     program : In(PROGRAM)
-        Address and length of the program; stable while it is being fetched.
+        Address and length of the program; stable from the cycle before ``start`` until it is
+        fetched.
     start : In(1)
         Begin with the first command; legal when ``quiet``.
     stop : In(1)
