@@ -192,7 +192,7 @@ class Requantizer(wiring.Component):
             m.submodules[f"lane_{index}"] = lane
             drained, other = lane.users[0], lane.users[1]
             if index < lanes:
-                m.d.comb += [lane.enters[0].eq(valids[1]), drained.sum.eq(sums[index])]
+                m.d.comb += [lane.first.eq(enter), drained.sum.eq(sums[index])]
                 for stage, records in fields.items():
                     channels = [records[group * lanes + index] for group in range(groups)]
                     for name in records.shape().elem_shape.members:
@@ -204,7 +204,7 @@ class Requantizer(wiring.Component):
             if index < others:
                 m.d.comb += [
                     other.eq(self.vector.lane[index]),
-                    lane.enters[1].eq(self.vector.valid & self.vector.ready),
+                    lane.second.eq(self.vector.valid & self.vector.ready),
                     self.vector.o[index].eq(lane.o),
                 ]
         return Cat(results), valids[-1]

@@ -68,15 +68,18 @@ class SharedLane(wiring.Component):
 
     Members
     -------
-    enters : In(2)
-        Which user enters a sum in this cycle; at most one.
+    first : In(1)
+        The first user enters a sum in the next cycle.
+    second : In(1)
+        The second one enters a sum in this cycle, in which the first one does not.
     users : In(data.ArrayLayout(LANE_INPUT, 2))
         Sums, and fields of their records.
     o : Out(signed(8))
         Results.
     """
 
-    enters: Signal
+    first: Signal
+    second: Signal
     users: data.View
     o: Signal
 
@@ -84,17 +87,17 @@ class SharedLane(wiring.Component):
         self.style = "logic" if config.multipliers == "logic" else None
         self.roundings = [Rounding[name.upper()] for name in config.roundings]
         users = data.ArrayLayout(LANE_INPUT, 2)
-        super().__init__({"enters": In(2), "users": In(users), "o": Out(signed(8))})
+        super().__init__({"first": In(1), "second": In(1), "users": In(users), "o": Out(signed(8))})
 
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.arithmetic = lane = RequantizerLane(self.roundings, self.style)
-        valids = delay(m, self.enters.any(), STAGES - 2, "valid")
-        seconds = delay(m, self.enters[1], STAGES - 1, "second")
+        firsts = delay(m, self.first, STAGES, "first")[1:]
+        valids = delay(m, firsts[0] | self.second, STAGES - 2, "valid")
 
         def chosen(name: str, stage: int) -> Value:
             """Return an input of the user whose sum is in a stage."""
-            return Mux(seconds[stage], self.users[1][name], self.users[0][name])
+            return Mux(firsts[stage], self.users[0][name], self.users[1][name])
 
         m.d.comb += [
             lane.valid.eq(Cat(valids)),
