@@ -82,9 +82,11 @@ class Dispatcher(wiring.Component):
         m = Module()
         word, verdict, index = self.i.p.word, self.i.p.verdict, self.i.p.index
 
+        willing = Signal()  # of what is legal: offers come later than verdicts
         offered = Signal()
         legal = Signal()
         m.d.comb += [
+            willing.eq(verdict.legal & ~self.stop & ~self.ended),
             offered.eq(self.i.valid & ~self.stop & ~self.ended),
             legal.eq(offered & verdict.legal),
             self.fault.valid.eq(offered & ~verdict.legal),
@@ -93,8 +95,9 @@ class Dispatcher(wiring.Component):
             self.fault.address.eq(self.address),
         ]
 
-        with m.If(legal & (verdict.opcode == Opcode.END)):
-            m.d.comb += self.i.ready.eq(1)
+        ends = verdict.opcode == Opcode.END
+        takers = [ends]
+        with m.If(legal & ends):
             m.d.sync += self.ended.eq(1)
 
         empty = Signal(len(Engine))
@@ -107,8 +110,9 @@ class Dispatcher(wiring.Component):
                 Value.cast(queue.i.p).eq(Cat(word[: COMMANDS[code].width], index)),
                 empty[engine].eq(~queue.o.valid),
             ]
-            with m.If(legal & (verdict.opcode == code)):
-                m.d.comb += [queue.i.valid.eq(1), self.i.ready.eq(queue.i.ready)]
+            takers.append((verdict.opcode == code) & queue.i.ready)
+            m.d.comb += queue.i.valid.eq(legal & (verdict.opcode == code))
+        m.d.comb += self.i.ready.eq(willing & Cat(takers).any())
 
         # The others copy a command before they take its tokens; the vector path takes them at once,
         # when a RAM would be late.
