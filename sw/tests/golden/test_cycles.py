@@ -55,7 +55,7 @@ def run(*commands, config=CONFIG) -> Timeline:
 
 
 def test_no_work_takes_a_fetch():
-    assert run().cycles == 54
+    assert run().cycles == 55
 
 
 def test_a_load_takes_latency_and_a_row_a_cycle():
