@@ -15,8 +15,8 @@ from tpulite_testing.timing import yardsticks
 CONFIG = Config()
 END = Command.make(Opcode.END)
 LOAD, STORE, MXU, VPU = (1 << engine for engine in Engine)
-FIRST = 53
-"""Cycle in which a first command starts: 50 to its first beat, 2 more until it is dispatched."""
+FIRST = 54
+"""Cycle in which a first LOAD is taken: 50 to its first beat, 3 more until it is dispatched."""
 
 
 def load(rows, **fields):
@@ -60,8 +60,8 @@ def test_no_work_takes_a_fetch():
 
 def test_a_load_takes_latency_and_a_row_a_cycle():
     (times, _) = run(load(1000)).times
-    assert (times.dispatch, times.start, times.first) == (FIRST - 1, FIRST, FIRST)
-    assert times.stop == FIRST + 2 + 50 + 1000 + 1
+    assert (times.dispatch, times.start, times.first) == (FIRST - 1, FIRST + 1, FIRST)
+    assert times.stop == FIRST + 1 + 2 + 50 + 1000 + 1
     assert times.axi == pytest.approx(45, abs=5)
 
 
