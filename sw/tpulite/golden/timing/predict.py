@@ -38,7 +38,7 @@ def predict(commands: Sequence[Command], config: Config) -> Timeline:
     >>> from tpulite.arch.isa import Opcode
     >>> load = Command.make(Opcode.LOAD, lines=1, rows=16)
     >>> predict((load, Command.make(Opcode.END)), Config()).cycles
-    123
+    125
     """
     machine = _machine(commands, config)
     cycles = machine.run()
