@@ -81,8 +81,8 @@ class Node:
     - pad: x; padding (of height and width), value (an integer of the tensor's dtype)
     - concat: x...; axis, activation
     - reshape: x; shape
-    - relu, relu6, relu_n1_1, sigmoid, tanh, hard_swish, leaky_relu (alpha), elu (alpha), clip (low,
-      high), and other functions of one number
+    - relu, relu6, relu_n1_1, sigmoid, tanh, leaky_relu (alpha), elu (alpha), clip (low, high), and
+      the other functions of one number that :mod:`tpulite.graph.verify` lists
     - requantize: x (from one quantization to another)
     - quantize, dequantize: x (from and to float)
     - batch_norm: x, gamma, beta, mean, variance; epsilon

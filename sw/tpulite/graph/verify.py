@@ -11,8 +11,10 @@ __all__ = ["FUNCTIONS", "verify"]
 
 FUNCTIONS = frozenset(
     {
-        *("relu", "relu6", "relu_n1_1", "clip", "leaky_relu", "elu", "gelu"),
-        *("sigmoid", "tanh", "hard_swish", "abs", "exp", "log"),
+        *("relu", "relu6", "relu_n1_1", "relu_0_1", "clip", "leaky_relu", "elu", "gelu", "selu"),
+        *("sigmoid", "tanh", "erf", "hard_sigmoid", "hard_swish", "mish", "softplus", "softsign"),
+        *("abs", "neg", "sign", "ceil", "floor", "round"),
+        *("exp", "log", "sin", "cos", "sqrt", "rsqrt", "reciprocal"),
     }
 )
 """Operators that apply a function of one number to each element."""

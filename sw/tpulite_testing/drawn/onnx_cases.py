@@ -1,6 +1,6 @@
 """Networks of one quantized operator for ONNX Runtime, drawn by a seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite_testing.drawn.operator_cases import OPERATORS as TFLITE_OPERATORS
 from tpulite_testing.drawn.operator_cases import Case, draw_case
 
 __all__ = ["OPERATORS", "draw_onnx_case", "run_ort"]
@@ -16,6 +17,8 @@ OPERATORS = (
     *("conv", "depthwise", "dense", "mul", "max_pool", "mean", "pad", "concat"),
     *("relu", "relu6", "clip", "leaky_relu", "elu", "gelu"),
     *("sigmoid", "tanh", "hard_swish", "requantize", "batch_norm"),
+    *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
+    *("reciprocal", "erf", "softplus", "softsign", "mish", "hard_sigmoid", "selu"),
 )
 _TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 _FLOAT = {
@@ -26,7 +29,18 @@ _FLOAT = {
     "sigmoid": "Sigmoid",
     "tanh": "Tanh",
     "hard_swish": "HardSwish",
+    "hard_sigmoid": "HardSigmoid",
+    **{
+        op: op.capitalize()
+        for op in (
+            *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
+            *("reciprocal", "erf", "softplus", "softsign", "mish", "selu"),
+        )
+    },
 }
+_LIKE = {"clip": "relu6", **{op: op for op in TFLITE_OPERATORS}}
+"""Operators of TFLite from whose cases those of ONNX are made; of other functions hard_swish."""
+_NONNEGATIVE = ("sqrt", "log", "reciprocal")
 
 
 def draw_onnx_case(op: str, seed: int) -> tuple[Case, bytes]:
@@ -34,7 +48,7 @@ def draw_onnx_case(op: str, seed: int) -> tuple[Case, bytes]:
     if op == "batch_norm":
         case = _batch_norm(seed)
     else:
-        drawn = draw_case({"clip": "relu6"}.get(op, op), seed)
+        drawn = draw_case(_LIKE.get(op, "hard_swish"), seed)
         graph = _as_onnx(drawn.graph, op, seed)
         inputs = tuple(
             value.reshape(graph.tensors[name].shape)
@@ -73,6 +87,14 @@ def _as_onnx(graph: Graph, op: str, seed: int) -> Graph:
         attributes = {"low": float(np.float32(rng.uniform(-3, 0))), "high": 2.5}
     if op == "gelu":
         attributes["approximate"] = False
+    if op == "hard_sigmoid":
+        attributes = {"alpha": float(np.float32(rng.uniform(0.05, 0.5))), "beta": 0.5}
+    if op == "selu":
+        attributes = {"alpha": float(np.float32(rng.uniform(0.5, 2))), "gamma": 1.125}
+    if op in _NONNEGATIVE:
+        x = tensors["x"]
+        low = np.array([np.iinfo(x.dtype).min])
+        tensors["x"] = replace(x, quantization=Quantization(x.quantization.scale, low))  # type: ignore[union-attr]
     if op == "dense":
         x = tensors["x"]
         flat = (x.shape[0], int(np.prod(x.shape[1:])))
@@ -241,8 +263,8 @@ class _Writer:
             self.constants = {k: np.asarray(v) for k, v in self.constants.items()}
             self.add("Clip", ["real", "low", "high"], result)
         else:
-            names = ("alpha",) if node.op in ("leaky_relu", "elu") else ()
-            attributes = {name: node[name] for name in names}
+            given = node.attributes.items() if node.op != "gelu" else ()
+            attributes = {name: value for name, value in given if isinstance(value, float)}
             self.add(_FLOAT[node.op], ["real"], result, **attributes)
         self.add("QuantizeLinear", [result, *self.parameters("y")])
 

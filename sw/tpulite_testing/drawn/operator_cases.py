@@ -21,14 +21,17 @@ FUNCTIONS = (
     *("relu", "relu6", "relu_n1_1", "leaky_relu", "elu", "gelu"),
     *("sigmoid", "tanh", "hard_swish", "requantize"),
 )
-SIGNED_FUNCTIONS = ("abs", "exp", "log")
+SIGNED_FUNCTIONS = ("abs", "exp", "log", "neg", "sqrt", "rsqrt")
 OPERATORS = (
     *("conv", "depthwise", "dense", "add", "sub", "mul"),
     *("max_pool", "average_pool", "mean", "pad", "concat"),
     *FUNCTIONS,
     *SIGNED_FUNCTIONS,
+    "relu_0_1",
 )
 WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
+_ROOTS = {"sqrt": lambda x: math.sqrt(x) / 10, "rsqrt": lambda x: 1 / math.sqrt(x) / 100}
+"""Functions of numbers from 0 on, and scales of their results."""
 _ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_1")
 
 
@@ -152,11 +155,11 @@ class _Draw:
 
     def values(self, name: str) -> np.ndarray:
         tensor = next(t for t in self.tensors if t.name == name)
-        if self.op in (*FUNCTIONS, *SIGNED_FUNCTIONS):
-            low = np.iinfo(tensor.dtype).min
-            return (
-                (np.arange(tensor.shape[-1]) % 256 + low).astype(tensor.dtype).reshape(tensor.shape)
-            )
+        if self.op in (*FUNCTIONS, *SIGNED_FUNCTIONS, "relu_0_1"):
+            values = np.arange(tensor.shape[-1]) % 256 + np.iinfo(tensor.dtype).min
+            if self.op in _ROOTS:  # LiteRT stops at negative numbers
+                values = np.maximum(values, tensor.quantization.zero_point)  # type: ignore[union-attr]
+            return values.astype(tensor.dtype).reshape(tensor.shape)
         offsets = self.rng.integers(-100, 101, tensor.shape[-1])
         values = self.numbers(tensor.shape).astype(np.int64) + offsets * self.choice(0, 1)
         limits = np.iinfo(tensor.dtype)
@@ -306,6 +309,8 @@ class _Draw:
         y_scale = np.float32(x_scale * float(self.scale(0.1, 10)))
         zero = 0 if self.dtype == "int8" else 128
         fixed = {"sigmoid": (1 / 256, zero - 128), "tanh": (1 / 128, zero)}
+        if self.op in _ROOTS:
+            y_scale = np.float32(y_scale / x_scale * _ROOTS[self.op](x_scale))
         y = self.tensor("y", shape, *fixed.get(self.op, (y_scale,)))
         if self.choice(0, 0, 1) and self.op in ("relu", "relu6", "relu_n1_1"):
             y = self.like(x)

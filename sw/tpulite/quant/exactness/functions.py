@@ -3,23 +3,29 @@
 A table is indexed by the input less its smallest integer, and holds the int8 image of the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulite.graph.verify import FUNCTIONS as UNARY
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.litert import (
+    Integers,
     absolute,
     hard_swish,
     leaky_relu,
     lookup,
+    negative,
     relu,
     requantize,
 )
 from tpulite.quant.exactness.ort import ort_table
-from tpulite.quant.exactness.real import LOGARITHMIC, real_function
+from tpulite.quant.exactness.real import logarithm, real_function
+from tpulite.quant.exactness.roots import reciprocal_root, root
 from tpulite.quant.exactness.scaling import activation_bounds
 from tpulite.quant.exactness.xnnpack import (
     xnnpack_leaky_relu,
@@ -30,19 +36,58 @@ from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["FUNCTIONS", "function_table"]
 
-FUNCTIONS = frozenset(
-    {
-        *("relu", "relu6", "relu_n1_1", "clip", "leaky_relu", "elu", "gelu"),
-        *("sigmoid", "tanh", "hard_swish", "requantize", "abs", "exp", "log"),
-    }
-)
-"""Operators that :func:`function_table` knows."""
+FUNCTIONS = UNARY | {"requantize"}
+"""Operators that :func:`function_table` knows, each for the libraries that define it."""
 
-_XNNPACK = ("sigmoid", "tanh", "elu")
-_SIGNED = ("abs", "exp", "log")
-"""Functions of LiteRT's kernels for int8 alone; TFLite Micro's were not compared."""
+_CLAMPS = ("relu", "relu6", "relu_n1_1", "relu_0_1")
 
-_CLAMPS = ("relu", "relu6", "relu_n1_1")
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A function as LiteRT's own kernels compute it.
+
+    Parameters
+    ----------
+    table : callable
+        Makes the integers of a table from input and output.
+    xnnpack : callable, optional
+        What XNNPACK computes instead.
+    int8 : bool
+        Whether it is for int8 alone; then TFLite Micro's was not compared either.
+    reference : bool
+        Whether the reference kernels have it.
+    """
+
+    table: Callable[[Quantized, Quantized], Integers]
+    xnnpack: Callable[[Quantized, Quantized], Integers] | None = None
+    int8: bool = False
+    reference: bool = True
+
+    def defines(self, x: Quantized, exactness: Exactness) -> bool:
+        """Tell whether a library has the function of such an input."""
+        if self.int8 and (x.unsigned or exactness == Exactness.TFLM):
+            return False
+        return self.reference or exactness not in (Exactness.LITERT_REF, Exactness.TFLM)
+
+
+def _looked_up(op: str) -> Callable[[Quantized, Quantized], Integers]:
+    """Return a kernel that looks results up which it has computed in float32."""
+    return partial(lookup, op, logarithm if op == "log" else real_function(op, {}))
+
+
+_KERNELS: Mapping[str, _Kernel] = {
+    "abs": _Kernel(absolute, int8=True),
+    "elu": _Kernel(_looked_up("elu"), partial(xnnpack_lookup, "elu"), int8=True, reference=False),
+    "exp": _Kernel(_looked_up("exp"), int8=True),
+    "hard_swish": _Kernel(hard_swish),
+    "log": _Kernel(_looked_up("log"), int8=True),
+    "neg": _Kernel(negative, int8=True),
+    "rsqrt": _Kernel(reciprocal_root, int8=True),
+    "sigmoid": _Kernel(_looked_up("sigmoid"), partial(xnnpack_lookup, "sigmoid")),
+    "sqrt": _Kernel(root, int8=True),
+    "tanh": _Kernel(_looked_up("tanh"), partial(xnnpack_lookup, "tanh")),
+}
+"""Functions without attributes that LiteRT has; those of ONNX Runtime are real functions."""
 
 
 def function_table(
@@ -94,7 +139,7 @@ def _litert(
     attributes: Mapping[str, Any],
     exactness: Exactness,
     elements: int,
-) -> NDArray[np.int64]:
+) -> Integers:
     xnnpack = exactness == Exactness.LITERT_XNNPACK
     if op in _CLAMPS:
         return relu(x, y, *activation_bounds(op, y, Exactness.LITERT_REF))
@@ -105,18 +150,11 @@ def _litert(
     if op == "leaky_relu":
         table = xnnpack_leaky_relu(x, y, attributes["alpha"]) if xnnpack else None
         return leaky_relu(x, y, attributes["alpha"]) if table is None else table
-    if op == "hard_swish":
-        return hard_swish(x, y)
-    if op in _SIGNED and (x.unsigned or exactness == Exactness.TFLM):
+    if op == "gelu":
+        return lookup(op, real_function(op, attributes), x, y)
+    if op == "elu" and attributes.get("alpha", 1.0) != 1.0:
+        raise UnsupportedError("TFLite's elu has no alpha")
+    kernel = _KERNELS.get(op)
+    if kernel is None or not kernel.defines(x, exactness):
         raise UnsupportedError(f"{exactness} has no {op} of {'u' * x.unsigned}int8")
-    if op == "abs":
-        return absolute(x, y)
-    if op == "elu":
-        if attributes.get("alpha", 1.0) != 1.0:
-            raise UnsupportedError("TFLite's elu has no alpha")
-        if x.unsigned or exactness in (Exactness.LITERT_REF, Exactness.TFLM):
-            raise UnsupportedError(f"{exactness} has no elu of {'u' * x.unsigned}int8")
-    if xnnpack and op in _XNNPACK:
-        return xnnpack_lookup(op, x, y)
-    function = LOGARITHMIC[op] if op in LOGARITHMIC else real_function(op, attributes)
-    return lookup(op, x, y, function)
+    return kernel.xnnpack(x, y) if xnnpack and kernel.xnnpack else kernel.table(x, y)

@@ -17,7 +17,16 @@ from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["absolute", "hard_swish", "leaky_relu", "lookup", "relu", "requantize"]
+__all__ = [
+    "Integers",
+    "absolute",
+    "hard_swish",
+    "leaky_relu",
+    "lookup",
+    "negative",
+    "relu",
+    "requantize",
+]
 
 Integers = NDArray[np.int64]
 
@@ -29,7 +38,7 @@ _ERROR = 2.0**-22
 
 
 def lookup(
-    op: str, x: Quantized, y: Quantized, function: Callable[[np.ndarray], np.ndarray]
+    op: str, function: Callable[[np.ndarray], np.ndarray], x: Quantized, y: Quantized
 ) -> Integers:
     """Tabulate in float32 as ``PopulateLookupTable`` does, half away from zero.
 
@@ -92,11 +101,16 @@ def requantize(x: Quantized, y: Quantized, vectorized: int) -> Integers:
 
 
 def absolute(x: Quantized, y: Quantized) -> Integers:
-    """Scale magnitudes by a float64 quotient of scales, if they differ."""
+    """Scale magnitudes by a float32 quotient of scales, if they differ."""
     values = np.abs(x.integers() - x.zero_point)
     if x.scale != y.scale:
-        values = _scale(values, float(x.scale) / float(y.scale))
+        values = _scale(values, float(x.scale / y.scale))
     return values + y.zero_point
+
+
+def negative(x: Quantized, y: Quantized) -> Integers:
+    """Negate integers whatever they mean, in 8 bits: -128 stays."""
+    return -x.integers() + np.where(x.integers() == x.low, 2 * x.low, 0)
 
 
 def hard_swish(x: Quantized, y: Quantized) -> Integers:

@@ -7,7 +7,10 @@ from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["APPROXIMATED", "check_halves"]
 
-APPROXIMATED = ("sigmoid", "tanh", "elu", "gelu", "exp", "log")
+APPROXIMATED = (
+    *("sigmoid", "tanh", "elu", "gelu", "exp", "log", "sin", "cos", "erf", "mish", "softplus"),
+    *("hard_sigmoid", "reciprocal", "selu", "sqrt"),
+)
 """Functions whose last bits depend on the CPU and on the library of mathematics."""
 
 

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["LOGARITHMIC", "real_function", "sigmoid_once_rounded"]
+__all__ = ["logarithm", "real_function", "sigmoid_once_rounded"]
 
 Floats = NDArray[np.float32]
 _F = np.float32
 
+_erf = np.vectorize(math.erf, otypes=[np.float64])
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
@@ -39,13 +40,19 @@ def real_function(op: str, attributes: Mapping[str, Any]) -> Callable[[Floats], 
     if op == "clip":
         low, high = _F(attributes["low"]), _F(attributes["high"])
         return lambda x: np.clip(x, low, high)
+    if op == "hard_sigmoid":
+        slope, offset = _F(attributes["alpha"]), _F(attributes["beta"])
+        return lambda x: np.clip(slope * x + offset, _F(0), _F(1))
+    if op == "selu":
+        alpha, gamma = _F(attributes["alpha"]), _F(attributes["gamma"])
+        return lambda x: gamma * np.where(x > 0, x, alpha * _wide(np.expm1, np.minimum(x, 0)))
     if op not in _FUNCTIONS:
         raise UnsupportedError(f"{op} was not compared with any library")
     return _FUNCTIONS[op]
 
 
 def _wide(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> Floats:
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return function(x.astype(np.float64)).astype(np.float32)
 
 
@@ -68,23 +75,36 @@ def _gelu_tanh(x: Floats) -> Floats:
     return (_F(0.5) * x * (_F(1) + _wide(np.tanh, inner))).astype(np.float32)
 
 
+def _softplus(x: Floats) -> Floats:
+    return _wide(lambda wide: np.logaddexp(wide, 0), x)
+
+
 _FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
-    "sigmoid": _sigmoid,
-    "tanh": lambda x: _wide(np.tanh, x),
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "cos": lambda x: _wide(np.cos, x),
+    "erf": lambda x: _wide(_erf, x),
+    "exp": lambda x: _wide(np.exp, x),
+    "floor": np.floor,
     "hard_swish": lambda x: np.clip(x * _F(1 / 6) + _F(0.5), _F(0), _F(1)) * x,
+    "log": lambda x: _wide(np.log, x),
+    "mish": lambda x: _wide(lambda wide: wide * np.tanh(np.logaddexp(wide, 0)), x),
+    "neg": np.negative,
+    "reciprocal": lambda x: _wide(lambda wide: 1 / wide, x),
     "relu": lambda x: np.maximum(x, _F(0)),
     "relu6": lambda x: np.clip(x, _F(0), _F(6)),
     "relu_n1_1": lambda x: np.clip(x, _F(-1), _F(1)),
+    "round": np.rint,
+    "sigmoid": _sigmoid,
+    "sign": np.sign,
+    "sin": lambda x: _wide(np.sin, x),
+    "softplus": _softplus,
+    "softsign": lambda x: x / (_F(1) + np.abs(x)),
+    "sqrt": lambda x: _wide(np.sqrt, x),
+    "tanh": lambda x: _wide(np.tanh, x),
 }
 
 
-def _log(x: Floats) -> Floats:
-    """Return logarithms, far below every range for what has none."""
+def logarithm(x: Floats) -> Floats:
+    """Return logarithms as LiteRT does: far below every range for what has none."""
     return np.where(x > 0, _wide(np.log, np.maximum(x, _F(1e-30))), _F(-1e20))
-
-
-LOGARITHMIC: dict[str, Callable[[Floats], Floats]] = {
-    "exp": lambda x: _wide(np.exp, x),
-    "log": _log,
-}
-"""Functions of LiteRT alone: ONNX Runtime's were not compared."""

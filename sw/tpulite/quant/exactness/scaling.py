@@ -33,6 +33,7 @@ _ACTIVATIONS = {
     "relu": (0.0, math.inf),
     "relu6": (0.0, 6.0),
     "relu_n1_1": (-1.0, 1.0),
+    "relu_0_1": (0.0, 1.0),
 }
 
 
