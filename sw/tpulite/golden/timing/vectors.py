@@ -1,7 +1,5 @@
 """The cycle model's vector path."""
 
-from collections import deque
-
 import numpy as np
 
 from tpulite.arch.effects import BINARY, parameter_rows
@@ -10,6 +8,7 @@ from tpulite.arch.timing import (
     DIRECT,
     ELEMENTWISE,
     LANES,
+    REQUANTIZER_LANE,
     VECTOR_REQUEST,
     VECTOR_TOKEN,
     vector_cycles,
@@ -18,11 +17,15 @@ from tpulite.arch.timing import (
     vector_window,
 )
 from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
+from tpulite.golden.timing.lane_turns import last_turn, late_turns
 from tpulite.golden.timing.phases import FREE
 from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.vector_reads import VectorReads
 
 __all__ = ["Vectors"]
+
+_REDUCED = DIRECT - 2
+"""Cycles from the request of a row to the one in which the reducer of windows takes it."""
 
 
 class Vectors(Head):
@@ -65,8 +68,7 @@ class Vectors(Head):
         record, fields = self.running
         if self.reading and _holds_banks(fields, self.banks):
             self.machine.contend(time)
-        if self.reading and (late := self._delayed(fields, time)) > time:
-            record.buffer += late - time
+        if (late := self._delayed(fields, time)) > time:
             self.machine.due[self.event] = late
             return
         for port in self.machine.vectors:
@@ -103,46 +105,50 @@ class Vectors(Head):
 
     def _delayed(self, fields: dict[str, int], time: int) -> int:
         """Return when the last row is written, as far as accesses are known."""
-        machine = self.machine
+        machine, read, gaps = self.machine, time, []
         machine.follow(time)
-        read = max(reading.end() for reading in self.reading) + self.latency - 1
+        if self.reading:
+            latest = max(self.reading, key=VectorReads.end)
+            read, gaps = latest.end() + self.latency - 1, latest.delays
+        assert self.running is not None
+        self.running[0].buffer += max(0, read - time)
+        if self.latency == LANES:
+            read, gaps = self._requantized(fields, read, gaps)
         if self.each > 1:
             return read
-        begin = self.begin + self.latency
-        gaps = max(self.reading, key=VectorReads.end).delays
-        if self.latency == LANES:
-            outputs = fields["rows"] * fields["columns"]
-            gaps = self._requantized(outputs, gaps)
-            read = max(read, begin + outputs - 1 + (gaps[-1][1] if gaps else 0))
-        better = machine.writes, machine.loads
+        better, begin = (machine.writes, machine.loads), self.begin + self.latency
         if not any(port.meets(begin, read + 1) for port in better):
             return read
         written = VectorReads(fields, "out", begin, 0, better, gaps)
         return max(read, written.end() - 1)
 
-    def _requantized(self, outputs: int, gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return from which vector on sums are so late: those of the matrix unit come first.
+    def _requantized(
+        self, fields: dict[str, int], read: int, gaps: list[tuple[int, int]]
+    ) -> tuple[int, list[tuple[int, int]]]:
+        """Return when the last row can be written, and from which on they are so many cycles late.
 
-        Without these they are as late as ``gaps`` says.
+        Sums of the matrix unit enter the lanes first. Without these the last row would be written
+        in the cycle ``read``, and rows would be as late as ``gaps`` says.
         """
-        sums = self.machine.sums
-        enter = self.begin + DIRECT + ELEMENTWISE - 1
-        if not sums.meets(enter, enter + outputs + (gaps[-1][1] if gaps else 0)):
-            return gaps
-        busy = np.frombuffer(sums.phases(enter, sums.stop), np.uint8) != FREE
-        late, first, result, waiting = 0, 0, [], deque(gaps)
-        for cycle in busy.nonzero()[0].tolist():
-            while waiting and waiting[0][0] + late <= cycle:
-                first, delay = waiting.popleft()
-                late = max(late, delay)
-                result.append((first, late))
-            row = cycle - late
-            if row >= outputs:
-                break
-            if row >= first:
-                late += 1
-                result.append((row, late))
-        return result + [(row, max(late, delay)) for row, delay in waiting]
+        sums, groups = self.machine.sums, self.config.array_size // self.config.lanes
+        first = self.begin + _REDUCED
+        if not sums.meets(first, read - REQUANTIZER_LANE + groups):
+            return read, gaps
+        phases = np.frombuffer(sums.phases(first, sums.stop + groups), np.uint8)
+        busy = _spread(phases != FREE, groups)
+        outputs, window = fields["rows"] * fields["columns"], vector_window(fields)
+        if self.each == 1:
+            gaps = late_turns(outputs, busy[ELEMENTWISE + 1 :], gaps)
+            return max(read, self.begin + self.latency + outputs - 1 + gaps[-1][1]), gaps
+        turn = last_turn(outputs, window, vector_pace(fields["operation"], self.config), busy, gaps)
+        return max(read, first + turn + REQUANTIZER_LANE), gaps
+
+
+def _spread(last: np.ndarray, cycles: int) -> np.ndarray:
+    """Return when vectors enter that take some cycles each, of which the last are given."""
+    for _ in range(cycles - 1):
+        last = last | np.append(last[1:], False)
+    return last
 
 
 def _holds_banks(fields: dict[str, int], banks: int) -> bool:
