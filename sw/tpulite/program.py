@@ -12,14 +12,23 @@ from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 
 __all__ = ["LayerInfo", "PackedRows", "Patches", "Program", "TensorSpec"]
 
-_VERSION = 5
+_VERSION = 6
 
 
 @dataclass(frozen=True)
 class LayerInfo:
     """A layer of the network as the reports show it.
 
-    ``commands`` are the indices of the CONV commands that compute it.
+    Parameters
+    ----------
+    name : str
+        The layer.
+    m, k, n : int
+        Output vectors, multiplications of an output, channels; k is 0 if it multiplies nothing.
+    commands : tuple of int
+        Indices of the CONVs that compute it; of all its CONVs and VECTORs if k is 0.
+    others : tuple of int
+        Indices of its other commands. Every command but END is of one layer.
     """
 
     name: str
@@ -27,6 +36,7 @@ class LayerInfo:
     k: int
     n: int
     commands: tuple[int, ...]
+    others: tuple[int, ...] = ()
 
     @property
     def macs(self) -> int:
@@ -86,10 +96,7 @@ class Program:
             "window_bytes": list(self.window_bytes),
             "inputs": [spec.as_dict() for spec in self.inputs],
             "outputs": [spec.as_dict() for spec in self.outputs],
-            "layers": [
-                {"name": x.name, "m": x.m, "k": x.k, "n": x.n, "commands": list(x.commands)}
-                for x in self.layers
-            ],
+            "layers": [vars(layer) for layer in self.layers],
             "resident": [list(rows) for rows in self.resident],
         }
         parts = {"commands.bin": self.encode(), "constants.bin": self.constants}
@@ -120,7 +127,7 @@ class Program:
                 inputs=tuple(map(TensorSpec.from_dict, metadata["inputs"])),
                 outputs=tuple(map(TensorSpec.from_dict, metadata["outputs"])),
                 layers=tuple(
-                    LayerInfo(**(x | {"commands": tuple(x["commands"])}))
+                    LayerInfo(**(x | {name: tuple(x[name]) for name in ("commands", "others")}))
                     for x in metadata["layers"]
                 ),
                 resident=tuple((start, stop) for start, stop in metadata["resident"]),

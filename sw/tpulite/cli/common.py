@@ -23,9 +23,11 @@ __all__ = [
     "config_option",
     "csv_option",
     "device_option",
+    "is_stdout",
     "json_option",
     "load_array",
     "load_inputs",
+    "mhz_option",
     "progress_bar",
     "save_array",
     "save_csv",
@@ -45,7 +47,9 @@ config_option = click.option(
     help=f"One of {', '.join(CONFIGS)}, perhaps with other sizes: 16x16,ub_rows=4096.",
 )
 
-csv_option = click.option("--csv", "csv_path", type=OUTPUT, help="Write the table here.")
+csv_option = click.option(
+    "--csv", "csv_path", type=OUTPUT, help="Write the table here; - is stdout."
+)
 
 seed_option = click.option(
     "--seed",
@@ -55,7 +59,20 @@ seed_option = click.option(
     help="Of inputs, if none are given.",
 )
 
-json_option = click.option("--json", "json_path", type=OUTPUT, help="Write the figures here.")
+mhz_option = click.option(
+    "--mhz",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Clock of the machine: tell milliseconds, and inputs a second, too.",
+)
+
+json_option = click.option(
+    "--json", "json_path", type=OUTPUT, help="Write the figures here; - is stdout."
+)
+
+
+def is_stdout(path: Path | None) -> bool:
+    """Tell whether a file to write is standard output, which then is for nothing else."""
+    return path is not None and str(path) == "-"
 
 
 def device_option(default: str) -> Callable[[Command], Command]:
@@ -120,7 +137,7 @@ def save_array(path: Path, values: np.ndarray) -> None:
 def save_json(path: Path | None, record: Any) -> None:
     """Write a record, whole or not at all, if a path is given."""
     if path is not None:
-        write_whole(path, partial(Path.write_text, data=json.dumps(record, indent=1) + "\n"))
+        _save_text(path, json.dumps(record, indent=1) + "\n")
 
 
 def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -137,7 +154,14 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_whole(path, partial(Path.write_text, data=text.getvalue()))
+    _save_text(path, text.getvalue())
+
+
+def _save_text(path: Path, text: str) -> None:
+    if is_stdout(path):
+        click.echo(text, nl=False)
+    else:
+        write_whole(path, partial(Path.write_text, data=text))
 
 
 def progress_bar() -> Progress:

@@ -2,28 +2,52 @@
 
 import sys
 import traceback
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from tpulite.cli.bench import bench
-from tpulite.cli.bind import bind_file
-from tpulite.cli.cache import cache
-from tpulite.cli.compare import compare
-from tpulite.cli.compile import compile_file
-from tpulite.cli.info import disasm, info
-from tpulite.cli.inspect import inspect
-from tpulite.cli.run import run
-from tpulite.cli.zoo import zoo
-
 __all__ = ["main"]
+
+_COMMANDS = {
+    "inspect": ("inspect", "Where each operator of a network runs, and why."),
+    "compile": ("compile:compile_file", "Compile a network to a file that runs."),
+    "profile": ("profile", "Cycles of each layer, and what would help."),
+    "run": ("run", "Run a network: results, accuracy, cycles."),
+    "compare": ("compare", "Compare every bit with a library, or with the RTL."),
+    "zoo": ("zoo", "Networks that others have trained."),
+    "bind": ("bind:bind_file", "Compile once for a range of shapes."),
+    "bench": ("bench", "Run workloads beside figures of other machines."),
+    "info": ("info", "What a compiled file holds; configurations and devices."),
+    "disasm": ("info:disasm", "The commands of a program, one a line."),
+    "cache": ("cache", "Where compiled programs are kept; clear it."),
+}
+"""Module and function of each command, and its line of help: a module is imported only if its
+command runs, so that help comes at once."""
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        return getattr(import_module(f"tpulite.cli.{module}"), name or module)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
 
 def main() -> None:
     """Run the command line; bad input gives one line on stderr and exit code 2."""
     try:
-        sys.exit(_commands(standalone_mode=False))
+        sys.exit(_commands(standalone_mode=False, prog_name="tpulite"))
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.ClickException as error:
@@ -46,11 +70,10 @@ def _fail(message: str) -> None:
     sys.exit(2)
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=_Commands, invoke_without_command=True)
 @click.version_option(version("tpulite"))
-def _commands() -> None:
+@click.pass_context
+def _commands(context: click.Context) -> None:
     """Compile networks for the tpulite machine, run them, and count the cycles."""
-
-
-for _command in (inspect, compile_file, bind_file, run, compare, zoo, bench, info, disasm, cache):
-    _commands.add_command(_command)
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

@@ -1,6 +1,6 @@
 """From the steps of all layers to a program: positions and tokens follow from indices."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,11 +50,30 @@ class Linked(NamedTuple):
         Where the computations are in it, layer after layer.
     starts : array of int
         The first computation of each layer, and their number.
+    transfers : array of int
+        Where LOADs and STOREs are in it, layer after layer.
+    transfer_starts : array of int
+        The first LOAD or STORE of each layer, and their number.
     """
 
     words: Words
     positions: Indices
     starts: Indices
+    transfers: Indices
+    transfer_starts: Indices
+
+    def layers(self, count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """Yield computations and transfers of each of so many layers, all images together."""
+        ends = (
+            (self.positions, self.starts.tolist()),
+            (self.transfers, self.transfer_starts.tolist()),
+        )
+        for layer in range(count):
+            steps = range(layer, len(self.starts) - 1, count)
+            yield tuple(
+                tuple(i for step in steps for i in where[starts[step] : starts[step + 1]].tolist())
+                for where, starts in ends
+            )
 
 
 def link(steps: Sequence[Step], uses: Sequence[Uses], *, lead: int) -> Linked:
@@ -141,6 +160,7 @@ class _Linker:
             [loads.words for _, loads in parts], [self._origins[i] for i, _ in parts]
         )[:, order]
         self._load_needs = {e: need[order] for e, need in needs.items()}
+        self._load_owner = owner[order]
         # Where LOADs are now, in the order of steps.
         self._place = np.empty(len(order), np.int64)
         self._place[order] = np.arange(len(order))
@@ -254,7 +274,14 @@ class _Linker:
             words[0, givers] |= 1 << pair.taker << SIGNAL
             words[0, takers] |= 1 << pair.giver << WAIT
         words = np.concatenate([words, END_WORD], axis=1)
-        return Linked(words, place[count : count + total], self._starts)
+        steps = np.arange(len(self._steps) + 1)
+        owners = np.concatenate(
+            [self._load_owner, np.repeat(steps[:-1], np.diff(self._store_starts))]
+        )
+        layered = np.argsort(owners, kind="stable")
+        transfers = np.concatenate([place[:count], place[count + total :]])[layered]
+        starts = np.searchsorted(owners[layered], steps)
+        return Linked(words, place[count : count + total], self._starts, transfers, starts)
 
 
 def _bounds(

@@ -281,13 +281,9 @@ class _Binder:
         )
 
     def _infos(self, linked: Linked) -> tuple[LayerInfo, ...]:
-        starts, positions = linked.starts.tolist(), linked.positions.tolist()
-        count, infos = len(self._network.nodes), []
-        for number, node in enumerate(self._network.nodes):
-            commands: list[int] = []
-            for i in range(number, len(starts) - 1, count):
-                commands += positions[starts[i] : starts[i + 1]]
+        nodes, infos = self._network.nodes, []
+        for node, (commands, others) in zip(nodes, linked.layers(len(nodes)), strict=True):
             vectors = self._times * self._sizes.vectors(node.output)
-            channels = self._sizes.channels(node.output)
-            infos.append(LayerInfo(node.layer.name, vectors, node.depth, channels, tuple(commands)))
+            layer = node.layer.name, vectors, node.depth, self._sizes.channels(node.output)
+            infos.append(LayerInfo(*layer, commands, others))
         return tuple(infos)

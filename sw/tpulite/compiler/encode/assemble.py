@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.isa import Command, Engine
 from tpulite.arch.memory import Window
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement
@@ -74,15 +74,18 @@ def _infos(
     owners: tuple[int, ...],
     batch: int,
 ) -> tuple[LayerInfo, ...]:
-    numbers: dict[tuple[int, Opcode], list[int]] = defaultdict(list)
+    numbers: dict[tuple[int, Engine | None], list[int]] = defaultdict(list)
     for number, (command, owner) in enumerate(zip(commands, owners, strict=False)):
-        numbers[owner, command.opcode].append(number)
+        numbers[owner, command.engine].append(number)
     infos = []
     for index, layer in enumerate(layers.layers):
         height, width, channels = layers.activations[layer.output].shape
         depth = macs.get(layer.name, 0) // (height * width * channels)
-        mine = list(numbers[index, Opcode.CONV])
-        if not depth:
-            mine = sorted(mine + numbers[index, Opcode.VECTOR])
-        infos.append(LayerInfo(layer.name, batch * height * width, depth, channels, tuple(mine)))
+        conv, vector, load, store = (numbers[index, engine] for engine in _ENGINES)
+        mine, others = (conv, vector) if depth else (conv + vector, [])
+        parts = tuple(sorted(mine)), tuple(sorted(others + load + store))
+        infos.append(LayerInfo(layer.name, batch * height * width, depth, channels, *parts))
     return tuple(infos)
+
+
+_ENGINES = (Engine.MXU, Engine.VPU, Engine.LOAD, Engine.STORE)

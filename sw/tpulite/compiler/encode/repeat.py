@@ -56,6 +56,7 @@ def repeat_program(program: Program, count: int, *, prefetch: bool = True) -> Pr
                 layer,
                 m=layer.m * count,
                 commands=tuple(first + index for first in firsts for index in layer.commands),
+                others=tuple(first + index for first in firsts for index in layer.others),
             )
             for layer in program.layers
         ),

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tpulite.arch.isa import Command, Engine, disassemble
 from tpulite.arch.registers import EngineState
 from tpulite.golden.timing.record import Record
@@ -112,6 +114,26 @@ class LayerTimes:
         return ", ".join(parts)
 
 
+@dataclass(frozen=True, eq=False)
+class EngineTimes:
+    """What the model predicts of one engine, in the form of the chip's trace.
+
+    Parameters
+    ----------
+    index : array of int
+        Indices of its commands.
+    start, stop : array of int
+        First cycle, and last cycle + 1, that counts for each.
+    cycles : array of int, one column for each :class:`tpulite.arch.registers.EngineState`
+        Cycles in each state.
+    """
+
+    index: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    cycles: np.ndarray
+
+
 @dataclass(frozen=True)
 class Timeline:
     """What the cycle model predicts of a program.
@@ -140,6 +162,19 @@ class Timeline:
             EngineState.AXI: sum(times.axi for times in mine),
         }
         return {EngineState.IDLE: self.cycles - sum(states.values()), **states}
+
+    def traces(self) -> dict[Engine, EngineTimes]:
+        """Return what each engine does, as the traces of a device that has a clock."""
+        numbers: dict[Engine, list[tuple[int, ...]]] = {engine: [] for engine in Engine}
+        for index, x in enumerate(self.times):
+            if x.engine is not None:
+                spent = 0, x.busy, x.token, x.buffer, x.axi
+                numbers[x.engine].append((index, x.first, x.stop, *spent))
+        traces = {}
+        for engine, rows in numbers.items():
+            each = np.array(rows, np.int64).reshape(len(rows), 3 + len(EngineState))
+            traces[engine] = EngineTimes(each[:, 0], each[:, 1], each[:, 2], each[:, 3:])
+        return traces
 
     def layers(self, layers: Sequence[LayerInfo]) -> tuple[LayerTimes, ...]:
         """Return the cycles of each layer, with the start and the end: all cycles once.

@@ -1,0 +1,70 @@
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tpulite.models import CNN_DIGITS
+from tpulite.runtime.model import Model
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+
+def test_a_profile_fits_80_columns(tpulite, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = tpulite("profile", CNN_DIGITS, "--mhz", 50)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    layers = Model.load(CNN_DIGITS).compile().programs[0].layers
+    assert all(any(line.startswith(layer.name[:18]) for line in lines) for layer in layers)
+    (total,) = [line.split()[1] for line in lines if line.startswith("total")]
+    assert lines[-1].startswith(f"cycle model: {total} cycles an input; at 50 MHz 0.0")
+
+
+def test_a_profile_is_written_for_programs(tpulite):
+    code, out, _ = tpulite("profile", CNN_DIGITS, "--json", "-", "--mhz", 100)
+    record = json.loads(out)
+    assert code == 0 and record["device"] == "cycle model" and len(record["slowest"]) == 3
+    assert record["milliseconds"] == pytest.approx(record["cycles"] / 1e5)
+    code, out, _ = tpulite("profile", CNN_DIGITS, "--csv", "-")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0 and sum(int(row["cycles"]) for row in rows) == record["cycles"]
+    for row in rows:
+        parts = [int(value) for name, value in row.items() if name.startswith("cycles_")]
+        assert sum(parts) == int(row["cycles"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("no.tflite",), "no.tflite: "),
+        ((CNN_DIGITS, "--device", "golden"), "golden has no clock or keeps no trace"),
+        ((CNN_DIGITS, "--device", "gpu"), "There is no device 'gpu'"),
+        ((CNN_DIGITS, "--mhz", 0), "Invalid value for '--mhz': "),
+        ((CNN_DIGITS, "--json", "-", "--csv", "-"), "--json - and --csv - cannot be used together"),
+    ],
+)
+def test_bad_input_is_one_line(tpulite, words, message):
+    code, out, err = tpulite("profile", *words)
+    assert (code, out) == (2, "") and err.startswith(f"tpulite: {message}")
+    assert err.count("\n") == 1
+
+
+def test_help_lists_commands_without_importing_them(tpulite):
+    code, out, err = tpulite()
+    assert (code, err) == (0, "") and tpulite("--help") == (code, out, err)
+    script = "import sys, tpulite.cli; print('numpy' in sys.modules, 'rich' in sys.modules)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+    for line in out.split("Commands:\n")[1].splitlines():
+        code, text, _ = tpulite(line.split()[0], "--help")
+        assert code == 0 and text.startswith(f"Usage: tpulite {line.split()[0]}")
+
+
+def test_the_package_is_a_command(tmp_path):
+    words = [sys.executable, "-m", "tpulite", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.startswith("tpulite, version ")

@@ -1,0 +1,92 @@
+"""The command ``profile``: what each layer of a network costs, and what holds it up."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tpulite.cli.common import (
+    csv_option,
+    is_stdout,
+    json_option,
+    mhz_option,
+    save_csv,
+    save_json,
+    seed_option,
+)
+from tpulite.cli.compiling import compile_model
+from tpulite.cli.options import Choices, compiler_options
+from tpulite.cli.paths import NETWORK
+from tpulite.cli.reading import Reading, plan_options
+from tpulite.report.advice import advise
+from tpulite.report.profile import CYCLE_MODEL, Profile, profile_model
+from tpulite.report.profile_table import profile_table
+from tpulite.report.speed import Speed
+from tpulite.runtime.device import require_device
+
+__all__ = ["profile"]
+
+_MODEL = "model"
+
+
+def _device(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    if name == _MODEL:
+        return CYCLE_MODEL
+    require_device(name)
+    return name
+
+
+@click.command()
+@click.argument("network", type=NETWORK)
+@click.option(
+    "--device",
+    default=_MODEL,
+    show_default=True,
+    callback=_device,
+    help="Whose cycles: the cycle model's, or those that a device counts (rtl).",
+)
+@mhz_option
+@seed_option
+@plan_options
+@compiler_options
+@json_option
+@csv_option
+def profile(  # noqa: PLR0913 - options of the command
+    network: Path,
+    device: str,
+    mhz: float | None,
+    seed: int,
+    reading: Reading,
+    choices: Choices,
+    json_path: Path | None,
+    csv_path: Path | None,
+) -> None:
+    """Show the cycles of each layer, what they are spent on, and what would help.
+
+    NETWORK is a file (.tflite, .onnx, .npz, .tpulite) or a name of the zoo.
+    """
+    if is_stdout(json_path) and is_stdout(csv_path):
+        raise click.UsageError("--json - and --csv - cannot be used together.")
+    model = compile_model(reading.model(network, choices), cache=choices.cache)
+    result = profile_model(model, device, seed=seed)
+    speed = Speed(result.cycles, result.batch, mhz)
+    if csv_path is not None:
+        save_csv(csv_path, [layer.as_dict() for layer in result.layers])
+    slowest = [{"name": x.name, "advice": advise(x, result)} for x in result.slowest]
+    save_json(json_path, result.as_dict() | speed.as_dict() | {"slowest": slowest})
+    if not is_stdout(json_path) and not is_stdout(csv_path):
+        _print(Console(), result, speed)
+
+
+def _print(console: Console, profile: Profile, speed: Speed) -> None:
+    console.print(profile_table(profile))
+    for layer in profile.slowest:
+        share = layer.cycles / profile.cycles
+        spent = ", ".join(
+            f"{cause} {cycles / layer.cycles:.0%}"
+            for cause, cycles in layer.spent.items()
+            if cycles >= 0.005 * layer.cycles
+        )
+        text = f"{layer.name} ({share:.1%} of all cycles; {spent}): {advise(layer, profile)}."
+        console.print(text, highlight=False, markup=False)
+    console.print(f"{profile.device}: {speed.line()}", highlight=False, soft_wrap=True)

@@ -1,0 +1,85 @@
+"""What would make a layer faster: it follows from what takes most of its cycles."""
+
+from tpulite.arch.memory import Window
+from tpulite.report.profile import LayerProfile, Profile
+from tpulite.report.spending import Cause
+
+__all__ = ["advise"]
+
+_FULL = 0.9
+"""Share of the multipliers from which on a layer is said to fill them."""
+
+_ALWAYS = {
+    Cause.BUFFER: "others use the banks of the buffer that it needs; more banks "
+    "(--config 16x16,ub_banks=16) or another batch may help",
+    Cause.WAITING: "it is short, and waits for commands and for the layers before; a larger "
+    "--batch shares these cycles",
+}
+
+
+def advise(layer: LayerProfile, profile: Profile) -> str:
+    """Say what holds a layer up most, and what would help.
+
+    Parameters
+    ----------
+    layer : LayerProfile
+        A layer of the machine that has cycles.
+    profile : Profile
+        That it is of.
+    """
+    if layer.bound is None:
+        return "it takes no time of its own"
+    if text := _ALWAYS.get(layer.bound):
+        return text
+    if layer.bound == Cause.DRAM:
+        return _of_dram(layer)
+    size = profile.config.array_size
+    if layer.bound == Cause.MULTIPLIERS:
+        return _of_multipliers(layer, size)
+    if layer.bound == Cause.WEIGHTS:
+        return (
+            f"a tile of weights takes {size} cycles however few vectors it meets; a larger --batch "
+            f"shares it"
+        )
+    if layer.bound == Cause.DEPTHWISE:
+        return (
+            f"a depthwise convolution streams every input pixel for each block of {size} "
+            f"channels; fewer pixels or channels help{_rest(layer.n, size)}"
+        )
+    lanes = profile.config.vector_lanes or size
+    more = f", or more lanes (vector_lanes={size})" if lanes < size else ""
+    return (
+        f"the vector path computes up to {lanes} elements a cycle while the multipliers are idle; "
+        f"smaller activations help{more}"
+    )
+
+
+def _of_multipliers(layer: LayerProfile, size: int) -> str:
+    used = layer.macs / (layer.spent[Cause.MULTIPLIERS] * size**2)
+    if used >= _FULL:
+        return "the multipliers are full; only fewer multiplications or a larger array help"
+    text = f"{used:.0%} of the multipliers have work meanwhile"
+    columns = layer.n / (-(-layer.n // size) * size)
+    if used / columns < _FULL:
+        text += f"; input channels in multiples of {size} and less padding fill them"
+    return text + _rest(layer.n, size)
+
+
+def _of_dram(layer: LayerProfile) -> str:
+    loads, stores = layer.traffic.loads, layer.traffic.stores
+    parts = {
+        "weights and records come from DRAM; a larger --batch shares them, --resident keeps them "
+        "on chip if they fit": loads[Window.CONSTANTS],
+        "the network's inputs and outputs go through DRAM; smaller ones help": loads[Window.INPUT]
+        + stores[Window.OUTPUT],
+        "activations do not stay on chip; smaller ones, a larger buffer (ub_rows), or --optimize "
+        "memory help": loads[Window.SCRATCH] + stores[Window.SCRATCH],
+    }
+    return max(parts, key=lambda text: parts[text])
+
+
+def _rest(channels: int, size: int) -> str:
+    """Say what channels cost that do not fill their last block."""
+    if not channels % size:
+        return ""
+    return f"; {-(-channels // size) * size} channels would cost no more than its {channels}"

@@ -1,0 +1,223 @@
+"""Profiles: what each layer of a network costs, and what holds it up."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Engine
+from tpulite.arch.memory import Window
+from tpulite.golden.timing import predict
+from tpulite.program import Program
+from tpulite.quant.partition import HostSegment
+from tpulite.report.spending import Cause, spend_cycles
+from tpulite.report.traffic import Traffic, dram_traffic
+from tpulite.runtime.host.libraries import library_name
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_run import Runner
+from tpulite.runtime.results import EngineTrace
+
+__all__ = ["CYCLE_MODEL", "LayerProfile", "Profile", "profile_model"]
+
+CYCLE_MODEL = "cycle model"
+
+_NOTHING = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
+
+_Times = Callable[[int, Program], tuple[Mapping[Engine, EngineTrace], int]]
+
+
+@dataclass(frozen=True)
+class LayerProfile:
+    """A layer of the machine, or a part of the network that the host computes.
+
+    Parameters
+    ----------
+    name : str
+        The layer; ``start`` and ``end`` are the cycles before and after all of them. Of a part of
+        the host: its operators.
+    where : str
+        ``machine``, or what computes it on the host.
+    spent : mapping of Cause to int
+        Its cycles by cause, most first; none if it works only while others do.
+    m, k, n : int
+        Output vectors, multiplications of an output, channels; 0 if there are none.
+    utilization : float
+        Multiplications done, as a part of those possible in its cycles.
+    traffic : Traffic
+        What its commands move to and from DRAM.
+    """
+
+    name: str
+    where: str
+    spent: Mapping[Cause, int]
+    m: int
+    k: int
+    n: int
+    utilization: float
+    traffic: Traffic
+
+    @property
+    def cycles(self) -> int:
+        """Its cycles."""
+        return sum(self.spent.values())
+
+    @property
+    def macs(self) -> int:
+        """Multiplications, padding not counted."""
+        return self.m * self.k * self.n
+
+    @property
+    def bound(self) -> Cause | None:
+        """What takes most of its cycles, if it has any."""
+        return next(iter(self.spent), None)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values that JSON and CSV can hold; a part of the host has no cycles."""
+        machine = self.where == "machine"
+        return {
+            "name": self.name,
+            "where": self.where,
+            "cycles": self.cycles if machine else None,
+            "bound": str(self.bound or ""),
+            "macs": self.macs if machine else None,
+            "utilization": self.utilization if machine else None,
+            "dram_read_bytes": self.traffic.read_bytes,
+            "dram_written_bytes": self.traffic.written_bytes,
+            **{f"cycles_{cause.name.lower()}": self.spent.get(cause, 0) for cause in Cause},
+        }
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a run of a network costs, layer by layer.
+
+    Parameters
+    ----------
+    network : str
+        Its name.
+    device : str
+        Whose cycles they are: the cycle model's, or a device's own.
+    config : Config
+        The machine.
+    batch : int
+        Inputs of a run.
+    layers : tuple of LayerProfile
+        Layers in order; all cycles of a run are in one of them.
+    """
+
+    network: str
+    device: str
+    config: Config
+    batch: int
+    layers: tuple[LayerProfile, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of a run."""
+        return sum(layer.cycles for layer in self.layers)
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of a run."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def utilization(self) -> float:
+        """Multiplications done, as a part of those possible."""
+        return _utilization(self.macs, self.cycles, self.config)
+
+    @property
+    def slowest(self) -> tuple[LayerProfile, ...]:
+        """Up to three layers with the most cycles."""
+        layers = sorted(self.layers, key=lambda layer: -layer.cycles)
+        return tuple(layer for layer in layers[:3] if layer.cycles)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values that JSON can hold."""
+        return {
+            "network": self.network,
+            "device": self.device,
+            "config": asdict(self.config),
+            "batch": self.batch,
+            "cycles": self.cycles,
+            "macs": self.macs,
+            "utilization": self.utilization,
+            "layers": [layer.as_dict() for layer in self.layers],
+        }
+
+
+def profile_model(model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024) -> Profile:
+    """Find out what each layer of a network costs.
+
+    Parameters
+    ----------
+    model : Model
+        The network; it is compiled if it is not yet.
+    device : str
+        The cycle model, or a device with a clock that records traces, on which random inputs run.
+    seed : int
+        Seed of these inputs; cycles do not depend on them.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device, or it has no clock or keeps no trace.
+    """
+    times = _predicted if device == CYCLE_MODEL else _measured(model, device, seed)
+    parts = iter(enumerate(model.steady_programs))
+    layers: list[LayerProfile] = []
+    for segment in model.segments:
+        if isinstance(segment, HostSegment):
+            names = dict.fromkeys(node.source or node.op.upper() for node in segment.nodes)
+            library = library_name(model.graph.format, model.exactness)
+            where = library if segment.library else "numpy"
+            layers.append(LayerProfile(", ".join(names), where, {}, 0, 0, 0, 0.0, _NOTHING))
+        else:
+            index, program = next(parts)
+            layers += _profile_program(program, *times(index, program))
+    batch = max((program.batch for program in model.programs), default=1)
+    return Profile(model.graph.name, device, model.config, batch, tuple(layers))
+
+
+def _predicted(_: int, program: Program) -> tuple[Mapping[Engine, EngineTrace], int]:
+    timeline = predict(program.commands, program.config)
+    return timeline.traces(), timeline.cycles
+
+
+def _measured(model: Model, device: str, seed: int) -> _Times:
+    """Run a network, twice if its first run loads what stays, and return how to get its times."""
+    runner = Runner(model, device)
+    runner.record_traces(True)
+    inputs = random_inputs(model.graph, 1, seed)
+    one = {name: x.reshape(model.graph.tensors[name].shape) for name, x in inputs.items()}
+    (results,) = [runner.run(one).segments for _ in range(1 + model.options.resident)][-1]
+
+    def times(index: int, program: Program) -> tuple[Mapping[Engine, EngineTrace], int]:
+        cycles, traces = results[index].cycles, results[index].traces
+        if cycles is None or not traces:
+            raise ValueError(f"{device} has no clock or keeps no trace, so it gives no profile")
+        return traces, cycles
+
+    return times
+
+
+def _profile_program(
+    program: Program, traces: Mapping[Engine, EngineTrace], cycles: int
+) -> list[LayerProfile]:
+    config = program.config
+    start, *spent, end = spend_cycles(program, traces, cycles)
+    layers = [LayerProfile("start", "machine", start, 0, 0, 0, 0.0, _traffic(program, [-1]))]
+    for layer, each in zip(program.layers, spent, strict=True):
+        traffic = _traffic(program, [*layer.commands, *layer.others])
+        rate = _utilization(layer.macs, sum(each.values()), config)
+        mkn = layer.m, layer.k, layer.n
+        layers.append(LayerProfile(layer.name, "machine", each, *mkn, rate, traffic))
+    return [*layers, LayerProfile("end", "machine", end, 0, 0, 0, 0.0, _NOTHING)]
+
+
+def _traffic(program: Program, commands: list[int]) -> Traffic:
+    return dram_traffic(Program(program.config, tuple(program.commands[i] for i in commands)))
+
+
+def _utilization(macs: int, cycles: int, config: Config) -> float:
+    return macs / (cycles * config.array_size**2) if cycles else 0.0
