@@ -25,16 +25,17 @@ _COLORS = {
 
 def profile_table(profile: Profile) -> Table:
     """Return a row for each layer, and the sum."""
+    machine = [layer for layer in profile.layers if layer.where == "machine"]
+    hides = any(not layer.cycles and layer.n for layer in machine)
     table = Table(
         title=escape(f"{profile.network}: cycles by {profile.device}"),
-        caption="hidden: it works only while others do; DRAM: bytes, commands included",
+        caption="hidden: works only while others do; DRAM: bytes moved" if hides else None,
         show_footer=True,
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         padding=0,
     )
-    machine = [layer for layer in profile.layers if layer.where == "machine"]
     table.add_column("layer", "total")  # names give way, numbers do not
     table.add_column("cycles", f"{profile.cycles:,}", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
