@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file, save_model
-from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.oracles.model_tensors import equals_library
 
 RNG = np.random.default_rng(2024)
 SHAPE = (1, 6, 6, 8)
@@ -66,35 +65,12 @@ def conv(b, x, outputs=8):
     )  # fmt: skip
 
 
-def check(tmp_path, data, exact="litert-ref", count=3):
-    """Compare every tensor of model and reference with the library; return the model."""
-    path = tmp_path / "net.tflite"
-    path.write_bytes(data)
-    oracle = open_oracle(exact, path, load_tflite(data))
-    model = Model.load(path, exact=exact)
-    inputs = random_inputs(model.graph, count, 2024)
-    run, reference = model.run(inputs, tensors=True), model.reference(inputs)
-    each = [
-        oracle({name: np.split(inputs[name], count)[i] for name in model.graph.inputs})
-        for i in range(count)
-    ]
-    seen = 0
-    for name in each[0]:
-        expected = np.concatenate([values[name] for values in each])
-        for ours in (run.tensors, run.outputs, reference):
-            if name in ours:
-                np.testing.assert_array_equal(ours[name], expected, err_msg=name)
-                seen += 1
-    assert seen >= 3
-    return model
-
-
 @pytest.mark.parametrize("exact", LITERT)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_alone_is_the_librarys(tmp_path, name, exact):
     b = Builder()
     y = OPERATORS[name](b, b.input(SHAPE, 0.05, -7))
-    model = check(tmp_path, b.build(y), exact)
+    model = equals_library(tmp_path, b.build(y), exact)
     assert [type(segment) for segment in model.segments] == [HostSegment]
     assert model.crossings == 0 and model.programs == ()
 
@@ -104,7 +80,7 @@ def test_an_operator_between_convolutions_crosses_twice(tmp_path, name):
     b = Builder()
     x = conv(b, conv(b, b.input(SHAPE, 0.05, -7)))
     y = conv(b, OPERATORS[name](b, x), 7)
-    model = check(tmp_path, b.build(y))
+    model = equals_library(tmp_path, b.build(y))
     sides = [MachineSegment, HostSegment, MachineSegment]
     assert [type(segment) for segment in model.segments] == sides
     assert model.crossings == 2
@@ -122,7 +98,7 @@ def test_the_host_takes_along_what_costs_little(tmp_path):
     b = Builder()
     x = conv(b, conv(b, b.input((1, 12, 12, 32), 0.05, -7), 64), 8)
     y = resize(b, b.unary("RELU", resize(b, x), 0.05, -7))
-    model = check(tmp_path, b.build(y))
+    model = equals_library(tmp_path, b.build(y))
     machine, host = model.segments
     assert isinstance(machine, MachineSegment) and isinstance(host, HostSegment)
     assert host.reasons[1].startswith("few MACs")
@@ -137,7 +113,7 @@ def test_sixteen_bits_are_the_librarys(tmp_path):
     y = b.tensor((*SHAPE[:3], 4), 0.002)
     options = {"options_type": "Conv2DOptions", "strideH": 1, "strideW": 1}
     y = b.operator("CONV_2D", [x, weight, bias], [y], **options)
-    assert check(tmp_path, b.build(y)).host_macs == 36 * 4 * 72
+    assert equals_library(tmp_path, b.build(y)).host_macs == 36 * 4 * 72
 
 
 def test_states_begin_anew_with_every_input(tmp_path):
@@ -148,7 +124,7 @@ def test_states_begin_anew_with_every_input(tmp_path):
     b.tensors[state].isVariable = True
     options = {"options_type": "SVDFOptions", "rank": 1}
     b.operator("SVDF", [x, feature, time, -1, state], [y], **options)
-    check(tmp_path, b.build(y))
+    equals_library(tmp_path, b.build(y))
 
 
 def test_weights_of_eight_bits_and_activations_of_floats(tmp_path):
@@ -157,7 +133,7 @@ def test_weights_of_eight_bits_and_activations_of_floats(tmp_path):
     y = b.tensor((1, 7))
     options = {"options_type": "FullyConnectedOptions"}
     b.operator("FULLY_CONNECTED", [b.input((1, 12)), weight, -1], [y], **options)
-    assert check(tmp_path, b.build(y)).host_macs == 7 * 12
+    assert equals_library(tmp_path, b.build(y)).host_macs == 7 * 12
 
 
 def test_shapes_that_only_the_run_knows(tmp_path):

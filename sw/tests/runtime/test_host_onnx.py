@@ -5,13 +5,12 @@ import pytest
 
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-from tpulite.frontend.onnx.file import load_onnx
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file, save_model
-from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.oracles.model_tensors import equals_library
 
 RNG = np.random.default_rng(2024)
 SHAPE = (1, 8, 6, 6)
@@ -50,33 +49,12 @@ def depth_to_space(b, x):
 OPERATORS = {f.__name__: f for f in (add, resize, softmax, layer_norm, depth_to_space)}
 
 
-def check(tmp_path, data, count=3):
-    """Compare what the library shows of a network; return the model."""
-    path = tmp_path / "net.onnx"
-    path.write_bytes(data)
-    oracle = open_oracle("ort", path, load_onnx(data, "net"))
-    model = Model.load(path)
-    inputs = random_inputs(model.graph, count, 2024)
-    run, reference = model.run(inputs, tensors=True), model.reference(inputs)
-    each = [
-        oracle({name: np.split(inputs[name], count)[i] for name in model.graph.inputs})
-        for i in range(count)
-    ]
-    assert set(model.graph.outputs) <= each[0].keys()
-    for name in each[0]:
-        expected = np.concatenate([values[name] for values in each])
-        for ours in (run.tensors, run.outputs, reference):
-            if name in ours:
-                np.testing.assert_array_equal(ours[name], expected, err_msg=name)
-    return model
-
-
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_between_convolutions(tmp_path, name):
     b = OnnxBuilder()
     x = conv(b, b.quantize(b.input("x", SHAPE), 0.0517, -7))
     y = conv(b, OPERATORS[name](b, x), 7)
-    model = check(tmp_path, b.build(y))
+    model = equals_library(tmp_path, b.build(y), "ort")
     sides = [type(segment) for segment in model.segments]
     host, machine = HostSegment, MachineSegment
     assert sides == [host, machine, host, machine, host]
@@ -93,7 +71,7 @@ def test_networks_of_floats_are_the_librarys(tmp_path):
     y = b.node("Conv", x, RNG.normal(size=(4, 8, 3, 3)).astype(np.float32))
     y = b.node("Flatten", b.node("InstanceNormalization", y, *np.ones((2, 4), np.float32)))
     y = b.node("Gelu", y) if b.opset >= 20 else b.node("Erf", y)
-    model = check(tmp_path, b.build(b.node("Softmax", y)))
+    model = equals_library(tmp_path, b.build(b.node("Softmax", y)), "ort")
     assert [type(segment) for segment in model.segments] == [HostSegment]
     assert model.host_macs == 16 * 4 * 72 and "by ONNX Runtime" in model.statement()
 

@@ -75,6 +75,8 @@ class Node:
       activation
     - dense: x, weight [O, K], bias?; activation (x is flattened to [batch, K])
     - add, sub, mul: a, b; activation
+    - maximum, minimum, squared_difference: a, b
+    - prelu: x, slope
     - max_pool, average_pool: x; window, stride, padding, activation, and for average_pool
       count_include_pad (bool)
     - mean: x; axes, keep_dims

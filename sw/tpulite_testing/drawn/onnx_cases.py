@@ -19,6 +19,7 @@ OPERATORS = (
     *("sigmoid", "tanh", "hard_swish", "requantize", "batch_norm"),
     *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
     *("reciprocal", "erf", "softplus", "softsign", "mish", "hard_sigmoid", "selu"),
+    *("maximum", "minimum", "prelu"),
 )
 _TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 _FLOAT = {
@@ -30,6 +31,9 @@ _FLOAT = {
     "tanh": "Tanh",
     "hard_swish": "HardSwish",
     "hard_sigmoid": "HardSigmoid",
+    "maximum": "Max",
+    "minimum": "Min",
+    "prelu": "PRelu",
     **{
         op: op.capitalize()
         for op in (
@@ -52,7 +56,8 @@ def draw_onnx_case(op: str, seed: int) -> tuple[Case, bytes]:
         graph = _as_onnx(drawn.graph, op, seed)
         inputs = tuple(
             value.reshape(graph.tensors[name].shape)
-            for name, value in zip(graph.inputs, drawn.inputs, strict=True)
+            for name, value in zip(drawn.graph.inputs, drawn.inputs, strict=True)
+            if name in graph.inputs
         )
         case = Case(f"{op}-{seed}", graph, b"", inputs)
     return case, _Writer(case.graph).write()
@@ -99,21 +104,23 @@ def _as_onnx(graph: Graph, op: str, seed: int) -> Graph:
         x = tensors["x"]
         flat = (x.shape[0], int(np.prod(x.shape[1:])))
         tensors["x"] = Tensor("x", x.shape if len(x.shape) == 2 else flat, x.dtype, x.quantization)
-    if op == "concat":  # inputs of scales of their own
+    if op in ("concat", "maximum", "minimum"):  # inputs of scales of their own
         for name in node.inputs[1:]:
             t = tensors[name]
             scale = t.quantization.scale * np.float32(rng.uniform(0.5, 2))  # type: ignore[union-attr]
-            tensors[name] = Tensor(
-                name,
-                t.shape,
-                t.dtype,
-                Quantization(scale, t.quantization.zero_point),  # type: ignore[union-attr]
-            )
+            quantization = Quantization(scale, t.quantization.zero_point)  # type: ignore[union-attr]
+            tensors[name] = replace(t, quantization=quantization)
+    if op == "prelu":  # slopes are real
+        channels, low = tensors["x"].shape[3], rng.choice([-0.5, 0.0])
+        slopes = rng.uniform(low, low + 1, (1, 1, channels)).astype(np.float32)
+        slopes[:, :, rng.integers(0, channels)] = 0
+        tensors["slope"] = Tensor("slope", slopes.shape, "float32", data=slopes)
     changed = Node("node", op, node.inputs, node.outputs, attributes)
     if op == "dense" and len(node.inputs) > 2:
         del tensors[node.inputs[2]]
         changed = Node("node", op, node.inputs[:2], node.outputs, attributes)
-    return Graph(f"{op}-{seed}", (changed,), tensors, graph.inputs, graph.outputs, "onnx")
+    inputs = tuple(name for name in graph.inputs if tensors[name].data is None)
+    return Graph(f"{op}-{seed}", (changed,), tensors, inputs, graph.outputs, "onnx")
 
 
 def _batch_norm(seed: int) -> Case:
@@ -250,6 +257,22 @@ class _Writer:
         self.add("DequantizeLinear", ["x", *self.parameters("x")], "real")
         inputs = ["real", *node.inputs[1:]]
         self.add("BatchNormalization", inputs, "result", epsilon=node["epsilon"])
+        self.add("QuantizeLinear", ["result", *self.parameters("y")])
+
+    def _maximum(self, node: Node) -> None:
+        for name in node.inputs:
+            self.add("DequantizeLinear", self.operand(name), f"{name}_real")
+        self.add(_FLOAT[node.op], [f"{name}_real" for name in node.inputs], "result")
+        self.add("QuantizeLinear", ["result", *self.parameters("y")])
+
+    _minimum = _maximum
+
+    def _prelu(self, node: Node) -> None:
+        slopes = self.graph.tensors["slope"].data
+        assert slopes is not None
+        self.constants["slope"] = np.ascontiguousarray(slopes.transpose(2, 0, 1))
+        self.add("DequantizeLinear", ["x", *self.parameters("x")], "real")
+        self.add("PRelu", ["real", "slope"], "result")
         self.add("QuantizeLinear", ["result", *self.parameters("y")])
 
     def _between_floats(self, node: Node) -> None:

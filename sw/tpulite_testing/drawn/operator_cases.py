@@ -28,10 +28,12 @@ OPERATORS = (
     *FUNCTIONS,
     *SIGNED_FUNCTIONS,
     "relu_0_1",
+    *("maximum", "minimum", "squared_difference", "prelu"),
 )
 WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 _ROOTS = {"sqrt": lambda x: math.sqrt(x) / 10, "rsqrt": lambda x: 1 / math.sqrt(x) / 100}
 """Functions of numbers from 0 on, and scales of their results."""
+_SIGNED = (*SIGNED_FUNCTIONS, "squared_difference")
 _ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_1")
 
 
@@ -99,7 +101,7 @@ class _Draw:
         self.most = most
         self.rng = np.random.default_rng([OPERATORS.index(op), seed])
         self.op = op
-        unsigned = self.rng.random() < 0.25 and op not in SIGNED_FUNCTIONS
+        unsigned = self.rng.random() < 0.25 and op not in _SIGNED
         self.dtype = "uint8" if unsigned else "int8"
         self.extreme = self.rng.random() < 0.2
         # Powers of two make many results fall exactly between two integers.
@@ -264,6 +266,52 @@ class _Draw:
             y = self.tensor("y", shape, np.float32(2.0 ** round(math.log2(real))))
         return self.node({"activation": self.activation()}, y, shape)
 
+    def extreme(self):
+        shape = self.image()
+        other = self.choice(shape, (1, 1, 1, shape[3]), (1,))
+        a = self.input("a", shape)
+        b = self.renamed(self.like(a), "b", other)
+        if other == (1,) or self.choice(0, 1):
+            self.constant(b, self.numbers(other))
+        else:
+            self.tensors.append(b)
+        return self.node({}, self.like(a), shape)
+
+    def squared_difference(self):
+        shape = self.image()
+        other = self.choice(shape, (1, 1, 1, shape[3]), (1,))
+        a = self.input("a", shape)
+        b = self.renamed(self.like(a), "b", other)
+        if self.choice(0, 0, 1):  # another zero point, while the largest differences saturate
+            b = self.tensor("b", other, a.quantization.scale)  # type: ignore[union-attr]
+        if other == (1,):
+            self.constant(self.tensor("b", other), self.numbers(other))
+        else:
+            self.tensors.append(b)
+        scales = [float(t.quantization.scale[0]) for t in self.tensors]  # type: ignore[union-attr]
+        # The largest square and less: LiteRT refuses scales that are much smaller.
+        largest = (255 * max(scales)) ** 2
+        y = self.tensor("y", shape, largest / self.scale(256, 8000))
+        if a.quantization.zero_point != b.quantization.zero_point:  # type: ignore[union-attr]
+            y = self.tensor("y", shape, largest / self.scale(256, 8000), -128)
+        return self.node({}, y, shape)
+
+    def prelu(self):
+        shape = self.image()
+        x = self.input("x", shape)
+        shapes = (1, 1, shape[3]), shape[1:], (1, 1, 1)
+        slope = self.tensor("slope", self.choice(*shapes), self.scale(0.002, 0.02))
+        if self.choice(0, 1):  # slopes of one sign
+            zero = self.choice(0, 255) + np.iinfo(self.dtype).min
+            slope = self.tensor("slope", slope.shape, slope.quantization.scale, zero)  # type: ignore[union-attr]
+        if slope.shape != (1, 1, 1) and self.choice(0, 0, 0, 1):
+            self.tensors.append(slope)
+        else:
+            self.constant(slope, self.numbers(slope.shape))
+        assert x.quantization is not None
+        ratio = float(self.scale(0.3, 3))
+        return self.node({}, self.tensor("y", shape, x.quantization.scale[0] * ratio), shape)
+
     def pool(self):
         x = self.input("x", self.image())
         window = self.integer(1, self.most.kernel), self.integer(1, self.most.kernel)
@@ -340,6 +388,10 @@ _DRAWS = {
     "add": _Draw.pair,
     "sub": _Draw.pair,
     "mul": _Draw.pair,
+    "maximum": _Draw.extreme,
+    "minimum": _Draw.extreme,
+    "squared_difference": _Draw.squared_difference,
+    "prelu": _Draw.prelu,
     "max_pool": _Draw.pool,
     "average_pool": _Draw.pool,
     "mean": _Draw.mean,

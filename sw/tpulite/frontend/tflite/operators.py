@@ -165,12 +165,15 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "LOG": (_function("log"), 1),
     "LOGISTIC": (_function("sigmoid"), 1),
     "MAX_POOL_2D": (pool_conversion("max_pool"), 1),
+    "MAXIMUM": (_with_options("maximum"), 2),
     "MEAN": (_mean, 2),
+    "MINIMUM": (_with_options("minimum"), 2),
     "MUL": (_elementwise("mul"), 2),
     "NEG": (_function("neg"), 1),
     "PACK": (_with_options("pack", axis="Axis"), 1),
     "PAD": (convert_pad, 2),
     "PADV2": (convert_pad, 3),
+    "PRELU": (_with_options("prelu"), 2),
     "QUANTIZE": (_quantize, 1),
     "RELU": (_function("relu"), 1),
     "RELU6": (_function("relu6"), 1),
@@ -181,6 +184,7 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "SOFTMAX": (_function("softmax", beta="Beta"), 1),
     "SPLIT": (_with_options("split"), 2),
     "SQRT": (_function("sqrt"), 1),
+    "SQUARED_DIFFERENCE": (_with_options("squared_difference"), 2),
     "SQUEEZE": (_reshape, 1),
     "STRIDED_SLICE": (
         _with_options(

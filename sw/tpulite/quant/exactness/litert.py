@@ -21,6 +21,7 @@ __all__ = [
     "Integers",
     "absolute",
     "hard_swish",
+    "leaky",
     "leaky_relu",
     "lookup",
     "negative",
@@ -64,10 +65,15 @@ def relu(x: Quantized, y: Quantized, low: int, high: int) -> Integers:
 
 def leaky_relu(x: Quantized, y: Quantized, alpha: float) -> Integers:
     """Scale negative numbers by a second multiplier, float32 products that may be negative."""
+    negative = float(x.scale * np.float32(alpha) / y.scale)
+    return leaky(x, y, float(x.scale / y.scale), negative, 1)
+
+
+def leaky(x: Quantized, y: Quantized, positive: float, negative: float, slope: int) -> Integers:
+    """Scale numbers from 0 on by one scale, products of smaller ones and a slope by another."""
     values = x.integers() - x.zero_point
-    positive = _scale(values, float(x.scale / y.scale))
-    negative = _scale(values, float(x.scale * np.float32(alpha) / y.scale))
-    return np.where(values >= 0, positive, negative) + y.zero_point
+    scaled = np.where(values >= 0, _scale(values, positive), _scale(values * slope, negative))
+    return scaled + y.zero_point
 
 
 def requantize(x: Quantized, y: Quantized, vectorized: int) -> Integers:

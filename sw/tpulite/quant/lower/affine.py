@@ -14,7 +14,7 @@ from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["lower_batch_norm"]
+__all__ = ["affine_records", "lower_batch_norm"]
 
 _GAIN_BITS = 14
 """Largest gains are two to this: the bias has that many bits below the scale of the input."""
@@ -41,7 +41,10 @@ def lower_batch_norm(node: Node, context: GraphContext) -> None:
     bias = (beta - mean * scale).astype(np.float32)
     if len(scale) != image.shape[2]:
         raise UnsupportedError(f"it has {len(scale)} channels, its input {image.shape[2]}")
-    gain, record = _affine(x, y, scale, bias)
+    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    result = (real[:, np.newaxis] * scale + bias) / y.scale
+    wanted = y.image(np.rint(result).astype(np.int64) + y.zero_point)
+    gain, record = affine_records(x, y, scale, bias, wanted)
     context.emit(Affine, node.name, (source,), target, gain=gain, requantization=record)
 
 
@@ -52,12 +55,29 @@ def _constant(context: GraphContext, name: str) -> NDArray[np.float32]:
     return tensor.data.reshape(-1)
 
 
-def _affine(
-    x: Quantized, y: Quantized, scale: NDArray[np.float32], bias: NDArray[np.float32]
+def affine_records(
+    x: Quantized,
+    y: Quantized,
+    scale: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    wanted: NDArray[np.int8],
 ) -> tuple[NDArray[np.int16], Requantization]:
-    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
-    result = (real[:, np.newaxis] * scale + bias) / y.scale
-    wanted = y.image(np.rint(result).astype(np.int64) + y.zero_point)
+    """Return gains and records of ``x * scale + bias`` by channel.
+
+    Parameters
+    ----------
+    x, y : Quantized
+        Input and output.
+    scale, bias : ndarray of float32, [C]
+        Real numbers.
+    wanted : ndarray of int8, [n, C]
+        Images of the results for the n least inputs; others do not count.
+
+    Raises
+    ------
+    UnsupportedError
+        If there are no records with these results.
+    """
     if not scale.all():
         raise UnsupportedError("a channel has the factor 0")
     ratio = float(x.scale) * np.abs(scale.astype(np.float64)) / float(y.scale)
@@ -73,14 +93,14 @@ def _affine(
         record = _adjust(record, gain, wanted)
         if record is not None:
             return gain, record
-    raise UnsupportedError("no records give ONNX Runtime's batch_norm for every number")
+    raise UnsupportedError("no records give ONNX Runtime's results for every number")
 
 
 def _adjust(
     record: Requantization, gain: NDArray[np.int16], wanted: NDArray[np.int8]
 ) -> Requantization | None:
     """Move the biases of channels by little until all results are as wanted."""
-    bias, numbers = record.bias.copy(), np.arange(INT8[0], INT8[-1] + 1)[:, np.newaxis]
+    bias, numbers = record.bias.copy(), np.arange(INT8[0], INT8[0] + len(wanted))[:, np.newaxis]
     pending = np.ones(len(gain), dtype=bool)
     for step in (0, 1, -1, 2, -2, 3, -3):
         moved = replace(record, bias=record.bias + np.int32(step))

@@ -10,7 +10,9 @@ from tpulite.quant.lower.context import GraphContext, check_reshape
 from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
 from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
+from tpulite.quant.lower.prelu import lower_prelu
 from tpulite.quant.lower.products import lower_conv, lower_dense, lower_depthwise
+from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
 from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["LOWERED", "joined", "lower_node"]
@@ -22,6 +24,10 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "add": lower_pair,
     "sub": lower_pair,
     "mul": lower_pair,
+    "maximum": lower_extreme,
+    "minimum": lower_extreme,
+    "squared_difference": lower_squared_difference,
+    "prelu": lower_prelu,
     "max_pool": lower_max_pool,
     "average_pool": lower_average_pool,
     "mean": lower_mean,

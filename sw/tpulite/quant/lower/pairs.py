@@ -10,28 +10,44 @@ from tpulite.quant.exactness.pairs import Pair, pair_layer
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UnsupportedError, centered, image_shape
 
-__all__ = ["lower_pair"]
+__all__ = ["lower_pair", "pair_operands"]
 
 
 def lower_pair(node: Node, context: GraphContext) -> None:
     """Lower an operator of two tensors; one may be constant, or the same for all pixels."""
     target = node.outputs[0]
-    shape = context.write(target).shape
-    names = [_operand(node, context, name, shape) for name in node.inputs[:2]]
+    names, swapped = pair_operands(node, context, commutes=node.op != "sub")
     a, b = (context.quantized(name) for name in node.inputs[:2])
-    if all(name in context.constants for name in names):
-        raise UnsupportedError("both operands are constant")
-    if context.activations[names[0]].shape != shape:
-        if node.op == "sub" and names[0] in context.constants:
-            names[0] = _expanded(node, context, names[0], shape)
-        elif node.op == "sub" or context.activations[names[1]].shape != shape:
-            raise UnsupportedError("its first operand is the same for all pixels")
-        else:
-            names.reverse()
-            a, b = b, a
+    if swapped:
+        a, b = b, a
     pair = Pair(node.op, a, b, context.quantized(target), node["activation"])
     layer = pair_layer(pair, context.exactness)
-    context.emit(partial(replace, layer), node.name, tuple(names), target)
+    context.emit(partial(replace, layer), node.name, names, target)
+
+
+def pair_operands(
+    node: Node, context: GraphContext, *, commutes: bool
+) -> tuple[tuple[str, str], bool]:
+    """Return the images of two operands, the first of the shape of the result, and if they swapped.
+
+    The second is of the same shape or the same for all pixels. The result is declared.
+
+    Raises
+    ------
+    UnsupportedError
+        If both are constant, or their shapes do not fit.
+    """
+    shape = context.write(node.outputs[0]).shape
+    names = [_operand(node, context, name, shape) for name in node.inputs[:2]]
+    if all(name in context.constants for name in names):
+        raise UnsupportedError("both operands are constant")
+    if context.activations[names[0]].shape == shape:
+        return (names[0], names[1]), False
+    if not commutes and names[0] in context.constants:
+        return (_expanded(node, context, names[0], shape), names[1]), False
+    if not commutes or context.activations[names[1]].shape != shape:
+        raise UnsupportedError("its first operand is the same for all pixels")
+    return (names[1], names[0]), True
 
 
 def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int, int]) -> str:

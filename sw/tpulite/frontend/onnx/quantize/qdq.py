@@ -20,8 +20,13 @@ from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 __all__ = ["fuse_quantization"]
 
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
-_FUSIBLE = ("conv", "dense", "add", "sub", "mul", "average_pool", "mean", "concat")
+_FUSIBLE = (
+    *("conv", "dense", "add", "sub", "mul", "maximum", "minimum"),
+    *("average_pool", "mean", "concat"),
+)
 _WEIGHTED = ("conv", "dense")
+_REAL_PARAMETERS = ("batch_norm", "prelu")
+"""Operators whose first input alone has to be quantized."""
 _INT4 = ("int4", "uint4", "int2", "uint2")
 
 
@@ -97,7 +102,7 @@ def _bounds(node: Node) -> tuple[float, float]:
 def _fuse(draft: Draft, node: Node) -> bool:
     """Make a float operator a quantized one if all that it reads and writes is quantized."""
     unary = node.op in UNARY and node.op not in ("quantize", "dequantize", "requantize")
-    if not unary and node.op not in (*_FUSIBLE, "batch_norm"):
+    if not unary and node.op not in (*_FUSIBLE, *_REAL_PARAMETERS):
         return False
     y = node.outputs[0]
     activation = None
@@ -123,7 +128,7 @@ def _fuse(draft: Draft, node: Node) -> bool:
 def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
     """Return the integers behind the float inputs of a node; None if there are not all."""
     operands = 2 if node.op in _WEIGHTED else len(node.inputs)
-    if node.op == "batch_norm":
+    if node.op in _REAL_PARAMETERS:
         operands = 1
     integers = []
     for index, name in enumerate(node.inputs[:operands]):

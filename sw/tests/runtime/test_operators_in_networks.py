@@ -1,0 +1,111 @@
+"""Operators between convolutions run on the machine; every tensor is the library's, to the bit."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.quant.partition import MachineSegment
+from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.oracles.model_tensors import equals_library
+
+RNG = np.random.default_rng(2025)
+SCALE, ZERO = 0.05, -128
+
+
+def weights(*shape, dtype="int8"):
+    return RNG.integers(-127, 128, shape).astype(dtype)
+
+
+def conv(b, x, outputs=40):
+    return b.conv(
+        x, weights(outputs, 3, 3, b.shape(x)[3]), weights(outputs, dtype="int32") * 9,
+        weight_scale=0.004, scale=SCALE, zero_point=ZERO,
+    )  # fmt: skip
+
+
+def pair(code, scale=SCALE, zero_point=ZERO):
+    def add(b, x):
+        y = b.tensor(b.shape(x), scale, zero_point)
+        return b.operator(code, [x, conv(b, x)], [y])
+
+    return add
+
+
+def with_constant(code, *shape):
+    def add(b, x):
+        y = b.tensor(b.shape(x), SCALE, ZERO)
+        return b.operator(code, [x, b.constant(weights(*shape), SCALE, ZERO)], [y])
+
+    return add
+
+
+def unary(code, scale, zero_point=ZERO):
+    return lambda b, x: b.unary(code, x, scale, zero_point)
+
+
+OPERATORS = {
+    "neg": unary("NEG", 0.05, -128),
+    "sqrt": unary("SQRT", 0.02),
+    "rsqrt": unary("RSQRT", 0.05),
+    "relu_0_to_1": unary("RELU_0_TO_1", 0.01),
+    "maximum": pair("MAXIMUM"),
+    "minimum": pair("MINIMUM"),
+    "maximum of a constant": with_constant("MAXIMUM", 1),
+    "minimum of channels": with_constant("MINIMUM", 40),
+    "squared_difference": pair("SQUARED_DIFFERENCE", 0.5),
+    "prelu": with_constant("PRELU", 1, 1, 40),
+    "prelu of elements": with_constant("PRELU", 9, 10, 40),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operator_runs_between_convolutions(tmp_path, name):
+    exact = ("litert-ref", "litert-opt", "litert-xnnpack")[list(OPERATORS).index(name) % 3]
+    b = Builder()
+    x = conv(b, b.input((1, 9, 10, 8), 0.05, 3))
+    y = conv(b, OPERATORS[name](b, x), 7)
+    model = equals_library(tmp_path, b.build(y), exact)
+    assert [type(segment) for segment in model.segments] == [MachineSegment]
+
+
+def onnx_conv(b, x, outputs=40, channels=40):
+    weight = weights(outputs, channels, 3, 3)
+    y = b.node("Conv", x, b.weight(weight, 0.00413), pads=[1, 1, 1, 1])
+    return b.quantize(y, 0.0517, -128)
+
+
+def onnx_function(op, scale=0.0713, zero_point=-19, **attributes):
+    return lambda b, x: b.quantize(b.node(op, x, **attributes), scale, zero_point)
+
+
+def onnx_prelu(b, x):
+    slopes = RNG.uniform(-0.5, 1, (40, 1, 1)).astype(np.float32)
+    return b.quantize(b.node("PRelu", x, slopes), 0.0413, 7)
+
+
+def onnx_pair(op):
+    return lambda b, x: b.quantize(b.node(op, x, onnx_conv(b, x)), 0.0413, 7)
+
+
+ONNX_OPERATORS = {
+    "Neg": onnx_function("Neg"),
+    "Sqrt": onnx_function("Sqrt"),
+    "Exp": onnx_function("Exp"),
+    "Erf": onnx_function("Erf", 0.0081, 1),
+    "HardSigmoid": onnx_function("HardSigmoid", 0.0041, -128, alpha=0.15),
+    "PRelu": onnx_prelu,
+    "Max": onnx_pair("Max"),
+    "Min": onnx_pair("Min"),
+}
+
+
+@pytest.mark.parametrize("name", ONNX_OPERATORS)
+def test_onnx_operator_runs_between_convolutions(tmp_path, name):
+    b = OnnxBuilder()
+    x = onnx_conv(b, b.quantize(b.input("x", (1, 8, 9, 10)), 0.0517, -7), channels=8)
+    y = onnx_conv(b, ONNX_OPERATORS[name](b, x), 7)
+    model = equals_library(tmp_path, b.build(y), "ort")
+    assert sum(isinstance(segment, MachineSegment) for segment in model.segments) == 1

@@ -1,0 +1,57 @@
+"""LiteRT's PRELU and SQUARED_DIFFERENCE of integers less their zero points.
+
+Sources: tensorflow/lite/kernels/activations.cc (``PreluPrepare``), internal/reference/prelu.h and
+squared_difference.cc.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.numerics import Rounding, quantize_multiplier
+from tpulite.golden.ops import scale_accumulators
+from tpulite.quant.tensors import Quantized, UnsupportedError
+
+__all__ = ["prelu_scales", "squared_difference"]
+
+Integers = NDArray[np.int64]
+
+_SHIFT = 7
+"""Fractional bits of the operands of a difference."""
+
+
+def prelu_scales(x: Quantized, alpha: Quantized, y: Quantized) -> tuple[float, float]:
+    """Return the scales of numbers from 0 on, and of products with the slope; float32."""
+    return float(x.scale / y.scale), float(x.scale * alpha.scale / y.scale)
+
+
+def squared_difference(
+    values: tuple[Integers, Integers], a: Quantized, b: Quantized, y: Quantized
+) -> NDArray[np.int8]:
+    """Return the image of squared differences.
+
+    Parameters
+    ----------
+    values : pair of ndarray
+        Integers of the operands less their zero points.
+    a, b, y : Quantized
+        Operands and result.
+
+    Raises
+    ------
+    UnsupportedError
+        If LiteRT refuses the scales.
+    """
+    twice = 2 * max(float(a.scale), float(b.scale))
+    result = twice * twice / ((1 << 2 * _SHIFT) * float(y.scale))
+    if result >= 1:
+        raise UnsupportedError(f"LiteRT refuses to square differences to the scale {y.scale}")
+    scaled = [
+        _scale(value << _SHIFT, float(side.scale) / twice)
+        for value, side in zip(values, (a, b), strict=True)
+    ]
+    return y.image(_scale((scaled[0] - scaled[1]) ** 2, result) + y.zero_point)
+
+
+def _scale(values: Integers, scale: float) -> Integers:
+    multiplier, shift = quantize_multiplier(scale)
+    return scale_accumulators(values, multiplier=multiplier, shift=shift, rounding=Rounding.TFLITE)

@@ -1,0 +1,145 @@
+"""Operators of two numbers that are several layers of the vector path.
+
+Differences of integers have nine bits. One that is clamped at zero has eight: it is kept with the
+zero point -128 if it is positive, 127 if it is negative.
+"""
+
+import numpy as np
+
+from tpulite.arch.isa import Scaling
+from tpulite.arch.numerics import INT8, Rounding
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import Elementwise, Lut
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.functions import function_table
+from tpulite.quant.exactness.scaling import make_requantization
+from tpulite.quant.exactness.selections import squared_difference
+from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.pairs import pair_operands
+from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
+
+__all__ = ["add_integers", "lower_extreme", "lower_squared_difference", "new_like", "uniform"]
+
+_LOW, _HIGH = INT8_BOUNDS
+_IMAGES = np.arange(_LOW, _HIGH + 1)
+
+
+def lower_extreme(node: Node, context: GraphContext) -> None:
+    """Lower the larger or smaller of two numbers: a table, or a difference and a sum.
+
+    LiteRT compares integers, whatever they mean. ONNX Runtime compares real numbers, which is the
+    same as to compare what they become in the quantization of the result.
+    """
+    if context.exactness == Exactness.BM1684X:
+        raise UnsupportedError(f"the rule of bm1684x does not define {node.op}")
+    target = node.outputs[0]
+    (a, b), swapped = pair_operands(node, context, commutes=True)
+    if context.exactness == Exactness.ORT:
+        first, second = node.inputs[1::-1] if swapped else node.inputs[:2]
+        a, b = _requantized(node, context, a, first), _requantized(node, context, b, second)
+    known = uniform(context, b)
+    if known is not None:
+        table = (np.maximum if node.op == "maximum" else np.minimum)(_IMAGES, known)
+        context.emit(Lut, node.name, (a,), target, table=table.astype(np.int8))
+        return
+    zero = _LOW if node.op == "maximum" else _HIGH
+    more = new_like(context, a, f"{node.name}/difference")
+    add_integers(context, more, (a, b), more, minus=True, zero=zero)
+    add_integers(context, node.name, (more, b), target, zero_points=(zero, 0))
+
+
+def lower_squared_difference(node: Node, context: GraphContext) -> None:
+    """Lower the square of a difference of numbers of one scale: a table of its magnitude.
+
+    Where large differences have all the same square a signed difference of 8 bits will do.
+    """
+    if not context.exactness.litert:
+        raise UnsupportedError(f"{context.exactness} has no squared difference of integers")
+    target = node.outputs[0]
+    (a, b), swapped = pair_operands(node, context, commutes=True)
+    x, other, y = (context.quantized(name) for name in (*node.inputs[:2], target))
+    if swapped:
+        x, other = other, x
+    if x.unsigned:
+        raise UnsupportedError(f"{context.exactness} has no squared difference of uint8")
+    zeros = (x.zero, other.zero)
+    known = uniform(context, b)
+    if known is not None:
+        constant = np.array(known - other.zero)
+        table = squared_difference((_IMAGES - x.zero, constant), x, other, y)
+        context.emit(Lut, node.name, (a,), target, table=table)
+        return
+    if x.scale != other.scale:
+        raise UnsupportedError("a difference of numbers of two scales has more than 8 bits")
+    most = len(INT8) - 1 + abs(x.zero - other.zero)
+    squares = squared_difference((np.arange(most + 1), np.array(0)), x, other, y)
+    found = new_like(context, a, f"{node.name}/magnitude")
+    if np.all(squares[_HIGH:] == squares[_HIGH]):
+        add_integers(context, found, (a, b), found, zero_points=zeros, minus=True)
+        table = squares[np.minimum(np.abs(_IMAGES), most)]
+    elif np.all(squares[_HIGH - _LOW :] == squares[_HIGH - _LOW]):
+        signs = {}
+        for zero in (_LOW, _HIGH):
+            signs[zero] = new_like(context, a, f"{node.name}/difference{zero}")
+            add_integers(
+                context, signs[zero], (a, b), signs[zero], zero_points=zeros, minus=True, zero=zero
+            )
+        add_integers(
+            context, found, (signs[_LOW], signs[_HIGH]), found, (_LOW, _HIGH), minus=True, zero=_LOW
+        )
+        table = squares[_IMAGES - _LOW]
+    else:
+        raise UnsupportedError("a difference of numbers of two zero points has more than 8 bits")
+    context.emit(Lut, node.name, (found,), target, table=table)
+
+
+def add_integers(
+    context: GraphContext,
+    name: str,
+    inputs: tuple[str, str],
+    output: str,
+    zero_points: tuple[int, int] = (0, 0),
+    *,
+    minus: bool = False,
+    zero: int = 0,
+) -> None:
+    """Emit a layer that adds or subtracts integers less zero points, adds ``zero``, and clamps."""
+    rounding = Rounding.FLOAT32 if context.exactness.floats else Rounding.TFLITE  # none happens
+    context.emit(
+        Elementwise,
+        name,
+        inputs,
+        output,
+        op="sub" if minus else "add",
+        requantization=make_requantization(1.0, rounding, zero),
+        zero_points=zero_points,
+        multipliers=(1, 1),
+        scaling=Scaling.EXACT,
+    )
+
+
+def new_like(context: GraphContext, image: str, name: str) -> str:
+    """Declare an image of the shape of another."""
+    context.declare(name, context.activations[image].shape)
+    return name
+
+
+def uniform(context: GraphContext, image: str) -> int | None:
+    """Return the integer that all elements of a known image are, if there is one."""
+    value = context.constants.get(image)
+    if value is None or np.any(value != value.flat[0]):
+        return None
+    return int(value.flat[0])
+
+
+def _requantized(node: Node, context: GraphContext, image: str, tensor: str) -> str:
+    """Return an image in the quantization of the result."""
+    x, y = context.quantized(tensor), context.quantized(node.outputs[0])
+    if x == y:
+        return image
+    table = function_table("requantize", x, y, {}, context.exactness, 0)
+    name = f"{node.name}/{image}/requantized"
+    if image in context.constants:
+        return context.constant(name, table[context.constants[image].astype(int) - _LOW])
+    context.emit(Lut, name, (image,), new_like(context, image, name), table=table)
+    return name

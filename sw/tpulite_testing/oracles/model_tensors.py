@@ -1,0 +1,47 @@
+"""Every tensor of a network against those of the library of its format."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.frontend.files import load_graph
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.oracles import open_oracle
+
+__all__ = ["equals_library"]
+
+
+def equals_library(
+    directory: Path, data: bytes, exact: str = "litert-ref", count: int = 3
+) -> Model:
+    """Compare all tensors of model and reference with a library; return the model of the file.
+
+    Parameters
+    ----------
+    directory : Path
+        Where to put the file.
+    data : bytes
+        A network of ONNX if ``exact`` is ``ort``, else of TFLite.
+    exact : str
+        Whose bits.
+    count : int
+        Random inputs.
+    """
+    path = directory / ("net.onnx" if exact == "ort" else "net.tflite")
+    path.write_bytes(data)
+    oracle = open_oracle(exact, path, load_graph(path))
+    model = Model.load(path, exact=exact)
+    inputs = random_inputs(model.graph, count, 2024)
+    run, reference = model.run(inputs, tensors=True), model.reference(inputs)
+    each = [
+        oracle({name: np.split(inputs[name], count)[i] for name in model.graph.inputs})
+        for i in range(count)
+    ]
+    assert set(model.graph.outputs) <= each[0].keys()
+    for name in each[0]:
+        expected = np.concatenate([values[name] for values in each])
+        for ours in (run.tensors, run.outputs, reference):
+            if name in ours:
+                np.testing.assert_array_equal(ours[name], expected, err_msg=name)
+    return model
