@@ -1,10 +1,12 @@
 """The command ``profile``: what each layer of a network costs, and what holds it up."""
 
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from tpulite.atomic import write_whole
 from tpulite.cli.common import (
     csv_option,
     is_stdout,
@@ -16,12 +18,14 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import NETWORK
+from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.report.advice import advise
-from tpulite.report.profile import CYCLE_MODEL, Profile, profile_model
+from tpulite.report.perfetto_trace import require_perfetto, write_trace
+from tpulite.report.profile import Profile, profile_model
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
+from tpulite.report.traced_run import CYCLE_MODEL
 from tpulite.runtime.device import require_device
 
 __all__ = ["profile"]
@@ -34,6 +38,12 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
         return CYCLE_MODEL
     require_device(name)
     return name
+
+
+def _trace(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        require_perfetto()
+    return path
 
 
 @click.command()
@@ -49,6 +59,9 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
 @seed_option
 @plan_options
 @compiler_options
+@click.option(
+    "--trace", "trace_path", type=OUTPUT, callback=_trace, help="Write a trace for Perfetto's UI."
+)
 @json_option
 @csv_option
 def profile(  # noqa: PLR0913 - options of the command
@@ -58,6 +71,7 @@ def profile(  # noqa: PLR0913 - options of the command
     seed: int,
     reading: Reading,
     choices: Choices,
+    trace_path: Path | None,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -70,6 +84,10 @@ def profile(  # noqa: PLR0913 - options of the command
     model = compile_model(reading.model(network, choices), cache=choices.cache)
     result = profile_model(model, device, seed=seed)
     speed = Speed(result.cycles, result.batch, mhz)
+    if trace_path is not None:
+        nanoseconds = 1000 / (mhz or 1000)
+        save = partial(write_trace, runs=result.runs, nanoseconds=nanoseconds)
+        write_whole(trace_path, save)
     if csv_path is not None:
         save_csv(csv_path, [layer.as_dict() for layer in result.layers])
     slowest = [{"name": x.name, "advice": advise(x, result)} for x in result.slowest]

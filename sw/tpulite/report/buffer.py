@@ -8,7 +8,7 @@ from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import view
 from tpulite.program import Program
 
-__all__ = ["BufferUse", "buffer_use"]
+__all__ = ["BufferUse", "buffer_use", "live_rows"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,16 @@ def buffer_use(program: Program) -> BufferUse:
     program : Program
         A legal program.
     """
+    live, touched = live_rows(program)
+    at = int(live.argmax())
+    return BufferUse(touched, int(live[at]), at)
+
+
+def live_rows(program: Program) -> tuple[np.ndarray, int]:
+    """Return how many rows hold something needed at each command, and how many are ever used.
+
+    See :func:`buffer_use`.
+    """
     rows, last = program.config.ub_rows, len(program.commands) - 1
     born, read = np.full(rows, -1), np.full(rows, -1)
     for start, stop in program.resident:
@@ -60,8 +70,7 @@ def buffer_use(program: Program) -> BufferUse:
                 rows[...] = number
     _close(begins, ends, born, read)
     live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
-    at = int(live.argmax())
-    return BufferUse(int(np.count_nonzero(born >= 0)), int(live[at]), at)
+    return live, int(np.count_nonzero(born >= 0))
 
 
 def _close(begins: np.ndarray, ends: np.ndarray, born: np.ndarray, read: np.ndarray) -> None:

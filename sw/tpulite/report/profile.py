@@ -1,29 +1,21 @@
 """Profiles: what each layer of a network costs, and what holds it up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Engine
 from tpulite.arch.memory import Window
-from tpulite.golden.timing import predict
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
 from tpulite.report.spending import Cause, spend_cycles
+from tpulite.report.traced_run import CYCLE_MODEL, TracedRun, trace_runs
 from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.host.libraries import library_name
-from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite.runtime.model_run import Runner
-from tpulite.runtime.results import EngineTrace
 
-__all__ = ["CYCLE_MODEL", "LayerProfile", "Profile", "profile_model"]
-
-CYCLE_MODEL = "cycle model"
+__all__ = ["LayerProfile", "Profile", "profile_model"]
 
 _NOTHING = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
-
-_Times = Callable[[int, Program], tuple[Mapping[Engine, EngineTrace], int]]
 
 
 @dataclass(frozen=True)
@@ -103,6 +95,8 @@ class Profile:
         Inputs of a run.
     layers : tuple of LayerProfile
         Layers in order; all cycles of a run are in one of them.
+    runs : tuple of TracedRun
+        What each engine does when, a run for each program.
     """
 
     network: str
@@ -110,6 +104,7 @@ class Profile:
     config: Config
     batch: int
     layers: tuple[LayerProfile, ...]
+    runs: tuple[TracedRun, ...]
 
     @property
     def cycles(self) -> int:
@@ -163,8 +158,8 @@ def profile_model(model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024) 
     ValueError
         If there is no such device, or it has no clock or keeps no trace.
     """
-    times = _predicted if device == CYCLE_MODEL else _measured(model, device, seed)
-    parts = iter(enumerate(model.steady_programs))
+    runs = trace_runs(model, device, seed=seed)
+    parts = iter(runs)
     layers: list[LayerProfile] = []
     for segment in model.segments:
         if isinstance(segment, HostSegment):
@@ -173,39 +168,14 @@ def profile_model(model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024) 
             where = library if segment.library else "numpy"
             layers.append(LayerProfile(", ".join(names), where, {}, 0, 0, 0, 0.0, _NOTHING))
         else:
-            index, program = next(parts)
-            layers += _profile_program(program, *times(index, program))
+            layers += _profile_program(next(parts))
     batch = max((program.batch for program in model.programs), default=1)
-    return Profile(model.graph.name, device, model.config, batch, tuple(layers))
+    return Profile(model.graph.name, device, model.config, batch, tuple(layers), runs)
 
 
-def _predicted(_: int, program: Program) -> tuple[Mapping[Engine, EngineTrace], int]:
-    timeline = predict(program.commands, program.config)
-    return timeline.traces(), timeline.cycles
-
-
-def _measured(model: Model, device: str, seed: int) -> _Times:
-    """Run a network, twice if its first run loads what stays, and return how to get its times."""
-    runner = Runner(model, device)
-    runner.record_traces(True)
-    inputs = random_inputs(model.graph, 1, seed)
-    one = {name: x.reshape(model.graph.tensors[name].shape) for name, x in inputs.items()}
-    (results,) = [runner.run(one).segments for _ in range(1 + model.options.resident)][-1]
-
-    def times(index: int, program: Program) -> tuple[Mapping[Engine, EngineTrace], int]:
-        cycles, traces = results[index].cycles, results[index].traces
-        if cycles is None or not traces:
-            raise ValueError(f"{device} has no clock or keeps no trace, so it gives no profile")
-        return traces, cycles
-
-    return times
-
-
-def _profile_program(
-    program: Program, traces: Mapping[Engine, EngineTrace], cycles: int
-) -> list[LayerProfile]:
-    config = program.config
-    start, *spent, end = spend_cycles(program, traces, cycles)
+def _profile_program(run: TracedRun) -> list[LayerProfile]:
+    program, config = run.program, run.program.config
+    start, *spent, end = spend_cycles(program, run.traces, run.cycles)
     layers = [LayerProfile("start", "machine", start, 0, 0, 0, 0.0, _traffic(program, [-1]))]
     for layer, each in zip(program.layers, spent, strict=True):
         traffic = _traffic(program, [*layer.commands, *layer.others])

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES
-from tpulite.arch.isa import Opcode
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
+from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.program import Program
 
-__all__ = ["Traffic", "dram_traffic"]
+__all__ = ["Traffic", "command_bytes", "dram_traffic"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class Traffic:
         return sum(self.stores.values())
 
 
+def command_bytes(command: Command, config: Config) -> int:
+    """Return the bytes that a LOAD or STORE moves, whole beats."""
+    beats = -(-command["rows"] * config.row_bytes // BEAT_BYTES)
+    return command["lines"] * beats * BEAT_BYTES
+
+
 def dram_traffic(program: Program) -> Traffic:
     """Count the bytes that a run of a program moves.
 
@@ -48,11 +54,9 @@ def dram_traffic(program: Program) -> Traffic:
         A program that runs to its END.
     """
     counts: dict[Opcode, Counter[int]] = {Opcode.LOAD: Counter(), Opcode.STORE: Counter()}
-    row_bytes = program.config.row_bytes
     for command in program.commands:
         if command.opcode in counts:
-            beats = -(-command["rows"] * row_bytes // BEAT_BYTES)
-            counts[command.opcode][command["window"]] += command["lines"] * beats * BEAT_BYTES
+            counts[command.opcode][command["window"]] += command_bytes(command, program.config)
     loads, stores = (
         {window: counts[opcode][window] for window in Window}
         for opcode in (Opcode.LOAD, Opcode.STORE)

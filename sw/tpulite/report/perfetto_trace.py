@@ -1,0 +1,217 @@
+"""Traces of runs for Perfetto: engines as tracks, commands as slices, tokens as flows."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpulite.arch.isa import Engine
+from tpulite.arch.registers import EngineState
+from tpulite.program import Program
+from tpulite.report.buffer import live_rows
+from tpulite.report.token_flows import token_flows
+from tpulite.report.traced_run import TracedRun
+from tpulite.report.traffic import command_bytes
+from tpulite.runtime.results import EngineTrace
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
+
+__all__ = ["require_perfetto", "write_trace"]
+
+_WAIT = "waits for a token"
+
+
+def require_perfetto() -> None:
+    """Check that the package that knows the format is there.
+
+    Raises
+    ------
+    ValueError
+        If it is not, with what to install.
+    """
+    if find_spec("perfetto") is None:
+        raise ValueError("traces need: pip install 'tpulite[trace]'")
+
+
+def write_trace(path: Path, runs: Sequence[TracedRun], nanoseconds: float = 1.0) -> None:
+    """Write a trace that Perfetto's UI (https://ui.perfetto.dev) and its trace processor open.
+
+    Runs follow one after the other. Each has a track for each engine, with a slice for each command
+    and for what it waits before; a flow leads from a command that gives a token to the one that
+    takes it. Counters are the rows of the unified buffer that are needed, and the bytes a cycle
+    that LOAD and STORE move, on average over each command.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    runs : sequence of TracedRun
+        Runs, one after the other.
+    nanoseconds : float
+        Length of a cycle.
+
+    Raises
+    ------
+    ValueError
+        If the package ``perfetto`` is missing.
+    """
+    require_perfetto()
+    from perfetto.trace_builder.proto_builder import (
+        StreamingTraceProtoBuilder,
+    )
+
+    with path.open("wb") as file:
+        writer, begin = _Writer(StreamingTraceProtoBuilder(file), nanoseconds), 0
+        for number, run in enumerate(runs, start=1):
+            name = "tpulite" if len(runs) == 1 else f"part {number} of {len(runs)}"
+            writer.write(name, run, begin)
+            begin += run.cycles
+
+
+class _Writer:
+    """Packets of one trace."""
+
+    def __init__(self, builder: Any, nanoseconds: float) -> None:  # the package has no types
+        self._builder = builder
+        self._nanoseconds = nanoseconds
+        self._tracks = self._flows = 0
+
+    def write(self, name: str, run: TracedRun, begin: int) -> None:
+        """Write the tracks of a run that begins in a cycle."""
+        parent = self._track(name)
+        layers = defaultdict(lambda: "start")
+        for layer in run.program.layers:
+            layers |= dict.fromkeys((*layer.commands, *layer.others), layer.name)
+        flows: dict[int, list[int]] = {}
+        for pair in token_flows(run.program.commands):
+            self._flows += 1
+            for index in pair:
+                flows.setdefault(index, []).append(self._flows)
+        for engine, trace in run.traces.items():
+            track = self._track(engine.name, parent)
+            for index, first, start, stop, cycles in _executed(trace):
+                if first < start:
+                    self._slice(track, _WAIT, begin + first, begin + start)
+                fields = _arguments(run.program, index, cycles)
+                self._slice(
+                    track, layers[index], begin + start, begin + stop, fields, flows.get(index, ())
+                )
+        self._counter("bytes read a cycle", parent, begin, _rate(run, Engine.LOAD))
+        self._counter("bytes written a cycle", parent, begin, _rate(run, Engine.STORE))
+        self._counter("unified buffer rows needed", parent, begin, _needed(run))
+
+    def _packet(self, cycle: int | None = None) -> "TracePacket":
+        packet = self._builder.create_packet()
+        packet.trusted_packet_sequence_id = 1
+        if cycle is not None:
+            packet.timestamp = round(cycle * self._nanoseconds)
+        return packet
+
+    def _track(self, name: str, parent: int = 0, *, counter: bool = False) -> int:
+        """Begin a track; return its number."""
+        self._tracks += 1
+        packet = self._packet()
+        descriptor = packet.track_descriptor
+        descriptor.uuid, descriptor.name = self._tracks, name
+        if parent:
+            descriptor.parent_uuid, descriptor.sibling_order_rank = parent, self._tracks
+        if counter:
+            descriptor.counter.SetInParent()
+        else:
+            descriptor.child_ordering = type(descriptor).EXPLICIT
+        self._builder.write_packet(packet)
+        return self._tracks
+
+    def _slice(
+        self,
+        track: int,
+        name: str,
+        start: int,
+        stop: int,
+        arguments: Mapping[str, int | str] | None = None,
+        flows: Sequence[int] = (),
+    ) -> None:
+        """Write a slice of a track."""
+        packet = self._packet(start)
+        event = packet.track_event
+        event.type, event.track_uuid, event.name = type(event).TYPE_SLICE_BEGIN, track, name
+        event.flow_ids.extend(flows)
+        for key, value in (arguments or {}).items():
+            note = event.debug_annotations.add()
+            note.name = key
+            if isinstance(value, str):
+                note.string_value = value
+            else:
+                note.int_value = value
+        self._builder.write_packet(packet)
+        packet = self._packet(stop)
+        packet.track_event.type, packet.track_event.track_uuid = type(event).TYPE_SLICE_END, track
+        self._builder.write_packet(packet)
+
+    def _counter(
+        self, name: str, parent: int, begin: int, values: Iterator[tuple[int, float]]
+    ) -> None:
+        """Write a track of values and the cycles from which on they hold."""
+        track = self._track(name, parent, counter=True)
+        for cycle, value in values:
+            packet = self._packet(begin + cycle)
+            event = packet.track_event
+            event.type, event.track_uuid = type(event).TYPE_COUNTER, track
+            event.double_counter_value = value
+            self._builder.write_packet(packet)
+
+
+def _executed(trace: EngineTrace) -> Iterator[tuple[int, int, int, int, np.ndarray]]:
+    """Yield of each command: index, first cycle, that of its start, last cycle + 1, states."""
+    start = trace.start + trace.cycles[:, EngineState.TOKEN]
+    columns = (trace.index, trace.start, start, trace.stop)
+    yield from zip(*(column.tolist() for column in columns), trace.cycles, strict=True)
+
+
+def _arguments(program: Program, index: int, cycles: np.ndarray) -> dict[str, int | str]:
+    """Return what a slice says of its command: its fields that are not zero, and its states."""
+    command = program.commands[index]
+    states = {f"cycles.{state.name.lower()}": int(cycles[state]) for state in EngineState}
+    return {"command": index, "opcode": command.opcode.name} | {
+        name: value.name if isinstance(value, Enum) else int(value)
+        for name, value in (command.fields | states).items()
+        if value
+    }
+
+
+def _rate(run: TracedRun, engine: Engine) -> Iterator[tuple[int, float]]:
+    """Yield the bytes a cycle that an engine moves from a cycle on."""
+    yield 0, 0.0
+    if engine not in run.traces:
+        return
+    end = 0
+    for index, _, start, stop, _ in _executed(run.traces[engine]):
+        if start > end > 0:
+            yield end, 0.0
+        yield (
+            start,
+            command_bytes(run.program.commands[index], run.program.config) / max(1, stop - start),
+        )
+        end = stop
+    yield end, 0.0
+
+
+def _needed(run: TracedRun) -> Iterator[tuple[int, float]]:
+    """Yield the rows of the unified buffer that are needed, for the program as far as it has come.
+
+    Commands that others have overtaken count when they are reached in the order of the program.
+    """
+    live, _ = live_rows(run.program)
+    starts = sorted(
+        (start, index) for trace in run.traces.values() for index, _, start, *_ in _executed(trace)
+    )
+    latest = -1
+    for start, index in starts:
+        if index > latest:
+            yield start, float(live[latest + 1 : index + 1].max())
+            latest = index

@@ -1,0 +1,79 @@
+"""Runs of which it is known what each engine did: predicted, or recorded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tpulite.arch.isa import Engine
+from tpulite.golden.timing import predict
+from tpulite.program import Program
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_run import Runner
+from tpulite.runtime.results import EngineTrace
+
+__all__ = ["CYCLE_MODEL", "TracedRun", "trace_runs"]
+
+CYCLE_MODEL = "cycle model"
+
+
+@dataclass(frozen=True)
+class TracedRun:
+    """A run of a program: what each engine did, by the cycle model or by the chip's trace ports.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    traces : mapping of Engine to EngineTrace
+        What each engine did.
+    cycles : int
+        Cycles of the run.
+    """
+
+    program: Program
+    traces: Mapping[Engine, EngineTrace]
+    cycles: int
+
+
+def trace_runs(
+    model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024
+) -> tuple[TracedRun, ...]:
+    """Find out what each engine does while a network runs.
+
+    Parameters
+    ----------
+    model : Model
+        The network; it is compiled if it is not yet.
+    device : str
+        The cycle model, or a device with a clock that records traces, on which random inputs run.
+    seed : int
+        Seed of these inputs; cycles do not depend on them.
+
+    Returns
+    -------
+    tuple of TracedRun
+        One for each program, in order. What stays resident has been loaded before.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device, or it has no clock or keeps no trace.
+    """
+    programs = model.steady_programs
+    if device == CYCLE_MODEL:
+        timelines = (predict(program.commands, program.config) for program in programs)
+        return tuple(
+            TracedRun(program, timeline.traces(), timeline.cycles)
+            for program, timeline in zip(programs, timelines, strict=True)
+        )
+    runner = Runner(model, device)
+    runner.record_traces(True)
+    inputs = random_inputs(model.graph, 1, seed)
+    one = {name: x.reshape(model.graph.tensors[name].shape) for name, x in inputs.items()}
+    (results,) = [runner.run(one).segments for _ in range(1 + model.options.resident)][-1]
+    runs = []
+    for program, result in zip(programs, results, strict=True):
+        if result.cycles is None or not result.traces:
+            raise ValueError(f"{device} has no clock or keeps no trace")
+        runs.append(TracedRun(program, result.traces, result.cycles))
+    return tuple(runs)
