@@ -6,6 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.bench import run_workloads
 from tpulite.compiler.options import Options
+from tpulite.golden.timing import predict_cycles
 from tpulite.models import MLP_DIGITS as MLP
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
@@ -41,7 +42,9 @@ def test_programs_run_and_are_disassembled(tpulite, tmp_path):
     x = values().reshape(program.inputs[0].shape)
     np.save("x.npy", x)
     code, out, _ = tpulite("run", "mlp.tpl", "--input", "x.npy", "--output", "y.npy")
-    assert (code, out) == (0, "y.npy: int8 [16, 1, 1, 16], no clock\n")
+    cycles = predict_cycles(program.commands, program.config)
+    said = f"the cycle model: {cycles:,} cycles a batch of 16"
+    assert (code, out) == (0, f"y.npy: int8 [16, 1, 1, 16]; {said}\n")
     due = Model.load(MLP).reference(values())["output"]
     np.testing.assert_array_equal(np.load("y.npy").reshape(due.shape), due)
 

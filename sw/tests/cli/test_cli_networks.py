@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tpulite.frontend.files import load_graph
+from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
@@ -56,7 +57,13 @@ def test_a_network_runs_with_its_accuracy(tpulite, tmp_path, digits):
     assert out.splitlines()[-1] == f"accuracy {accuracy:.2%} of {COUNT} inputs"
     record = json.loads((tmp_path / "out.json").read_text())
     assert record["accuracy"] == accuracy and record["inputs"] == COUNT
-    assert (record["macs"], record["host_macs"], record["cycles"]) == (397_952, 0, None)
+    program = Model.load(CNN_DIGITS).compile().programs[0]
+    cycles = predict_cycles(program.commands, program.config)
+    assert (record["macs"], record["host_macs"]) == (397_952, 0)
+    assert (record["cycles"], record["cycles_of"]) == ([cycles] * COUNT, "cycle model")
+    assert out.splitlines()[-2].startswith(
+        f"{COUNT} inputs on golden; by the cycle model {cycles:,} cycles each"
+    )
 
     assert tpulite(*words, "--limit", 3)[1].endswith(" of 3 inputs\n")
     np.testing.assert_array_equal(np.load("y.npy"), expected[:3])
@@ -182,7 +189,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("compile", CNN_DIGITS, "-o", "none/out"), "No such file or directory"),
         (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "--calibrate is for ONNX files"),
         (("run", "cut.tflite"), "cut.tflite: "),
-        (("run", CNN_DIGITS, "--input", "labels.npy"), "Input 'image' must be int8, not uint8"),
+        (("run", CNN_DIGITS, "--input", "labels.npy"), "labels.npy: Input 'image' must have shape"),
         (("run", CNN_DIGITS, "--input", "none.npy"), "No such file or directory"),
         (("run", CNN_DIGITS, "--labels", "labels.npy"), "--labels needs --input"),
         ((*RUN, "--labels", "images.npy"), "images.npy must hold 20 integers, one for each input"),
@@ -245,7 +252,7 @@ def test_several_inputs_are_given_by_name(tpulite, tmp_path):
     np.testing.assert_array_equal(np.load("y.npy"), x + 3)
     np.save("x.npy", x)
     code, _, err = tpulite("run", "two.tflite", "--input", "x.npy")
-    assert (code, err) == (2, "tpulite: There are several inputs, ['t0', 't1']: name them\n")
+    assert (code, err) == (2, "tpulite: x.npy: There are several inputs, ['t0', 't1']: name them\n")
 
 
 def test_compiled_networks_are_shown(tpulite):

@@ -1,9 +1,7 @@
-"""The command ``run``: results, accuracy and cycles of a network or program."""
+"""The command ``run``: answers, accuracy and cycles of a network or program."""
 
-import math
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -12,9 +10,10 @@ from rich.console import Console
 from tpulite.cli.common import (
     csv_option,
     device_option,
+    is_stdout,
     json_option,
     load_array,
-    load_inputs,
+    mhz_option,
     progress_bar,
     save_array,
     save_csv,
@@ -22,16 +21,19 @@ from tpulite.cli.common import (
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
+from tpulite.cli.inputs import PIXELS, InputReader, Inputs
+from tpulite.cli.labels import load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.run_report import RunReport
+from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
-from tpulite.report import LayerAccount, account_layers, layer_table, report_programs
+from tpulite.report.speed import Speed
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
-from tpulite.runtime.model_summary import host_lines
 from tpulite.runtime.session import Session
 
 __all__ = ["run"]
@@ -44,13 +46,25 @@ _PROGRAMS = (".tpl", ".tpulite")
 @click.argument("file", type=NETWORK)
 @click.option(
     "--input",
-    "inputs",
+    "source",
     type=PATH,
-    help="Inputs (.npy or .npz), along the first axis.",
+    help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), or a folder of them.",
 )
-@click.option("--labels", type=PATH, help="Classes (.npy) of the inputs, for the accuracy.")
+@click.option(
+    "--pixels",
+    type=PIXELS,
+    metavar="LOW:HIGH",
+    help="What black and white are to the network.  [the ends of what its input holds]",
+)
+@click.option(
+    "--labels",
+    type=PATH,
+    help="Names of classes, one a line, for the five likeliest; or the inputs' classes (.npy), for "
+    "the accuracy.",
+)
 @click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
+@mhz_option
 @seed_option
 @device_option("golden")
 @plan_options
@@ -59,10 +73,12 @@ _PROGRAMS = (".tpl", ".tpulite")
 @csv_option
 def run(  # noqa: PLR0913 - options of the command
     file: Path,
-    inputs: Path | None,
+    source: Path | None,
+    pixels: tuple[float, float] | None,
     labels: Path | None,
     output: Path | None,
     limit: int | None,
+    mhz: float | None,
     seed: int,
     device: str,
     reading: Reading,
@@ -72,41 +88,38 @@ def run(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Run a network (.tflite, .onnx), a compiled one (.tpulite) or a program.
 
-    Without --input a network gets a random one.
+    Without --input a network gets a random one. A device without a clock has the cycles of the
+    cycle model.
     """
     if not _is_network(file):
         choices.refuse(f"{file} is a program, and compiled")
-        _run_program(file, inputs, output, device)
+        _run_program(file, source, output, device, mhz)
         return
     model = reading.model(file, choices)
-    if inputs is None and labels is not None:
+    if source is None and labels is not None:
         raise click.UsageError("--labels needs --input: random inputs have no classes.")
+    if source is None and pixels is not None:
+        raise click.UsageError("--pixels needs --input: random inputs are no pictures.")
     if output is not None and len(model.graph.outputs) != 1:
         raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
-    if inputs is None:
-        values: Any = random_inputs(model.graph, limit or model.options.batch, seed)
-    else:
-        values = load_inputs(inputs)
-    checked, count = check_inputs(model.graph, values)
-    classes = None if labels is None else _load_labels(labels, count, model)
-    count = min(count, limit or count)
+    inputs = _inputs(model, source, pixels, limit, seed)
+    names = () if labels is None else load_names(labels, model.graph)
+    classes = None if labels is None else load_classes(labels, len(inputs.names), model.graph)
+    count = min(len(inputs.names), limit or len(inputs.names))
 
-    console = Console()
-    if inputs is None:
-        console.print(f"{count} random input{'s' * (count > 1)}, seed {seed}", highlight=False)
+    quiet = is_stdout(json_path) or is_stdout(csv_path)
+    console = Console(quiet=quiet)
+    for remark in inputs.remarks:
+        console.print(remark, highlight=False, markup=False, soft_wrap=True)
     model = compile_model(model, cache=choices.cache)
-    runner = Runner(model, device)
-    results = _run_all(runner, checked, count)
-    accounts = _accounts(model, results)
+    results = _run_all(Runner(model, device), inputs.values, count)
+    report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz)
     if csv_path is not None:
-        save_csv(csv_path, [account.as_dict() for account in accounts])
+        save_csv(csv_path, [account.as_dict() for account in report.accounts])
     if output is not None:
         save_array(output, results.output)
-    record = _record(model, device, count, results, classes)
-    save_json(json_path, record | {"layers": [account.as_dict() for account in accounts]})
-    if accounts:
-        console.print(layer_table(accounts, title=f"{model.graph.name}: cycles of the MXU"))
-    _print(console, model, record)
+    save_json(json_path, report.as_dict())
+    report.print(console)
 
 
 def _is_network(file: Path) -> bool:
@@ -116,18 +129,39 @@ def _is_network(file: Path) -> bool:
     return file.suffix not in _PROGRAMS and not zipfile.is_zipfile(file)
 
 
-def _run_program(file: Path, inputs: Path | None, output: Path | None, device: str) -> None:
+def _inputs(
+    model: Model,
+    source: Path | None,
+    pixels: tuple[float, float] | None,
+    limit: int | None,
+    seed: int,
+) -> Inputs:
+    """Read the inputs, or draw some."""
+    if source is not None:
+        return InputReader(model.graph, model.exactness, pixels).read(source, limit)
+    drawn = random_inputs(model.graph, limit or model.options.batch, seed)
+    values, count = check_inputs(model.graph, drawn)
+    names = tuple(f"input {number}" for number in range(count)) if count > 1 else ("input",)
+    return Inputs(values, names, (f"{count} random input{'s' * (count > 1)}, seed {seed}",))
+
+
+def _run_program(
+    file: Path, source: Path | None, output: Path | None, device: str, mhz: float | None
+) -> None:
     """Run a bare program, which knows nothing of the host."""
     program = Program.load(file)
-    if inputs is None or output is None:
-        missing = "--input" if inputs is None else "--output"
+    if source is None or output is None:
+        missing = "--input" if source is None else "--output"
         raise click.UsageError(f"Missing option '{missing}'.")
-    results = Session(program, device).run(load_array(inputs))
+    results = Session(program, device).run(load_array(source))
     if results.fault is not None:
         raise RuntimeError(f"The program stopped at {results.fault}")
     save_array(output, results.output)
-    cycles = "no clock" if results.cycles is None else f"{results.cycles} cycles"
-    click.echo(f"{output}: {results.output.dtype} {list(results.output.shape)}, {cycles}")
+    cycles, whose = results.cycles, device
+    if cycles is None:
+        cycles, whose = predict_cycles(program.commands, program.config), "the cycle model"
+    speed = Speed(cycles, program.batch, mhz).line()
+    click.echo(f"{output}: {results.output.dtype} {list(results.output.shape)}; {whose}: {speed}")
 
 
 def _run_all(runner: Runner, inputs: dict[str, np.ndarray], count: int) -> ModelResults:
@@ -139,80 +173,3 @@ def _run_all(runner: Runner, inputs: dict[str, np.ndarray], count: int) -> Model
             each = [{name: values[i] for name, values in inputs.items()} for i in numbers]
             runs.append(runner.run(*each))
     return join_runs(runs)
-
-
-def _load_labels(path: Path, count: int, model: Model) -> np.ndarray:
-    """Read a class for each of so many inputs."""
-    labels = load_array(path)
-    integers = np.issubdtype(labels.dtype, np.integer)
-    if labels.size != count or len(labels.reshape(-1)) != len(labels) or not integers:
-        raise ValueError(
-            f"{path} must hold {count} integers, one for each input, not {labels.dtype} of shape "
-            f"{list(labels.shape)}"
-        )
-    if len(model.graph.outputs) != 1:
-        raise ValueError(f"--labels needs one output, not {list(model.graph.outputs)}")
-    classes = math.prod(model.graph.tensors[model.graph.outputs[0]].shape)
-    labels = labels.reshape(-1)
-    if wrong := [int(label) for label in labels if not 0 <= label < classes]:
-        raise ValueError(f"{path}: labels must be from 0 to {classes - 1}, not {wrong[0]}")
-    return labels
-
-
-def _accounts(model: Model, results: ModelResults) -> tuple[LayerAccount, ...]:
-    """Account for the cycles of the first run, if the device can."""
-    accounts = []
-    for program, result in zip(model.programs, results.segments[0], strict=False):
-        if result.cycles is None or not result.traces:
-            return ()
-        accounts += account_layers(program, result)
-    return tuple(accounts)
-
-
-def _record(
-    model: Model, device: str, count: int, results: ModelResults, labels: np.ndarray | None
-) -> dict[str, Any]:
-    cycles = results.cycles
-    record: dict[str, Any] = {
-        "network": model.graph.name,
-        "exactness": str(model.exactness),
-        "device": device,
-        "inputs": count,
-        "batch": results.batch,
-        "macs": model.macs,
-        "host_macs": model.host_macs,
-        "crossings": model.crossings,
-        "cycles": None if cycles is None else list(cycles),
-        "accuracy": None,
-    }
-    if labels is not None:
-        labels = labels[:count]
-        classes = results.output.reshape(count, -1).argmax(axis=1)
-        record["accuracy"] = float((classes == labels).mean())
-    return record
-
-
-def _print(console: Console, model: Model, record: dict[str, Any]) -> None:
-    operators = model.summary()
-    by_library = any(operator.library for operator in operators)
-    lines = [model.statement(), *(host_lines(operators) if by_library else ())]
-    if model.programs:
-        lines.append(report_programs(model.steady_programs, cycles=False).line())
-    inputs = f"{record['inputs']} input{'s' * (record['inputs'] > 1)}"
-    if record["cycles"]:
-        cycles = record["cycles"]
-        spread = (
-            f"{min(cycles):,}" if len(set(cycles)) == 1 else f"{min(cycles):,} to {max(cycles):,}"
-        )
-        batch = record["batch"]
-        limit = -(-model.macs * batch // model.config.array_size**2)
-        each = "each" if batch == 1 else f"a batch of {batch}"
-        lines.append(f"{inputs} on {record['device']}: {spread} cycles {each} (limit {limit:,})")
-    elif not model.layers:
-        lines.append(f"{inputs} on the host: nothing ran on {record['device']}")
-    else:
-        lines.append(f"{inputs} on {record['device']}, which has no clock")
-    if record["accuracy"] is not None:
-        lines.append(f"accuracy {record['accuracy']:.2%} of {inputs}")
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)

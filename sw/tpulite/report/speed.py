@@ -53,11 +53,14 @@ class Speed:
     def line(self) -> str:
         """Return cycles, and with a clock time and rate, in words."""
         each = "an input" if self.batch == 1 else f"a batch of {self.batch}"
-        text = f"{self.cycles:,} cycles {each}"
+        return "; ".join(filter(None, [f"{self.cycles:,} cycles {each}", self.time_words()]))
+
+    def time_words(self) -> str:
+        """Return time and rate in words, nothing without a clock."""
         if self.milliseconds is None or self.inputs_per_second is None:
-            return text
+            return ""
         rate = f"{_digits(self.inputs_per_second)} inputs a second"
-        return f"{text}; at {self.mhz:g} MHz {_digits(self.milliseconds)} ms, {rate}"
+        return f"at {self.mhz:g} MHz {_digits(self.milliseconds)} ms, {rate}"
 
 
 def _digits(value: float) -> str:

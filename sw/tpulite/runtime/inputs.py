@@ -5,8 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from tpulite.graph.graph import Graph, Quantization, Tensor
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.host.ops import quantize
 
-__all__ = ["check_inputs", "random_inputs"]
+__all__ = ["as_inputs", "check_inputs", "input_range", "quantize_input", "random_inputs"]
+
+_INTEGERS = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+"""Of inputs that are integers and nothing else."""
 
 _COARSE = 4
 """Extent of the squares of one value in every other random image."""
@@ -84,6 +89,71 @@ def check_inputs(
     return checked, counts.pop() if counts else 1
 
 
+def as_inputs(values: np.ndarray, tensor: Tensor, exact: Exactness) -> tuple[np.ndarray, str]:
+    """Turn numbers into the dtype of an input: floats are quantized, integers must fit.
+
+    Parameters
+    ----------
+    values : ndarray
+        Integers or floats.
+    tensor : Tensor
+        The input.
+    exact : Exactness
+        Whose rounding quantizes floats.
+
+    Returns
+    -------
+    values : ndarray
+        In the dtype of the input.
+    remark : str
+        What was done, in words; nothing if they had that dtype.
+
+    Raises
+    ------
+    ValueError
+        If they are no numbers, the input has no scale, or integers do not fit.
+    """
+    name, dtype = f"input {tensor.name!r}", np.dtype(tensor.dtype)
+    if values.dtype == dtype:
+        return values, ""
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"{name} takes numbers, not {values.dtype}")
+    if dtype.kind == "f":
+        return values.astype(dtype), f"{values.dtype} taken as {dtype}"
+    if values.dtype.kind == "f":
+        q = tensor.quantization
+        if q is None or q.axis is not None or not np.isfinite(values).all():
+            what = "not all are finite" if q and q.axis is None else "it has no scale for floats"
+            raise ValueError(f"{name} is {dtype}, and the values are {values.dtype}: {what}")
+        scale, zero = float(q.scale[0]), int(q.zero_point[0])
+        said = f"{values.dtype} quantized as {name}: {dtype}, scale {scale:.6g}, zero point {zero}"
+        return quantize_input(values, tensor, exact), said
+    limits = np.iinfo(dtype)
+    if values.size and (values.min() < limits.min or values.max() > limits.max):
+        raise ValueError(
+            f"{name} is {dtype}, {limits.min} to {limits.max}, and the values ({values.dtype}) are "
+            f"{values.min()} to {values.max()}"
+        )
+    return values.astype(dtype), f"{values.dtype} taken as {dtype}"
+
+
+def quantize_input(values: np.ndarray, tensor: Tensor, exact: Exactness) -> np.ndarray:
+    """Quantize floats with the scale of an integer input; without one, they are its integers."""
+    q = tensor.quantization or _INTEGERS
+    return quantize(values, q, tensor.dtype, exact)
+
+
+def input_range(graph: Graph, name: str) -> tuple[float, float]:
+    """Return the least and the largest real number that an input can hold.
+
+    Of floats: what the integers can hold that the network makes of them, 0 to 1 if it makes none.
+    """
+    tensor = graph.tensors[name]
+    if np.issubdtype(tensor.dtype, np.integer):
+        return _limits(tensor.quantization or _INTEGERS, tensor.dtype)
+    return _quantized_range(graph, name) or (0.0, 1.0)
+
+
 def _count(values: np.ndarray, tensor: Tensor) -> int:
     batch = tensor.shape[0] if tensor.shape else 1
     fits = values.shape[1:] == tensor.shape[1:] and values.ndim == len(tensor.shape)
@@ -125,13 +195,19 @@ def _shape_of_output(graph: Graph, name: str) -> np.ndarray | None:
 
 def _range(graph: Graph, name: str) -> tuple[float, float]:
     """Return the range of the integers that a float input becomes, a hundredth added."""
+    if (ends := _quantized_range(graph, name)) is None:
+        return -1.0, 1.0
+    low, high = ends
+    margin = (high - low) / 100
+    return low - margin, high + margin
+
+
+def _quantized_range(graph: Graph, name: str) -> tuple[float, float] | None:
     for node in graph.nodes:
         output = graph.tensors[node.outputs[0]]
         if node.op == "quantize" and node.inputs[0] == name and output.quantization is not None:
-            low, high = _limits(output.quantization, output.dtype)
-            margin = (high - low) / 100
-            return low - margin, high + margin
-    return -1.0, 1.0
+            return _limits(output.quantization, output.dtype)
+    return None
 
 
 def _limits(q: Quantization, dtype: str) -> tuple[float, float]:

@@ -1,0 +1,61 @@
+"""Labels on the command line: names of classes, or the class of each input."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.cli.common import load_array
+from tpulite.graph.graph import Graph
+
+__all__ = ["load_classes", "load_names"]
+
+
+def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
+    """Read the names of a network's classes, one a line; none from a file of numbers (.npy).
+
+    Raises
+    ------
+    ValueError
+        If there are not as many as the only output has values.
+    """
+    if path.suffix == ".npy":
+        return ()
+    try:
+        names = tuple(line.strip() for line in path.read_text().rstrip().splitlines())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text with a name a line, nor a .npy file") from error
+    classes = _classes(graph)
+    if len(names) != classes:
+        raise ValueError(f"{path} has {len(names)} names, and the network {classes} classes")
+    return names
+
+
+def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray | None:
+    """Read a class for each of so many inputs from a .npy file; nothing from a file of names.
+
+    Raises
+    ------
+    ValueError
+        If they are no classes of the only output, or not so many.
+    """
+    if path.suffix != ".npy":
+        return None
+    labels = load_array(path)
+    integers = np.issubdtype(labels.dtype, np.integer)
+    if labels.size != count or len(labels.reshape(-1)) != len(labels) or not integers:
+        raise ValueError(
+            f"{path} must hold {count} integers, one for each input, not {labels.dtype} of shape "
+            f"{list(labels.shape)}"
+        )
+    classes = _classes(graph)
+    labels = labels.reshape(-1)
+    if wrong := [int(label) for label in labels if not 0 <= label < classes]:
+        raise ValueError(f"{path}: labels must be from 0 to {classes - 1}, not {wrong[0]}")
+    return labels
+
+
+def _classes(graph: Graph) -> int:
+    if len(graph.outputs) != 1:
+        raise ValueError(f"--labels needs one output, not {list(graph.outputs)}")
+    return math.prod(graph.tensors[graph.outputs[0]].shape)

@@ -1,0 +1,165 @@
+"""What ``run`` says: answers, the account of cycles, and how fast it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from tpulite.golden.timing import predict_cycles
+from tpulite.report import LayerAccount, account_layers, layer_table, report_programs
+from tpulite.report.answers import Answer, answer
+from tpulite.report.speed import Speed
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_run import ModelResults
+from tpulite.runtime.model_summary import host_lines
+
+__all__ = ["RunReport"]
+
+_ANSWERS = 10
+"""Inputs whose answers are printed; all are in the record."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport:
+    """What came out of runs.
+
+    Parameters
+    ----------
+    model : Model
+        The network, compiled.
+    device : str
+        Where it ran.
+    inputs : sequence of str
+        What the inputs are called.
+    results : ModelResults
+        What they gave.
+    labels : ndarray, optional
+        Their classes.
+    names : sequence of str
+        Names of all classes.
+    mhz : float, optional
+        A clock to reckon with.
+    """
+
+    model: Model
+    device: str
+    inputs: Sequence[str]
+    results: ModelResults
+    labels: np.ndarray | None = None
+    names: Sequence[str] = ()
+    mhz: float | None = None
+
+    @cached_property
+    def accounts(self) -> tuple[LayerAccount, ...]:
+        """Cycles of the first run by layer, if the device has a clock and keeps a trace."""
+        accounts = []
+        for program, result in zip(self.model.programs, self.results.segments[0], strict=False):
+            if result.cycles is None or not result.traces:
+                return ()
+            accounts += account_layers(program, result)
+        return tuple(accounts)
+
+    @cached_property
+    def cycles(self) -> tuple[int, ...]:
+        """Cycles of each run: the device's own, else those of the cycle model."""
+        if self.results.cycles is not None:
+            return self.results.cycles
+        each = [predict_cycles(x.commands, x.config) for x in self.model.programs]
+        runs = len(self.results.segments)
+        if self.model.options.resident:
+            cold, warm = each
+            return (cold, *[warm] * (runs - 1))
+        return (sum(each),) * runs
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the inputs whose largest output is that of their class."""
+        if self.labels is None:
+            return None
+        count = len(self.inputs)
+        classes = self.results.output.reshape(count, -1).argmax(axis=1)
+        return float((classes == self.labels[:count]).mean())
+
+    def answers(self, number: int) -> list[Answer]:
+        """Return the outputs of an input."""
+        graph, count = self.model.graph, len(self.inputs)
+        return [
+            answer(graph.tensors[name], values.reshape(count, -1)[number], self.names)
+            for name, values in self.results.outputs.items()
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        model = self.model
+        return {
+            "network": model.graph.name,
+            "exactness": str(model.exactness),
+            "device": self.device,
+            "inputs": len(self.inputs),
+            "batch": self.results.batch,
+            "macs": model.macs,
+            "host_macs": model.host_macs,
+            "crossings": model.crossings,
+            "cycles": list(self.cycles) if model.layers else None,
+            "cycles_of": self.device if self.results.cycles is not None else "cycle model",
+            **(self._speed.as_dict()),
+            "accuracy": self.accuracy,
+            "answers": [
+                {"input": name, "outputs": [each.as_dict() for each in self.answers(number)]}
+                for number, name in enumerate(self.inputs)
+            ],
+            "layers": [account.as_dict() for account in self.accounts],
+        }
+
+    def print(self, console: Console) -> None:
+        """Print all of it."""
+        for line in self._answer_lines():
+            console.print(line, highlight=False, markup=False)
+        if self.accounts:
+            title = f"{self.model.graph.name}: cycles of the MXU"
+            console.print(layer_table(self.accounts, title=title))
+        for line in self._lines():
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def _speed(self) -> Speed:
+        return Speed(round(float(np.mean(self.cycles or 0))), self.results.batch, self.mhz)
+
+    def _answer_lines(self) -> list[str]:
+        lines = []
+        for number, name in enumerate(self.inputs[:_ANSWERS]):
+            lines.append(name)
+            lines += [f"  {line}" for each in self.answers(number) for line in each.lines()]
+        if (more := len(self.inputs) - _ANSWERS) > 0:
+            lines.append(f"and {more} more, which --output and --json write")
+        return lines
+
+    def _lines(self) -> list[str]:
+        model = self.model
+        operators = model.summary()
+        by_library = any(operator.library for operator in operators)
+        lines = [model.statement(), *(host_lines(operators) if by_library else ())]
+        if model.programs:
+            lines.append(report_programs(model.steady_programs, cycles=False).line())
+        count = len(self.inputs)
+        inputs = f"{count} input{'s' * (count > 1)}"
+        if model.layers:
+            lines.append(f"{inputs} on {self.device}{self._cycle_words()}")
+            if self.mhz is not None:
+                lines.append(self._speed.time_words())
+        else:
+            lines.append(f"{inputs} on the host: nothing ran on {self.device}")
+        if self.accuracy is not None:
+            lines.append(f"accuracy {self.accuracy:.2%} of {inputs}")
+        return lines
+
+    def _cycle_words(self) -> str:
+        low, high, batch = min(self.cycles), max(self.cycles), self.results.batch
+        spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        limit = -(-self.model.macs * batch // self.model.config.array_size**2)
+        each = "each" if batch == 1 else f"a batch of {batch}"
+        whose = ":" if self.results.cycles is not None else "; by the cycle model"
+        return f"{whose} {spread} cycles {each} (limit {limit:,})"

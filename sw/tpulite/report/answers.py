@@ -1,0 +1,80 @@
+"""What a network answers, in words and figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tpulite.graph.graph import Tensor
+
+__all__ = ["Answer", "answer"]
+
+_TOP = 5
+"""Classes that are told."""
+
+_FEW = 16
+"""Values that are told one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An output of one input.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The output.
+    values : ndarray
+        Its values as real numbers.
+    names : sequence of str
+        Names of its classes, if there are any.
+    """
+
+    tensor: Tensor
+    values: np.ndarray
+    names: Sequence[str] = ()
+
+    @property
+    def top(self) -> list[int]:
+        """Indices of the largest values, the first of equal ones first; none of feature maps."""
+        if max(self.tensor.shape, default=1) != self.values.size:
+            return []
+        return np.argsort(-self.values.reshape(-1), kind="stable")[:_TOP].tolist()
+
+    def lines(self) -> list[str]:
+        """Return the likeliest classes if they have names, else shape and values."""
+        flat = self.values.reshape(-1)
+        if self.names:
+            return [f"{flat[i]:8.4g}  {self.names[i]}" for i in self.top]
+        head = f"{self.tensor.name}: {self.tensor.dtype} {list(self.tensor.shape)}"
+        if not flat.size:
+            return [head]
+        if flat.size <= _FEW:
+            return [f"{head}: {' '.join(f'{x:.3g}' for x in flat)}"]
+        text = f"{head}, {flat.min():.4g} to {flat.max():.4g}"
+        if self.top:
+            return [f"{text}, largest {', '.join(f'{flat[i]:.4g} at {i}' for i in self.top[:3])}"]
+        return [f"{text}, mean {flat.mean():.4g}"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        flat = self.values.reshape(-1)
+        named = [{"name": self.names[i]} if self.names else {} for i in self.top]
+        return {
+            "output": self.tensor.name,
+            "dtype": self.tensor.dtype,
+            "shape": list(self.tensor.shape),
+            "top": [
+                {"class": i, "value": float(flat[i])} | name
+                for i, name in zip(self.top, named, strict=True)
+            ],
+        }
+
+
+def answer(tensor: Tensor, value: np.ndarray, names: Sequence[str] = ()) -> Answer:
+    """Return an answer; integers with a scale become the real numbers that they mean."""
+    q = tensor.quantization
+    integers = np.issubdtype(tensor.dtype, np.integer)
+    real = q.real(value) if q is not None and integers else value.astype(np.float64)
+    return Answer(tensor, real.reshape(tensor.shape), names)
