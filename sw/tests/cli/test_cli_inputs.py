@@ -54,6 +54,7 @@ def test_a_folder_of_pictures_is_classified(tpulite, tmp_path, digits):
 def test_floats_are_quantized_and_integers_must_fit(tpulite, digits):
     values, labels, _ = digits
     q = Model.load(CNN_DIGITS).graph.tensors["image"].quantization
+    assert q is not None
     np.save("float.npy", q.real(values))
     np.save("wide.npy", values.astype(np.int64))
     np.save("labels.npy", labels)
