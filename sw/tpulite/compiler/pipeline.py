@@ -21,6 +21,7 @@ from tpulite.compiler.planning import choose_groups, choose_plans
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.patches import pack_patches
+from tpulite.compiler.rewrite.picks import mark_views, split_picks
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.stack import stack_images, unstack_tensors
 from tpulite.compiler.rewrite.substitute import substitute_layers
@@ -119,7 +120,7 @@ def _build(
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
     tell("simplify")
-    simplified = simplify_layers(layers, config, options)
+    simplified = simplify_layers(split_picks(layers, config), config, options)
     layers = simplified.layers
     if options.simplify:
         layers = remove_unread_pixels(layers)
@@ -130,6 +131,7 @@ def _build(
     layers = substitute_layers(order_layers(layers), config)
     if options.dense_mode and not stacked:
         layers = pack_patches(join_neighbors(layers, config), config)
+    layers = mark_views(layers, config)
     # By the images that go together, results of stages, and constants.
     made: dict[int, dict[str, object]] = {}
     pools: dict[int, ConstantPool] = {}

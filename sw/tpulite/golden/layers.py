@@ -18,6 +18,7 @@ from tpulite.graph.layers import (
     LayerGraph,
     Lut,
     Pad,
+    Pick,
     Pool,
     Reshape,
 )
@@ -151,6 +152,11 @@ def _concat(layer: Concat, *images: Array) -> Array:
     return np.concatenate(images, axis=layer.axis)
 
 
+def _pick(layer: Pick, x: Array) -> Array:
+    picked = x[np.ix_(layer.rows, layer.columns, layer.channels)]
+    return picked.swapaxes(0, 1) if layer.transposed else picked
+
+
 def _reshape(layer: Reshape, x: Array) -> Array:
     return x
 
@@ -164,5 +170,6 @@ _LAYERS = {
     Lut: _lut,
     Pad: _pad,
     Concat: _concat,
+    Pick: _pick,
     Reshape: _reshape,
 }

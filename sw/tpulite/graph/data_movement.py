@@ -70,6 +70,88 @@ def _split(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[
     return np.split(x, len(outputs), axis=int(axis.reshape(-1)[0]))
 
 
+def _split_v(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    """Cut along an axis into parts of these sizes; one of them may be -1, all the rest."""
+    x, sizes, axis = values[0], values[1].reshape(-1), int(values[2].reshape(-1)[0])
+    sizes = np.where(sizes == -1, x.shape[axis] - sizes[sizes != -1].sum(), sizes)
+    if len(sizes) != len(outputs) or sizes.min() < 0 or sizes.sum() != x.shape[axis]:
+        raise ValueError(f"it cannot cut {x.shape[axis]} into {sizes.tolist()}")
+    return np.split(x, np.cumsum(sizes)[:-1], axis=axis)
+
+
+def _unpack(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    parts = np.split(values[0], len(outputs), axis=node["axis"])
+    return [part.squeeze(node["axis"]) for part in parts]
+
+
+def _reverse(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    return [np.flip(values[0], tuple(values[1].reshape(-1).tolist()))]
+
+
+def _mirror_pad(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    x, pads = values[0], values[1].tolist()
+    shape = tuple(b + n + a for n, (b, a) in zip(x.shape, pads, strict=True))
+    _expect_shape(shape, outputs[0])
+    return [np.pad(x, pads, mode="symmetric" if node["symmetric"] else "reflect")]
+
+
+def _tile(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    x, counts = values[0], values[1].reshape(-1).tolist()
+    _expect_shape(tuple(n * count for n, count in zip(x.shape, counts, strict=True)), outputs[0])
+    return [np.tile(x, counts)]
+
+
+def _space_to_depth(
+    node: Node, values: list[np.ndarray], outputs: list[Tensor]
+) -> list[np.ndarray]:
+    x, block = values[0], max(1, node["block"])
+    n, height, width, channels = x.shape
+    split = x.reshape(n, height // block, block, width // block, block, channels)
+    return [split.transpose(0, 1, 3, 2, 4, 5).reshape(outputs[0].shape)]
+
+
+def _depth_to_space(
+    node: Node, values: list[np.ndarray], outputs: list[Tensor]
+) -> list[np.ndarray]:
+    x, block = values[0], max(1, node["block"])
+    n, height, width, channels = x.shape
+    split = x.reshape(n, height, width, block, block, channels // block**2)
+    return [split.transpose(0, 1, 3, 2, 4, 5).reshape(outputs[0].shape)]
+
+
+def _resize_nearest(
+    node: Node, values: list[np.ndarray], outputs: list[Tensor]
+) -> list[np.ndarray]:
+    """Repeat the nearest rows and columns, as LiteRT finds them in float32.
+
+    Its optimized kernels (``fixed_point``) count in 16 fractional bits.
+    """
+    x, result = values[0], outputs[0].shape
+    chosen = (_nearest(node, n, m) for n, m in zip(x.shape[1:3], result[1:3], strict=True))
+    rows, columns = chosen
+    return [x[:, rows][:, :, columns]]
+
+
+def _nearest(node: Node, inputs: int, outputs: int) -> np.ndarray:
+    corners, centers = node["align_corners"], node["half_pixel_centers"]
+    positions = np.arange(outputs)
+    if node.attributes.get("fixed_point") and not corners and not centers:
+        return np.minimum(positions * ((inputs << 16) // outputs + 1) >> 16, inputs - 1)
+    scale = np.float32(inputs) / np.float32(outputs)
+    if corners and outputs > 1:
+        scale = np.float32(inputs - 1) / np.float32(outputs - 1)
+    offset = np.float32(0.5 if centers else 0)
+    places = (positions.astype(np.float32) + offset) * scale
+    places = np.floor(places.astype(np.float64) + 0.5) if corners else np.floor(places)
+    return np.clip(places.astype(np.int64), 0, inputs - 1)
+
+
+def _expect_shape(shape: tuple[int, ...], tensor: Tensor) -> None:
+    """Refuse a result before it takes memory."""
+    if shape != tensor.shape:
+        raise ValueError(f"its output must be {list(shape)}, not {list(tensor.shape)}")
+
+
 def _cast(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     return [values[0].astype(outputs[0].dtype)]
 
@@ -91,9 +173,17 @@ _COMMON: Mapping[str, Rule] = {
 DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     "tflite": {
         **_COMMON,
+        "depth_to_space": _depth_to_space,
+        "mirror_pad": _mirror_pad,
+        "resize_nearest": _resize_nearest,
+        "reverse": _reverse,
         "slice": _slice,
+        "space_to_depth": _space_to_depth,
         "split": _split,
+        "split_v": _split_v,
         "strided_slice": _strided_slice,
+        "tile": _tile,
+        "unpack": _unpack,
     },
     "onnx": _COMMON,
 }

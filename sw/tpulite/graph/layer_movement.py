@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_int8, check_padding
 
-__all__ = ["Concat", "Pad", "Reshape"]
+Indices = tuple[int, ...]
+"""Positions of an axis."""
+
+__all__ = ["Concat", "Pad", "Pick", "Reshape"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,42 @@ class Concat(Layer):
         shape = list(activations[0].shape)
         shape[self.axis] = sum(activation.shape[self.axis] for activation in activations)
         return Activation((shape[0], shape[1], shape[2]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pick(Layer):
+    """Make an activation of rows, columns and channels of another one, in any order.
+
+    Output pixel (y, x) is input pixel ``(rows[y], columns[x])``; if ``transposed``,
+    ``(rows[x], columns[y])``. Its channels are those in ``channels``.
+
+    Parameters
+    ----------
+    rows, columns, channels : tuple of int
+        Positions in the input; some may be missing, or be there several times.
+    transposed : bool
+        Whether height and width change places.
+    view : bool
+        Whether who reads it reads a part of the input instead, so that nothing is to be done.
+    """
+
+    rows: Indices
+    columns: Indices
+    channels: Indices
+    transposed: bool = False
+    view: bool = False
+
+    def _infer(self, *activations: Activation) -> Activation:
+        axes = self.rows, self.columns, self.channels
+        for what, indices, extent in zip(
+            ("rows", "columns", "channels"), axes, activations[0].shape, strict=True
+        ):
+            if not indices or not 0 <= min(indices) <= max(indices) < extent:
+                raise ValueError(f"{self.title} cannot pick {what} {indices} of {extent}")
+        height, width = (len(axis) for axis in axes[:2])
+        if self.transposed:
+            height, width = width, height
+        return Activation((height, width, len(self.channels)))
 
 
 @dataclass(frozen=True, kw_only=True)

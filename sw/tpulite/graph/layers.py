@@ -12,7 +12,7 @@ import numpy as np
 
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_array
-from tpulite.graph.layer_movement import Concat, Pad, Reshape
+from tpulite.graph.layer_movement import Concat, Pad, Pick, Reshape
 from tpulite.graph.layer_products import Conv, Depthwise
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
 from tpulite.graph.requantization import Requantization
@@ -29,6 +29,7 @@ __all__ = [
     "LayerGraph",
     "Lut",
     "Pad",
+    "Pick",
     "Pool",
     "Requantization",
     "Reshape",

@@ -8,7 +8,7 @@ from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, Rounding
 from tpulite.graph.layer_checks import check_array, check_int8
 
-__all__ = ["Requantization"]
+__all__ = ["IDENTITY", "Requantization"]
 
 _RANGES = {
     field.name: field.range for field in RECORD.fields if field.name in ("multiplier", "shift")
@@ -97,3 +97,9 @@ class Requantization:
             bias=select(self.bias),
             rounding=rounding if isinstance(rounding, Rounding) else select(rounding),
         )
+
+
+IDENTITY = Requantization(
+    multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY
+)
+"""A requantization that changes nothing but int32 to int8."""

@@ -14,11 +14,12 @@ _STEPS = (
     *("conv", "conv", "conv", "conv", "pointwise", "pointwise"),
     *("depthwise", "depthwise", "depthwise", "add", "add", "mul"),
     *("residual", "residual", "inverted", "branches", "squeeze"),
+    *("pick", "pick", "pick"),
 )
 
 _CHAIN = (
     *("lut", "affine", "pad", "max", "average", "add", "conv", "conv", "pointwise", "depthwise"),
-    *("depthwise", "residual", "inverted", "branches"),
+    *("depthwise", "residual", "inverted", "branches", "pick"),
 )
 
 

@@ -15,6 +15,7 @@ from tpulite.graph.layers import (
     Layer,
     Lut,
     Pad,
+    Pick,
     Pool,
     Reshape,
 )
@@ -22,6 +23,12 @@ from tpulite_testing.drawn.builder import CHANNELS, Builder, Window
 from tpulite_testing.oracles.plain_layers import random_requantization
 
 __all__ = ["Steps"]
+
+_WAYS = (*("all",) * 6, *("part",) * 6, "steps", "back", "times", "any")
+"""How rows and columns are picked."""
+
+_CHANNEL_WAYS = (*("all",) * 4, "blocks", "blocks", "part", "any")
+"""How channels are."""
 
 
 class Steps(Builder):
@@ -247,3 +254,32 @@ class Steps(Builder):
         output = self.add(lambda **names: Reshape(**names), x)
         self.values[output] = self.values[output].reshape(height, pixels // height, channels)
         return output
+
+    def pick_step(self, x: str) -> str:
+        """Pick rows, columns and channels: a part, every n-th, backwards, several times."""
+        shape, transposed = self.values[x].shape, self.choices.chance(15)
+        rows, columns = (self.picked(extent, self.choices.pick(_WAYS)) for extent in shape[:2])
+        channels = self.picked(shape[2], self.choices.pick(_CHANNEL_WAYS))
+        if len(rows) * len(columns) * len(channels) > self.largest:
+            return self.lut_step(x)
+        fields = {"rows": rows, "columns": columns, "channels": channels}
+        return self.add(lambda **names: Pick(**names, **fields, transposed=transposed), x)
+
+    def picked(self, extent: int, way: str) -> tuple[int, ...]:
+        """Return some positions of an axis."""
+        start = self.choices.integer(0, extent - 1)
+        stop = self.choices.integer(start, extent - 1) + 1
+        match way:
+            case "part":
+                return tuple(range(start, stop))
+            case "blocks":
+                return tuple(range(start // 16 * 16, extent))
+            case "steps":
+                return tuple(range(start, stop, self.choices.integer(1, 3)))
+            case "back":
+                return tuple(range(extent - 1, -1, -1))
+            case "times":
+                return tuple(i // 2 for i in range(2 * extent))
+            case "any":
+                return tuple(self.rng.integers(0, extent, self.choices.integer(1, 9)).tolist())
+        return tuple(range(extent))

@@ -30,6 +30,7 @@ _VERSIONS = {
     schema.BuiltinOperator.ELU: 1,
     schema.BuiltinOperator.HARD_SWISH: 1,
     schema.BuiltinOperator.PACK: 1,
+    schema.BuiltinOperator.DEPTH_TO_SPACE: 1,
 }
 
 

@@ -11,6 +11,7 @@ from tpulite.graph.layers import (
     Elementwise,
     Layer,
     Pad,
+    Pick,
     Pool,
     Reshape,
 )
@@ -112,7 +113,9 @@ def sliceable(layer: Layer, *, axis: int = 0) -> bool:
     axis : int
         0 for slices of the height, 1 of the width.
     """
-    return not (isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == axis))
+    return not (
+        isinstance(layer, Pick | Reshape) or (isinstance(layer, Concat) and layer.axis == axis)
+    )
 
 
 def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis: int = 0) -> Reach:

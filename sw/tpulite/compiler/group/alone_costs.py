@@ -12,7 +12,7 @@ from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.compiler.plan.space import Space
 from tpulite.compiler.plan.strips import StripPlan
-from tpulite.graph.layers import Conv, Depthwise, Pool
+from tpulite.graph.layers import Conv, Depthwise, Pick, Pool
 
 __all__ = ["alone_cost", "streams"]
 
@@ -40,6 +40,9 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     limit : int
         Rows of the unified buffer that may be used.
     """
+    layer = table.layers.layers[index]
+    if isinstance(layer, Pick) and layer.view:
+        return Cost(0, 0, 0, 0, 0)
     plan = _plan(table, index, resident, limit)
     if isinstance(plan, RowsPlan) and plan.tiles is not None:
         return _tiled_cost(table, index, plan.tiles)

@@ -11,6 +11,7 @@ from tpulite.compiler.geometry.extents import (
     rows_at_once,
     vectors_of_row,
 )
+from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.group.costs import Engines, compute_cycles
 from tpulite.compiler.options import Options
 from tpulite.compiler.plan.space import Placed, grain_of
@@ -71,6 +72,9 @@ class GraphTable:
             self.last |= dict.fromkeys((*layer.inputs, layer.output), i)
             for name in layer.inputs:
                 self._first_read.setdefault(name, i)
+        self.views = view_roots(layers)
+        for name, root in self.views.items():
+            self.last[root] = max(self.last[root], self.last[name])
         self._engines: dict[tuple[int, int, int], Engines] = {}
         self._touched: dict[range, frozenset[str]] = {}
 
@@ -108,6 +112,8 @@ class GraphTable:
 
     def rows(self, name: str) -> int:
         """Return the rows of the buffer that an image takes, of all images of a batch."""
+        if name in self.views:
+            return 0
         batch = 1 if name in self.layers.constants else self.options.batch
         return self.row[name] * self.extents[0][name] * batch
 

@@ -82,7 +82,7 @@ def resident_activations(
             name = live.pop()
             taken -= rows[name]
             resident -= {name}
-    return resident
+    return resident - {name for name, root in table.views.items() if root not in resident}
 
 
 def crossing_rows(table: GraphTable, members: range, resident: frozenset[str]) -> int:

@@ -8,7 +8,16 @@ import numpy as np
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.place.stores import Store
-from tpulite.graph.layers import Affine, Concat, Conv, Depthwise, Layer, Requantization, Reshape
+from tpulite.graph.layers import (
+    Affine,
+    Concat,
+    Conv,
+    Depthwise,
+    Layer,
+    Pick,
+    Requantization,
+    Reshape,
+)
 
 __all__ = ["channels_can_be_cut", "cut_channels"]
 
@@ -16,9 +25,12 @@ __all__ = ["channels_can_be_cut", "cut_channels"]
 def channels_can_be_cut(layer: Layer) -> bool:
     """Return whether blocks of a layer's output can be computed one after the other.
 
-    Reshaping is left out, and so is joining channels: what they move lies in other blocks later.
+    Reshaping and picking are left out, and so is joining channels: what they move lies in other
+    blocks later.
     """
-    return not (isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == 2))
+    return not (
+        isinstance(layer, Pick | Reshape) or (isinstance(layer, Concat) and layer.axis == 2)
+    )
 
 
 def cut_channels(

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tpulite.arch.isa import Drain, Opcode, dense
-from tpulite.arch.numerics import Rounding
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.rearrange import must_stay
@@ -15,13 +14,10 @@ from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.compiler.place.stores import Store, View
 from tpulite.compiler.plan.concat import Concatenation, ConcatPlan
-from tpulite.graph.layers import Concat, Requantization
+from tpulite.graph.layers import Concat
+from tpulite.graph.requantization import IDENTITY
 
 __all__ = ["ConcatLowering"]
-
-_IDENTITY = Requantization(
-    multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY
-)
 
 
 class ConcatLowering(Lowering[Concat, ConcatPlan]):
@@ -164,7 +160,7 @@ class _ChannelJoin:
     def __init__(self, counts: list[int], context: LayerContext) -> None:
         self._context, self._counts = context, counts
         config = context.config
-        self._form, records = channel_records(_IDENTITY, np.zeros(sum(counts), np.int64), config)
+        self._form, records = channel_records(IDENTITY, np.zeros(sum(counts), np.int64), config)
         self._records = [context.constant("records", rows) for rows in records]
         self._tiles: dict[bytes, Constant] = {}
 

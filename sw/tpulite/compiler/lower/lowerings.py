@@ -6,6 +6,7 @@ from tpulite.compiler.lower.conv.chunks import ChunkedLowering
 from tpulite.compiler.lower.conv.conv import ConvLowering
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
 from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.pick import PickLowering
 from tpulite.compiler.lower.pool.pool import PoolLowering
 from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
 from tpulite.compiler.lower.vector import AffineLowering, ElementwiseLowering, LutLowering
@@ -20,6 +21,7 @@ from tpulite.graph.layers import (
     Layer,
     Lut,
     Pad,
+    Pick,
     Pool,
     Reshape,
 )
@@ -35,6 +37,7 @@ _LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
     Lut: LutLowering,
     Affine: AffineLowering,
     Pad: PadLowering,
+    Pick: PickLowering,
     Concat: ConcatLowering,
     Reshape: ReshapeLowering,
 }

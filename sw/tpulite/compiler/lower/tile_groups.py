@@ -17,11 +17,11 @@ from tpulite.compiler.lower.slicing import SlicedGroup
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import Constant, ConstantPool
-from tpulite.compiler.place.placement import Placement
+from tpulite.compiler.place.placement import Placement, view_of
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.layer_plan import plan_layer
-from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Reshape
+from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Pick, Reshape
 
 __all__ = ["Tiler", "tile_groups"]
 
@@ -125,9 +125,12 @@ class Tiler:
                 again = True
 
     def _alias(self, group: Group) -> Iterator[Op] | None:
-        """Give the pixels of a resident image another name, if that is all that there is to do."""
+        """Give pixels of an image another name, if that is all that there is to do."""
         index, *others = group.layers
         layer = self.layers.layers[index]
+        if isinstance(layer, Pick) and layer.view:
+            self.stores[layer.output] = view_of(layer, self.stores[layer.inputs[0]])
+            return iter(())
         if others or not isinstance(layer, Reshape):
             return None
         source, target = self.stores[layer.inputs[0]], self.stores[layer.output]
@@ -154,6 +157,7 @@ class Tiler:
         plain = all(
             store.resident and store.batch > 1 and not store.packed_rows for store in stores
         )
+        plain &= all(store.whole for store in stores)
         return not group.slices and not group.finer and vectors and plain
 
     def _merged(self, group: Group) -> Iterator[Op]:

@@ -9,6 +9,7 @@ from tpulite.compiler.geometry.extents import (
 )
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
+from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.group.residency import passing_activations
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Reshape
@@ -49,6 +50,8 @@ class LiveActivations:
         Those that layers alone move through the buffer, in tiles.
     over : dict of str to str
         Images that may be made in the place of another one, which nobody needs any longer.
+    views : dict of str to str
+        Images that are parts of others, which are there as long as they are needed.
     renamed : dict of str to str
         Images that are others with other extents.
     pinned : set of str
@@ -76,6 +79,9 @@ class LiveActivations:
             first.setdefault(layer.output, group.start)
             last.setdefault(layer.output, group.stop - 1)
             last |= dict.fromkeys(layer.inputs, group.stop - 1)
+        self.views = view_roots(layers)
+        for name, root in self.views.items():
+            last[root] = max(last[root], last[name])
         alone = {group.layers.start for group in groups if not group.slices and not group.finer}
         passing = passing_activations(layers)
         self.passing = {name for name, index in passing.items() if index in alone}
@@ -101,6 +107,7 @@ class LiveActivations:
             for name in layer.inputs
             if last[name] == i and layers.activations[name] == layers.activations[layer.output]
             if name not in layers.outputs and name not in layers.constants
+            if name not in self.views
         }
         self.renamed, self.pinned = {}, set()
         for layer in layers.layers:
@@ -111,7 +118,7 @@ class LiveActivations:
                 self.pinned |= {*layer.inputs, layer.output}
         self.activations: list[set[str]] = [set() for _ in layers.layers]
         for name, start in first.items():
-            if name not in self.inside:
+            if name not in self.inside and name not in self.views:
                 for i in range(start, last[name] + 1):
                     self.activations[i].add(name)
 
@@ -128,12 +135,14 @@ class LiveActivations:
     def resident(self, outside: frozenset[str]) -> set[str]:
         """Return the images that stay: the largest of those that are too many must go."""
         resident = set(self._layers.activations) - outside - self.inside - self.passing
+        resident -= {name for name, root in self.views.items() if root not in resident}
         for i, live in enumerate(self.activations):
             while (
                 resident & live
                 and self.rows(i, live & resident) + self._needs(i, resident) > self.most
             ):
-                resident.remove(max(live & resident, key=self._ease))
+                gone = max(live & resident, key=self._ease)
+                resident -= {gone, *(name for name, root in self.views.items() if root == gone)}
         for target, source in self.renamed.items():  # both here, or both in DRAM
             if target not in self._layers.outputs and len({target, source} & resident) == 1:
                 return self.resident(outside | {target, source})

@@ -13,11 +13,11 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.live import LiveActivations
 from tpulite.compiler.place.stores import InDram, Store, StoreExtents
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool, Reshape
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pick, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
 
-__all__ = ["Placement", "fixed_lines", "place_activations"]
+__all__ = ["Placement", "fixed_lines", "place_activations", "view_of"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,11 @@ def place_activations(
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
 
-    for name in (*layers.inputs, *layers.constants, *(layer.output for layer in layers.layers)):
+    makers = {layer.output: layer for layer in layers.layers}
+    for name in (*layers.inputs, *layers.constants, *makers):
+        if isinstance(maker := makers.get(name), Pick) and maker.view:
+            stores[name] = view_of(maker, stores[maker.inputs[0]])
+            continue
         image = layers.activations[name]
         height, width, channels = image.shape
         extents = (height, width, -(-channels // size))
@@ -168,6 +172,16 @@ def place_activations(
         tuple(live.most - live.rows(i, each & resident) for i, each in enumerate(live.activations)),
         frozenset(live.pinned),
     )
+
+
+def view_of(layer: Pick, source: Store) -> Store:
+    """Return the part of an image that a view shows."""
+    size = source.config.array_size
+    rows, columns, channels = (
+        range(axis[0], axis[-1] + 1) for axis in (layer.rows, layer.columns, layer.channels)
+    )
+    blocks = range(channels.start // size, -(-channels.stop // size))
+    return source.window(layer.output, rows, columns, blocks)
 
 
 def fixed_lines(layers: LayerGraph) -> set[str]:

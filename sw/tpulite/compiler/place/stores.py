@@ -117,9 +117,11 @@ class Store:
     buffer : Buffer, optional
         Where it is resident.
     loaded : list of list of int
-        Rows of each channel block that are here, image by image: the tiler's state.
+        Vectors of each channel block that are here, image by image: the tiler's state.
     column, image, block : int
         What the part begins with.
+    full, top, left : int
+        Rows of the whole image, and what a view of some rows and columns begins with.
     resident : bool
         Whether all of it stays in the unified buffer from its first to its last use.
     """
@@ -144,6 +146,9 @@ class Store:
     column: int = 0
     image: int = 0
     block: int = 0
+    full: int = 0
+    top: int = 0
+    left: int = 0
 
     @classmethod
     def of(
@@ -182,6 +187,7 @@ class Store:
             buffer,
             [[0] * extents.blocks for _ in range(extents.batch)],
             resident,
+            full=extents.height,
         )
 
     @property
@@ -222,6 +228,11 @@ class Store:
         return self.spec is not None and self.spec.packed_rows is not None
 
     @property
+    def whole(self) -> bool:
+        """Whether it is no view of some rows or columns of a larger image."""
+        return self.height == self.full and self.width == self.line
+
+    @property
     def skewed(self) -> bool:
         """Whether rows of the buffer between image rows are not used."""
         return self.skew > 0
@@ -243,7 +254,7 @@ class Store:
                 self,
                 batch=1,
                 image=image,
-                first=self.first + image * self.height * self.pitch,
+                first=self.first + image * self.full * self.pitch,
                 specs=tuple(
                     replace(spec.one, offset=spec.offset_of(image, self.config))
                     for spec in self.specs
@@ -260,7 +271,7 @@ class Store:
     def some_blocks(self, blocks: range) -> "Store":
         """Return some channel blocks of one image; it must be there if it is resident."""
         row_bytes = self.line * self.vector_rows * self.config.row_bytes
-        skipped = blocks.start * -(-self.height * row_bytes // BEAT_BYTES) * BEAT_BYTES
+        skipped = blocks.start * -(-self.full * row_bytes // BEAT_BYTES) * BEAT_BYTES
         return replace(
             self,
             blocks=len(blocks),
@@ -272,15 +283,40 @@ class Store:
     def tall(self) -> "Store":
         """Return all images of a batch that are resident as one, which is not in DRAM."""
         height = self.batch * self.height
-        return replace(self, height=height, batch=1, specs=(), given=False)
+        return replace(self, height=height, full=height, batch=1, specs=(), given=False)
 
     def flat(self) -> "Store":
         """Return the same image as one column of all its pixels; it must be there if resident.
 
         Of an image of which there are only some columns it has the others, too.
         """
-        height, pitch = self.height * self.line, self.vector_rows
-        return replace(self._full_width(), height=height, width=1, line=1, pitch=pitch)
+        line = self.line
+        return replace(
+            self._full_width(),
+            height=self.height * line,
+            full=self.full * line,
+            top=self.top * line,
+            width=1,
+            line=1,
+            pitch=self.vector_rows,
+        )
+
+    def window(self, name: str, rows: range, columns: range, blocks: range) -> "Store":
+        """Return a part of the image as an image of its own: a view, which nothing is loaded for.
+
+        It must begin at a beat, if it is in DRAM.
+        """
+        first = rows.start * self.pitch + columns.start * self.vector_rows
+        part = replace(
+            self,
+            name=name,
+            height=len(rows),
+            width=len(columns),
+            top=self.top + rows.start,
+            left=self.left + columns.start,
+            first=self.first + first,
+        )
+        return part.some_blocks(blocks)
 
     def alias(self, name: str, height: int, width: int) -> "Store":
         """Return the same pixels as images of another shape."""
@@ -298,17 +334,17 @@ class Store:
         view, ops = self._whole(self.buffer), []
         if not self.given:
             return view, []
-        loaded = self.loaded[self.image]
-        stop = min(-(-rows.stop // self.grain) * self.grain, self.height)
+        loaded, whole = self.loaded[self.image], self._whole_image()
+        stop = min(-(-(self.top + rows.stop) // self.grain) * self.grain, self.full)
         mine = range(self.block, self.block + self.blocks)
-        for start, run in groupby(mine, key=loaded.__getitem__):
-            if start < rows.stop:
+        for here, run in groupby(mine, key=loaded.__getitem__):
+            if here < (self.top + rows.stop) * self.line:
+                start = here // self.line // self.grain * self.grain
                 blocks = [block - self.block for block in run]
-                part = self if len(blocks) == self.blocks else self.some_blocks(_range(blocks))
-                line = part if self.width == self.line else part._full_width()
-                ops += line.load(line._whole(self.buffer), range(start, stop), layer)
+                part = whole if len(blocks) == self.blocks else whole.some_blocks(_range(blocks))
+                ops += part.load(part._whole(self.buffer), range(start, stop), layer)
         for block in mine:
-            loaded[block] = max(loaded[block], stop)
+            loaded[block] = max(loaded[block], stop * self.line)
         return view, ops
 
     def open(self, rows: range, over: Iterable[View] = ()) -> View:
@@ -359,8 +395,13 @@ class Store:
         return View(buffer, range(self.height), self.first, self.pitch, self.block_pitch)
 
     def _full_width(self) -> "Store":
-        first = self.first - self.column * self.vector_rows
-        return replace(self, first=first, column=0, width=self.line)
+        first = self.first - (self.left + self.column) * self.vector_rows
+        return replace(self, first=first, column=0, left=0, width=self.line)
+
+    def _whole_image(self) -> "Store":
+        """Return all rows and columns of what this is a part of."""
+        first = self.first - self.top * self.pitch
+        return replace(self, first=first, top=0, height=self.full)._full_width()
 
     def _transfer(
         self, opcode: Opcode, view: View, rows: range, layer: int, spec: TensorSpec
@@ -368,17 +409,19 @@ class Store:
         """Return one command, or one for each block if it has only some columns."""
         vector_bytes = self.vector_rows * self.config.row_bytes
         row_bytes = self.line * vector_bytes
-        whole = self.height * row_bytes
+        whole = self.full * row_bytes
         block_bytes = -(-whole // BEAT_BYTES) * BEAT_BYTES
         fields = {
             "window": spec.window,
             "flip": int(spec.dtype == "uint8"),
-            "offset": spec.offset + rows.start * row_bytes + self.column * vector_bytes,
+            "offset": spec.offset
+            + (self.top + rows.start) * row_bytes
+            + (self.left + self.column) * vector_bytes,
         }
         shapes = []
         if self.width == self.line and view.pitch == row_bytes // self.config.row_bytes:
             count = len(rows) * view.pitch
-            complete = len(rows) == self.height and whole % BEAT_BYTES == 0
+            complete = len(rows) == self.full and whole % BEAT_BYTES == 0
             if self.blocks == 1:
                 shapes = [(0, {"lines": 1, "rows": count, "stride": 0, "pitch": 0})]
             elif complete and view.block_pitch == count:

@@ -6,6 +6,7 @@ from tpulite.compiler.plan.concat import ConcatPlan, concat_plan
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows, depthwise_rows
+from tpulite.compiler.plan.pick import pick_plan
 from tpulite.compiler.plan.pool_cuts import PoolPlan, pool_plan
 from tpulite.compiler.plan.rows import RowsPlan, pointwise_plan, rows_plan
 from tpulite.compiler.plan.space import Placed, Space
@@ -18,6 +19,7 @@ from tpulite.graph.layers import (
     Elementwise,
     Layer,
     Lut,
+    Pick,
     Pool,
     Reshape,
 )
@@ -63,6 +65,8 @@ def plan_layer(
             )
         case Depthwise():
             return depthwise_rows(layer, source, target, space)
+        case Pick():
+            return pick_plan(layer, source, target, space)
         case Pool():
             return pool_plan(layer, source, target, space)
         case Concat():

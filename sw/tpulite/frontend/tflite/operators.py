@@ -153,6 +153,7 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "CONCATENATION": (_concat, 1),
     "CONV_2D": (convert_conv, 2),
     "DEPTHWISE_CONV_2D": (convert_depthwise, 2),
+    "DEPTH_TO_SPACE": (_with_options("depth_to_space", block="BlockSize"), 1),
     "DEQUANTIZE": (_function("dequantize"), 1),
     "ELU": (_elu, 1),
     "EXP": (_function("exp"), 1),
@@ -168,6 +169,7 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "MAXIMUM": (_with_options("maximum"), 2),
     "MEAN": (_mean, 2),
     "MINIMUM": (_with_options("minimum"), 2),
+    "MIRROR_PAD": (_with_options("mirror_pad", symmetric="Mode"), 2),
     "MUL": (_elementwise("mul"), 2),
     "NEG": (_function("neg"), 1),
     "PACK": (_with_options("pack", axis="Axis"), 1),
@@ -181,10 +183,20 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "RELU_N1_TO_1": (_function("relu_n1_1"), 1),
     "RESHAPE": (_reshape, 1),
     "RSQRT": (_function("rsqrt"), 1),
+    "RESIZE_NEAREST_NEIGHBOR": (
+        _with_options(
+            "resize_nearest", align_corners="AlignCorners", half_pixel_centers="HalfPixelCenters"
+        ),
+        2,
+    ),
+    "REVERSE_V2": (_with_options("reverse"), 2),
+    "SLICE": (_with_options("slice"), 3),
     "SOFTMAX": (_function("softmax", beta="Beta"), 1),
+    "SPACE_TO_DEPTH": (_with_options("space_to_depth", block="BlockSize"), 1),
     "SPLIT": (_with_options("split"), 2),
     "SQRT": (_function("sqrt"), 1),
     "SQUARED_DIFFERENCE": (_with_options("squared_difference"), 2),
+    "SPLIT_V": (_with_options("split_v"), 3),
     "SQUEEZE": (_reshape, 1),
     "STRIDED_SLICE": (
         _with_options(
@@ -200,5 +212,7 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     ),
     "SUB": (_elementwise("sub"), 2),
     "TANH": (_function("tanh"), 1),
+    "TILE": (_with_options("tile"), 2),
     "TRANSPOSE": (_transpose, 2),
+    "UNPACK": (_with_options("unpack", axis="Axis"), 1),
 }

@@ -38,15 +38,23 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "FULLY_CONNECTED": ("FullyConnectedOptions", (_FUSED, "WeightsFormat")),
     "GATHER": ("GatherOptions", ("Axis", "BatchDims")),
     "GELU": ("GeluOptions", ("Approximate",)),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", ("BlockSize",)),
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     "MAX_POOL_2D": ("Pool2DOptions", (*_POOL, _FUSED)),
     "MEAN": ("ReducerOptions", ("KeepDims",)),
+    "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
     "MUL": ("MulOptions", (_FUSED,)),
     "PACK": ("PackOptions", ("Axis", "ValuesCount")),
+    "RESIZE_NEAREST_NEIGHBOR": (
+        "ResizeNearestNeighborOptions",
+        ("AlignCorners", "HalfPixelCenters"),
+    ),
     "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", ("BlockSize",)),
     "SPLIT": ("SplitOptions", ("NumSplits",)),
     "STRIDED_SLICE": ("StridedSliceOptions", _MASKS),
     "SUB": ("SubOptions", (_FUSED,)),
+    "UNPACK": ("UnpackOptions", ("Axis", "Num")),
 }
 
 

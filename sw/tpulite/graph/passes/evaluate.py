@@ -121,7 +121,8 @@ _ARITHMETIC: Mapping[str, Callable[..., np.ndarray]] = {
 _MOVED: Mapping[str, tuple[str, ...]] = {
     "tflite": (
         *("cast", "concat", "gather", "pack", "reshape", "slice", "split", "strided_slice"),
-        "transpose",
+        *("depth_to_space", "mirror_pad", "reverse", "space_to_depth", "split_v", "tile"),
+        *("transpose", "unpack"),
     ),
     "onnx": ("concat", "reshape", "transpose"),
 }

@@ -8,6 +8,7 @@ from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.context import GraphContext, check_reshape
 from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
+from tpulite.quant.lower.movement import MOVEMENT, lower_movement, lower_pack
 from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
 from tpulite.quant.lower.prelu import lower_prelu
@@ -34,6 +35,8 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "pad": lower_pad,
     "concat": lower_concat,
     "reshape": lower_reshape,
+    "pack": lower_pack,
+    **dict.fromkeys(MOVEMENT, lower_movement),
     "batch_norm": lower_batch_norm,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
@@ -91,7 +94,7 @@ def lower_node(node: Node, context: GraphContext) -> None:
     """
     if node.op not in LOWERED:
         raise UnsupportedError(node.attributes.get("reason", f"no operator {node.op}"))
-    if len(node.outputs) != 1:
+    if len(node.outputs) != 1 and node.op not in MOVEMENT:
         raise UnsupportedError(f"it has {len(node.outputs)} outputs")
     if node.op not in ("conv", "depthwise", "dense", "batch_norm") and "" in node.inputs:
         raise UnsupportedError("an input is missing")

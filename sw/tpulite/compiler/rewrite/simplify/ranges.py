@@ -17,6 +17,7 @@ from tpulite.graph.layers import (
     LayerGraph,
     Lut,
     Pad,
+    Pick,
     Pool,
     Requantization,
     Reshape,
@@ -192,6 +193,11 @@ def _concat(layer: Concat, *parts: Range) -> Range:
     return Range(np.min(ends[0], axis=0), np.max(ends[1], axis=0))
 
 
+def _pick(layer: Pick, x: Range) -> Range:
+    channels = np.array(layer.channels)
+    return Range(x.low[channels], x.high[channels])
+
+
 def _reshape(x: Range, source: tuple[int, int, int], target: tuple[int, int, int]) -> Range:
     if source[2] == target[2]:
         return x
@@ -208,4 +214,5 @@ _RULES = {
     Lut: _lut,
     Pad: _pad,
     Concat: _concat,
+    Pick: _pick,
 }

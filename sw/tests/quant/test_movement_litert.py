@@ -1,0 +1,57 @@
+"""Operators that move data, against LiteRT: alone and between convolutions, on the golden machine.
+
+``TPULITE_SWEEP=400`` draws so many cases of each.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
+from tpulite.arch.config import Config
+from tpulite.frontend.tflite.file import load_tflite
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.partition import MachineSegment
+from tpulite.runtime.model import Model
+from tpulite_testing.drawn.movement_cases import MOVEMENT, MovementCase, movement_case
+from tpulite_testing.oracles.litert import KERNELS, Interpreter
+
+OPERATORS = tuple(op for op in MOVEMENT if op != "depth_to_space")
+CASES = max(2, int(os.environ.get("TPULITE_SWEEP", "40")) // 10)
+CONFIGS = (Config(), Config(array_size=8), Config(ub_rows=512, acc_rows=128), Config(array_size=4))
+
+
+def by_litert(case: MovementCase, exact: Exactness) -> list[np.ndarray]:
+    kernels = {"experimental_op_resolver_type": KERNELS[exact], "num_threads": 1}
+    interpreter = Interpreter(model_content=case.model, **kernels)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), case.inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
+
+
+def check(case: MovementCase, exact: Exactness, config: Config) -> bool:
+    """Compare all outputs; return whether the machine computes them alone."""
+    model = Model.load(load_tflite(case.model), exact=exact, config=config)
+    results = model.run(dict(zip(model.graph.inputs, case.inputs, strict=True)))
+    for name, wanted in zip(model.graph.outputs, by_litert(case, exact), strict=True):
+        np.testing.assert_array_equal(results.outputs[name], wanted)
+    return all(isinstance(segment, MachineSegment) for segment in model.segments)
+
+
+@pytest.mark.parametrize("surrounded", [False, True], ids=["alone", "surrounded"])
+@pytest.mark.parametrize("op", OPERATORS)
+def test_moved_as_litert_does(op, surrounded):
+    for seed in range(CASES):
+        case = movement_case(op, seed, surrounded=surrounded)
+        assert check(case, Exactness.LITERT_REF, CONFIGS[seed % len(CONFIGS)]), f"seed {seed}"
+
+
+@pytest.mark.parametrize("exact", [Exactness.LITERT_OPT, Exactness.LITERT_XNNPACK], ids=str)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_other_kernels_move_alike(op, exact):
+    for seed in range(CASES // 2):
+        assert check(movement_case(op, seed), exact, Config()), f"seed {seed}"

@@ -1,0 +1,77 @@
+"""Rows, columns and channel blocks of an image as another image."""
+
+from collections.abc import Iterator
+from itertools import product
+
+from tpulite.compiler.geometry.progressions import Progression, progressions
+from tpulite.compiler.geometry.slices import column_grain
+from tpulite.compiler.lower.context import LayerContext
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.vector_commands import copy_ops
+from tpulite.compiler.ops import Op
+from tpulite.compiler.place.stores import View
+from tpulite.compiler.plan.pick import span
+from tpulite.compiler.plan.rows import RowsPlan
+from tpulite.graph.layers import Pick
+
+__all__ = ["PickLowering"]
+
+
+class PickLowering(Lowering[Pick, RowsPlan]):
+    """Copies of vectors: a command for each pair of progressions of rows and of columns."""
+
+    def __init__(self, layer: Pick, context: LayerContext, plan: RowsPlan) -> None:
+        super().__init__(layer, context, plan)
+        block = layer.channels[0] // self._config.array_size
+        self._source = self._source.some_blocks(range(block, block + self._target.blocks))
+        # By axis of the output.
+        self._indices = layer.columns, layer.rows
+        if not layer.transposed:
+            self._indices = layer.rows, layer.columns
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        target, index = self._target, self._context.index
+        for part in self._plan.parts(rows):
+            view, loads = self._read(part)
+            yield from loads
+            out = target.open(part)
+            yield from self._copies(view, out, part)
+            start = part.start // target.grain * target.grain
+            yield from target.store(out, range(start, part.stop), index)
+
+    def _read(self, part: range) -> tuple[View, list[Op]]:
+        """Return where the pixels are that a part of the output comes from."""
+        source, index = self._source, self._context.index
+        needed = span(self._indices[0], part)
+        if not self._layer.transposed:
+            return source.read(needed, index)
+        rows = span(self._indices[1], range(self._target.width))
+        if source.resident:
+            return source.read(rows, index)
+        grain = column_grain(self._config)
+        if source.width % grain:
+            return source.read(rows, index)
+        columns = range(
+            needed.start // grain * grain, min(-(-needed.stop // grain) * grain, source.width)
+        )
+        view, loads = source.part(0, columns).read(rows, index)
+        return View(
+            view.buffer, view.rows, view.row - columns.start, view.pitch, view.block_pitch
+        ), loads
+
+    def _copies(self, view: View, out: View, part: range) -> Iterator[Op]:
+        lines = progressions(self._indices[0][part.start : part.stop])
+        columns = progressions(self._indices[1])
+        for block, y, x in product(range(self._target.blocks), lines, columns):
+            pitches, place = (view.pitch, 1), (y.first, x.first)
+            if self._layer.transposed:
+                pitches, place = (1, view.pitch), (x.first, y.first)
+            places = (view.at(*place, block), out.at(part.start + y.start, x.start, block))
+            read = _far(y, y.stride * pitches[0]), _far(x, x.stride * pitches[1])
+            write = _far(y, y.step * out.pitch), _far(x, x.step)
+            yield from copy_ops(self._context, places, (y.length, x.length), read, write)
+
+
+def _far(run: Progression, rows: int) -> int:
+    """Return the rows from vector to vector; a vector by itself needs none."""
+    return rows if run.length > 1 else 0

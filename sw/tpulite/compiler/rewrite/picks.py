@@ -1,0 +1,120 @@
+"""Picked rows, columns and channels as the machine can move them: views, copies, products."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.compiler.geometry.progressions import consecutive, progressions
+from tpulite.graph.layers import (
+    Activation,
+    Conv,
+    Layer,
+    LayerGraph,
+    Pick,
+    Pool,
+    Reshape,
+)
+from tpulite.graph.requantization import IDENTITY
+
+__all__ = ["mark_views", "split_picks"]
+
+_MANY = 8
+"""Progressions along both axes that are worth an activation between rows and columns."""
+
+
+def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with layers that each pick along axes that go together.
+
+    Channels that are not whole blocks are products with a matrix of zeros and ones. Rows and
+    columns that both come in no order are picked one after the other.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    made: list[Layer] = []
+    images = dict(layers.activations)
+    for layer in layers.layers:
+        chain: list[Layer] = [layer]
+        if isinstance(layer, Pick):
+            chain = _chain(layer, images[layer.inputs[0]], config)
+        for one in chain[:-1]:
+            images[one.output] = one._infer(images[one.inputs[0]])
+        made += chain
+    return replace(layers, layers=tuple(made), activations=images)
+
+
+def mark_views(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with those picks marked of which readers see a part of the input.
+
+    A part is a box: consecutive rows, columns and channel blocks, which begin at beats. Results of
+    the network are copied, and so is what is read as one run of pixels: by reshapes and pooling.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    runs = {x for layer in layers.layers if isinstance(layer, Pool | Reshape) for x in layer.inputs}
+    copied = runs | {*layers.outputs}
+    marked = (
+        replace(layer, view=True)
+        if isinstance(layer, Pick)
+        and layer.output not in copied
+        and _is_box(layer, layers.activations[layer.inputs[0]], config)
+        else layer
+        for layer in layers.layers
+    )
+    return replace(layers, layers=tuple(marked))
+
+
+def _is_box(layer: Pick, source: Activation, config: Config) -> bool:
+    whole = all(map(consecutive, (layer.rows, layer.columns, layer.channels)))
+    if not whole or layer.transposed or not _is_block(layer.channels, config):
+        return False
+    pixels = layer.rows[0] * source.shape[1], source.shape[1], layer.columns[0]
+    return not any(count * config.row_bytes % BEAT_BYTES for count in pixels)
+
+
+def _is_block(channels: tuple[int, ...], config: Config) -> bool:
+    return consecutive(channels) and channels[0] % config.array_size == 0
+
+
+def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
+    """Return layers that do the same one after the other."""
+    (height, width, count), chosen = source.shape, layer.channels
+    here = replace(layer, channels=tuple(range(count)))
+    pixels = [here]
+    if all(len(progressions(axis)) > _MANY for axis in (layer.rows, layer.columns)):
+        rows = tuple(range(len(layer.rows)))
+        first = replace(here, columns=tuple(range(width)), transposed=False)
+        pixels = [first, replace(here, rows=rows)]
+    if _is_block(chosen, config):
+        return _named(layer, [*pixels[:-1], replace(pixels[-1], channels=chosen)])
+    weight = np.zeros((1, 1, count, len(chosen)), np.int8)
+    weight[0, 0, chosen, np.arange(len(chosen))] = 1
+    ends = {"name": layer.name, "inputs": layer.inputs, "output": layer.output}
+    product = Conv(**ends, weight=weight, requantization=IDENTITY)
+    every = tuple(range(height)), tuple(range(width))
+    if (layer.rows, layer.columns) == every and not layer.transposed:
+        return [product]
+    if len(layer.rows) * len(layer.columns) <= height * width:
+        return _named(layer, [*pixels, product])
+    left = tuple(range(len(chosen)))
+    return _named(layer, [product, *(replace(each, channels=left) for each in pixels)])
+
+
+def _named(layer: Pick, steps: list[Layer]) -> list[Layer]:
+    """Return layers that read each other; the last one computes what the layer did."""
+    chain, inputs = [], layer.inputs
+    for number, step in enumerate(steps[:-1]):
+        name, output = f"{layer.name}/{number}", f"{layer.output}/{number}"
+        chain.append(replace(step, name=name, inputs=inputs, output=output))
+        inputs = (output,)
+    return [*chain, replace(steps[-1], inputs=inputs)]

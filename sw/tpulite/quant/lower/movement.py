@@ -1,0 +1,151 @@
+"""Nodes that only move numbers, as rows, columns and channels that are picked.
+
+What a node does is found out from its rule: it moves the numbers of the elements of its input.
+"""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from tpulite.graph.data_movement import DATA_MOVEMENT
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import Activation, Concat, Pick
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.tensors import UnsupportedError, image_axis, image_shape
+
+__all__ = ["MOVEMENT", "lower_movement", "lower_pack"]
+
+MOVEMENT = (
+    *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
+    *("resize_nearest", "space_to_depth", "transpose"),
+)
+"""Operators that :func:`lower_movement` takes."""
+
+_MOST = 1 << 26
+"""Elements of larger tensors are not counted."""
+
+_FLOAT = (Exactness.LITERT_REF, Exactness.TFLM)
+"""Kernels that find the nearest pixel in floats."""
+
+Numbers = np.ndarray
+
+
+def lower_movement(node: Node, context: GraphContext) -> None:
+    """Lower what picks rows, columns and channels of one tensor.
+
+    Raises
+    ------
+    UnsupportedError
+        If the elements of vectors go different ways, or where they go is not known.
+    """
+    node = replace(
+        node, attributes={**node.attributes, "fixed_point": context.exactness not in _FLOAT}
+    )
+    computed = [name for name in node.inputs if context.tensor(name).data is None]
+    if len(computed) != 1:
+        raise UnsupportedError("what it moves, or where to, is computed")
+    (source,) = computed
+    if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
+        raise UnsupportedError("its channels change places with rows or columns")
+    image = context.read(source)
+    for name, numbers in zip(node.outputs, _moved(node, source, context), strict=True):
+        same, label = context.requantized(node, source, name), node.name
+        if len(node.outputs) > 1:
+            label = f"{node.name}:{name}"
+        _pick(numbers.reshape(image_shape(numbers.shape)), image, label, (same, name), context)
+
+
+def lower_pack(node: Node, context: GraphContext) -> None:
+    """Lower tensors that become one with another axis: a concatenation."""
+    target, shape = node.outputs[0], context.tensor(node.outputs[0]).shape
+    axis = image_axis(shape, node["axis"])
+    part = list(image_shape(shape))
+    part[axis] = 1
+    sources = []
+    for index, name in enumerate(node.inputs):
+        source = context.requantized(node, name, target)
+        image = context.read(source)
+        if image.shape != tuple(part):
+            shaped = f"{node.name}/{index}"
+            context.declare(shaped, (part[0], part[1], part[2]))
+            context.reshape(shaped, source, shaped)
+            source = shaped
+        sources.append(source)
+    context.write(target)
+    context.emit(Concat, node.name, tuple(sources), target, axis=axis)
+
+
+def _moved(node: Node, source: str, context: GraphContext) -> list[Numbers]:
+    """Return for each output which element of the source each of its elements is."""
+    tensors = [context.tensor(name) for name in node.inputs]
+    outputs = [context.tensor(name) for name in node.outputs]
+    sizes = [math.prod(tensor.shape) for tensor in (*tensors, *outputs)]
+    if max(sizes) > _MOST:
+        raise UnsupportedError(f"a tensor has {max(sizes)} elements, more than {_MOST}")
+    shape = context.tensor(source).shape
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    values = [numbers if each.data is None else each.data for each in tensors]
+    try:
+        results = DATA_MOVEMENT[context.graph.format][node.op](node, values, outputs)
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        raise UnsupportedError(str(error)) from error
+    shapes = [result.shape for result in results]
+    if shapes != [output.shape for output in outputs]:
+        raise UnsupportedError(f"it computes {shapes}, not {[each.shape for each in outputs]}")
+    return results
+
+
+def _swaps(node: Node, shape: tuple[int, ...]) -> bool:
+    """Return whether a permutation swaps height and width, and both are more than 1."""
+    perm, rank = tuple(node["perm"]), len(shape)
+    swapped = (*range(rank - 3), rank - 2, rank - 3, rank - 1)
+    return rank >= 3 and perm == swapped and min(shape[-3:-1]) > 1
+
+
+def _pick(
+    numbers: Numbers,
+    image: Activation,
+    label: str,
+    ends: tuple[str, str],
+    context: GraphContext,
+) -> None:
+    """Emit picks; channels of different pixels are picked one after the other, and joined."""
+    source, target = ends
+    y, x, channels = np.unravel_index(numbers, image.shape)
+    other = (np.diff(y, axis=2) != 0) | (np.diff(x, axis=2) != 0)
+    starts = [0, *(np.flatnonzero(other.any(axis=(0, 1))) + 1).tolist(), numbers.shape[2]]
+    parts, made = [slice(a, b) for a, b in pairwise(starts)], []
+    for part in parts:
+        name = label if len(parts) == 1 else f"{label}/{part.start}"
+        output = target if len(parts) == 1 else name
+        fields = _fields(y[..., part.start], x[..., part.start], channels[..., part])
+        if len(parts) == 1:
+            context.write(target)
+        else:
+            context.declare(output, numbers[..., part].shape)
+        context.emit(Pick, name, (source,), output, **fields)
+        made.append(output)
+    if len(parts) > 1:
+        context.write(target)
+        context.emit(Concat, label, tuple(made), target, axis=2)
+
+
+def _fields(y: Numbers, x: Numbers, channels: Numbers) -> dict[str, object]:
+    """Return the fields of a pick that moves pixels (y, x) and their channels.
+
+    Raises
+    ------
+    UnsupportedError
+        If rows and columns are not picked independently, or each pixel has other channels.
+    """
+    if not (channels == channels[0, 0]).all():
+        raise UnsupportedError("each pixel gets other channels")
+    fields = {"channels": tuple(channels[0, 0].tolist())}
+    for transposed, (rows, columns) in ((False, (y, x)), (True, (y.T, x.T))):
+        if (rows == rows[:, :1]).all() and (columns == columns[:1]).all():
+            lines = tuple(rows[:, 0].tolist()), tuple(columns[0].tolist())
+            return {**fields, "rows": lines[0], "columns": lines[1], "transposed": transposed}
+    raise UnsupportedError("rows and columns do not stay together")
