@@ -18,7 +18,6 @@ from tpulite.runtime.model import Model
 from tpulite_testing.drawn.movement_cases import MOVEMENT, MovementCase, movement_case
 from tpulite_testing.oracles.litert import KERNELS, Interpreter
 
-OPERATORS = tuple(op for op in MOVEMENT if op != "depth_to_space")
 CASES = max(2, int(os.environ.get("TPULITE_SWEEP", "40")) // 10)
 CONFIGS = (Config(), Config(array_size=8), Config(ub_rows=512, acc_rows=128), Config(array_size=4))
 
@@ -43,7 +42,7 @@ def check(case: MovementCase, exact: Exactness, config: Config) -> bool:
 
 
 @pytest.mark.parametrize("surrounded", [False, True], ids=["alone", "surrounded"])
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("op", MOVEMENT)
 def test_moved_as_litert_does(op, surrounded):
     for seed in range(CASES):
         case = movement_case(op, seed, surrounded=surrounded)
@@ -51,7 +50,7 @@ def test_moved_as_litert_does(op, surrounded):
 
 
 @pytest.mark.parametrize("exact", [Exactness.LITERT_OPT, Exactness.LITERT_XNNPACK], ids=str)
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("op", MOVEMENT)
 def test_other_kernels_move_alike(op, exact):
     for seed in range(CASES // 2):
         assert check(movement_case(op, seed), exact, Config()), f"seed {seed}"

@@ -12,6 +12,7 @@ from tpulite.graph.layers import (
     Affine,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
@@ -157,6 +158,12 @@ def _pick(layer: Pick, x: Array) -> Array:
     return picked.swapaxes(0, 1) if layer.transposed else picked
 
 
+def _depth_to_space(layer: DepthToSpace, x: Array) -> Array:
+    (height, width), block = x.shape[:2], layer.block
+    squares = x.reshape(height, width, block, block, -1)[..., : layer.channels]
+    return squares.transpose(0, 2, 1, 3, 4).reshape(height * block, width * block, layer.channels)
+
+
 def _reshape(layer: Reshape, x: Array) -> Array:
     return x
 
@@ -171,5 +178,6 @@ _LAYERS = {
     Pad: _pad,
     Concat: _concat,
     Pick: _pick,
+    DepthToSpace: _depth_to_space,
     Reshape: _reshape,
 }

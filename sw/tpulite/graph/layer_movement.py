@@ -9,7 +9,7 @@ from tpulite.graph.layer_checks import check_int8, check_padding
 Indices = tuple[int, ...]
 """Positions of an axis."""
 
-__all__ = ["Concat", "Pad", "Pick", "Reshape"]
+__all__ = ["Concat", "DepthToSpace", "Pad", "Pick", "Reshape"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,33 @@ class Pick(Layer):
         if self.transposed:
             height, width = width, height
         return Activation((height, width, len(self.channels)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthToSpace(Layer):
+    """Make squares of ``block`` x ``block`` pixels of the channels of each pixel.
+
+    Pixel (i, j) of a square has the first ``channels`` of part ``i * block + j`` of the input's
+    channels, which are as many equal parts as a square has pixels.
+    """
+
+    block: int
+    channels: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.block < 1:
+            raise ValueError(f"{self.title} has squares of {self.block} pixels")
+
+    def _infer(self, *activations: Activation) -> Activation:
+        height, width, depth = activations[0].shape
+        apart, rest = divmod(depth, self.block**2)
+        if rest or not 1 <= self.channels <= apart:
+            raise ValueError(
+                f"{self.title} cannot make squares of {self.block}, {self.channels} channels, "
+                f"of {depth} channels"
+            )
+        return Activation((height * self.block, width * self.block, self.channels))
 
 
 @dataclass(frozen=True, kw_only=True)

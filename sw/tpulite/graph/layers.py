@@ -12,7 +12,7 @@ import numpy as np
 
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_array
-from tpulite.graph.layer_movement import Concat, Pad, Pick, Reshape
+from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
 from tpulite.graph.layer_products import Conv, Depthwise
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
 from tpulite.graph.requantization import Requantization
@@ -23,6 +23,7 @@ __all__ = [
     "Affine",
     "Concat",
     "Conv",
+    "DepthToSpace",
     "Depthwise",
     "Elementwise",
     "Layer",

@@ -14,7 +14,7 @@ _STEPS = (
     *("conv", "conv", "conv", "conv", "pointwise", "pointwise"),
     *("depthwise", "depthwise", "depthwise", "add", "add", "mul"),
     *("residual", "residual", "inverted", "branches", "squeeze"),
-    *("pick", "pick", "pick"),
+    *("pick", "pick", "pick", "squares"),
 )
 
 _CHAIN = (

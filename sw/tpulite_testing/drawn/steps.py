@@ -10,6 +10,7 @@ from tpulite.graph.layers import (
     Affine,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
@@ -264,6 +265,17 @@ class Steps(Builder):
             return self.lut_step(x)
         fields = {"rows": rows, "columns": columns, "channels": channels}
         return self.add(lambda **names: Pick(**names, **fields, transposed=transposed), x)
+
+    def squares_step(self, x: str) -> str:
+        """Make squares of pixels of the channels of each, not always of all of them."""
+        depth = self.values[x].shape[2]
+        blocks = [block for block in (2, 3, 4) if depth % block**2 == 0]
+        if not blocks:
+            return self.pick_step(x)
+        block = self.choices.pick(blocks)
+        channels = self.choices.pick((depth // block**2, 1))
+        make = {"block": block, "channels": channels}
+        return self.add(lambda **names: DepthToSpace(**names, **make), x)
 
     def picked(self, extent: int, way: str) -> tuple[int, ...]:
         """Return some positions of an axis."""

@@ -7,6 +7,7 @@ from tpulite.graph.layers import (
     Activation,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
@@ -114,7 +115,8 @@ def sliceable(layer: Layer, *, axis: int = 0) -> bool:
         0 for slices of the height, 1 of the width.
     """
     return not (
-        isinstance(layer, Pick | Reshape) or (isinstance(layer, Concat) and layer.axis == axis)
+        isinstance(layer, DepthToSpace | Pick | Reshape)
+        or (isinstance(layer, Concat) and layer.axis == axis)
     )
 
 

@@ -12,6 +12,7 @@ from tpulite.graph.layers import (
     Affine,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Layer,
     Pick,
@@ -29,7 +30,8 @@ def channels_can_be_cut(layer: Layer) -> bool:
     blocks later.
     """
     return not (
-        isinstance(layer, Pick | Reshape) or (isinstance(layer, Concat) and layer.axis == 2)
+        isinstance(layer, DepthToSpace | Pick | Reshape)
+        or (isinstance(layer, Concat) and layer.axis == 2)
     )
 
 

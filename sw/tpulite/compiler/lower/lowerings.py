@@ -4,6 +4,7 @@ from tpulite.compiler.lower.concat import ConcatLowering
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.chunks import ChunkedLowering
 from tpulite.compiler.lower.conv.conv import ConvLowering
+from tpulite.compiler.lower.depth_to_space import DepthToSpaceLowering
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.pick import PickLowering
@@ -16,6 +17,7 @@ from tpulite.graph.layers import (
     Affine,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
@@ -38,6 +40,7 @@ _LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
     Affine: AffineLowering,
     Pad: PadLowering,
     Pick: PickLowering,
+    DepthToSpace: DepthToSpaceLowering,
     Concat: ConcatLowering,
     Reshape: ReshapeLowering,
 }

@@ -6,7 +6,7 @@ from tpulite.compiler.plan.concat import ConcatPlan, concat_plan
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows, depthwise_rows
-from tpulite.compiler.plan.pick import pick_plan
+from tpulite.compiler.plan.pick import depth_to_space_plan, pick_plan
 from tpulite.compiler.plan.pool_cuts import PoolPlan, pool_plan
 from tpulite.compiler.plan.rows import RowsPlan, pointwise_plan, rows_plan
 from tpulite.compiler.plan.space import Placed, Space
@@ -15,6 +15,7 @@ from tpulite.graph.layers import (
     Affine,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
@@ -65,6 +66,8 @@ def plan_layer(
             )
         case Depthwise():
             return depthwise_rows(layer, source, target, space)
+        case DepthToSpace():
+            return depth_to_space_plan(layer, source, target, space)
         case Pick():
             return pick_plan(layer, source, target, space)
         case Pool():

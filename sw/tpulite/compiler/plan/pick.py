@@ -1,12 +1,14 @@
 """Plans of picks: strips of output rows, and the input rows that they come from."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import lcm
 
-from tpulite.compiler.plan.rows import RowsPlan
+from tpulite.compiler.plan.rows import RowsPlan, rows_plan
 from tpulite.compiler.plan.space import Placed, Space
-from tpulite.graph.layers import Pick
+from tpulite.graph.layers import DepthToSpace, Pick
 
-__all__ = ["pick_plan", "span"]
+__all__ = ["depth_to_space_plan", "pick_plan", "span"]
 
 
 def span(indices: tuple[int, ...], part: range) -> range:
@@ -21,6 +23,15 @@ def pick_plan(layer: Pick, source: Placed, target: Placed, space: Space) -> Rows
     if not (source.resident and target.resident):
         strips = tuple(_strips(layer, source, target, space.strip_rows))
     return RowsPlan(strips, target.width, target.grain, space)
+
+
+def depth_to_space_plan(
+    layer: DepthToSpace, source: Placed, target: Placed, space: Space
+) -> RowsPlan:
+    """Return how squares are cut: into strips of whole ones, which have as many vectors before."""
+    grain = lcm(target.grain, source.grain * layer.block)
+    squares = replace(target, grain=grain, resident=source.resident and target.resident)
+    return rows_plan([squares], squares, space)
 
 
 def _strips(layer: Pick, source: Placed, target: Placed, most: int) -> Iterator[range]:

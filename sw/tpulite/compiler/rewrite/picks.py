@@ -1,5 +1,6 @@
 """Picked rows, columns and channels as the machine can move them: views, copies, products."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from tpulite.compiler.geometry.progressions import consecutive, progressions
 from tpulite.graph.layers import (
     Activation,
     Conv,
+    DepthToSpace,
     Layer,
     LayerGraph,
     Pick,
@@ -42,6 +44,8 @@ def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
         chain: list[Layer] = [layer]
         if isinstance(layer, Pick):
             chain = _chain(layer, images[layer.inputs[0]], config)
+        elif isinstance(layer, DepthToSpace) and layer.channels % config.array_size:
+            chain = _filled(layer, images[layer.inputs[0]].shape[2], config)
         for one in chain[:-1]:
             images[one.output] = one._infer(images[one.inputs[0]])
         made += chain
@@ -97,10 +101,7 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
         pixels = [first, replace(here, rows=rows)]
     if _is_block(chosen, config):
         return _named(layer, [*pixels[:-1], replace(pixels[-1], channels=chosen)])
-    weight = np.zeros((1, 1, count, len(chosen)), np.int8)
-    weight[0, 0, chosen, np.arange(len(chosen))] = 1
-    ends = {"name": layer.name, "inputs": layer.inputs, "output": layer.output}
-    product = Conv(**ends, weight=weight, requantization=IDENTITY)
+    product = _product(layer, chosen, range(len(chosen)), (count, len(chosen)))
     every = tuple(range(height)), tuple(range(width))
     if (layer.rows, layer.columns) == every and not layer.transposed:
         return [product]
@@ -110,7 +111,26 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
     return _named(layer, [product, *(replace(each, channels=left) for each in pixels)])
 
 
-def _named(layer: Pick, steps: list[Layer]) -> list[Layer]:
+def _filled(layer: DepthToSpace, count: int, config: Config) -> list[Layer]:
+    """Return layers that do the same, with channels of each pixel that begin at a block."""
+    pixels, size = layer.block**2, config.array_size
+    each, apart = count // pixels, -(-layer.channels // size) * size
+    chosen = [i * each + c for i in range(pixels) for c in range(layer.channels)]
+    places = [i * apart + c for i in range(pixels) for c in range(layer.channels)]
+    return _named(layer, [_product(layer, chosen, places, (count, pixels * apart)), layer])
+
+
+def _product(
+    layer: Layer, chosen: Sequence[int], places: Sequence[int], counts: tuple[int, int]
+) -> Conv:
+    """Return a layer that puts channels to places; ``counts`` are those of input and output."""
+    weight = np.zeros((1, 1, *counts), np.int8)
+    weight[0, 0, chosen, places] = 1
+    ends = {"name": layer.name, "inputs": layer.inputs, "output": layer.output}
+    return Conv(**ends, weight=weight, requantization=IDENTITY)
+
+
+def _named(layer: Layer, steps: list[Layer]) -> list[Layer]:
     """Return layers that read each other; the last one computes what the layer did."""
     chain, inputs = [], layer.inputs
     for number, step in enumerate(steps[:-1]):

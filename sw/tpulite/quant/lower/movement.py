@@ -11,12 +11,12 @@ import numpy as np
 
 from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Node
-from tpulite.graph.layers import Activation, Concat, Pick
+from tpulite.graph.layers import Activation, Concat, DepthToSpace, Pick
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UnsupportedError, image_axis, image_shape
 
-__all__ = ["MOVEMENT", "lower_movement", "lower_pack"]
+__all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack"]
 
 MOVEMENT = (
     *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
@@ -56,6 +56,15 @@ def lower_movement(node: Node, context: GraphContext) -> None:
         if len(node.outputs) > 1:
             label = f"{node.name}:{name}"
         _pick(numbers.reshape(image_shape(numbers.shape)), image, label, (same, name), context)
+
+
+def lower_depth_to_space(node: Node, context: GraphContext) -> None:
+    """Lower what makes squares of pixels of the channels of each."""
+    target = node.outputs[0]
+    source = context.requantized(node, node.inputs[0], target)
+    context.read(source)
+    channels, block = context.write(target).shape[2], node["block"]
+    context.emit(DepthToSpace, node.name, (source,), target, block=block, channels=channels)
 
 
 def lower_pack(node: Node, context: GraphContext) -> None:

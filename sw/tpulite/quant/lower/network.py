@@ -8,7 +8,12 @@ from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.context import GraphContext, check_reshape
 from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
-from tpulite.quant.lower.movement import MOVEMENT, lower_movement, lower_pack
+from tpulite.quant.lower.movement import (
+    MOVEMENT,
+    lower_depth_to_space,
+    lower_movement,
+    lower_pack,
+)
 from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
 from tpulite.quant.lower.prelu import lower_prelu
@@ -36,6 +41,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "concat": lower_concat,
     "reshape": lower_reshape,
     "pack": lower_pack,
+    "depth_to_space": lower_depth_to_space,
     **dict.fromkeys(MOVEMENT, lower_movement),
     "batch_norm": lower_batch_norm,
     **dict.fromkeys(FUNCTIONS, lower_function),

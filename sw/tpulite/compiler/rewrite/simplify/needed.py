@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.compiler.rewrite.simplify.ranges import Range
-from tpulite.graph.layers import Concat, Conv, LayerGraph, Pick, Reshape
+from tpulite.graph.layers import Concat, Conv, DepthToSpace, LayerGraph, Pick, Reshape
 
 __all__ = ["foldable", "needed_channels"]
 
@@ -84,7 +84,7 @@ def _spread(
                 _reshape(layers, layer, needed, block)
             elif isinstance(layer, Concat) and layer.axis == 2:
                 _concat(masks, output, block)
-            elif isinstance(layer, Pick):  # whole blocks are picked, so they stay as they are
+            elif isinstance(layer, DepthToSpace | Pick):  # of whole blocks: they stay as they are
                 masks[0][:] = output[:] = True
             else:
                 output |= np.any(masks, axis=0)

@@ -12,6 +12,7 @@ from tpulite.graph.layers import (
     Affine,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     LayerGraph,
@@ -198,6 +199,11 @@ def _pick(layer: Pick, x: Range) -> Range:
     return Range(x.low[channels], x.high[channels])
 
 
+def _depth_to_space(layer: DepthToSpace, x: Range) -> Range:
+    low, high = (ends.reshape(layer.block**2, -1)[:, : layer.channels] for ends in (x.low, x.high))
+    return Range(low.min(axis=0), high.max(axis=0))
+
+
 def _reshape(x: Range, source: tuple[int, int, int], target: tuple[int, int, int]) -> Range:
     if source[2] == target[2]:
         return x
@@ -215,4 +221,5 @@ _RULES = {
     Pad: _pad,
     Concat: _concat,
     Pick: _pick,
+    DepthToSpace: _depth_to_space,
 }
