@@ -11,7 +11,17 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import Concat, Conv, Depthwise, Layer, LayerGraph, Lut, Pool, Reshape
+from tpulite.graph.layers import (
+    Concat,
+    Conv,
+    Depthwise,
+    Layer,
+    LayerGraph,
+    Lut,
+    Pick,
+    Pool,
+    Reshape,
+)
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
@@ -124,10 +134,15 @@ def random_options(choices: Choices) -> Options:
 
 
 def random_compilation(
-    choices: Choices, *, most: int = 12, largest: int = 12_000, config: Config | None = None
+    choices: Choices,
+    *,
+    most: int = 12,
+    largest: int = 12_000,
+    moving: bool = True,
+    config: Config | None = None,
 ) -> Compilation:
     """Draw everything; a machine's buffer is from much too small to ample for the graph."""
-    graph = random_layer_graph(choices, most=most, largest=largest)
+    graph = random_layer_graph(choices, most=most, largest=largest, moving=moving)
     if config is None:
         size = choices.pick((4, 8, 16))
         least, times = least_rows(graph, size), choices.pick((4, 3, 2, 2, 1, 1, 1, 0, -1))
@@ -154,7 +169,8 @@ def least_rows(graph: LayerGraph, size: int) -> int:
 
 def _least(layer: Layer, graph: LayerGraph, size: int) -> int:
     """Return the rows of the buffer for a row of the image, or for images that must stay whole."""
-    whole = isinstance(layer, Reshape) or (isinstance(layer, Concat) and layer.axis == 0)
+    whole = isinstance(layer, Reshape) or (isinstance(layer, Pick) and layer.transposed)
+    whole |= isinstance(layer, Concat) and layer.axis == 0
     window, rows = 1, RECORD_BYTES
     if isinstance(layer, Conv | Depthwise):
         window = (layer.weight.shape[0] - 1) * layer.dilation[0] + 1

@@ -14,33 +14,37 @@ _STEPS = (
     *("conv", "conv", "conv", "conv", "pointwise", "pointwise"),
     *("depthwise", "depthwise", "depthwise", "add", "add", "mul"),
     *("residual", "residual", "inverted", "branches", "squeeze"),
-    *("pick", "pick", "pick", "squares"),
 )
 
 _CHAIN = (
     *("lut", "affine", "pad", "max", "average", "add", "conv", "conv", "pointwise", "depthwise"),
-    *("depthwise", "residual", "inverted", "branches", "pick"),
+    *("depthwise", "residual", "inverted", "branches"),
 )
 
+_MOVING = ("pick", "pick", "pick", "squares")
+"""More steps, which move data."""
 
-def random_layer_graph(choices: Choices, *, most: int = 12, largest: int = 12_000) -> LayerGraph:
+
+def random_layer_graph(
+    choices: Choices, *, most: int = 12, largest: int = 12_000, moving: bool = True
+) -> LayerGraph:
     """Make a graph of up to about ``most`` layers on images of up to ``largest`` elements.
 
-    All that is not read is an output, and some of what is.
+    All that is not read is an output, and some of what is. ``moving``: some layers move data.
     """
-    return _Graphs(choices, largest).build(most)
+    return _Graphs(choices, largest).build(most, _MOVING if moving else ())
 
 
 class _Graphs(Steps):
     """Adds layers and whole structures of layers."""
 
-    def build(self, most: int) -> LayerGraph:
+    def build(self, most: int, more: tuple[str, ...]) -> LayerGraph:
         choices = self.choices
         for number in range(1 + choices.chance(15)):
             self.inputs.append(f"x{number}")
             self.values[f"x{number}"] = self.int8(self.extents())
         while len(self.layers) < most and (not self.layers or choices.chance(92)):
-            step = choices.pick(_CHAIN if self.chain else _STEPS)
+            step = choices.pick((*(_CHAIN if self.chain else _STEPS), *more))
             getattr(self, f"{step}_step")(self.source())
         if choices.chance(8):
             self.conv_step(self.source(), raw=True)

@@ -12,10 +12,10 @@ from tpulite_testing.replay.case import Case
 
 __all__ = ["drawn_cases"]
 
-_COUNTS = {"layer_form": 160, "layer_size": 200, "network": 130}
+_COUNTS = {"layer_form": 160, "layer_size": 200, "network": 130, "moving": 40}
 """How many cases of each family; more are added at the end, so that those before stay the same."""
 
-_SEEDS = {"layer_form": 10_000, "layer_size": 20_000, "network": 30_000}
+_SEEDS = {"layer_form": 10_000, "layer_size": 20_000, "network": 30_000, "moving": 40_000}
 
 _QUICK_EVERY = 10
 _SLOW = ("network/100",)
@@ -35,7 +35,8 @@ def _draw(family: str, seed: int) -> Compilation:
     choices = Seeded(seed)
     if family == "layer_size":
         return random_sized_layer(choices)
-    return random_compilation(choices, most=1 if family == "layer_form" else 12)
+    most = {"layer_form": 1, "moving": 8}.get(family, 12)
+    return random_compilation(choices, most=most, moving=family == "moving")
 
 
 def _compile(family: str, seed: int) -> tuple[Program, ...]:
