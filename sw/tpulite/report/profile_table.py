@@ -1,13 +1,17 @@
 """The table of a profile, in 80 columns."""
 
+from typing import TYPE_CHECKING
+
 from rich import box
 from rich.bar import Bar
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from tpulite.report.profile import LayerProfile, Profile
 from tpulite.report.spending import Cause
+
+if TYPE_CHECKING:
+    from tpulite.report.profile import LayerProfile, Profile
 
 __all__ = ["profile_table"]
 
@@ -23,7 +27,7 @@ _COLORS = {
 """Work is green if it fills the array; waiting is yellow."""
 
 
-def profile_table(profile: Profile) -> Table:
+def profile_table(profile: "Profile") -> Table:
     """Return a row for each layer, and the sum."""
     machine = [layer for layer in profile.layers if layer.where == "machine"]
     hides = any(not layer.cycles and layer.n for layer in machine)
@@ -50,7 +54,7 @@ def profile_table(profile: Profile) -> Table:
     return table
 
 
-def _cells(layer: LayerProfile, cycles: int, longest: int) -> tuple[str | Bar | Text, ...]:
+def _cells(layer: "LayerProfile", cycles: int, longest: int) -> tuple[str | Bar | Text, ...]:
     name = Text(layer.name, overflow="ellipsis", no_wrap=True)
     if layer.where != "machine":
         return name, "", "", "", "", "host", ""
@@ -68,5 +72,5 @@ def _cells(layer: LayerProfile, cycles: int, longest: int) -> tuple[str | Bar | 
     )
 
 
-def _moved(layer: LayerProfile) -> int:
+def _moved(layer: "LayerProfile") -> int:
     return layer.traffic.read_bytes + layer.traffic.written_bytes

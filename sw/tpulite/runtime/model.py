@@ -24,7 +24,7 @@ from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 __all__ = ["Model"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model(PlannedModel):
     """A network ready to run.
 
@@ -37,6 +37,14 @@ class Model(PlannedModel):
 
     Parameters, attributes and errors are those of :class:`tpulite.runtime.model_plan.PlannedModel`.
     """
+
+    def __repr__(self) -> str:
+        operators = self.summary()
+        host = sum(operator.where == "host" for operator in operators)
+        return (
+            f"<Model {self.graph.name}: {len(operators)} operators, {host} of them on the host, "
+            f"{self.macs:,} MACs, as {self.exactness}>"
+        )
 
     @classmethod
     def load(

@@ -21,7 +21,7 @@ _MEGABYTE = 1 << 20
 Values = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelResults:
     """Outputs and account of one or many runs.
 
@@ -42,6 +42,13 @@ class ModelResults:
     segments: tuple[tuple[Results, ...], ...]
     tensors: Mapping[str, np.ndarray] = field(default_factory=dict)
     batch: int = 1
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(
+            f"{name!r}: {values.dtype}{list(values.shape)}" for name, values in self.outputs.items()
+        )
+        cycles = "" if self.cycles is None else f", {sum(self.cycles):,} cycles"
+        return f"<ModelResults {shapes}{cycles}>"
 
     @property
     def output(self) -> np.ndarray:

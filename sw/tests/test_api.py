@@ -1,0 +1,58 @@
+"""``import tpulite``: light, complete, and the same as the long way."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tpulite
+from tpulite.models import CNN_DIGITS, MLP_DIGITS, DigitsTest
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import save_model
+
+
+def test_importing_imports_nothing_else():
+    code = "import sys, tpulite; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_each_name_is_there_and_others_are_not():
+    for name in tpulite.__all__:
+        assert getattr(tpulite, name)
+        assert name in dir(tpulite)
+    with pytest.raises(AttributeError, match="nothing"):
+        tpulite.nothing  # noqa: B018 - asking is the test
+
+
+def test_a_network_is_run_by_path_model_and_compiled_file(tmp_path):
+    images = DigitsTest.load().images[:3].reshape(3, 16, 16, 1)
+    expected = Model.load(CNN_DIGITS).run(images).output
+    model = tpulite.compile(CNN_DIGITS, config="8x8", batch=3)
+    assert model.config.array_size == 8 and model.options.batch == 3
+    save_model(model, tmp_path / "net.tpulite")
+    for network in (CNN_DIGITS, str(CNN_DIGITS), model, tmp_path / "net.tpulite"):
+        np.testing.assert_array_equal(tpulite.run(network, images).output, expected)
+    assert tpulite.run(CNN_DIGITS).output.shape == (1, 10)
+
+
+def test_comparison_finds_what_differs():
+    pytest.importorskip("ai_edge_litert")
+    same = tpulite.compare(CNN_DIGITS, "litert-ref", count=2)
+    assert same.same and same.inputs == 2
+    assert str(same).endswith("every bit the same")
+    other = tpulite.compare(CNN_DIGITS, "litert-xnnpack", exact="litert-ref", count=2)
+    assert not other.same and other.different[0].different > 0
+
+
+def test_texts_are_short():
+    assert repr(tpulite.load(CNN_DIGITS)) == (
+        "<Model cnn_digits: 7 operators, 0 of them on the host, 397,952 MACs, as litert-ref>"
+    )
+    assert repr(tpulite.run(CNN_DIGITS)) == "<ModelResults 'dense': int8[1, 10]>"
+    profile = tpulite.profile(CNN_DIGITS)
+    assert repr(profile) == f"<Profile of cnn_digits: {profile.cycles:,} cycles, cycle model>"
+    assert all(len(line) <= 80 for line in str(profile).splitlines())
+    assert "average_pool_2d_5" in str(profile)
+    assert "<pre" in profile._repr_mimebundle_([], [])["text/html"]
+    assert tpulite.profile(MLP_DIGITS, batch=16).batch == 16

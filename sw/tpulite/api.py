@@ -1,0 +1,154 @@
+"""What most people need of tpulite, as functions; ``import tpulite`` has them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.compiler.options import Options
+from tpulite.configs import named_config
+from tpulite.frontend.files import load_graph
+from tpulite.report.profile import Profile, profile_model
+from tpulite.report.traced_run import CYCLE_MODEL
+from tpulite.runtime.device import Device
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import Comparison, compare_model
+from tpulite.runtime.model_file import is_model_file, load_model_file
+from tpulite.runtime.model_run import ModelResults
+from tpulite.runtime.oracles import open_oracle
+from tpulite.zoo import find_network
+
+__all__ = ["compare", "compile", "load", "profile", "run"]
+
+Network = str | Path | Model
+"""A file (.tflite, .onnx, .npz, .tpulite), a name of the zoo, or what :func:`load` has made."""
+
+
+def load(
+    network: Network,
+    *,
+    config: str | Config = "16x16",
+    exact: str | None = None,
+    strict: bool = False,
+    **options: Any,
+) -> Model:
+    """Read a network and plan where it runs.
+
+    Parameters
+    ----------
+    network : str, Path or Model
+        A file (.tflite, .onnx, .npz, .tpulite), or a name of the zoo. A compiled network and a
+        model stay as they are.
+    config : str or Config
+        The machine: ``"8x8"``, ``"16x16,ub_rows=4096"``.
+    exact : str, optional
+        Whose bits: by default those of the format's own library.
+    strict : bool
+        Whether to refuse what the machine cannot run, but at the ends.
+    **options
+        Fields of :class:`tpulite.compiler.options.Options`: ``batch=16``.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    ValueError
+        If it cannot be read or computed.
+    """
+    if isinstance(network, Model):
+        return network
+    path = find_network(network)
+    if is_model_file(path):
+        return load_model_file(path)
+    machine = named_config(config) if isinstance(config, str) else config
+    return Model.load(path, config=machine, exact=exact, strict=strict, options=Options(**options))
+
+
+def compile(network: Network, **how: Any) -> Model:
+    """Compile a network; arguments and errors are those of :func:`load`."""
+    return load(network, **how).compile()
+
+
+def run(
+    network: Network,
+    inputs: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    device: str | Device = "golden",
+    *,
+    tensors: bool = False,
+    **how: Any,
+) -> ModelResults:
+    """Run one or many inputs.
+
+    Parameters
+    ----------
+    network : str, Path or Model
+        As for :func:`load`, which takes ``how``.
+    inputs : ndarray or mapping of str to ndarray, optional
+        Inputs by name, the array alone if there is only one, along the first axis; by default a
+        random one.
+    device : str or Device
+        ``golden`` in numpy, ``rtl`` for the Verilated chip, or a device of your own.
+    tensors : bool
+        Whether to keep all tensors.
+
+    Raises
+    ------
+    ValueError
+        If an input is missing, unknown, or has a wrong dtype or shape.
+    RuntimeError
+        If the machine stops at a fault.
+    """
+    model = load(network, **how)
+    given = random_inputs(model.graph, 1, seed=2024) if inputs is None else inputs
+    return model.run(given, device, tensors=tensors)
+
+
+def compare(
+    network: str | Path,
+    oracle: str = "litert-ref",
+    inputs: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    *,
+    count: int = 10,
+    seed: int = 2024,
+    **how: Any,
+) -> Comparison:
+    """Compare every tensor with a library's, bit for bit.
+
+    Parameters
+    ----------
+    network : str or Path
+        A file that the library reads, or a name of the zoo.
+    oracle : str
+        ``litert-ref``, ``litert-opt``, ``litert-xnnpack`` or ``ort``.
+    inputs : ndarray or mapping of str to ndarray, optional
+        As for :func:`run`; by default ``count`` random ones, the same for the same ``seed``.
+
+    Raises
+    ------
+    ValueError
+        If the library is not installed, does not read the file, or refuses it.
+    """
+    path = find_network(network)
+    library = open_oracle(oracle, path, load_graph(path))
+    how.setdefault("exact", oracle)
+    model = load(path, **how)
+    given = random_inputs(model.graph, count, seed) if inputs is None else inputs
+    return compare_model(model, library, given)
+
+
+def profile(
+    network: Network, device: str = CYCLE_MODEL, *, seed: int = 2024, **how: Any
+) -> Profile:
+    """Find out what each layer costs; print it for a table.
+
+    Parameters
+    ----------
+    network : str, Path or Model
+        As for :func:`load`, which takes ``how``.
+    device : str
+        The cycle model, or a device that counts: ``rtl``.
+    """
+    return profile_model(load(network, **how), device, seed=seed)
