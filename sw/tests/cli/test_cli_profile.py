@@ -36,6 +36,21 @@ def test_a_profile_is_written_for_programs(tpulite):
         assert sum(parts) == int(row["cycles"])
 
 
+def test_a_page_is_written(tpulite, tmp_path):
+    code, _, err = tpulite("profile", CNN_DIGITS, "--html", "report.html", "--batch", 2)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert (code, err) == (0, "") and "batch=2" in page and page.startswith("<!DOCTYPE html>")
+
+
+def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypatch):
+    for option, package, extra in (("--html", "bokeh", "report"), ("--trace", "perfetto", "trace")):
+        monkeypatch.setitem(sys.modules, package, None)
+        code, out, err = tpulite("profile", CNN_DIGITS, option, "file")
+        assert (code, out) == (2, "") and err.count("\n") == 1
+        assert f"pip install 'tpulite[{extra}]'" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -20,13 +20,17 @@ from tpulite.cli.compiling import compile_model
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
+from tpulite.compiler.options import Options
 from tpulite.report.advice import advise
+from tpulite.report.html import require_bokeh, write_page
 from tpulite.report.perfetto_trace import require_perfetto, write_trace
 from tpulite.report.profile import Profile, profile_model
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import CYCLE_MODEL
 from tpulite.runtime.device import require_device
+from tpulite.runtime.host.libraries import library_name
+from tpulite.runtime.model import Model
 
 __all__ = ["profile"]
 
@@ -46,6 +50,12 @@ def _trace(context: click.Context, parameter: click.Parameter, path: Path | None
     return path
 
 
+def _html(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        require_bokeh()
+    return path
+
+
 @click.command()
 @click.argument("network", type=NETWORK)
 @click.option(
@@ -62,6 +72,9 @@ def _trace(context: click.Context, parameter: click.Parameter, path: Path | None
 @click.option(
     "--trace", "trace_path", type=OUTPUT, callback=_trace, help="Write a trace for Perfetto's UI."
 )
+@click.option(
+    "--html", "html_path", type=OUTPUT, callback=_html, help="Write a page for the browser."
+)
 @json_option
 @csv_option
 def profile(  # noqa: PLR0913 - options of the command
@@ -72,6 +85,7 @@ def profile(  # noqa: PLR0913 - options of the command
     reading: Reading,
     choices: Choices,
     trace_path: Path | None,
+    html_path: Path | None,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -88,6 +102,9 @@ def profile(  # noqa: PLR0913 - options of the command
         nanoseconds = 1000 / (mhz or 1000)
         save = partial(write_trace, runs=result.runs, nanoseconds=nanoseconds)
         write_whole(trace_path, save)
+    if html_path is not None:
+        save = partial(write_page, profile=result, speed=speed, facts=_facts(model))
+        write_whole(html_path, save)
     if csv_path is not None:
         save_csv(csv_path, [layer.as_dict() for layer in result.layers])
     slowest = [{"name": x.name, "advice": advise(x, result)} for x in result.slowest]
@@ -96,15 +113,21 @@ def profile(  # noqa: PLR0913 - options of the command
         _print(Console(), result, speed)
 
 
+def _facts(model: Model) -> dict[str, str]:
+    """Return what the head of a page says of a compilation."""
+    default = vars(Options())
+    chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
+    return {
+        "arithmetic": f"bits of {library_name(model.graph.format, model.exactness)}",
+        "compiler": ", ".join(chosen) or "all options as they are by default",
+    }
+
+
 def _print(console: Console, profile: Profile, speed: Speed) -> None:
     console.print(profile_table(profile))
     for layer in profile.slowest:
         share = layer.cycles / profile.cycles
-        spent = ", ".join(
-            f"{cause} {cycles / layer.cycles:.0%}"
-            for cause, cycles in layer.spent.items()
-            if cycles >= 0.005 * layer.cycles
-        )
-        text = f"{layer.name} ({share:.1%} of all cycles; {spent}): {advise(layer, profile)}."
+        spent = f"{share:.1%} of all cycles; {layer.spending()}"
+        text = f"{layer.name} ({spent}): {advise(layer, profile)}."
         console.print(text, highlight=False, markup=False)
     console.print(f"{profile.device}: {speed.line()}", highlight=False, soft_wrap=True)

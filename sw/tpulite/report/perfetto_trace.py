@@ -1,6 +1,5 @@
 """Traces of runs for Perfetto: engines as tracks, commands as slices, tokens as flows."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from importlib.util import find_spec
@@ -12,11 +11,9 @@ import numpy as np
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite.program import Program
-from tpulite.report.buffer import live_rows
+from tpulite.report.executed import bytes_a_cycle, command_layers, executed, rows_needed
 from tpulite.report.token_flows import token_flows
 from tpulite.report.traced_run import TracedRun
-from tpulite.report.traffic import command_bytes
-from tpulite.runtime.results import EngineTrace
 
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
@@ -84,9 +81,7 @@ class _Writer:
     def write(self, name: str, run: TracedRun, begin: int) -> None:
         """Write the tracks of a run that begins in a cycle."""
         parent = self._track(name)
-        layers = defaultdict(lambda: "start")
-        for layer in run.program.layers:
-            layers |= dict.fromkeys((*layer.commands, *layer.others), layer.name)
+        layers = command_layers(run.program)
         flows: dict[int, list[int]] = {}
         for pair in token_flows(run.program.commands):
             self._flows += 1
@@ -94,16 +89,15 @@ class _Writer:
                 flows.setdefault(index, []).append(self._flows)
         for engine, trace in run.traces.items():
             track = self._track(engine.name, parent)
-            for index, first, start, stop, cycles in _executed(trace):
+            for index, first, start, stop, cycles in executed(trace):
                 if first < start:
                     self._slice(track, _WAIT, begin + first, begin + start)
                 fields = _arguments(run.program, index, cycles)
-                self._slice(
-                    track, layers[index], begin + start, begin + stop, fields, flows.get(index, ())
-                )
-        self._counter("bytes read a cycle", parent, begin, _rate(run, Engine.LOAD))
-        self._counter("bytes written a cycle", parent, begin, _rate(run, Engine.STORE))
-        self._counter("unified buffer rows needed", parent, begin, _needed(run))
+                layer = run.program.layers[layers[index]].name
+                self._slice(track, layer, begin + start, begin + stop, fields, flows.get(index, ()))
+        self._counter("bytes read a cycle", parent, begin, bytes_a_cycle(run, Engine.LOAD))
+        self._counter("bytes written a cycle", parent, begin, bytes_a_cycle(run, Engine.STORE))
+        self._counter("unified buffer rows needed", parent, begin, rows_needed(run))
 
     def _packet(self, cycle: int | None = None) -> "TracePacket":
         packet = self._builder.create_packet()
@@ -166,13 +160,6 @@ class _Writer:
             self._builder.write_packet(packet)
 
 
-def _executed(trace: EngineTrace) -> Iterator[tuple[int, int, int, int, np.ndarray]]:
-    """Yield of each command: index, first cycle, that of its start, last cycle + 1, states."""
-    start = trace.start + trace.cycles[:, EngineState.TOKEN]
-    columns = (trace.index, trace.start, start, trace.stop)
-    yield from zip(*(column.tolist() for column in columns), trace.cycles, strict=True)
-
-
 def _arguments(program: Program, index: int, cycles: np.ndarray) -> dict[str, int | str]:
     """Return what a slice says of its command: its fields that are not zero, and its states."""
     command = program.commands[index]
@@ -182,36 +169,3 @@ def _arguments(program: Program, index: int, cycles: np.ndarray) -> dict[str, in
         for name, value in (command.fields | states).items()
         if value
     }
-
-
-def _rate(run: TracedRun, engine: Engine) -> Iterator[tuple[int, float]]:
-    """Yield the bytes a cycle that an engine moves from a cycle on."""
-    yield 0, 0.0
-    if engine not in run.traces:
-        return
-    end = 0
-    for index, _, start, stop, _ in _executed(run.traces[engine]):
-        if start > end > 0:
-            yield end, 0.0
-        yield (
-            start,
-            command_bytes(run.program.commands[index], run.program.config) / max(1, stop - start),
-        )
-        end = stop
-    yield end, 0.0
-
-
-def _needed(run: TracedRun) -> Iterator[tuple[int, float]]:
-    """Yield the rows of the unified buffer that are needed, for the program as far as it has come.
-
-    Commands that others have overtaken count when they are reached in the order of the program.
-    """
-    live, _ = live_rows(run.program)
-    starts = sorted(
-        (start, index) for trace in run.traces.values() for index, _, start, *_ in _executed(trace)
-    )
-    latest = -1
-    for start, index in starts:
-        if index > latest:
-            yield start, float(live[latest + 1 : index + 1].max())
-            latest = index

@@ -68,6 +68,14 @@ class LayerProfile:
         """What takes most of its cycles, if it has any."""
         return next(iter(self.spent), None)
 
+    def spending(self) -> str:
+        """Return in words what its cycles are spent on, but for what rounds to nothing."""
+        return ", ".join(
+            f"{cause} {cycles / self.cycles:.0%}"
+            for cause, cycles in self.spent.items()
+            if cycles >= 0.005 * self.cycles
+        )
+
     def as_dict(self) -> dict[str, object]:
         """Return plain values that JSON and CSV can hold; a part of the host has no cycles."""
         machine = self.where == "machine"

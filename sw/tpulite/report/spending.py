@@ -8,6 +8,7 @@ import numpy as np
 from tpulite.arch.isa import Command, Engine
 from tpulite.arch.registers import EngineState
 from tpulite.program import Program
+from tpulite.report.executed import command_layers
 from tpulite.runtime.results import EngineTrace
 
 __all__ = ["Cause", "spend_cycles"]
@@ -86,10 +87,8 @@ def spend_cycles(
 
 def _owners(program: Program) -> np.ndarray:
     """Return the row of each command's layer; at the end that of END, and of no command."""
-    owners = np.full(len(program.commands) + 1, len(program.layers) + 1)
-    for number, layer in enumerate(program.layers, start=1):
-        owners[[*layer.commands, *layer.others]] = number
-    return owners
+    layers = np.append(command_layers(program), -1)
+    return np.where(layers < 0, len(program.layers), layers) + 1
 
 
 def _work(trace: EngineTrace) -> np.ndarray:

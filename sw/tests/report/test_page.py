@@ -1,0 +1,138 @@
+"""Pages for the browser, read again with Bokeh: what they hold is what the profile says."""
+
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource, Div
+
+from tpulite.arch.isa import Engine
+from tpulite.models import CNN_DIGITS
+from tpulite.report.html import write_page
+from tpulite.report.html.timeline import make_timeline
+from tpulite.report.profile import Profile, profile_model
+from tpulite.report.speed import Speed
+from tpulite.report.spending import Cause
+from tpulite.report.traffic import dram_traffic
+from tpulite.runtime.model import Model
+
+
+class Elements(HTMLParser):
+    """What a page refers to, and the JSON in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.records: list[str] = []
+        self._json = False
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        values = dict(attrs)
+        self.references += [values[name] for name in ("src", "href") if name in values]
+        self._json = tag == "script" and values.get("type") == "application/json"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._json = False
+
+    def handle_data(self, data: str) -> None:
+        if self._json:
+            self.records.append(data)
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    return profile_model(Model.load(CNN_DIGITS))
+
+
+@pytest.fixture(scope="module")
+def elements(profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> Elements:
+    path: Path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(path, profile, Speed(profile.cycles, 1, 100), {"compiler": "grouping<&>"})
+    found = Elements()
+    found.feed(path.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def document(elements: Elements) -> Document:
+    (record,) = elements.records
+    (each,) = json.loads(unescape(record)).values()
+    return Document.from_json(each)
+
+
+def columns(document: Document, name: str) -> dict:
+    (found,) = document.select({"type": ColumnDataSource, "name": name})
+    return dict(found.data)
+
+
+def test_a_page_loads_nothing(elements: Elements) -> None:
+    assert elements.references == [] and len(elements.records) == 1
+    assert not re.search(r"https?://|@import", elements.records[0])
+
+
+def test_the_head_says_what_was_run(profile: Profile, document: Document) -> None:
+    (div,) = document.select({"type": Div, "name": "head"})
+    head = div.text
+    for text in (profile.network, f"{profile.cycles:,} cycles", "at 100 MHz", "cycle model"):
+        assert text in head
+    assert "grouping&lt;&amp;&gt;" in head
+
+
+def test_bars_sum_to_the_cycles(profile: Profile, document: Document) -> None:
+    bars = columns(document, "layers")
+    layers = [layer for layer in profile.layers if layer.where == "machine"]
+    assert bars["name"] == [layer.name for layer in layers]
+    for cause in Cause:
+        assert list(bars.get(cause.name, [0] * len(layers))) == [
+            layer.spent.get(cause, 0) for layer in layers
+        ]
+
+
+def test_each_command_is_where_its_engine_executed_it(profile: Profile, document: Document) -> None:
+    commands = columns(document, "commands")
+    (run,) = profile.runs
+    program = run.program
+    for engine, trace in run.traces.items():
+        mine = commands["row"] == engine
+        assert (commands["number"][mine] == trace.index).all()
+        assert (commands["first"][mine] == trace.start).all()
+        assert (commands["stop"][mine] == trace.stop).all()
+    for number, layer, opcode in zip(
+        *(commands[name] for name in ("number", "layer", "opcode")), strict=True
+    ):
+        (owner,) = (x for x in program.layers if number in (*x.commands, *x.others))
+        assert (layer, opcode) == (owner.name, program.commands[number].opcode.name)
+
+
+def test_runs_of_several_programs_follow_one_another(profile: Profile, tmp_path: Path) -> None:
+    (run,) = profile.runs
+    plot = make_timeline([run, run])
+    data = plot.renderers[-1].data_source.data
+    half = len(data["stop"]) // 2
+    assert (data["start"][half:] == data["start"][:half] + run.cycles).all()
+
+
+@pytest.mark.parametrize(("engine", "word"), [(Engine.LOAD, "read"), (Engine.STORE, "written")])
+def test_bandwidth_sums_to_the_bytes_moved(
+    profile: Profile, document: Document, engine: Engine, word: str
+) -> None:
+    traffic = dram_traffic(profile.runs[0].program)
+    moved = traffic.loads if engine == Engine.LOAD else traffic.stores
+    for name in (word, f"{word} exactly"):
+        data = columns(document, name)
+        bytes_ = np.diff(data["cycle"]) @ data["rate"][:-1]
+        assert bytes_ == pytest.approx(sum(moved.values()))
+
+
+def test_bokeh_is_imported_only_for_a_page() -> None:
+    script = "import sys, tpulite.cli.profile; print('bokeh' in sys.modules)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

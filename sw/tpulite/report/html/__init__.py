@@ -1,0 +1,47 @@
+"""A page about a run for the browser: everything in one file, nothing is loaded from elsewhere."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from tpulite.report.profile import Profile
+from tpulite.report.speed import Speed
+
+__all__ = ["require_bokeh", "write_page"]
+
+
+def require_bokeh() -> None:
+    """Check that the package that draws is there.
+
+    Raises
+    ------
+    ValueError
+        If it is not, with what to install.
+    """
+    if find_spec("bokeh") is None:
+        raise ValueError("pages need: pip install 'tpulite[report]'")
+
+
+def write_page(path: Path, profile: Profile, speed: Speed, facts: Mapping[str, str]) -> None:
+    """Write a page that any browser shows, without a network.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    profile : Profile
+        What the run costs, layer by layer, and what each engine does when.
+    speed : Speed
+        Its cycles, in milliseconds if there is a clock.
+    facts : mapping of str to str
+        What else stands in its head: how it was compiled.
+
+    Raises
+    ------
+    ValueError
+        If the package ``bokeh`` is missing.
+    """
+    require_bokeh()
+    from tpulite.report.html.page import make_page  # takes a second to import
+
+    path.write_text(make_page(profile, speed, facts), encoding="utf-8")

@@ -1,0 +1,45 @@
+"""The head of the page: what was run on what, and how fast it was."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from html import escape
+from importlib.metadata import version
+
+from bokeh.models import Div
+
+from tpulite.arch.config import Config
+from tpulite.report.advice import advise
+from tpulite.report.profile import Profile
+from tpulite.report.speed import Speed
+
+__all__ = ["make_head"]
+
+
+def make_head(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> Div:
+    """Return network, speed, machine, options and versions, and what would help the slowest."""
+    rows = {
+        "speed": f"{speed.line()} ({profile.device})",
+        "multipliers": f"{profile.macs:,} multiplications, {profile.utilization:.1%} of those "
+        f"possible in these cycles",
+        "machine": _machine(profile.config),
+        **facts,
+        "versions": f"tpulite {version('tpulite')}, Bokeh {version('bokeh')}",
+    }
+    for number, layer in enumerate(profile.slowest, start=1):
+        share = f"{layer.cycles / profile.cycles:.1%} of all cycles; {layer.spending()}"
+        rows[f"slowest {number}"] = f"{layer.name} ({share}): {advise(layer, profile)}"
+    cells = "".join(
+        f"<tr><th style='text-align: left; padding-right: 16px; vertical-align: top; "
+        f"white-space: nowrap'>{escape(name)}</th><td>{escape(text)}</td></tr>"
+        for name, text in rows.items()
+    )
+    text = f"<h1 style='margin: 8px 0'>{escape(profile.network)}</h1><table>{cells}</table>"
+    return Div(text=text, name="head", sizing_mode="stretch_width")
+
+
+def _machine(config: Config) -> str:
+    """Return the size of the array, and what else is not as it is by default."""
+    size = config.array_size
+    default = asdict(Config(array_size=size))
+    others = [f"{k}={v}" for k, v in asdict(config).items() if v != default[k]]
+    return ", ".join([f"{size} x {size} multipliers", f"ub_rows={config.ub_rows}", *others])

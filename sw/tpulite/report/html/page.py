@@ -1,0 +1,41 @@
+"""The whole page: its head, and the figures below each other."""
+
+from collections.abc import Mapping
+
+from bokeh.embed import file_html
+from bokeh.layouts import column
+from bokeh.models import UIElement
+from bokeh.resources import INLINE
+
+from tpulite.report.html.head import make_head
+from tpulite.report.html.layer_bars import make_layer_bars
+from tpulite.report.html.style import heading
+from tpulite.report.html.timeline import make_bandwidth, make_timeline
+from tpulite.report.profile import Profile
+from tpulite.report.speed import Speed
+
+__all__ = ["make_page"]
+
+
+def make_page(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> str:
+    """Return the page as HTML; see :func:`tpulite.report.html.write_page`."""
+    parts: list[UIElement] = [make_head(profile, speed, facts)]
+    if profile.runs:
+        timeline = make_timeline(profile.runs)
+        parts += [
+            heading(
+                "Layers",
+                "What the cycles of each layer are spent on; every cycle of the run counts once.",
+            ),
+            make_layer_bars(profile),
+            heading(
+                "Time",
+                "Each command in the color of its layer; gray: it waits for a token. The mouse "
+                "wheel zooms, dragging moves both figures. What the host computes takes no time "
+                "here.",
+            ),
+            timeline,
+            make_bandwidth(profile.runs, timeline),
+        ]
+    page = column(*parts, sizing_mode="stretch_width", margin=(0, 16, 0, 16))
+    return file_html(page, INLINE, title=f"{profile.network}: tpulite")

@@ -1,0 +1,66 @@
+"""What all figures of the page share: colors, sizes, tools."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from bokeh.models import ColumnDataSource, Div, NumeralTickFormatter
+from bokeh.palettes import Category20_20
+from bokeh.plotting import figure
+
+from tpulite.report.spending import Cause
+
+__all__ = ["COLORS", "chart", "heading", "layer_color", "legend_above", "source"]
+
+COLORS = {
+    Cause.MULTIPLIERS: "#2e9e5b",
+    Cause.WEIGHTS: "#45b8c4",
+    Cause.DEPTHWISE: "#4c78c8",
+    Cause.BUFFER: "#d64f4f",
+    Cause.VECTOR: "#9b5fc0",
+    Cause.DRAM: "#f0a03c",
+    Cause.WAITING: "#b8b8b8",
+}
+"""Green fills the array; blue works below its rate; red, orange and gray hold it up."""
+
+
+def layer_color(number: int) -> str:
+    """Return the color of a layer: neighbors differ."""
+    return Category20_20[number % len(Category20_20)]
+
+
+def chart(height: int, tools: str, **options: Any) -> figure:
+    """Return an empty figure as wide as the page, with cycles along x."""
+    plot = figure(
+        height=height,
+        tools=tools,
+        sizing_mode="stretch_width",
+        min_border_left=80,  # so that axes that are shared are below each other
+        output_backend="webgl",  # draws tens of thousands of rectangles at once
+        **options,
+    )
+    plot.toolbar.logo = None
+    plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    plot.grid.grid_line_alpha = 0.5
+    return plot
+
+
+def legend_above(plot: figure) -> None:
+    """Put the legend over the figure, where it hides nothing; a click on an entry hides it."""
+    legend = plot.legend[0]
+    legend.orientation, legend.location = "horizontal", "left"
+    legend.border_line_color, legend.click_policy = None, "hide"
+    plot.add_layout(legend, "above")
+
+
+def heading(title: str, text: str) -> Div:
+    """Return a heading of the page, with a sentence that says what is to be seen."""
+    return Div(
+        text=f"<h2 style='margin: 16px 0 4px'>{escape(title)}</h2>{escape(text)}",
+        sizing_mode="stretch_width",
+    )
+
+
+def source(name: str, columns: Mapping[str, Any]) -> ColumnDataSource:
+    """Return data of a figure, which the page holds under a name."""
+    return ColumnDataSource(dict(columns), name=name)
