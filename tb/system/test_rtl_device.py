@@ -201,7 +201,9 @@ def test_library_is_built_once(capsys, monkeypatch, tmp_path):
 def test_missing_compiler_is_a_clear_error(monkeypatch, tmp_path):
     monkeypatch.setenv("TPULITE_BUILD", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(RuntimeError, match=r"needs make; on Debian: apt install make$"):
+    with pytest.raises(
+        RuntimeError, match=r"needs make, g\+\+, perl; on Debian: apt install make g\+\+ perl$"
+    ):
         build_library("module tpulite; endmodule", title="nothing")
 
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
+from tpulite.needs import BUILD_TOOLS
 
-_PACKAGES = {"make": "make", "g++": "g++", "perl": "perl"}
-"""Programs that a Verilator build runs, and the Debian package of each."""
+__all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
 
 _COMPLETE = ".complete"
 
@@ -41,13 +40,13 @@ def require_tools() -> None:
     Raises
     ------
     RuntimeError
-        If not, with the package to install.
+        If not, with the packages to install.
     """
-    for program, package in _PACKAGES.items():
-        if shutil.which(program) is None:
-            raise RuntimeError(
-                f"Building the simulator needs {program}; on Debian: apt install {package}"
-            )
+    if missing := [program for program in BUILD_TOOLS if shutil.which(program) is None]:
+        packages = " ".join(BUILD_TOOLS[program] for program in missing)
+        raise RuntimeError(
+            f"Building the simulator needs {', '.join(missing)}; on Debian: apt install {packages}"
+        )
     _verilator_root()
 
 

@@ -21,6 +21,7 @@ _COMMANDS = {
     "bench": ("bench", "Run workloads beside figures of other machines."),
     "info": ("info", "What a compiled file holds; configurations and devices."),
     "disasm": ("info:disasm", "The commands of a program, one a line."),
+    "doctor": ("doctor", "What is missing on this machine, and what to type."),
     "cache": ("cache", "Where compiled programs are kept; clear it."),
 }
 """Module and function of each command, and its line of help: a module is imported only if its
