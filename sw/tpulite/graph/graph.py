@@ -79,7 +79,7 @@ class Node:
     - prelu: x, slope
     - max_pool, average_pool: x; window, stride, padding, activation, and for average_pool
       count_include_pad (bool)
-    - mean: x; axes, keep_dims
+    - mean, sum, reduce_max, reduce_min: x; axes, keep_dims
     - pad: x; padding (of height and width), value (an integer of the tensor's dtype)
     - concat: x...; axis, activation
     - reshape: x; shape

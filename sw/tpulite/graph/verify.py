@@ -144,7 +144,7 @@ def _check_pool(node: Node, inputs: Inputs, y: Tensor) -> None:
     _check_window(node, x, y, node["window"])
 
 
-def _check_mean(node: Node, inputs: Inputs, y: Tensor) -> None:
+def _check_reduction(node: Node, inputs: Inputs, y: Tensor) -> None:
     (x,) = _given(inputs, 1)
     kept = [(i, 1 if i in node["axes"] else extent) for i, extent in enumerate(x.shape)]
     shape = tuple(n for i, n in kept if node["keep_dims"] or i not in node["axes"])
@@ -226,7 +226,7 @@ _CHECKS: Mapping[str, Callable[[Node, Inputs, Tensor], None]] = {
     "prelu": _check_elementwise,
     "max_pool": _check_pool,
     "average_pool": _check_pool,
-    "mean": _check_mean,
+    **dict.fromkeys(("mean", "sum", "reduce_max", "reduce_min"), _check_reduction),
     "pad": _check_pad,
     "concat": _check_concat,
     "reshape": _check_reshape,

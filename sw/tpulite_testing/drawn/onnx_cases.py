@@ -19,7 +19,7 @@ OPERATORS = (
     *("sigmoid", "tanh", "hard_swish", "requantize", "batch_norm"),
     *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
     *("reciprocal", "erf", "softplus", "softsign", "mish", "hard_sigmoid", "selu"),
-    *("maximum", "minimum", "prelu"),
+    *("maximum", "minimum", "prelu", "reduce_max", "reduce_min"),
 )
 _TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 _FLOAT = {
@@ -34,6 +34,8 @@ _FLOAT = {
     "maximum": "Max",
     "minimum": "Min",
     "prelu": "PRelu",
+    "reduce_max": "ReduceMax",
+    "reduce_min": "ReduceMin",
     **{
         op: op.capitalize()
         for op in (
@@ -84,10 +86,15 @@ def _as_onnx(graph: Graph, op: str, seed: int) -> Graph:
     tensors = dict(graph.tensors)
     if "activation" in attributes:
         attributes["activation"] = "none"
-    if op == "mean":
+    if "keep_dims" in attributes:
         attributes["keep_dims"] = True
-        y = tensors["y"]
-        tensors["y"] = Tensor("y", (1, 1, 1, y.shape[-1]), y.dtype, y.quantization)
+        shape = tensors["x"].shape
+        kept = tuple(1 if i in attributes["axes"] else n for i, n in enumerate(shape))
+        y = replace(tensors["y"], shape=kept)
+        if op != "mean":  # a scale of its own
+            scale = y.quantization.scale * np.float32(rng.uniform(0.5, 2))  # type: ignore[union-attr]
+            y = replace(y, quantization=Quantization(scale, y.quantization.zero_point))  # type: ignore[union-attr]
+        tensors["y"] = y
     if op == "clip":
         attributes = {"low": float(np.float32(rng.uniform(-3, 0))), "high": 2.5}
     if op == "gelu":
@@ -266,6 +273,15 @@ class _Writer:
         self.add("QuantizeLinear", ["result", *self.parameters("y")])
 
     _minimum = _maximum
+
+    def _reduce_max(self, node: Node) -> None:
+        axes = [{1: 2, 2: 3, 3: 1}[axis] for axis in node["axes"]]
+        self.constants["axes"] = np.array(axes, np.int64)
+        self.add("DequantizeLinear", ["x", *self.parameters("x")], "real")
+        self.add(_FLOAT[node.op], ["real", "axes"], "result", keepdims=1)
+        self.add("QuantizeLinear", ["result", *self.parameters("y")])
+
+    _reduce_min = _reduce_max
 
     def _prelu(self, node: Node) -> None:
         slopes = self.graph.tensors["slope"].data

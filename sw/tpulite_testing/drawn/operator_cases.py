@@ -29,6 +29,7 @@ OPERATORS = (
     *SIGNED_FUNCTIONS,
     "relu_0_1",
     *("maximum", "minimum", "squared_difference", "prelu"),
+    *("reduce_max", "reduce_min", "sum"),
 )
 WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 _ROOTS = {"sqrt": lambda x: math.sqrt(x) / 10, "rsqrt": lambda x: 1 / math.sqrt(x) / 100}
@@ -331,6 +332,18 @@ class _Draw:
         shape = (1, 1, 1, x.shape[3]) if keep else (1, x.shape[3])
         return self.node({"axes": (1, 2), "keep_dims": keep}, y, shape)
 
+    def reduction(self):
+        x, keep = self.input("x", self.image(9)), bool(self.choice(0, 1))
+        axes = self.choice((1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3))
+        y = self.like(x)
+        if self.op == "sum":
+            assert x.quantization is not None
+            count = math.prod(x.shape[axis] for axis in axes)
+            ratio = math.sqrt(count) * float(self.scale(0.3, 3))
+            y = self.tensor("y", (), np.float32(x.quantization.scale[0] * ratio))
+        shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes]
+        return self.node({"axes": axes, "keep_dims": keep}, y, tuple(shape))
+
     def pad(self):
         x = self.input("x", self.image())
         top, left, bottom, right = padding = tuple(self.integer(0, 3) for _ in range(4))
@@ -395,6 +408,9 @@ _DRAWS = {
     "max_pool": _Draw.pool,
     "average_pool": _Draw.pool,
     "mean": _Draw.mean,
+    "sum": _Draw.reduction,
+    "reduce_max": _Draw.reduction,
+    "reduce_min": _Draw.reduction,
     "pad": _Draw.pad,
     "concat": _Draw.concat,
 }

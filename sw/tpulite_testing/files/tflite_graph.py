@@ -9,6 +9,7 @@ from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
 __all__ = ["write_tflite"]
 
+_REDUCTIONS = ("mean", "sum", "reduce_max", "reduce_min")
 _OPTIONS = {
     "conv": "Conv2DOptions",
     "depthwise": "DepthwiseConv2DOptions",
@@ -18,7 +19,7 @@ _OPTIONS = {
     "mul": "MulOptions",
     "max_pool": "Pool2DOptions",
     "average_pool": "Pool2DOptions",
-    "mean": "ReducerOptions",
+    **dict.fromkeys(_REDUCTIONS, "ReducerOptions"),
     "concat": "ConcatenationOptions",
     "leaky_relu": "LeakyReluOptions",
     "gelu": "GeluOptions",
@@ -39,6 +40,9 @@ _CODES = {
     "max_pool": "MAX_POOL_2D",
     "average_pool": "AVERAGE_POOL_2D",
     "mean": "MEAN",
+    "sum": "SUM",
+    "reduce_max": "REDUCE_MAX",
+    "reduce_min": "REDUCE_MIN",
     "pad": "PADV2",
     "concat": "CONCATENATION",
     "reshape": "RESHAPE",
@@ -111,7 +115,7 @@ class _Writer:
             rest = [self.tensor(name) for name in node.inputs[2:] if name]
             return [self.tensor(node.inputs[0]), kernel, *rest]
         inputs = [self.tensor(name) for name in node.inputs if name]
-        if node.op == "mean":
+        if node.op in _REDUCTIONS:
             inputs.append(self.constant(f"{node.name}.axes", node["axes"]))
         elif node.op == "pad":
             top, left, bottom, right = node["padding"]
@@ -140,7 +144,7 @@ def _options(node: Node) -> dict[str, Any]:
         options["filterHeight"], options["filterWidth"] = node["window"]
     elif node.op in ("add", "sub"):
         options["potScaleInt16"] = False
-    elif node.op == "mean":
+    elif node.op in _REDUCTIONS:
         options["keepDims"] = node["keep_dims"]
     elif node.op == "softmax":
         options["beta"] = 1.0

@@ -74,9 +74,12 @@ def _elementwise(op: str):
     return convert
 
 
-def _mean(options, inputs, outputs) -> Operation:
-    axes = _axes(inputs[1], inputs[0])
-    return Operation("mean", (0,), {"axes": axes, "keep_dims": bool(options.get("KeepDims", 0))})
+def _reduction(op: str):
+    def convert(options, inputs, outputs) -> Operation:
+        axes = _axes(inputs[1], inputs[0])
+        return Operation(op, (0,), {"axes": axes, "keep_dims": bool(options.get("KeepDims", 0))})
+
+    return convert
 
 
 def _concat(options, inputs, outputs) -> Operation:
@@ -167,7 +170,7 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "LOGISTIC": (_function("sigmoid"), 1),
     "MAX_POOL_2D": (pool_conversion("max_pool"), 1),
     "MAXIMUM": (_with_options("maximum"), 2),
-    "MEAN": (_mean, 2),
+    "MEAN": (_reduction("mean"), 2),
     "MINIMUM": (_with_options("minimum"), 2),
     "MIRROR_PAD": (_with_options("mirror_pad", symmetric="Mode"), 2),
     "MUL": (_elementwise("mul"), 2),
@@ -177,6 +180,8 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "PADV2": (convert_pad, 3),
     "PRELU": (_with_options("prelu"), 2),
     "QUANTIZE": (_quantize, 1),
+    "REDUCE_MAX": (_reduction("reduce_max"), 2),
+    "REDUCE_MIN": (_reduction("reduce_min"), 2),
     "RELU": (_function("relu"), 1),
     "RELU6": (_function("relu6"), 1),
     "RELU_0_TO_1": (_function("relu_0_1"), 1),
@@ -211,6 +216,7 @@ _OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
         4,
     ),
     "SUB": (_elementwise("sub"), 2),
+    "SUM": (_reduction("sum"), 2),
     "TANH": (_function("tanh"), 1),
     "TILE": (_with_options("tile"), 2),
     "TRANSPOSE": (_transpose, 2),

@@ -41,7 +41,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "DEPTH_TO_SPACE": ("DepthToSpaceOptions", ("BlockSize",)),
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     "MAX_POOL_2D": ("Pool2DOptions", (*_POOL, _FUSED)),
-    "MEAN": ("ReducerOptions", ("KeepDims",)),
+    **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"), ("ReducerOptions", ("KeepDims",))),
     "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
     "MUL": ("MulOptions", (_FUSED,)),
     "PACK": ("PackOptions", ("Axis", "ValuesCount")),

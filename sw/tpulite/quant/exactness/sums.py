@@ -1,4 +1,4 @@
-"""Means over an image: how each library scales a sum, and records that do the same.
+"""Means and sums: how each library scales a sum, and records that do the same.
 
 The formulas were found by comparison with the libraries' results; that of ONNX Runtime is
 also in MLAS's ``MlasQLinearGlobalAveragePoolNchw``. Where the machine's arithmetic is not that of
@@ -18,7 +18,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import make_requantization, round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["Mean", "mean_requantization"]
+__all__ = ["Mean", "mean_requantization", "sum_requantization"]
 
 _VECTOR = 16
 """Channels at a time of LiteRT's optimized kernel; the rest is left to the scalar code."""
@@ -29,7 +29,7 @@ _LARGEST = 1 << 14
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of an image.
+    """A mean of an image, or a sum.
 
     Parameters
     ----------
@@ -77,10 +77,41 @@ def mean_requantization(mean: Mean, exactness: Exactness) -> Requantization:
         scale = x.scale / (y.scale * np.float32(mean.count))
         return make_requantization(float(scale), Rounding.FLOAT32, y.zero, bias=bias)
     if exactness == Exactness.LITERT_XNNPACK:
-        return _find("XNNPACK", mean, _xnnpack(mean), _xnnpack_candidates(mean))
+        return _find(
+            "XNNPACK",
+            mean,
+            _xnnpack(mean, np.float32(1) / np.float32(mean.count)),
+            _candidates(mean, mean.count),
+        )
     if exactness == Exactness.LITERT_OPT and mean.planar:
         return _optimized(mean)
     return _reference(mean)
+
+
+def sum_requantization(total: Mean, exactness: Exactness) -> Requantization:
+    """Return how sums of integers of an image become sums of what they mean.
+
+    LiteRT's reference kernel of int8 reads a multiplier that nobody has set, so that its results
+    are arbitrary: there we compute what it does with uint8. Its optimized kernel is of float32.
+
+    Raises
+    ------
+    UnsupportedError
+        If the library does not define such sums, or the machine cannot reproduce them.
+    """
+    if not exactness.litert or exactness == Exactness.TFLM:
+        raise UnsupportedError(f"no sum of integers of {exactness} was compared")
+    if exactness == Exactness.LITERT_XNNPACK:
+        wanted = _xnnpack(total, np.float32(1))
+        return _find("XNNPACK", total, wanted, _candidates(total, 1))
+    x, y = total.x, total.y
+    if exactness == Exactness.LITERT_REF:
+        scale, bias = float(x.scale) / float(y.scale), -total.count * x.zero
+        return make_requantization(scale, Rounding.TFLITE, y.zero, bias=bias)
+    scale = x.scale / y.scale
+    bias = np.float32(-x.zero_point) * scale * np.float32(total.count)
+    sums = round_away(total.tensor_sums.astype(np.float32) * scale + bias).astype(np.int64)
+    return _find("LiteRT", total, y.image(sums + y.zero_point), _candidates(total, 1))
 
 
 def _reference(mean: Mean) -> Requantization:
@@ -130,17 +161,17 @@ def _optimized(mean: Mean) -> Requantization:
     return _find("LiteRT", mean, vector if vectors else scalar, candidates)
 
 
-def _xnnpack(mean: Mean) -> NDArray[np.int8]:
+def _xnnpack(mean: Mean, share: np.float32) -> NDArray[np.int8]:
     """Scale the sum in float32, add zero points in float32, round half to even."""
-    x, y, one = mean.x, mean.y, np.float32(1)
-    scale = (one / np.float32(mean.count)) * (x.scale / y.scale)
+    x, y = mean.x, mean.y
+    scale = share * (x.scale / y.scale)
     bias = np.float32(y.zero_point) - np.float32(mean.count * x.zero_point) * scale
     values = mean.tensor_sums.astype(np.float32) * scale + bias
     return y.image(np.rint(values).astype(np.int64))
 
 
-def _xnnpack_candidates(mean: Mean) -> Iterator[Requantization]:
-    scale = float(mean.x.scale) / float(mean.y.scale) / mean.count
+def _candidates(mean: Mean, divisor: int) -> Iterator[Requantization]:
+    scale = float(mean.x.scale) / float(mean.y.scale) / divisor
     for rounding in (Rounding.FLOAT32, Rounding.AWAY, Rounding.SINGLE):
         for more in (0, 1, -1):
             zero_point = mean.y.zero + more
@@ -157,8 +188,8 @@ def _find(
     candidates: Iterator[Requantization],
 ) -> Requantization:
     if mean.count > _LARGEST:
-        raise UnsupportedError(f"a mean of {mean.count} elements is not compared sum by sum")
+        raise UnsupportedError(f"a sum of {mean.count} elements is not compared sum by sum")
     for candidate in candidates:
         if np.array_equal(ops.requantize_sums(mean.sums, candidate), wanted):
             return candidate
-    raise UnsupportedError(f"no record gives {library}'s mean for every sum")
+    raise UnsupportedError(f"no record gives {library}'s results for every sum")

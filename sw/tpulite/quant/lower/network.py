@@ -15,9 +15,10 @@ from tpulite.quant.lower.movement import (
     lower_pack,
 )
 from tpulite.quant.lower.pairs import lower_pair
-from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool, lower_mean
+from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool
 from tpulite.quant.lower.prelu import lower_prelu
 from tpulite.quant.lower.products import lower_conv, lower_dense, lower_depthwise
+from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
 from tpulite.quant.tensors import UnsupportedError
 
@@ -37,6 +38,9 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "max_pool": lower_max_pool,
     "average_pool": lower_average_pool,
     "mean": lower_mean,
+    "sum": lower_sum,
+    "reduce_max": lower_extreme_of_axes,
+    "reduce_min": lower_extreme_of_axes,
     "pad": lower_pad,
     "concat": lower_concat,
     "reshape": lower_reshape,

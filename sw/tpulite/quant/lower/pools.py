@@ -1,4 +1,4 @@
-"""Pooling and means."""
+"""Pooling."""
 
 from typing import Any
 
@@ -6,11 +6,10 @@ from tpulite.graph.graph import Node
 from tpulite.graph.layers import Pad, Pool
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import activation_bounds
-from tpulite.quant.exactness.sums import Mean, mean_requantization
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.tensors import UNSIGNED, UnsupportedError, image_axis
+from tpulite.quant.tensors import UNSIGNED, UnsupportedError
 
-__all__ = ["lower_average_pool", "lower_max_pool", "lower_mean"]
+__all__ = ["lower_average_pool", "lower_max_pool"]
 
 
 def lower_max_pool(node: Node, context: GraphContext) -> None:
@@ -58,47 +57,3 @@ def _emit(node: Node, context: GraphContext, source: str, **fields: Any) -> None
     context.write(target)
     window, stride = tuple(node["window"]), tuple(node["stride"])
     context.emit(Pool, node.name, (source,), target, window=window, stride=stride, **fields)
-
-
-def lower_mean(node: Node, context: GraphContext) -> None:
-    """Lower a mean over height, width or both."""
-    source, target = node.inputs[0], node.outputs[0]
-    shape = context.tensor(source).shape
-    image = context.read(source).shape
-    axes = {image_axis(shape, axis) for axis in node["axes"] if shape[axis] > 1}
-    if 2 in axes:
-        raise UnsupportedError("it is over channels")
-    both = all(image[axis] == 1 or axis in axes for axis in (0, 1))
-    if not both and context.exactness.floats:
-        raise UnsupportedError(f"{context.exactness} was compared for height and width alone")
-    if context.exactness == Exactness.ORT and "Reduce" in node.source:
-        raise UnsupportedError("ReduceMean of ONNX Runtime rounds every term of the sum")
-    window = tuple(image[axis] if axis in axes else 1 for axis in (0, 1))
-    mean = Mean(
-        x=context.quantized(source),
-        y=context.quantized(target),
-        count=window[0] * window[1],
-        channels=image[2],
-        planar=len(shape) == 4 and node["keep_dims"] and set(node["axes"]) == {1, 2},
-    )
-    if mean.x.unsigned != mean.y.unsigned:
-        raise UnsupportedError("its tensors are int8 and uint8")
-    requantization = mean_requantization(mean, context.exactness)
-    found = (image[0] // window[0], image[1] // window[1], image[2])
-    wanted = context.write(target)
-    output = target
-    if wanted.shape != found:
-        output = f"{target}/kept"
-        context.declare(output, found)
-    context.emit(
-        Pool,
-        node.name,
-        (source,),
-        output,
-        op="sum",
-        window=window,
-        stride=window,
-        requantization=requantization,
-    )
-    if output != target:
-        context.reshape(f"{node.name}/reshape", output, target)

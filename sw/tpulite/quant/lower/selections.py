@@ -4,6 +4,8 @@ Differences of integers have nine bits. One that is clamped at zero has eight: i
 zero point -128 if it is positive, 127 if it is negative.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tpulite.arch.isa import Scaling
@@ -18,7 +20,15 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.pairs import pair_operands
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
 
-__all__ = ["add_integers", "lower_extreme", "lower_squared_difference", "new_like", "uniform"]
+__all__ = [
+    "add_integers",
+    "integers",
+    "lower_extreme",
+    "lower_squared_difference",
+    "new_like",
+    "sum_of_integers",
+    "uniform",
+]
 
 _LOW, _HIGH = INT8_BOUNDS
 _IMAGES = np.arange(_LOW, _HIGH + 1)
@@ -104,18 +114,27 @@ def add_integers(
     zero: int = 0,
 ) -> None:
     """Emit a layer that adds or subtracts integers less zero points, adds ``zero``, and clamps."""
-    rounding = Rounding.FLOAT32 if context.exactness.floats else Rounding.TFLITE  # none happens
-    context.emit(
-        Elementwise,
-        name,
-        inputs,
-        output,
-        op="sub" if minus else "add",
-        requantization=make_requantization(1.0, rounding, zero),
-        zero_points=zero_points,
-        multipliers=(1, 1),
-        scaling=Scaling.EXACT,
-    )
+    fields = sum_of_integers(context, zero_points, minus=minus, zero=zero)
+    context.emit(Elementwise, name, inputs, output, **fields)
+
+
+def sum_of_integers(
+    context: GraphContext, zero_points: tuple[int, int], *, minus: bool = False, zero: int = 0
+) -> dict[str, Any]:
+    """Return the fields of a layer that adds or subtracts integers."""
+    return {
+        "op": "sub" if minus else "add",
+        "zero_points": zero_points,
+        "multipliers": (1, 1),
+        "scaling": Scaling.EXACT,
+        **integers(context, zero),
+    }
+
+
+def integers(context: GraphContext, zero: int = 0) -> dict[str, Any]:
+    """Return a requantization that adds ``zero`` and clamps; there is nothing to round."""
+    rounding = Rounding.FLOAT32 if context.exactness.floats else Rounding.TFLITE
+    return {"requantization": make_requantization(1.0, rounding, zero)}
 
 
 def new_like(context: GraphContext, image: str, name: str) -> str:

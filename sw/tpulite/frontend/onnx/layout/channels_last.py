@@ -14,6 +14,7 @@ from tpulite.frontend.onnx.layout.orders import (
 )
 from tpulite.frontend.onnx.layout.preferences import LayoutPreferences, layout_preferences
 from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
+from tpulite.frontend.onnx.translate.shapes import REDUCTIONS
 from tpulite.frontend.onnx.weights import block_diagonal, conv_weights, dense_weights, flat_bias
 from tpulite.graph.graph import Graph, Node, Tensor
 
@@ -213,7 +214,7 @@ def _operand(orders: Orders, name: str, perm: Perm) -> str:
     return new
 
 
-def _mean(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
+def _reduction(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     x, y, axes = node.inputs[0], node.outputs[0], node["axes"]
     perm = preferences.orders.get(x) or next(iter(orders.existing(x)), identity(orders.rank(x)))
     result = perm
@@ -260,6 +261,7 @@ def _other(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
 
 _PLACE: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     **dict.fromkeys((*BINARY, *UNARY), _elementwise),
+    **dict.fromkeys(REDUCTIONS.values(), _reduction),
     "average_pool": _pool,
     "batch_norm": _batch_norm,
     "concat": _elementwise,
@@ -267,7 +269,6 @@ _PLACE: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     "dense": _dense,
     "log_softmax": _elementwise,
     "max_pool": _pool,
-    "mean": _mean,
     "pad": _pool,
     "reshape": _reshape,
     "softmax": _elementwise,

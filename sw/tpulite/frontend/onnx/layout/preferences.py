@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from tpulite.frontend.onnx.layout.orders import Perm, compose, identity, nhwc
 from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
+from tpulite.frontend.onnx.translate.shapes import REDUCTIONS
 from tpulite.graph.graph import Graph, Node
 
 __all__ = ["LayoutPreferences", "layout_preferences"]
 
 _IMAGE = ("conv", "max_pool", "average_pool", "batch_norm", "pad")
+_REDUCTIONS = tuple(REDUCTIONS.values())
 _AGNOSTIC = ("concat", "softmax", "log_softmax", *BINARY, *UNARY)
 
 
@@ -36,11 +38,11 @@ def layout_preferences(graph: Graph) -> LayoutPreferences:
     for node in reversed(graph.nodes):
         x, y = node.inputs[0] if node.inputs else "", node.outputs[0]
         preference = orders.get(y)
-        if node.op in _IMAGE or (node.op == "mean" and _over_pixels(graph, node)):
+        if node.op in _IMAGE or (node.op in _REDUCTIONS and _over_pixels(graph, node)):
             orders[x] = nhwc(len(graph.tensors[x].shape))
         elif preference is None:
             continue
-        elif node.op in _AGNOSTIC or (node.op == "mean" and node["keep_dims"]):
+        elif node.op in _AGNOSTIC or (node.op in _REDUCTIONS and node["keep_dims"]):
             for name in node.inputs:
                 if len(graph.tensors[name].shape) == len(preference):
                     orders[name] = preference
@@ -51,7 +53,7 @@ def layout_preferences(graph: Graph) -> LayoutPreferences:
 
 
 def _over_pixels(graph: Graph, node: Node) -> bool:
-    """Tell whether a mean is that of each channel of an image."""
+    """Tell whether a reduction is that of each channel of an image."""
     axes = range(2, len(graph.tensors[node.inputs[0]].shape))
     return len(axes) > 0 and node["axes"] == tuple(axes)
 

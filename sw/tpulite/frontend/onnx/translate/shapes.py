@@ -84,7 +84,16 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
     return None
 
 
-def _mean(graph: Importer, node: OnnxNode) -> str | None:
+REDUCTIONS = {
+    "ReduceMax": "reduce_max",
+    "ReduceMean": "mean",
+    "ReduceMin": "reduce_min",
+    "ReduceSum": "sum",
+}
+"""Operators that reduce axes, and what they are in a graph."""
+
+
+def _reduction(graph: Importer, node: OnnxNode) -> str | None:
     x = node.inputs[0]
     shape = graph.shape(x)
     axes = node.attributes.get("axes")
@@ -100,7 +109,7 @@ def _mean(graph: Importer, node: OnnxNode) -> str | None:
             return "no axes"
         axes = np.arange(len(shape))
     graph.emit(
-        "mean",
+        REDUCTIONS[node.op],
         [x],
         node.outputs,
         axes=tuple(sorted(int(axis) % len(shape) for axis in axes)),
@@ -159,7 +168,7 @@ SHAPE_RULES: dict[str, Rule] = {
     "Identity": _identity,
     "LogSoftmax": _softmax,
     "Pad": _pad,
-    "ReduceMean": _mean,
+    **dict.fromkeys(REDUCTIONS, _reduction),
     "Reshape": _reshape,
     "Softmax": _softmax,
     "Squeeze": _reshape,
