@@ -148,7 +148,7 @@ class RegisterFile(wiring.Component):
         offset = Signal(OFFSET_BITS)
         offset_valid = Signal()
         value = Signal(32)
-        mask = Signal(32)
+        strobes = Signal(4)
         value_valid = Signal()
         m.d.comb += [
             self.s_axil_awready.eq(awake & ~offset_valid),
@@ -157,8 +157,11 @@ class RegisterFile(wiring.Component):
         with m.If(self.s_axil_awvalid & self.s_axil_awready):
             m.d.sync += [offset.eq(self.s_axil_awaddr), offset_valid.eq(1)]
         with m.If(self.s_axil_wvalid & self.s_axil_wready):
-            strobes = Cat(self.s_axil_wstrb[i].replicate(8) for i in range(4))
-            m.d.sync += [value.eq(self.s_axil_wdata), mask.eq(strobes), value_valid.eq(1)]
+            m.d.sync += [
+                value.eq(self.s_axil_wdata),
+                strobes.eq(self.s_axil_wstrb),
+                value_valid.eq(1),
+            ]
 
         write = Signal()
         okay = Signal()
@@ -166,7 +169,7 @@ class RegisterFile(wiring.Component):
         cleared = Signal(len(Interrupt))
         m.d.comb += [
             write.eq(offset_valid & value_valid & ~self.s_axil_bvalid),
-            written.eq(value & mask),
+            written.eq(value & Cat(strobe.replicate(8) for strobe in strobes)),
         ]
         m.d.sync += self.control.eq(0)
         with m.If(self.s_axil_bready):
@@ -183,9 +186,11 @@ class RegisterFile(wiring.Component):
                     with m.Case(register.offset >> 2):
                         match register.access:
                             case Access.READ_WRITE:
-                                target = stored[register.name]
                                 m.d.comb += okay.eq(1)
-                                m.d.sync += target.eq((target & ~mask) | written)
+                                for i, strobe in enumerate(strobes):  # an enable for each byte
+                                    with m.If(strobe):
+                                        byte = stored[register.name].word_select(i, 8)
+                                        m.d.sync += byte.eq(value.word_select(i, 8))
                             case Access.WRITE_ONE_TO_CLEAR:
                                 m.d.comb += [okay.eq(1), cleared.eq(written)]
                             case Access.WRITE:
