@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIGS, named_config
+from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
 from tpulite_rtl.silicon.place import PACKAGES, Placement, place
 from tpulite_rtl.silicon.report import write_report
@@ -53,33 +53,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", help=f"one of {', '.join(CONFIGS)}, perhaps with other sizes")
     parser.add_argument("--block", default="", help="only this block, like mxu.vectors.walker")
-    parser.add_argument("--part", default="85", choices=PACKAGES, help="LFE5U (default 85)")
+    parser.add_argument("--part", choices=PACKAGES, help="LFE5U, by default the configuration's")
     parser.add_argument("--seeds", type=int, default=1, help="how many placements to try")
     parser.add_argument("--target", type=int, default=100, help="MHz to strive for")
     parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
     options = parser.parse_args()
     try:
-        design = part_of(chip_design(named_config(options.config)), options.block)
+        config = named_config(options.config)
+        design = part_of(chip_design(config), options.block)
         design = design.flat() if options.flat else design
     except ValueError as error:
         sys.exit(str(error))
 
+    part = options.part or CONFIG_PARTS.get(options.config, "LFE5U-85").removeprefix("LFE5U-")
     console = Console(width=80)
     found = []
     for seed in range(1, options.seeds + 1):
         with console.status(f"seed {seed} of {options.seeds}"):
-            found.append(place(design, options.part, seed, options.target))
+            found.append(place(design, part, seed, options.target))
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
         "config": options.config,
+        "hash": f"{config.hash:#010x}",
         "block": options.block,
         "flat": options.flat,
-        "part": f"LFE5U-{options.part}",
+        "part": f"LFE5U-{part}",
         "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
         "seeds": [asdict(placement) for placement in found],
     }
     path = write_report("pnr", name, content)
-    console.print(placements_table(f"{name} on an LFE5U-{options.part}", found))
+    console.print(placements_table(f"{name} on an LFE5U-{part}", found))
     print(path)
 
 

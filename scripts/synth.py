@@ -10,9 +10,10 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIGS, named_config
+from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config
+from tpulite.parts import PARTS
 from tpulite_rtl.silicon.design import chip_design
-from tpulite_rtl.silicon.ecp5 import PARTS, sizes
+from tpulite_rtl.silicon.ecp5 import sizes
 from tpulite_rtl.silicon.report import write_report
 
 _RESOURCES = ("lut", "ff", "dsp", "bram")
@@ -32,7 +33,7 @@ def sizes_table(name: str, found: dict, part: str) -> Table:
             table.add_section()
             table.add_row(title, "", *[f"{size[resource]:,}" for resource in _RESOURCES])
             shares = [f"{size[r] / getattr(PARTS[part], r):.1%}" for r in _RESOURCES]
-            table.add_row(f"of an LFE5U-{part}", "", *shares)
+            table.add_row(f"of an {part}", "", *shares)
     return table
 
 
@@ -40,7 +41,7 @@ def main() -> None:
     """Synthesize a named configuration, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", help=f"one of {', '.join(CONFIGS)}, perhaps with other sizes")
-    parser.add_argument("--part", default="85", choices=PARTS, help="LFE5U to compare with")
+    parser.add_argument("--part", choices=("25", "45", "85"), help="LFE5U to compare with")
     parser.add_argument("--flat", action="store_true", help="also the chip as one block: minutes")
     options = parser.parse_args()
     try:
@@ -55,8 +56,10 @@ def main() -> None:
         if options.flat:
             status.update("the chip as one block")
             found["flat"] = sizes(design.flat())["chip"]
-    path = write_report("synth", options.config, {"config": options.config, **found})
-    console.print(sizes_table(options.config, found, options.part))
+    content = {"config": options.config, "hash": f"{config.hash:#010x}", **found}
+    path = write_report("synth", options.config, content)
+    part = f"LFE5U-{options.part}" if options.part else CONFIG_PARTS.get(options.config, "LFE5U-85")
+    console.print(sizes_table(options.config, found, part))
     print(path)
 
 

@@ -1,7 +1,9 @@
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.configs import CONFIGS, named_config
+from tpulite.arch.numerics import Rounding
+from tpulite.configs import CONFIG_PARTS, CONFIGS, machines_with, named_config
+from tpulite.parts import PARTS, SIZES
 
 
 def test_names_say_the_array_size():
@@ -13,8 +15,32 @@ def test_configurations_differ():
     assert len({config.hash for config in CONFIGS.values()}) == len(CONFIGS)
 
 
+@pytest.mark.parametrize(("name", "part"), CONFIG_PARTS.items())
+def test_what_is_made_for_a_part_fits_and_has_all_roundings(name, part):
+    size = SIZES[name]
+    assert size.part == part
+    for resource in ("lut", "ff", "dsp", "bram"):
+        assert 0 < getattr(size, resource) <= getattr(PARTS[part], resource)
+    assert len(CONFIGS[name].roundings) == len(Rounding)
+
+
+def test_sizes_are_those_of_the_configurations_as_they_are():
+    """When this fails: make synth CONFIG=NAME, then scripts/parts.py."""
+    for name, size in SIZES.items():
+        assert size.hash == f"{CONFIGS[name].hash:#010x}", name
+
+
+def test_the_name_of_the_only_one_is_still_known():
+    assert named_config("ecp5") is CONFIGS["ecp5-85"]
+    assert named_config("ecp5,ub_rows=64").ub_rows == 64
+
+
+def test_machines_of_the_same_array_come_first():
+    assert machines_with("tflite", Config(array_size=4)) == ["4x4", "ecp5-25"]
+
+
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"^Configuration must be one of 4x4, .*ecp5, not '5x5'$"):
+    with pytest.raises(ValueError, match=r"^Configuration must be one of 4x4, .*5-85, not '5x5'$"):
         named_config("5x5")
 
 

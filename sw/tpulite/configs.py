@@ -6,23 +6,44 @@ from typing import Any
 
 from tpulite.arch.config import Config
 
-__all__ = ["CONFIGS", "named_config"]
+__all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config"]
 
 CONFIGS: dict[str, Config] = {
     "4x4": Config(array_size=4),
     "8x8": Config(array_size=8),
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
-    # An LFE5U-85 has 156 multipliers of 18 x 18 and 208 block RAMs: half of the array is built in
-    # logic, the requantizer has two lanes and one rounding, and the vector path has one lane.
-    "ecp5": Config(
-        array_size=16,
-        requant_lanes=2,
+    # The largest array that each part of Lattice's ECP5 family holds, with all roundings: few
+    # lanes, short queues, and every other column of the larger arrays multiplies in logic.
+    "ecp5-25": Config(array_size=4, requant_lanes=1, vector_lanes=1, ub_banks=4, queue_depth=2),
+    "ecp5-45": Config(
+        array_size=8,
+        requant_lanes=4,
         vector_lanes=1,
-        roundings=("float32",),
+        ub_banks=4,
+        queue_depth=2,
+        multipliers="mixed",
+    ),
+    "ecp5-85": Config(
+        array_size=16,
+        requant_lanes=4,
+        vector_lanes=1,
+        ub_banks=4,
+        queue_depth=2,
         multipliers="mixed",
     ),
 }
+
+CONFIG_PARTS = {f"ecp5-{size}": f"LFE5U-{size}" for size in (25, 45, 85)}
+"""The part that a configuration is made for, one of ``tpulite.parts.PARTS``."""
+
+_ALIASES = {"ecp5": "ecp5-85"}  # its name while there was one
+
+
+def machines_with(rounding: str, like: Config) -> list[str]:
+    """Return the names of configurations with a rounding, those with as large an array if any."""
+    found = [name for name, config in CONFIGS.items() if rounding in config.roundings]
+    return [n for n in found if CONFIGS[n].array_size == like.array_size] or found
 
 
 def named_config(name: str) -> Config:
@@ -47,6 +68,7 @@ def named_config(name: str) -> Config:
     65536
     """
     first, *changes = name.split(",")
+    first = _ALIASES.get(first, first)
     if first not in CONFIGS:
         raise ValueError(f"Configuration must be one of {', '.join(CONFIGS)}, not {first!r}")
     values: dict[str, Any] = {}

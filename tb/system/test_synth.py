@@ -25,7 +25,7 @@ def test_memories_become_block_ram_and_multipliers_dsp():
     bits = 8 * config.ub_bytes + 32 * config.array_size * config.acc_rows
     assert bits / BLOCK_RAM_BITS <= size["bram"] <= 1.1 * bits / BLOCK_RAM_BITS
     assert size["dsp"] >= config.array_size**2
-    assert size["lut"] < 37_500
+    assert size["lut"] < 32_000
     assert size["ff"] < 17_000
     for resource, total in size.items():
         assert sum(block[resource] for block in found["blocks"]) == total

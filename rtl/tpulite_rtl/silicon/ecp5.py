@@ -2,44 +2,28 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from tpulite.parts import Part
 from tpulite_rtl.silicon.design import Design, joint_name
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of
 
-__all__ = ["PARTS", "Size", "size_of", "sizes"]
+__all__ = ["size_of", "sizes"]
 
-
-@dataclass(frozen=True)
-class Size:
-    """Lookup tables, flip-flops, 18 x 18 multipliers and block RAMs."""
-
-    lut: int
-    ff: int
-    dsp: int
-    bram: int
-
-
-PARTS = {
-    "25": Size(lut=24_288, ff=24_288, dsp=28, bram=56),
-    "45": Size(lut=43_848, ff=43_848, dsp=72, bram=108),
-    "85": Size(lut=83_640, ff=83_640, dsp=156, bram=208),
-}
-"""What an LFE5U-25, -45 and -85 have."""
 
 _LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 """Lookup tables that a cell occupies: a carry cell two, a distributed RAM two slices and a half."""
 
 
-def size_of(cells: Mapping[str, int]) -> Size:
+def size_of(cells: Mapping[str, int]) -> Part:
     """Sum up cells as Yosys calls them.
 
     Examples
     --------
     >>> size_of({"LUT4": 10, "CCU2C": 2, "TRELLIS_FF": 7, "MULT18X18D": 1})
-    Size(lut=14, ff=7, dsp=1, bram=0)
+    Part(lut=14, ff=7, dsp=1, bram=0)
     """
-    return Size(
+    return Part(
         lut=sum(luts * cells.get(cell, 0) for cell, luts in _LUTS.items()),
         ff=cells.get("TRELLIS_FF", 0),
         dsp=cells.get("MULT18X18D", 0),

@@ -6,8 +6,10 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.bench import run_workloads
 from tpulite.compiler.options import Options
+from tpulite.configs import CONFIG_PARTS
 from tpulite.golden.timing import predict_cycles
 from tpulite.models import MLP_DIGITS as MLP
+from tpulite.parts import SIZES
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file
@@ -66,6 +68,18 @@ def test_info_names_configurations_and_devices(tpulite):
         in out
     )
     assert "golden" in out.splitlines()[-1]
+    for name in CONFIG_PARTS:
+        assert f"  {SIZES[name].line}" in out.splitlines()
+
+
+def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
+    code, out, _ = tpulite("info", "ecp5-25")
+    assert code == 0
+    assert "\n  LFE5U-25: " in out and "% of its LUT\n" in out
+    assert "\n  roundings: tflite, ruy, single, float32, away\n" in out
+    code, out, _ = tpulite("info", "4x4,ub_rows=64")
+    assert code == 0
+    assert "\n  ub_rows: 64\n" in out and "LUT" not in out
 
 
 @pytest.mark.parametrize(

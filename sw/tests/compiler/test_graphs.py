@@ -258,5 +258,5 @@ def test_refusals_name_the_layer():
     )
     images = {"x": Activation((4, 3, 4)), "y": Activation((4, 3, 4))}
     graph = LayerGraph("net", (conv,), images, ("x",), ("y",))
-    with pytest.raises(ValueError, match=r"^Layer 'wide': Rounding must be one of .*, not 'away'$"):
+    with pytest.raises(ValueError, match=r"^Layer 'wide': Rounding .*; 16x16 and ecp5-85 have it$"):
         compile_layers(graph, Config(roundings=("single",)))

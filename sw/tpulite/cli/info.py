@@ -7,7 +7,8 @@ import click
 
 from tpulite.arch.isa import disassemble
 from tpulite.cli.paths import PATH
-from tpulite.configs import CONFIGS
+from tpulite.configs import CONFIGS, named_config
+from tpulite.parts import SIZES
 from tpulite.program import Program
 from tpulite.report import report_programs
 from tpulite.runtime.device import device_names
@@ -36,22 +37,41 @@ def _disassemble(program: Program) -> None:
 
 
 @click.command()
-@click.argument("file", type=PATH, required=False)
+@click.argument("file", type=PATH, required=False, metavar="[FILE|CONFIG]")
 def info(file: Path | None) -> None:
-    """Print what a compiled file holds; else the configurations and devices.
+    """Print what a compiled file or a configuration is; else all configurations, and devices.
 
     Networks that are not compiled are shown by inspect.
     """
     if file is not None:
-        click.echo(_contents(file))
+        named = not file.exists() and str(file).split(",")[0] in CONFIGS
+        click.echo(_machine(str(file)) if named else _contents(file))
         return
     click.echo(f"tpulite {version('tpulite')}")
-    for name, config in CONFIGS.items():
-        click.echo(
-            f"config {name}: {config.array_size}x{config.array_size} multipliers, "
-            f"{config.ub_bytes // 1024} KiB unified buffer, hash {config.hash:#010x}"
-        )
+    for name in CONFIGS:
+        click.echo(_heading(name))
+        if size := SIZES.get(name):
+            click.echo(f"  {size.line}")
     click.echo(f"devices: {', '.join(device_names())}")
+
+
+def _heading(name: str) -> str:
+    config = named_config(name)
+    return (
+        f"config {name}: {config.array_size}x{config.array_size} multipliers, "
+        f"{config.ub_bytes // 1024} KiB unified buffer, hash {config.hash:#010x}"
+    )
+
+
+def _machine(name: str) -> str:
+    """Return a configuration's fields, and what it takes of an FPGA if that has been measured."""
+    lines = [_heading(name)]
+    if size := SIZES.get(name):
+        lines.append(f"  {size.line}")
+        lines += [f"  {share:.0%} of its {what.upper()}" for what, share in size.shares.items()]
+    for field, value in named_config(name).as_dict().items():
+        lines.append(f"  {field}: {', '.join(value) if isinstance(value, list) else value}")
+    return "\n".join(lines)
 
 
 def _contents(path: Path) -> str:

@@ -11,6 +11,7 @@ from tpulite.arch.isa import Opcode, RecordForm
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.ops import Buffer, Op, Region, Side
+from tpulite.configs import machines_with
 from tpulite.graph.layers import Requantization
 from tpulite.layout import pack_record_columns
 
@@ -229,5 +230,5 @@ def _check_roundings(requantization: Requantization, config: Config) -> None:
         if name not in config.roundings:
             raise ValueError(
                 f"Rounding must be one of {list(config.roundings)}, which this machine has, "
-                f"not {name!r}"
+                f"not {name!r}; {' and '.join(machines_with(name, config))} have it"
             )

@@ -1,0 +1,75 @@
+"""Write sw/tpulite/parts.csv, and the table of docs/fpga.md, from what has been measured.
+
+make synth CONFIG=ecp5-25     (and -45, -85, 4x4, 8x8, 16x16)
+make pnr CONFIG=ecp5-25
+python scripts/parts.py
+
+Takes what there is of build/{synth,pnr}/CONFIG.json of this definition of CONFIG; other rows stay.
+"""
+
+import csv
+import json
+from dataclasses import asdict, fields
+from io import StringIO
+from pathlib import Path
+
+from tpulite.configs import CONFIG_PARTS, CONFIGS
+from tpulite.parts import SIZES, Size
+from tpulite_rtl.verilated.toolchain import build_root
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE, PAGE = ROOT / "sw/tpulite/parts.csv", ROOT / "docs/fpga.md"
+BEGIN, END = "<!-- table: scripts/parts.py -->\n", "<!-- end -->\n"
+
+
+def measured(name: str) -> Size | None:
+    """Return the row of a configuration: as measured, else the one there is, unless it is stale."""
+    digest = f"{CONFIGS[name].hash:#010x}"
+    known = SIZES.get(name)
+    known = known if known and known.hash == digest else None
+    synth, pnr = (_report(kind, name, digest) for kind in ("synth", "pnr"))
+    fmax = min(pnr["fmax_mhz"].values()) if pnr else known and known.fmax_mhz
+    if synth:
+        return Size(name, digest, CONFIG_PARTS.get(name, ""), **synth["chip"], fmax_mhz=fmax)
+    return known
+
+
+def _report(kind: str, name: str, digest: str) -> dict:
+    path = build_root() / kind / f"{name}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    stale = found.get("hash") != digest or found.get("part") not in (None, CONFIG_PARTS.get(name))
+    return {} if stale else found
+
+
+def as_csv(sizes: list[Size]) -> str:
+    """Return the table that ``tpulite.parts.read_sizes`` reads."""
+    text = StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Size)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(size) for size in sizes)
+    return text.getvalue()
+
+
+def as_markdown(sizes: list[Size]) -> str:
+    """Return the table of the page."""
+    lines = ["| `CONFIG` | part | LUT | FF | DSP (18x18) | block RAM | Fmax |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for size in sizes:
+        shares = {name: f" ({share:.1%})" for name, share in size.shares.items()}
+        cells = [f"{getattr(size, n):,}{shares.get(n, '')}" for n in ("lut", "ff", "dsp", "bram")]
+        speed = "not placed" if size.fmax_mhz is None else f"{size.fmax_mhz:.1f} MHz"
+        lines.append(f"| `{size.config}` | {' | '.join([size.part, *cells, speed])} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write both tables."""
+    sizes = [size for name in CONFIGS if (size := measured(name))]
+    TABLE.write_text(as_csv(sizes))
+    before, rest = PAGE.read_text().split(BEGIN)
+    PAGE.write_text(before + BEGIN + as_markdown(sizes) + END + rest.split(END)[1])
+    print("\n".join(f"{size.config}: {size.line}" for size in sizes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""FPGAs that configurations are made for, and what configurations take of them."""
+
+import csv
+from dataclasses import dataclass
+from importlib.resources import files
+
+__all__ = ["PARTS", "SIZES", "Part", "Size", "read_sizes"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lookup tables of four inputs, flip-flops, 18 x 18 multipliers and block RAMs."""
+
+    lut: int
+    ff: int
+    dsp: int
+    bram: int
+
+
+PARTS = {
+    "LFE5U-25": Part(lut=24_288, ff=24_288, dsp=28, bram=56),
+    "LFE5U-45": Part(lut=43_848, ff=43_848, dsp=72, bram=108),
+    "LFE5U-85": Part(lut=83_640, ff=83_640, dsp=156, bram=208),
+}
+"""What the parts of Lattice's ECP5 family have."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a configuration takes of an ECP5.
+
+    Parameters
+    ----------
+    config : str
+        Its name.
+    hash : str
+        That of the configuration that was measured.
+    part : str
+        The part that it is made for, one of `PARTS`; else empty.
+    lut, ff, dsp, bram : int
+        Sum over the blocks, each synthesized alone.
+    fmax_mhz : float, optional
+        Of the slowest placement on the part; None if there is none.
+    """
+
+    config: str
+    hash: str
+    part: str
+    lut: int
+    ff: int
+    dsp: int
+    bram: int
+    fmax_mhz: float | None
+
+    @property
+    def line(self) -> str:
+        """The size in words."""
+        size = f"{self.lut:,} LUT, {self.ff:,} FF, {self.dsp} DSP, {self.bram} block RAM"
+        if not self.part:
+            return f"ECP5: {size}"
+        speed = "not placed" if self.fmax_mhz is None else f"{self.fmax_mhz:.1f} MHz"
+        return f"{self.part}: {size}, {speed}"
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Which shares of the part it takes, by resource; none if it is made for no part."""
+        if not self.part:
+            return {}
+        part = PARTS[self.part]
+        return {
+            name: getattr(self, name) / getattr(part, name) for name in ("lut", "ff", "dsp", "bram")
+        }
+
+
+def read_sizes(text: str) -> dict[str, Size]:
+    """Return the rows of a table with the fields of `Size` as columns, by configuration."""
+    rows = (
+        Size(
+            config=row["config"],
+            hash=row["hash"],
+            part=row["part"],
+            lut=int(row["lut"]),
+            ff=int(row["ff"]),
+            dsp=int(row["dsp"]),
+            bram=int(row["bram"]),
+            fmax_mhz=float(row["fmax_mhz"]) if row["fmax_mhz"] else None,
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+    return {size.config: size for size in rows}
+
+
+SIZES = read_sizes(files("tpulite").joinpath("parts.csv").read_text())
+"""What has been measured: ``scripts/parts.py`` writes it."""
