@@ -34,7 +34,8 @@ from tpulite.graph.layers import (
     Requantization,
 )
 from tpulite.program import Program
-from tpulite.report.layers import account_layers
+from tpulite.report.profile import profile_program
+from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 from tpulite.zoo import cache_folder
@@ -73,15 +74,15 @@ def check(
     assert abs(error) <= network, (
         f"{what}: {timeline.cycles:,} cycles predicted, {cycles:,} on the chip, {error:+.2%}"
     )
-    accounts = account_layers(program, results)
-    ends = ("start", "end")
-    for mine, account in zip(timeline.layers(program.layers), accounts, strict=True):
-        assert mine.name == account.name
-        if account.cycles > SHORT and account.name not in ends:
-            error = mine.cycles / account.cycles - 1
+    predicted = profile_program(TracedRun(program, timeline.traces(), timeline.cycles))
+    for mine, chip in zip(
+        predicted, profile_program(TracedRun.of(program, results, "rtl")), strict=True
+    ):
+        if chip.cycles > SHORT and chip.name not in ("start", "end"):
+            error = mine.cycles / chip.cycles - 1
             assert abs(error) <= layer, (
                 f"{what}, layer {mine.name}: {mine.cycles:,} cycles predicted, "
-                f"{account.cycles:,} on the chip, {error:+.2%}"
+                f"{chip.cycles:,} on the chip, {error:+.2%}"
             )
     return timeline
 

@@ -4,9 +4,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.models import DigitsTest
-from tpulite.report.layers import LayerAccount, account_layers, layer_table
+from tpulite.models import CLASSES, DigitsTest
+from tpulite.report.profile import Profile, profile_program
+from tpulite.report.profile_table import profile_table
+from tpulite.report.traced_run import TracedRun
 from tpulite_tb.digits import BATCH, STREAM_BATCHES, DigitsRun
+from tpulite_tb.model_report import told_classes
 
 __all__ = ["as_json", "print_report"]
 
@@ -33,15 +36,14 @@ def as_json(run: DigitsRun, simulator: str) -> dict:
         "counters": cold,
         "counters_warm": warm,
         "counters_stream": stream,
-        "layers": [account.as_dict() for account in _accounts(run)],
+        "layers": [layer.as_dict() for layer in _profile(run, simulator).layers],
     }
 
 
 def print_report(run: DigitsRun, simulator: str, console: Console) -> None:
     """Print the account of the cold batch layer by layer, and the figures of the run."""
     figures = as_json(run, simulator)
-    layers = layer_table(_accounts(run), title=f"One cold batch of {BATCH}: cycles of the MXU")
-    console.print(layers)
+    console.print(profile_table(_profile(run, simulator)))
 
     limit = run.cold.program.macs // run.cold.program.config.array_size**2
     table = Table(
@@ -49,6 +51,8 @@ def print_report(run: DigitsRun, simulator: str, console: Console) -> None:
     )
     table.add_row("bit-exact with the golden model", "yes" if figures["bit_exact"] else "NO")
     table.add_row("accuracy, int8", _percent(figures["accuracy"]))
+    seen = run.outputs[:, :CLASSES].argmax(axis=1)
+    table.add_row("digits of the first", told_classes(seen, DigitsTest.load().labels))
     table.add_row("accuracy of the float network", _percent(figures["float_accuracy"]))
     table.add_row(f"cycles a batch (limit {limit:,})")
     table.add_row("  cold", f"{figures['cycles_cold']:,}")
@@ -62,8 +66,10 @@ def print_report(run: DigitsRun, simulator: str, console: Console) -> None:
         console.print(f"Bits differ: {name}", style="bold red")
 
 
-def _accounts(run: DigitsRun) -> tuple[LayerAccount, ...]:
-    return account_layers(run.cold.program, run.cold.results)
+def _profile(run: DigitsRun, simulator: str) -> Profile:
+    traced = TracedRun.of(run.cold.program, run.cold.results, simulator)
+    name, layers = f"One cold batch of {BATCH}", tuple(profile_program(traced))
+    return Profile(name, simulator, traced.program.config, BATCH, layers, (traced,))
 
 
 def _percent(share: float | None) -> str:

@@ -8,14 +8,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tpulite.report.layers import account_layers, layer_table
+from tpulite.report.profile import profile_runs
+from tpulite.report.profile_table import profile_table
+from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import ModelResults
 
-__all__ = ["ModelRun", "as_json", "print_model_report", "show_image"]
+__all__ = ["ModelRun", "as_json", "print_model_report", "show_image", "told_classes"]
 
 
 _SHADES = " .:-=+*#%@"
+
+_TOLD = 10
+"""Images whose classes are told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +80,9 @@ def as_json(run: ModelRun, simulator: str) -> dict:
 def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     """Print the account of the first image layer by layer, and the figures of the run."""
     figures = as_json(run, simulator)
-    for program, results in zip(run.model.programs, run.results.segments[0], strict=True):
-        layers = layer_table(account_layers(program, results), title=f"{run.name}: MXU cycles")
-        console.print(layers)
+    pairs = zip(run.model.programs, run.results.segments[0], strict=True)
+    runs = [TracedRun.of(program, results, simulator) for program, results in pairs]
+    console.print(profile_table(profile_runs(run.model, runs, simulator)))
     size = run.model.config.array_size**2
     cycles = figures["cycles"][0]
     table = Table(
@@ -87,12 +92,26 @@ def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     table.add_row("bit-exact with the golden model", "yes" if figures["bit_exact"] else "NO")
     if figures["accuracy"] is not None:
         table.add_row("accuracy of these", f"{figures['accuracy']:.2%}")
+    if run.labels is not None:
+        table.add_row("classes of the first", told_classes(run.classes, run.labels))
     table.add_row(f"cycles of an image (limit {figures['macs'] // size:,})", f"{cycles:,}")
     table.add_row("utilization", f"{figures['macs'] / (size * cycles):.1%}")
     table.add_row("simulated cycles", f"{sum(figures['cycles']):,} in {run.seconds:.1f} s")
     console.print(table)
     if run.differences:
         console.print(f"{run.differences} elements of the outputs differ", style="bold red")
+
+
+def told_classes(classes: np.ndarray, labels: np.ndarray) -> str:
+    """Return the first ten classes in a line; beside a wrong one stands the right one.
+
+    Examples
+    --------
+    >>> told_classes(np.array([7, 2, 9]), np.array([7, 2, 4]))
+    '7, 2, 9 (is 4)'
+    """
+    pairs = list(zip(classes.tolist(), labels.tolist(), strict=False))[:_TOLD]
+    return ", ".join(f"{seen} (is {due})" if seen != due else str(seen) for seen, due in pairs)
 
 
 def show_image(image: np.ndarray, console: Console) -> None:

@@ -8,7 +8,6 @@ from tpulite.arch.registers import EngineState
 from tpulite.compiler.options import Options
 from tpulite.golden.timing import Timeline, predict, predict_cycles
 from tpulite.models import MLP_DIGITS
-from tpulite.program import LayerInfo
 from tpulite.runtime.model import Model
 from tpulite_testing.timing import yardsticks
 
@@ -180,27 +179,6 @@ def test_a_token_that_never_comes():
 @pytest.fixture(scope="module")
 def program():
     return Model.load(MLP_DIGITS, options=Options(batch=16, effort=0)).programs[0]
-
-
-def test_layers_sum_to_the_whole(program):
-    timeline = run(*program.commands[:-1])
-    layers = timeline.layers(program.layers)
-    assert [layer.name for layer in layers[1:-1]] == [layer.name for layer in program.layers]
-    assert sum(layer.cycles for layer in layers) == timeline.cycles
-    for layer in layers:
-        assert sum(layer.reasons.values()) == layer.cycles
-        assert list(layer.reasons.values()) == sorted(layer.reasons.values(), reverse=True)
-    assert "waits for DRAM" in layers[1].reasons
-
-
-def test_a_layer_is_explained():
-    commands = (load(400, signal=MXU), conv(100, 6, wait=LOAD))
-    layers = run(*commands).layers((LayerInfo("fc", 100, 96, 16, (1,)),))
-    words = layers[1].explain()
-    assert words.startswith(f"fc: {layers[1].cycles:,} cycles, computes 5")
-    assert words.endswith(" %")
-    assert "waits for DRAM 4" in words
-    assert layers[0].reasons == {"waits for the first command": layers[0].cycles}
 
 
 def test_the_dump_has_a_line_a_command(program):

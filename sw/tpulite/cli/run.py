@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913 - options of the command
     results = _run_all(Runner(model, device), inputs.values, count)
     report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz)
     if csv_path is not None:
-        save_csv(csv_path, [account.as_dict() for account in report.accounts])
+        save_csv(csv_path, report.layers)
     if output is not None:
         save_array(output, results.output)
     save_json(json_path, report.as_dict())

@@ -9,9 +9,12 @@ import numpy as np
 from rich.console import Console
 
 from tpulite.golden.timing import predict_cycles
-from tpulite.report import LayerAccount, account_layers, layer_table, report_programs
+from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
+from tpulite.report.profile import Profile, profile_runs
+from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
+from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import ModelResults
 from tpulite.runtime.model_summary import host_lines
@@ -53,14 +56,18 @@ class RunReport:
     mhz: float | None = None
 
     @cached_property
-    def accounts(self) -> tuple[LayerAccount, ...]:
+    def profile(self) -> Profile | None:
         """Cycles of the first run by layer, if the device has a clock and keeps a trace."""
-        accounts = []
-        for program, result in zip(self.model.programs, self.results.segments[0], strict=False):
-            if result.cycles is None or not result.traces:
-                return ()
-            accounts += account_layers(program, result)
-        return tuple(accounts)
+        pairs = list(zip(self.model.programs, self.results.segments[0], strict=False))
+        if not pairs or any(result.cycles is None or not result.traces for _, result in pairs):
+            return None
+        runs = [TracedRun.of(program, result, self.device) for program, result in pairs]
+        return profile_runs(self.model, runs, self.device)
+
+    @property
+    def layers(self) -> list[dict[str, object]]:
+        """The rows of that profile, as plain values; none without it."""
+        return [] if self.profile is None else [x.as_dict() for x in self.profile.layers]
 
     @cached_property
     def cycles(self) -> tuple[int, ...]:
@@ -111,16 +118,15 @@ class RunReport:
                 {"input": name, "outputs": [each.as_dict() for each in self.answers(number)]}
                 for number, name in enumerate(self.inputs)
             ],
-            "layers": [account.as_dict() for account in self.accounts],
+            "layers": self.layers,
         }
 
     def print(self, console: Console) -> None:
         """Print all of it."""
         for line in self._answer_lines():
             console.print(line, highlight=False, markup=False)
-        if self.accounts:
-            title = f"{self.model.graph.name}: cycles of the MXU"
-            console.print(layer_table(self.accounts, title=title))
+        if self.profile is not None:
+            console.print(profile_table(self.profile))
         for line in self._lines():
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 

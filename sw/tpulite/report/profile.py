@@ -1,6 +1,6 @@
 """Profiles: what each layer of a network costs, and what holds it up."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
@@ -18,7 +18,7 @@ from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.model import Model
 
-__all__ = ["LayerProfile", "Profile", "profile_model"]
+__all__ = ["LayerProfile", "Profile", "profile_model", "profile_program", "profile_runs"]
 
 _NOTHING = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
 
@@ -183,7 +183,11 @@ def profile_model(model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024) 
     ValueError
         If there is no such device, or it has no clock or keeps no trace.
     """
-    runs = trace_runs(model, device, seed=seed)
+    return profile_runs(model, trace_runs(model, device, seed=seed), device)
+
+
+def profile_runs(model: Model, runs: Sequence[TracedRun], device: str) -> Profile:
+    """Account for runs of a network's programs, one each; see :func:`profile_model`."""
     parts = iter(runs)
     layers: list[LayerProfile] = []
     for segment in model.segments:
@@ -193,12 +197,13 @@ def profile_model(model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024) 
             where = library if segment.library else "numpy"
             layers.append(LayerProfile(", ".join(names), where, {}, 0, 0, 0, 0.0, _NOTHING))
         else:
-            layers += _profile_program(next(parts))
+            layers += profile_program(next(parts))
     batch = max((program.batch for program in model.programs), default=1)
-    return Profile(model.graph.name, device, model.config, batch, tuple(layers), runs)
+    return Profile(model.graph.name, device, model.config, batch, tuple(layers), tuple(runs))
 
 
-def _profile_program(run: TracedRun) -> list[LayerProfile]:
+def profile_program(run: TracedRun) -> list[LayerProfile]:
+    """Return the start, all layers and the end of a program; their cycles are those of the run."""
     program, config = run.program, run.program.config
     start, *spent, end = spend_cycles(program, run.traces, run.cycles)
     layers = [LayerProfile("start", "machine", start, 0, 0, 0, 0.0, _traffic(program, [-1]))]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from tpulite.arch.isa import Engine
 from tpulite.golden.timing import predict
@@ -9,7 +10,7 @@ from tpulite.program import Program
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
-from tpulite.runtime.results import EngineTrace
+from tpulite.runtime.results import EngineTrace, Results
 
 __all__ = ["CYCLE_MODEL", "TracedRun", "trace_runs"]
 
@@ -33,6 +34,25 @@ class TracedRun:
     program: Program
     traces: Mapping[Engine, EngineTrace]
     cycles: int
+
+    @classmethod
+    def of(cls, program: Program, results: Results, device: str) -> Self:
+        """Return what a device recorded.
+
+        Raises
+        ------
+        ValueError
+            If it has no clock or keeps no trace.
+        """
+        if results.cycles is None or not results.traces:
+            raise ValueError(f"{device} has no clock or keeps no trace")
+        return cls(program, results.traces, results.cycles)
+
+    @classmethod
+    def predicted(cls, program: Program) -> Self:
+        """Return what the cycle model says."""
+        timeline = predict(program.commands, program.config)
+        return cls(program, timeline.traces(), timeline.cycles)
 
 
 def trace_runs(
@@ -61,19 +81,11 @@ def trace_runs(
     """
     programs = model.steady_programs
     if device == CYCLE_MODEL:
-        timelines = (predict(program.commands, program.config) for program in programs)
-        return tuple(
-            TracedRun(program, timeline.traces(), timeline.cycles)
-            for program, timeline in zip(programs, timelines, strict=True)
-        )
+        return tuple(map(TracedRun.predicted, programs))
     runner = Runner(model, device)
     runner.record_traces(True)
     inputs = random_inputs(model.graph, 1, seed)
     one = {name: x.reshape(model.graph.tensors[name].shape) for name, x in inputs.items()}
     (results,) = [runner.run(one).segments for _ in range(1 + model.options.resident)][-1]
-    runs = []
-    for program, result in zip(programs, results, strict=True):
-        if result.cycles is None or not result.traces:
-            raise ValueError(f"{device} has no clock or keeps no trace")
-        runs.append(TracedRun(program, result.traces, result.cycles))
-    return tuple(runs)
+    pairs = zip(programs, results, strict=True)
+    return tuple(TracedRun.of(program, result, device) for program, result in pairs)

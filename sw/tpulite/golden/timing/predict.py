@@ -8,10 +8,10 @@ from tpulite.golden.timing.clockwork import Clockwork
 from tpulite.golden.timing.loads import Loads
 from tpulite.golden.timing.matrix import Matrix
 from tpulite.golden.timing.stores import Stores
-from tpulite.golden.timing.timeline import CommandTimes, LayerTimes, Timeline
+from tpulite.golden.timing.timeline import CommandTimes, Timeline
 from tpulite.golden.timing.vectors import Vectors
 
-__all__ = ["CommandTimes", "LayerTimes", "Timeline", "predict", "predict_cycles"]
+__all__ = ["CommandTimes", "Timeline", "predict", "predict_cycles"]
 
 
 def predict(commands: Sequence[Command], config: Config) -> Timeline:

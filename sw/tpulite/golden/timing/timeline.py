@@ -1,6 +1,5 @@
-"""What the cycle model predicts, command by command and layer by layer."""
+"""What the cycle model predicts, command by command and engine by engine."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,17 +7,8 @@ import numpy as np
 from tpulite.arch.isa import Command, Engine, disassemble
 from tpulite.arch.registers import EngineState
 from tpulite.golden.timing.record import Record
-from tpulite.program import LayerInfo
 
-__all__ = ["CommandTimes", "LayerTimes", "Timeline"]
-
-_CAUSES = {
-    Engine.LOAD: "DRAM",
-    Engine.STORE: "stores",
-    Engine.MXU: "the matrix unit",
-    Engine.VPU: "the vector path",
-}
-"""What an engine waits for if it waits for a token of another one."""
+__all__ = ["CommandTimes", "EngineTimes", "Timeline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,45 +63,6 @@ class CommandTimes:
             record.axi,
             Engine(record.giver) if record.giver >= 0 else None,
         )
-
-
-@dataclass(frozen=True)
-class LayerTimes:
-    """Where the cycles of a layer go, seen from the matrix unit.
-
-    A layer lasts from the end of the one before to the end of its own last command, as in
-    :func:`tpulite.report.layers.account_layers`; layers without commands of the matrix unit last
-    no time. What comes before the first command and after the last one has layers of its own.
-
-    Parameters
-    ----------
-    name : str
-        The layer; ``start`` and ``end`` are the cycles before the first and after the last one.
-    cycles : int
-        Its cycles.
-    reasons : dict of str to int
-        What they are spent on, most first; the sum is ``cycles``.
-    """
-
-    name: str
-    cycles: int
-    reasons: dict[str, int]
-
-    def explain(self) -> str:
-        """Say in a line where the cycles go.
-
-        Examples
-        --------
-        >>> LayerTimes("conv", 200, {"computes": 118, "waits for DRAM": 82}).explain()
-        'conv: 200 cycles, computes 59 %, waits for DRAM 41 %'
-        """
-        parts = [f"{self.name}: {self.cycles:,} cycles"]
-        parts += [
-            f"{reason} {cycles / self.cycles:.0%}".replace("%", " %")
-            for reason, cycles in self.reasons.items()
-            if cycles >= 0.005 * self.cycles
-        ]
-        return ", ".join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,26 +127,6 @@ class Timeline:
             traces[engine] = EngineTimes(each[:, 0], each[:, 1], each[:, 2], each[:, 3:])
         return traces
 
-    def layers(self, layers: Sequence[LayerInfo]) -> tuple[LayerTimes, ...]:
-        """Return the cycles of each layer, with the start and the end: all cycles once.
-
-        Parameters
-        ----------
-        layers : sequence of LayerInfo
-            Layers of the program, in the order in which they end.
-        """
-        mine = [times.first for times in self.times if times.engine == Engine.MXU]
-        before = min(mine, default=self.cycles)
-        accounts = [LayerTimes("start", before, {"waits for the first command": before})]
-        for layer in layers:
-            times = [self.times[i] for i in layer.commands if self.times[i].engine == Engine.MXU]
-            stop = max((one.stop for one in times), default=before)
-            accounts.append(LayerTimes(layer.name, stop - before, _reasons(times, stop - before)))
-            before = stop
-        rest = self.cycles - before
-        accounts.append(LayerTimes("end", rest, {"waits for the last results": rest}))
-        return tuple(accounts)
-
     def dump(self) -> str:
         """Return a table with a line a command, then the engines' cycles in each state."""
         lines = [_line("command", *_COLUMNS)]
@@ -219,21 +150,3 @@ _COLUMNS = ("dispatch", "start", "first", "stop", "busy", "token", "buffer", "ax
 def _line(index: object, *columns: object) -> str:
     *numbers, text = columns
     return f"{index!s:>7}" + "".join(f"{number!s:>9}" for number in numbers) + f"  {text}"
-
-
-def _reasons(times: Iterable[CommandTimes], cycles: int) -> dict[str, int]:
-    """Divide the cycles of a layer into reasons, most first."""
-    reasons: dict[str, int] = {}
-
-    def add(reason: str, count: int) -> None:
-        if count:
-            reasons[reason] = reasons.get(reason, 0) + count
-
-    for one in times:
-        add("computes", one.busy)
-        add("waits for the unified buffer", one.buffer)
-        if one.token:
-            assert one.giver is not None
-            add(f"waits for {_CAUSES[one.giver]}", one.token)
-    add("has no command", cycles - sum(reasons.values()))
-    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
