@@ -93,7 +93,7 @@ def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     if figures["accuracy"] is not None:
         table.add_row("accuracy of these", f"{figures['accuracy']:.2%}")
     if run.labels is not None:
-        table.add_row("classes of the first", told_classes(run.classes, run.labels))
+        table.add_row("classes of the first ones", told_classes(run.classes, run.labels))
     table.add_row(f"cycles of an image (limit {figures['macs'] // size:,})", f"{cycles:,}")
     table.add_row("utilization", f"{figures['macs'] / (size * cycles):.1%}")
     table.add_row("simulated cycles", f"{sum(figures['cycles']):,} in {run.seconds:.1f} s")
