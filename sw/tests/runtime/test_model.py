@@ -10,6 +10,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.arch.registers import Fault
 from tpulite.compiler.options import Options
+from tpulite.configs import CONFIG_PARTS, named_config
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.quant.partition import MachineSegment
@@ -82,6 +83,16 @@ def test_other_machines_give_the_same(digits, size):
     model, images = digits
     other = Model.load(CNN_DIGITS, config=Config(array_size=size))
     np.testing.assert_array_equal(other.run(images[:1]).output, model.run(images[:1]).output)
+
+
+@pytest.mark.parametrize("exact", ["litert-ref", "litert-opt", "litert-xnnpack"])
+@pytest.mark.parametrize("name", CONFIG_PARTS)
+def test_machines_for_a_part_give_the_bits_of_each_library(digits, name, exact):
+    """XNNPACK rounds as ONNX Runtime does."""
+    images = digits[1][:1]
+    model = Model.load(CNN_DIGITS, exact=exact, config=named_config(name))
+    expected = open_oracle(exact, CNN_DIGITS, model.graph)({"image": images})["dense"]
+    np.testing.assert_array_equal(model.run(images).output, expected)
 
 
 def test_floats_at_the_ends_are_the_hosts(tmp_path):
