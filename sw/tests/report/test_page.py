@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,13 +15,15 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Div
 
 from tpulite.arch.isa import Engine
+from tpulite.arch.memory import Window
 from tpulite.models import CNN_DIGITS
+from tpulite.report.buffer_map import map_buffer
 from tpulite.report.html import write_page
 from tpulite.report.html.timeline import make_timeline
-from tpulite.report.profile import Profile, profile_model
+from tpulite.report.profile import LayerProfile, Profile, profile_model
 from tpulite.report.speed import Speed
 from tpulite.report.spending import Cause
-from tpulite.report.traffic import dram_traffic
+from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.model import Model
 
 
@@ -129,6 +132,44 @@ def test_bandwidth_sums_to_the_bytes_moved(
         data = columns(document, name)
         bytes_ = np.diff(data["cycle"]) @ data["rate"][:-1]
         assert bytes_ == pytest.approx(sum(moved.values()))
+
+
+def test_roofline_and_table_hold_what_the_profile_says(
+    profile: Profile, document: Document
+) -> None:
+    points, rows = columns(document, "roofline"), columns(document, "table")
+    names = ("name", "intensity", "rate")
+    found = {name: rest for name, *rest in zip(*(points[x] for x in names), strict=True)}
+    layers = {layer.name: layer for layer in profile.layers if layer.macs}
+    assert found.keys() == layers.keys()
+    peak = profile.config.array_size**2
+    for name, (intensity, rate) in found.items():
+        layer = layers[name]
+        moved = max(layer.traffic.read_bytes, layer.traffic.written_bytes)
+        assert intensity * moved == pytest.approx(layer.macs)
+        assert rate == pytest.approx(layer.utilization * peak)
+    records = [layer.as_dict() for layer in profile.layers]
+    assert rows["name"] == [record["name"] for record in records]
+    for column, name in (("cycles", "cycles"), ("macs", "macs"), ("read", "dram_read_bytes")):
+        assert rows[column] == [record[name] or None for record in records]
+    assert set(rows["where"]) == {"", "MXU", "VPU"}
+
+
+def test_a_network_of_the_host_alone_has_a_table(profile: Profile, tmp_path: Path) -> None:
+    nothing = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
+    host = LayerProfile("SOFTMAX", "numpy", {}, 0, 0, 0, 0.0, nothing)
+    alone = replace(profile, layers=(host,), runs=())
+    write_page(tmp_path / "page", alone, Speed(0), {})
+    assert "host: numpy" in (tmp_path / "page").read_text(encoding="utf-8")
+
+
+def test_the_map_of_the_buffer_names_what_is_mapped(profile: Profile, document: Document) -> None:
+    (run,) = profile.runs
+    data, blocks = columns(document, "buffer"), map_buffer(run)
+    for name in ("row", "end", "start", "stop"):
+        assert data[name].tolist() == [getattr(block, name) for block in blocks]
+    names = [f"{run.program.layers[x.layer].name}: {x.kind}" for x in blocks]
+    assert data["name"] == names
 
 
 def test_bokeh_is_imported_only_for_a_page() -> None:

@@ -1,6 +1,8 @@
 """Use of the unified buffer, found from the commands alone and not from the allocator."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +10,10 @@ from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import view
 from tpulite.program import Program
 
-__all__ = ["BufferUse", "buffer_use", "live_rows"]
+__all__ = ["BufferUse", "Lives", "buffer_use", "find_lives", "live_rows"]
+
+_EMPTY = -2
+"""Writer of a row that was never written."""
 
 
 @dataclass(frozen=True)
@@ -53,28 +58,59 @@ def live_rows(program: Program) -> tuple[np.ndarray, int]:
 
     See :func:`buffer_use`.
     """
-    rows, last = program.config.ub_rows, len(program.commands) - 1
-    born, read = np.full(rows, -1), np.full(rows, -1)
+    count = len(program.commands)
+    begins, ends = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    used = np.zeros(program.config.ub_rows, bool)
+    for rows, born, read, over in find_lives(program):
+        used[rows] = True
+        first, last = np.maximum(born, 0), np.minimum(read, over - 1)
+        needed = last >= first  # unless the first command overwrites what was left there
+        np.add.at(begins, first[needed], 1)
+        np.add.at(ends, last[needed], 1)
+    live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
+    return live, int(np.count_nonzero(used))
+
+
+class Lives(NamedTuple):
+    """Rows of the unified buffer that are given up together.
+
+    Parameters
+    ----------
+    rows : array of int
+        The rows.
+    born, read : array of int
+        Commands that wrote each of them, and that read it last; ``born`` is -1 for what an earlier
+        program has left there, ``read`` is ``born`` if nothing reads it.
+    over : int
+        The command that writes them again, after the last of the program if there is none.
+    """
+
+    rows: np.ndarray
+    born: np.ndarray
+    read: np.ndarray
+    over: int
+
+
+def find_lives(program: Program) -> Iterator[Lives]:
+    """Yield what rows hold, each time when it is overwritten, and at the end.
+
+    See :func:`buffer_use`; a command that reads a row and writes it is both its last reader and
+    the one that writes it again.
+    """
+    count = len(program.commands)
+    numbers = np.arange(program.config.ub_rows)
+    born, read = np.full(len(numbers), _EMPTY), np.full(len(numbers), _EMPTY)
     for start, stop in program.resident:
-        born[start:stop], read[start:stop] = 0, last
-    begins, ends = np.zeros(last + 2, np.int64), np.zeros(last + 2, np.int64)
+        born[start:stop], read[start:stop] = -1, count - 1
     toucher = Toucher(program.config)
     for number, command in enumerate(program.commands):
         touched = toucher.touched(command)
         for place in (*touched.reads, *touched.early_reads):
             view(read, place)[...] = number
         for place in touched.writes:
-            here = view(born, place), view(read, place)
-            _close(begins, ends, here[0], np.minimum(here[1], number - 1))
-            for rows in here:
-                rows[...] = number
-    _close(begins, ends, born, read)
-    live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
-    return live, int(np.count_nonzero(born >= 0))
-
-
-def _close(begins: np.ndarray, ends: np.ndarray, born: np.ndarray, read: np.ndarray) -> None:
-    """Count lives from ``born`` to ``read``; rows that were never written have none."""
-    lived = (born >= 0) & (read >= born)
-    np.add.at(begins, born[lived], 1)
-    np.add.at(ends, read[lived], 1)
+            here, last = view(born, place), view(read, place)
+            if (held := here > _EMPTY).any():
+                yield Lives(view(numbers, place)[held], here[held], last[held], number)
+            here[...] = last[...] = number
+    held = born > _EMPTY
+    yield Lives(numbers[held], born[held], read[held], count)

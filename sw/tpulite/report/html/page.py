@@ -7,8 +7,11 @@ from bokeh.layouts import column
 from bokeh.models import UIElement
 from bokeh.resources import INLINE
 
+from tpulite.report.html.buffer_map import make_buffer_map
 from tpulite.report.html.head import make_head
 from tpulite.report.html.layer_bars import make_layer_bars
+from tpulite.report.html.layer_table import make_layer_table
+from tpulite.report.html.roofline import make_roofline
 from tpulite.report.html.style import heading
 from tpulite.report.html.timeline import make_bandwidth, make_timeline
 from tpulite.report.profile import Profile
@@ -36,6 +39,25 @@ def make_page(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> str:
             ),
             timeline,
             make_bandwidth(profile.runs, timeline),
+            heading(
+                "Unified buffer",
+                "What lies where, in the color of the layer that it is written for; weights and "
+                "inputs are light. From the start of its first writer until its last reader is "
+                "done; what lies side by side or follows within a small part of the run is one "
+                "block.",
+            ),
+            make_buffer_map(profile.runs, timeline),
+            heading(
+                "Roofline",
+                "Layers by what they multiply for each byte that DRAM moves in its busier "
+                "direction. A layer below the level roof leaves multipliers idle; one above the "
+                "slope has its data loaded while others work. The larger, the more cycles.",
+            ),
+            make_roofline(profile),
         ]
+    parts += [
+        heading("All layers", "A click on the head of a column sorts."),
+        make_layer_table(profile),
+    ]
     page = column(*parts, sizing_mode="stretch_width", margin=(0, 16, 0, 16))
     return file_html(page, INLINE, title=f"{profile.network}: tpulite")

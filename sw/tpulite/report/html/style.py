@@ -1,16 +1,18 @@
 """What all figures of the page share: colors, sizes, tools."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from bokeh.core.enums import LegendClickPolicyType
 from bokeh.models import ColumnDataSource, Div, NumeralTickFormatter
 from bokeh.palettes import Category20_20
 from bokeh.plotting import figure
 
 from tpulite.report.spending import Cause
+from tpulite.report.traced_run import TracedRun
 
-__all__ = ["COLORS", "chart", "heading", "layer_color", "legend_above", "source"]
+__all__ = ["COLORS", "chart", "heading", "in_turn", "layer_color", "legend_above", "source"]
 
 COLORS = {
     Cause.MULTIPLIERS: "#2e9e5b",
@@ -45,11 +47,11 @@ def chart(height: int, tools: str, **options: Any) -> figure:
     return plot
 
 
-def legend_above(plot: figure) -> None:
-    """Put the legend over the figure, where it hides nothing; a click on an entry hides it."""
+def legend_above(plot: figure, click: LegendClickPolicyType = "hide") -> None:
+    """Put the legend over the figure, where it hides nothing; say what a click on it does."""
     legend = plot.legend[0]
     legend.orientation, legend.location = "horizontal", "left"
-    legend.border_line_color, legend.click_policy = None, "hide"
+    legend.border_line_color, legend.click_policy = None, click
     plot.add_layout(legend, "above")
 
 
@@ -64,3 +66,11 @@ def heading(title: str, text: str) -> Div:
 def source(name: str, columns: Mapping[str, Any]) -> ColumnDataSource:
     """Return data of a figure, which the page holds under a name."""
     return ColumnDataSource(dict(columns), name=name)
+
+
+def in_turn(runs: Sequence[TracedRun]) -> Iterator[tuple[int, int, TracedRun]]:
+    """Yield the cycles and the layers before each run, and the run."""
+    begin = layers = 0
+    for run in runs:
+        yield begin, layers, run
+        begin, layers = begin + run.cycles, layers + len(run.program.layers)

@@ -9,7 +9,7 @@ from bokeh.plotting import figure
 
 from tpulite.arch.isa import Engine
 from tpulite.report.executed import bytes_a_cycle, command_layers, executed
-from tpulite.report.html.style import chart, layer_color, legend_above, source
+from tpulite.report.html.style import chart, in_turn, layer_color, legend_above, source
 from tpulite.report.traced_run import TracedRun
 
 __all__ = ["make_bandwidth", "make_timeline"]
@@ -39,7 +39,7 @@ def make_timeline(runs: Sequence[TracedRun]) -> figure:
     """Return a track for each engine, with its commands in the colors of their layers."""
     slices = [
         each
-        for begin, color, run in _in_turn(runs)
+        for begin, color, run in in_turn(runs)
         for engine in run.traces
         for each in _slices(run, engine, begin, color)
     ]
@@ -88,7 +88,7 @@ def make_bandwidth(runs: Sequence[TracedRun], timeline: figure) -> figure:
     ):
         steps = [
             (begin + cycle, rate)
-            for begin, _, run in _in_turn(runs)
+            for begin, _, run in in_turn(runs)
             for cycle, rate in bytes_a_cycle(run, engine)
         ]
         cycle, rate = np.array([*steps, (end, 0.0)]).T
@@ -103,14 +103,6 @@ def make_bandwidth(runs: Sequence[TracedRun], timeline: figure) -> figure:
     plot.xaxis.axis_label = "cycles"
     legend_above(plot)
     return plot
-
-
-def _in_turn(runs: Sequence[TracedRun]) -> Iterator[tuple[int, int, TracedRun]]:
-    """Yield the cycles and the layers before each run, and the run."""
-    begin = layers = 0
-    for run in runs:
-        yield begin, layers, run
-        begin, layers = begin + run.cycles, layers + len(run.program.layers)
 
 
 def _slices(run: TracedRun, engine: Engine, begin: int, before: int) -> Iterator[_Slice]:
