@@ -83,3 +83,11 @@ def test_the_package_is_a_command(tmp_path):
     words = [sys.executable, "-m", "tpulite", "--version"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith("tpulite, version ")
+
+
+def test_layers_with_the_same_advice_share_a_sentence(tpulite):
+    _, out, _ = tpulite("profile", CNN_DIGITS)
+    words = " ".join(out.split())
+    record = json.loads(tpulite("profile", CNN_DIGITS, "--json", "-")[1])
+    for slow in record["slowest"]:
+        assert f"{slow['name']} (" in words and words.count(f": {slow['advice']}.") == 1

@@ -21,7 +21,7 @@ from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.options import Options
-from tpulite.report.advice import advise
+from tpulite.report.advice import advise, advise_slowest
 from tpulite.report.html import require_bokeh, write_page
 from tpulite.report.perfetto_trace import require_perfetto, write_trace
 from tpulite.report.profile import Profile, profile_model
@@ -125,9 +125,9 @@ def _facts(model: Model) -> dict[str, str]:
 
 def _print(console: Console, profile: Profile, speed: Speed) -> None:
     console.print(profile_table(profile))
-    for layer in profile.slowest:
-        share = layer.cycles / profile.cycles
-        spent = f"{share:.1%} of all cycles; {layer.spending()}"
-        text = f"{layer.name} ({spent}): {advise(layer, profile)}."
-        console.print(text, highlight=False, markup=False)
+    for sentence in advise_slowest(profile):
+        console.print(sentence, highlight=False, markup=False)
+    if not profile.runs:
+        console.print("the host computes all of it: nothing runs on the machine")
+        return
     console.print(f"{profile.device}: {speed.line()}", highlight=False, soft_wrap=True)

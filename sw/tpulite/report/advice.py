@@ -4,7 +4,7 @@ from tpulite.arch.memory import Window
 from tpulite.report.profile import LayerProfile, Profile
 from tpulite.report.spending import Cause
 
-__all__ = ["advise"]
+__all__ = ["advise", "advise_slowest"]
 
 _FULL = 0.9
 """Share of the multipliers from which on a layer is said to fill them."""
@@ -52,6 +52,15 @@ def advise(layer: LayerProfile, profile: Profile) -> str:
         f"the vector path computes up to {lanes} elements a cycle while the multipliers are idle; "
         f"smaller activations help{more}"
     )
+
+
+def advise_slowest(profile: Profile) -> list[str]:
+    """Return sentences on the slowest layers; those with the same advice share one."""
+    heads: dict[str, list[str]] = {}
+    for layer in profile.slowest:
+        share = f"{layer.cycles / profile.cycles:.1%} of all cycles; {layer.spending()}"
+        heads.setdefault(advise(layer, profile), []).append(f"{layer.name} ({share})")
+    return [f"{', '.join(layers)}: {advice}." for advice, layers in heads.items()]
 
 
 def _of_multipliers(layer: LayerProfile, size: int) -> str:

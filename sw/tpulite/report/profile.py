@@ -136,9 +136,9 @@ class Profile(JupyterMixin):
 
     @property
     def slowest(self) -> tuple[LayerProfile, ...]:
-        """Up to three layers with the most cycles."""
+        """Up to three layers with the most cycles, each a hundredth of all or more."""
         layers = sorted(self.layers, key=lambda layer: -layer.cycles)
-        return tuple(layer for layer in layers[:3] if layer.cycles)
+        return tuple(layer for layer in layers[:3] if layer.cycles * 100 >= max(self.cycles, 1))
 
     def __rich__(self) -> Table:
         return profile_table(self)
