@@ -70,6 +70,11 @@ def _split(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[
     return np.split(x, len(outputs), axis=int(axis.reshape(-1)[0]))
 
 
+def _pick(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    """Pick positions of each axis."""
+    return [values[0][np.ix_(*node["indices"])]]
+
+
 def _split_v(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     """Cut along an axis into parts of these sizes; one of them may be -1, all the rest."""
     x, sizes, axis = values[0], values[1].reshape(-1), int(values[2].reshape(-1)[0])
@@ -185,6 +190,11 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
         "tile": _tile,
         "unpack": _unpack,
     },
-    "onnx": _COMMON,
+    "onnx": {
+        **_COMMON,
+        "depth_to_space": _depth_to_space,
+        "pick": _pick,
+        "space_to_depth": _space_to_depth,
+    },
 }
 """How each operator of a format moves elements."""

@@ -89,6 +89,10 @@ class Node:
     - quantize, dequantize: x (from and to float)
     - batch_norm: x, gamma, beta, mean, variance; epsilon
     - transpose: x; perm
+    - pick: x; indices (positions of each axis)
+    - depth_to_space, space_to_depth: x; block
+    - resize_nearest: x, size; align_corners, half_pixel_centers
+    - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile: as in TFLite
     - unsupported: a form of a known operator that has no attributes here; reason
     - softmax, argmax and everything else: the host's
 

@@ -19,7 +19,7 @@ __all__ = ["NATURAL_HOST", "NodePlacement", "Placed", "place"]
 NATURAL_HOST = frozenset(
     {
         *("softmax", "argmax", "quantize", "dequantize", "transpose", "cast", "reshape"),
-        *("shape", "gather", "pack", "unpack", "strided_slice", "slice", "split", "concat"),
+        *("shape", "gather", "pack", "unpack", "pick", "strided_slice", "slice", "split", "concat"),
         *("squeeze", "unsqueeze", "flatten", "identity", "log_softmax", "topk", "topk_v2"),
     }
 )
@@ -208,8 +208,9 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
         lower_node(node, context)
     except UnsupportedError as error:
         del context.layers[count:]
+        natural = not NATURAL_HOST.isdisjoint((node.op, node.source.lower()))
         reason = f"{node.op} is the host's" if node.op in _ALWAYS_HOST else str(error)
-        return NodePlacement("host", reason, node.op in NATURAL_HOST)
+        return NodePlacement("host", reason, natural)
     if any(isinstance(layer, Conv | Depthwise) for layer in context.layers[count:]):
         return NodePlacement("MXU")
     return NodePlacement("none" if node.op == "reshape" else "VPU")

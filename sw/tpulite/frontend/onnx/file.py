@@ -10,6 +10,7 @@ from tpulite.frontend.onnx.read.model import read_onnx
 from tpulite.frontend.onnx.translate.elementwise import ELEMENTWISE_RULES
 from tpulite.frontend.onnx.translate.importer import Importer
 from tpulite.frontend.onnx.translate.integers import INTEGER_RULES
+from tpulite.frontend.onnx.translate.movement import MOVEMENT_RULES
 from tpulite.frontend.onnx.translate.products import PRODUCT_RULES
 from tpulite.frontend.onnx.translate.shapes import SHAPE_RULES
 from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
@@ -18,7 +19,14 @@ from tpulite.graph.verify import verify
 
 __all__ = ["load_onnx"]
 
-_RULES = {**ELEMENTWISE_RULES, **INTEGER_RULES, **PRODUCT_RULES, **SHAPE_RULES, **WINDOW_RULES}
+_RULES = {
+    **ELEMENTWISE_RULES,
+    **INTEGER_RULES,
+    **PRODUCT_RULES,
+    **SHAPE_RULES,
+    **MOVEMENT_RULES,
+    **WINDOW_RULES,
+}
 
 
 def load_onnx(data: bytes, name: str) -> Graph:

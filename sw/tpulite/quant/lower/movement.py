@@ -20,7 +20,7 @@ __all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack"]
 
 MOVEMENT = (
     *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
-    *("resize_nearest", "space_to_depth", "transpose"),
+    *("resize_nearest", "space_to_depth", "transpose", "pick"),
 )
 """Operators that :func:`lower_movement` takes."""
 
@@ -44,6 +44,8 @@ def lower_movement(node: Node, context: GraphContext) -> None:
     node = replace(
         node, attributes={**node.attributes, "fixed_point": context.exactness not in _FLOAT}
     )
+    if node.op not in DATA_MOVEMENT[context.graph.format]:
+        raise UnsupportedError(f"no operator {node.op}")
     computed = [name for name in node.inputs if context.tensor(name).data is None]
     if len(computed) != 1:
         raise UnsupportedError("what it moves, or where to, is computed")

@@ -174,6 +174,16 @@ def _elementwise(orders: Orders, node: Node, preferences: LayoutPreferences) -> 
     orders.nodes.append(replace(node, inputs=inputs, outputs=(output,), attributes=attributes))
 
 
+def _pick(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
+    """Place an operator that picks positions of each axis."""
+    perm = _choose(orders, node, preferences)
+    source = orders.get(node.inputs[0], perm)
+    output = orders.define(node.outputs[0], perm)
+    indices = tuple(node["indices"][axis] for axis in perm)
+    attributes = {"indices": indices}
+    orders.nodes.append(replace(node, inputs=(source,), outputs=(output,), attributes=attributes))
+
+
 def _choose(orders: Orders, node: Node, preferences: LayoutPreferences) -> Perm:
     """Return what is wanted behind a node, or what comes if it is all the same."""
     y = node.outputs[0]
@@ -267,10 +277,13 @@ _PLACE: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     "concat": _elementwise,
     "conv": _conv,
     "dense": _dense,
+    "depth_to_space": _pool,
     "log_softmax": _elementwise,
     "max_pool": _pool,
     "pad": _pool,
+    "pick": _pick,
     "reshape": _reshape,
     "softmax": _elementwise,
+    "space_to_depth": _pool,
     "transpose": _transpose,
 }

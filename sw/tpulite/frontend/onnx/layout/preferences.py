@@ -10,9 +10,17 @@ from tpulite.graph.graph import Graph, Node
 
 __all__ = ["LayoutPreferences", "layout_preferences"]
 
-_IMAGE = ("conv", "max_pool", "average_pool", "batch_norm", "pad")
+_IMAGE = (
+    "conv",
+    "max_pool",
+    "average_pool",
+    "batch_norm",
+    "pad",
+    "depth_to_space",
+    "space_to_depth",
+)
 _REDUCTIONS = tuple(REDUCTIONS.values())
-_AGNOSTIC = ("concat", "softmax", "log_softmax", *BINARY, *UNARY)
+_AGNOSTIC = ("concat", "pick", "softmax", "log_softmax", *BINARY, *UNARY)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ __all__ = ["INT8", "meet", "merge_equal", "move", "spread_quantization"]
 
 INT8 = ("int8", "uint8")
 
-_MOVING = ("reshape", "transpose", "max_pool", "pad")
+_MOVING = (
+    *("reshape", "transpose", "max_pool", "pad"),
+    *("pick", "depth_to_space", "space_to_depth"),
+)
 """Operators on one tensor that mean the same on the integers of any quantization."""
 
 

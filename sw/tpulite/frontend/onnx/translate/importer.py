@@ -33,6 +33,7 @@ _VOCABULARY = frozenset(
         "reduce_max",
         "reduce_min",
         "pad",
+        "pick",
         "concat",
         "reshape",
         "requantize",

@@ -7,6 +7,7 @@ import numpy as np
 
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.onnx.translate.movement import pick_padded
 
 __all__ = ["SHAPE_RULES"]
 
@@ -58,8 +59,6 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
         return UNKNOWN_SHAPE
     if pads is None:
         return _COMPUTED
-    if (mode := node.attributes.get("mode", "constant")) != "constant":
-        return f"mode {mode}"
     axes = list(range(len(shape)))
     if len(node.inputs) > 3 and node.inputs[3]:
         chosen = graph.constant(node.inputs[3])
@@ -68,6 +67,9 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
         axes = [int(axis) % len(shape) for axis in chosen]
     before = dict(zip(axes, (int(p) for p in pads[: len(axes)]), strict=True))
     after = dict(zip(axes, (int(p) for p in pads[len(axes) :]), strict=True))
+    if (mode := node.attributes.get("mode", "constant")) != "constant":
+        around = {axis: (before[axis], after[axis]) for axis in axes}
+        return pick_padded(graph, node, around, mode)
     value = float(node.attributes.get("value", 0.0))
     if len(node.inputs) > 2 and node.inputs[2]:
         constant = graph.known(node.inputs[2])
@@ -118,15 +120,6 @@ def _reduction(graph: Importer, node: OnnxNode) -> str | None:
     return None
 
 
-def _gather(graph: Importer, node: OnnxNode) -> str | None:
-    shape = graph.shape(node.inputs[0])
-    if not shape or graph.shape(node.outputs[0]) is None:
-        return UNKNOWN_SHAPE
-    axis = node.attributes.get("axis", 0) % len(shape)
-    graph.emit("gather", node.inputs, node.outputs, axis=axis)
-    return None
-
-
 def _softmax(graph: Importer, node: OnnxNode) -> str | None:
     shape = graph.shape(node.inputs[0])
     old = graph.model.opset < 13
@@ -164,7 +157,6 @@ SHAPE_RULES: dict[str, Rule] = {
     "Concat": _concat,
     "Dropout": _identity,
     "Flatten": _reshape,
-    "Gather": _gather,
     "Identity": _identity,
     "LogSoftmax": _softmax,
     "Pad": _pad,
