@@ -1,7 +1,7 @@
 """Designs as blocks, and blocks as gates."""
 
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -96,6 +96,15 @@ def test_registers_around_the_ports_leave_four_pins():
     top = whole.modules[whole.top]
     assert {name: width for name, _, width in top.ports} == {"clk": 1, "rst": 1, "i": 1, "o": 1}
     assert list(top.children) == ["dut"]
+
+
+def test_a_clock_of_another_domain_is_the_one_clock():
+    """Blocks that a soft reset reaches have a domain of their own."""
+    counter = DomainRenamer("engines")(_Counter(8))
+    whole = scanned(Design.parse(rtlil.convert(counter, name="c", emit_src=False), "c"))
+    top = whole.modules[whole.top]
+    assert "connect \\engines_clk \\clk [0]\n" in top.rtlil
+    assert "connect \\engines_rst \\into [8]\n" in top.rtlil
 
 
 def test_only_growth_beyond_noise_exceeds_a_budget():

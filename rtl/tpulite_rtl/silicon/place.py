@@ -66,7 +66,7 @@ class Scanned(wiring.Component):
     Parameters
     ----------
     module : Module
-        One of a design; its clock must be called ``clk``.
+        One of a design; its clocks must be called ``clk`` or ``DOMAIN_clk``, and are one.
     """
 
     def __init__(self, module: designs.Module) -> None:
@@ -78,7 +78,7 @@ class Scanned(wiring.Component):
         ports: dict[str, object] = {}
         inputs, outputs = [], []
         for name, direction, width in self._module.ports:
-            if name == _CLOCK:
+            if name.rpartition("_")[2] == _CLOCK:
                 ports[f"i_{name}"] = ClockSignal()
                 continue
             signal = Signal(width, name=name)

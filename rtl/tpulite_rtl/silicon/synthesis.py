@@ -66,8 +66,8 @@ write_json block.json
 """
 """Of the names only those of registers stay: with all of them abc9 finds one twice.
 
-Without multiplexers behind lookup tables a chip takes a seventh fewer of them: with them, one of
-seven inputs counts as one, and is made of eight.
+Without multiplexers behind lookup tables: with them a function of seven inputs is one level of
+eight tables, which saves levels, and a chip takes a seventh more.
 """
 
 
