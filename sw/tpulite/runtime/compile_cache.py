@@ -26,6 +26,7 @@ COMPILER = (
     "arch",
     "archive.py",
     "compiler",
+    "configs.py",
     "golden",
     "graph",
     "layout",
