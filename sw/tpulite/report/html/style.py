@@ -38,7 +38,6 @@ def chart(height: int, tools: str, **options: Any) -> figure:
         tools=tools,
         sizing_mode="stretch_width",
         min_border_left=80,  # so that axes that are shared are below each other
-        output_backend="webgl",  # draws tens of thousands of rectangles at once
         **options,
     )
     plot.toolbar.logo = None

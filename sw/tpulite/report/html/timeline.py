@@ -74,7 +74,7 @@ def make_timeline(runs: Sequence[TracedRun]) -> figure:
 def make_bandwidth(runs: Sequence[TracedRun], timeline: figure) -> figure:
     """Return the bytes a cycle that LOAD and STORE move, over the same cycles as a timeline."""
     plot = chart(
-        200,
+        240,
         _TOOLS,
         active_scroll="xwheel_zoom",
         x_range=timeline.x_range,
