@@ -104,6 +104,10 @@ def onnx_prelu(b, x):
     return b.quantize(b.node("PRelu", x, slopes), 0.0413, 7)
 
 
+def onnx_square(b, x):
+    return b.quantize(b.node("Pow", x, np.float32(2)), 0.413, -128)
+
+
 def onnx_pair(op):
     return lambda b, x: b.quantize(b.node(op, x, onnx_conv(b, x)), 0.0413, 7)
 
@@ -115,6 +119,7 @@ ONNX_OPERATORS = {
     "Erf": onnx_function("Erf", 0.0081, 1),
     "HardSigmoid": onnx_function("HardSigmoid", 0.0041, -128, alpha=0.15),
     "PRelu": onnx_prelu,
+    "Pow": onnx_square,
     "Max": onnx_pair("Max"),
     "Min": onnx_pair("Min"),
     "ReduceMax": onnx_function("ReduceMax", 0.0413, 7, axes=[1]),

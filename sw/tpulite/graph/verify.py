@@ -14,7 +14,7 @@ FUNCTIONS = frozenset(
         *("relu", "relu6", "relu_n1_1", "relu_0_1", "clip", "leaky_relu", "elu", "gelu", "selu"),
         *("sigmoid", "tanh", "erf", "hard_sigmoid", "hard_swish", "mish", "softplus", "softsign"),
         *("abs", "neg", "sign", "ceil", "floor", "round"),
-        *("exp", "log", "sin", "cos", "sqrt", "rsqrt", "reciprocal"),
+        *("exp", "log", "sin", "cos", "square", "sqrt", "rsqrt", "reciprocal"),
     }
 )
 """Operators that apply a function of one number to each element."""

@@ -19,7 +19,7 @@ OPERATORS = (
     *("sigmoid", "tanh", "hard_swish", "requantize", "batch_norm"),
     *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
     *("reciprocal", "erf", "softplus", "softsign", "mish", "hard_sigmoid", "selu"),
-    *("maximum", "minimum", "prelu", "reduce_max", "reduce_min"),
+    *("maximum", "minimum", "prelu", "reduce_max", "reduce_min", "square"),
 )
 _TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 _FLOAT = {
@@ -273,6 +273,12 @@ class _Writer:
         self.add("QuantizeLinear", ["result", *self.parameters("y")])
 
     _minimum = _maximum
+
+    def _square(self, node: Node) -> None:
+        self.constants["two"] = np.array(2, np.float32)
+        self.add("DequantizeLinear", ["x", *self.parameters("x")], "real")
+        self.add("Pow", ["real", "two"], "result")
+        self.add("QuantizeLinear", ["result", *self.parameters("y")])
 
     def _reduce_max(self, node: Node) -> None:
         axes = [{1: 2, 2: 3, 3: 1}[axis] for axis in node["axes"]]

@@ -100,6 +100,7 @@ _FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
     "sin": lambda x: _wide(np.sin, x),
     "softplus": _softplus,
     "softsign": lambda x: x / (_F(1) + np.abs(x)),
+    "square": np.square,
     "sqrt": lambda x: _wide(np.sqrt, x),
     "tanh": lambda x: _wide(np.tanh, x),
 }

@@ -37,7 +37,7 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
 
 UNARY = frozenset(
     {op for op, _ in _FUNCTIONS.values()}
-    | {"clip", "gelu", "relu6", "relu_n1_1", "quantize", "dequantize", "requantize"}
+    | {"clip", "gelu", "relu6", "relu_n1_1", "square", "quantize", "dequantize", "requantize"}
 )
 """Operators that work number by number, on one tensor."""
 
@@ -116,6 +116,16 @@ def _two(op: str, **attributes: str) -> Rule:
     return rule
 
 
+def _power(graph: Importer, node: OnnxNode) -> str | None:
+    exponent = graph.known(node.inputs[1])
+    if exponent is None or exponent.size != 1 or exponent.item(0) != 2:
+        return _two("pow")(graph, node)
+    if reason := graph.obstacle(node.inputs[0]):
+        return reason
+    graph.emit("square", node.inputs[:1], node.outputs)
+    return None
+
+
 def _arithmetic(op: str) -> Rule:
     return _two(op, activation="none")
 
@@ -143,7 +153,7 @@ ELEMENTWISE_RULES: dict[str, Rule] = {
     "Min": _two("minimum"),
     "Mul": _arithmetic("mul"),
     "PRelu": _prelu,
-    "Pow": _two("pow"),
+    "Pow": _power,
     "Sub": _arithmetic("sub"),
     "Sum": _arithmetic("add"),
 }
