@@ -14,11 +14,13 @@ import pytest
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Div
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import Window
 from tpulite.models import CNN_DIGITS
 from tpulite.report.buffer_map import map_buffer
 from tpulite.report.html import write_page
+from tpulite.report.html.roofline import make_roofline
 from tpulite.report.html.timeline import make_timeline
 from tpulite.report.profile import LayerProfile, Profile, profile_model
 from tpulite.report.speed import Speed
@@ -161,6 +163,14 @@ def test_a_network_of_the_host_alone_has_a_table(profile: Profile, tmp_path: Pat
     alone = replace(profile, layers=(host,), runs=())
     write_page(tmp_path / "page", alone, Speed(0), {})
     assert "host: numpy" in (tmp_path / "page").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("size", "bytes_a_cycle"), [(8, 8), (16, 16), (32, 16)])
+def test_roofs_are_those_of_the_machine(profile: Profile, size: int, bytes_a_cycle: int) -> None:
+    plot = make_roofline(replace(profile, config=Config(array_size=size)))
+    (data,) = [x.data_source.data for x in plot.renderers if x.data_source.name == "roofs"]
+    assert data["y"][0] / data["x"][0] == bytes_a_cycle
+    assert list(data["y"][1:]) == [size**2, size**2] and data["x"][1] == size**2 / bytes_a_cycle
 
 
 def test_the_map_of_the_buffer_names_what_is_mapped(profile: Profile, document: Document) -> None:

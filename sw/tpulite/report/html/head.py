@@ -38,8 +38,10 @@ def make_head(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> Div:
 
 
 def _machine(config: Config) -> str:
-    """Return the size of the array, and what else is not as it is by default."""
+    """Return the size of array and buffer, and what else is not as it is by default."""
     size = config.array_size
-    default = asdict(Config(array_size=size))
+    default = asdict(Config(array_size=size, ub_rows=config.ub_rows))
     others = [f"{k}={v}" for k, v in asdict(config).items() if v != default[k]]
-    return ", ".join([f"{size} x {size} multipliers", f"ub_rows={config.ub_rows}", *others])
+    return ", ".join(
+        [f"{size} x {size} multipliers", f"a buffer of {config.ub_rows:,} rows", *others]
+    )

@@ -2,10 +2,10 @@
 
 import math
 
-from bokeh.models import HoverTool
+from bokeh.models import DataRange1d, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
 
-from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.timing import row_cycles
 from tpulite.report.html.style import COLORS, chart, legend_above, source
 from tpulite.report.profile import LayerProfile, Profile
 from tpulite.report.spending import Cause
@@ -30,11 +30,19 @@ def make_roofline(profile: Profile) -> figure:
         "color": [COLORS[layer.bound or Cause.WAITING] for layer in layers],
         "bound": [str(layer.bound) for layer in layers],
     }
-    plot = chart(420, "pan,box_zoom,wheel_zoom,reset,save", x_axis_type="log", y_axis_type="log")
-    peak = profile.config.array_size**2
-    ridge = peak / BEAT_BYTES
+    plot = chart(
+        420,
+        "pan,box_zoom,wheel_zoom,reset,save",
+        x_axis_type="log",
+        y_axis_type="log",
+        y_range=DataRange1d(range_padding=0.15),
+    )
+    config = profile.config
+    peak, moved = config.array_size**2, config.row_bytes / row_cycles(config)
+    ridge = peak / moved
     low, high = min([ridge, *data["intensity"]]) / 2, max([ridge, *data["intensity"]]) * 2
-    plot.line([low, ridge, high], [low * BEAT_BYTES, peak, peak], line_width=2, color="#444444")
+    roofs = source("roofs", {"x": [low, ridge, high], "y": [low * moved, peak, peak]})
+    plot.line("x", "y", line_width=2, color="#444444", source=roofs)
     points = plot.scatter(
         "intensity",
         "rate",
@@ -50,6 +58,7 @@ def make_roofline(profile: Profile) -> figure:
         ("bound by", "@bound"),
     ]
     plot.add_tools(HoverTool(tooltips=tips, renderers=[points]))
+    plot.axis.formatter = NumeralTickFormatter(format="0,0.[000]")
     plot.xaxis.axis_label, plot.yaxis.axis_label = "MACs a byte", "MACs a cycle"
     legend_above(plot, click="none")
     return plot
