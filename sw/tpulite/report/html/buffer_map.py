@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-from bokeh.models import HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
 from tpulite.report.buffer_map import Block, map_buffer
-from tpulite.report.html.style import chart, in_turn, layer_color, source
+from tpulite.report.html.style import chart, in_turn, layer_color, source, tell
 from tpulite.report.traced_run import TracedRun
 
 __all__ = ["make_buffer_map"]
@@ -50,7 +50,7 @@ def make_buffer_map(runs: Sequence[TracedRun], timeline: figure) -> figure:
         x_range=timeline.x_range,
         y_range=Range1d(start=0, end=rows, bounds=(0, rows)),
     )
-    plot.quad(
+    blocks = plot.quad(
         left="start",
         right="stop",
         bottom="row",
@@ -64,7 +64,7 @@ def make_buffer_map(runs: Sequence[TracedRun], timeline: figure) -> figure:
         *(("holds", "@name"), ("rows", "@row{0,0} to @last{0,0}")),
         ("cycles", "from @start{0,0} to @stop{0,0}"),
     ]
-    plot.add_tools(HoverTool(tooltips=tips))
+    tell(plot, tips, blocks)
     plot.xaxis.axis_label, plot.yaxis.axis_label = "cycles", "rows"
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
     return plot

@@ -1,9 +1,9 @@
 """Figure: the cycles of each layer as a bar, by what they are spent on."""
 
-from bokeh.models import DataRange1d, FixedTicker, HoverTool, Range1d
+from bokeh.models import DataRange1d, FixedTicker, Range1d
 from bokeh.plotting import figure
 
-from tpulite.report.html.style import COLORS, chart, legend_above, source
+from tpulite.report.html.style import COLORS, chart, legend_above, source, tell
 from tpulite.report.profile import Profile
 from tpulite.report.spending import Cause
 
@@ -43,7 +43,7 @@ def make_layer_bars(profile: Profile) -> figure:
         x_range=DataRange1d(start=0),
         y_range=Range1d(start=len(layers) - 0.4, end=-0.6),
     )
-    plot.hbar_stack(
+    bars = plot.hbar_stack(
         [cause.name for cause in causes],
         y="row",
         height=0.8,
@@ -56,7 +56,7 @@ def make_layer_bars(profile: Profile) -> figure:
         *(("spent on", "@spending"), ("multiplications", "@macs{0,0}")),
         ("utilization", "@utilization{0.0%}"),
     ]
-    plot.add_tools(HoverTool(tooltips=tips))
+    tell(plot, tips, *bars)
     plot.xaxis.axis_label = "cycles"
     plot.yaxis.ticker = FixedTicker(ticks=rows)
     plot.yaxis.major_label_overrides = {row: _short(x.name) for row, x in enumerate(layers)}

@@ -2,11 +2,11 @@
 
 import math
 
-from bokeh.models import DataRange1d, HoverTool, NumeralTickFormatter
+from bokeh.models import DataRange1d, NumeralTickFormatter
 from bokeh.plotting import figure
 
 from tpulite.arch.timing import row_cycles
-from tpulite.report.html.style import COLORS, chart, legend_above, source
+from tpulite.report.html.style import COLORS, chart, legend_above, source, tell
 from tpulite.report.profile import LayerProfile, Profile
 from tpulite.report.spending import Cause
 
@@ -57,7 +57,7 @@ def make_roofline(profile: Profile) -> figure:
         *(("MACs a cycle", "@rate{0,0.0}"), ("MACs a byte", "@intensity{0,0.0}")),
         ("bound by", "@bound"),
     ]
-    plot.add_tools(HoverTool(tooltips=tips, renderers=[points]))
+    tell(plot, tips, points)
     plot.axis.formatter = NumeralTickFormatter(format="0,0.[000]")
     plot.xaxis.axis_label, plot.yaxis.axis_label = "MACs a byte", "MACs a cycle"
     legend_above(plot, click="none")

@@ -5,14 +5,14 @@ from html import escape
 from typing import Any
 
 from bokeh.core.enums import LegendClickPolicyType
-from bokeh.models import ColumnDataSource, Div, NumeralTickFormatter
+from bokeh.models import ColumnDataSource, DataRenderer, Div, HoverTool, NumeralTickFormatter
 from bokeh.palettes import Category20_20
 from bokeh.plotting import figure
 
 from tpulite.report.spending import Cause
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["COLORS", "chart", "heading", "in_turn", "layer_color", "legend_above", "source"]
+__all__ = ["COLORS", "chart", "heading", "in_turn", "layer_color", "legend_above", "source", "tell"]
 
 COLORS = {
     Cause.MULTIPLIERS: "#2e9e5b",
@@ -52,6 +52,12 @@ def legend_above(plot: figure, click: LegendClickPolicyType = "hide") -> None:
     legend.orientation, legend.location = "horizontal", "left"
     legend.border_line_color, legend.click_policy = None, click
     plot.add_layout(legend, "above")
+
+
+def tell(plot: figure, tips: Sequence[tuple[str, str]], *what: DataRenderer) -> None:
+    """Tell what is below the mouse: beside it, as the middle of a long bar may be out of sight."""
+    hover = HoverTool(tooltips=list(tips), renderers=list(what), point_policy="follow_mouse")
+    plot.add_tools(hover)
 
 
 def heading(title: str, text: str) -> Div:

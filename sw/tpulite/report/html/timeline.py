@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from bokeh.models import DataRange1d, FixedTicker, HoverTool, Range1d
+from bokeh.models import DataRange1d, FixedTicker, Range1d
 from bokeh.plotting import figure
 
 from tpulite.arch.isa import Engine
 from tpulite.report.executed import bytes_a_cycle, command_layers, executed
-from tpulite.report.html.style import chart, in_turn, layer_color, legend_above, source
+from tpulite.report.html.style import chart, in_turn, layer_color, legend_above, source, tell
 from tpulite.report.traced_run import TracedRun
 
 __all__ = ["make_bandwidth", "make_timeline"]
@@ -64,7 +64,7 @@ def make_timeline(runs: Sequence[TracedRun]) -> figure:
         *(("layer", "@layer"), ("command", "@opcode @number")),
         *(("waits from", "@first{0,0}"), ("works", "from @start{0,0} to @stop{0,0}")),
     ]
-    plot.add_tools(HoverTool(tooltips=tips, renderers=[work]))
+    tell(plot, tips, work)
     plot.yaxis.ticker = FixedTicker(ticks=[int(engine) for engine in Engine])
     plot.yaxis.major_label_overrides = {int(engine): engine.name for engine in Engine}
     plot.ygrid.grid_line_color = None
