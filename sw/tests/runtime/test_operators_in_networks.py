@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.quant.partition import MachineSegment
+from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.oracles.model_tensors import equals_library
@@ -87,6 +87,14 @@ def test_operator_runs_between_convolutions(tmp_path, name):
     y = conv(b, OPERATORS[name](b, x), 7)
     model = equals_library(tmp_path, b.build(y), exact)
     assert [type(segment) for segment in model.segments] == [MachineSegment]
+
+
+def test_integers_without_scale_are_the_librarys(tmp_path):
+    b = Builder()
+    x = conv(b, b.input((1, 9, 10, 8), 0.05, 3), 6)
+    y = b.operator("NEG", [x], [b.tensor(b.shape(x))])
+    model = equals_library(tmp_path, b.build(y))
+    assert [type(segment) for segment in model.segments] == [MachineSegment, HostSegment]
 
 
 def onnx_conv(b, x, outputs=40, channels=40):

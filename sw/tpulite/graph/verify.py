@@ -42,7 +42,7 @@ def verify(graph: Graph) -> None:
             if len(outputs) != 1:
                 raise ValueError(f"it has {len(outputs)} outputs, not 1")
             _CHECKS[node.op](node, inputs, outputs[0])
-            if node.op not in _MOVES:
+            if node.op not in (*_MOVES, *_UNSCALED):
                 _check_quantization(node, [*inputs, outputs[0]])
         except ValueError as error:
             raise ValueError(f"node {node.name!r} ({node.source or node.op}): {error}") from error
@@ -212,6 +212,12 @@ _WEIGHTED = ("conv", "depthwise", "dense")
 
 # Operators that only move elements, whatever these mean.
 _MOVES = ("concat", "pad", "reshape")
+
+_UNSCALED = (
+    *("maximum", "minimum", "reduce_max", "reduce_min", "squared_difference", "prelu", "sum"),
+    *("neg", "sqrt", "rsqrt", "relu_0_1"),
+)
+"""Operators that are the library's if their integers have no scale, or several."""
 
 _CHECKS: Mapping[str, Callable[[Node, Inputs, Tensor], None]] = {
     "conv": _check_conv,
