@@ -1,9 +1,13 @@
+from pathlib import Path
+
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.configs import CONFIG_PARTS, CONFIGS, machines_with, named_config
 from tpulite.parts import PARTS, SIZES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/fpga.md"
 
 
 def test_names_say_the_array_size():
@@ -28,6 +32,14 @@ def test_sizes_are_those_of_the_configurations_as_they_are():
     """When this fails: make synth CONFIG=NAME, then scripts/parts.py."""
     for name, size in SIZES.items():
         assert size.hash == f"{CONFIGS[name].hash:#010x}", name
+
+
+def test_the_page_has_the_same_sizes():
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    for row, size in zip(rows[1:], SIZES.values(), strict=True):
+        assert row.startswith(f"| `{size.config}` | {size.part} | {size.lut:,}")
+        speed = "not placed" if size.fmax_mhz is None else f"{size.fmax_mhz:.1f} MHz"
+        assert row.endswith(f" | {speed} |")
 
 
 def test_the_name_of_the_only_one_is_still_known():

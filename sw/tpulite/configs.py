@@ -27,7 +27,7 @@ CONFIGS: dict[str, Config] = {
     "ecp5-85": Config(
         array_size=16,
         requant_lanes=4,
-        vector_lanes=1,
+        vector_lanes=2,
         ub_banks=4,
         queue_depth=2,
         multipliers="mixed",
