@@ -10,7 +10,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.plan.pointwise import POINTWISE
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import LayerGraph, Pick
 
 __all__ = ["crossing_rows", "passing_activations", "resident_activations"]
 
@@ -32,6 +32,8 @@ def passing_activations(layers: LayerGraph) -> dict[str, int]:
     passing: dict[str, int] = {}
     for i, layer in enumerate(layers.layers):
         ends = layer.output in layers.outputs and not readers[layer.output]
+        if isinstance(layer, Pick) and ends and not layer.transposed:
+            passing |= dict.fromkeys((*once.intersection(layer.inputs), layer.output), i)
         if isinstance(layer, POINTWISE) and ends and given.issuperset(layer.inputs):
             shape = layers.activations[layer.output].shape
             same = {name for name in layer.inputs if layers.activations[name].shape == shape}

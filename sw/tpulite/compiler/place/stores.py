@@ -7,6 +7,7 @@ from itertools import groupby
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.progressions import Progression
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.plan.space import Placed, grain_of
 from tpulite.program import TensorSpec
@@ -362,6 +363,35 @@ class Store:
             for spec in ([] if self.given else self.specs)
         )
         return [op for ops in transfers for op in ops]
+
+    def store_lines(self, view: View, rows: Progression, layer: int) -> list[Op]:
+        """Return the STOREs of rows that lie apart in DRAM, of one channel block.
+
+        ``rows`` says which of them are which rows of the view. Rows must begin at beats.
+        """
+        row_bytes = self.line * self.config.row_bytes
+        apart = rows.length > 1
+        place = self.left + self.column + (self.top + rows.start) * self.line
+        shape = {
+            "lines": rows.length,
+            "rows": self.width,
+            "stride": rows.step * row_bytes if apart else 0,
+            "pitch": rows.stride * view.pitch if apart else 0,
+        }
+        return [
+            Op(
+                Opcode.STORE,
+                layer,
+                {
+                    "window": spec.window,
+                    "flip": int(spec.dtype == "uint8"),
+                    "offset": spec.offset + place * self.config.row_bytes,
+                    **shape,
+                },
+                {"row": view.at(rows.first)},
+            )
+            for spec in self.specs
+        ]
 
     def strip(
         self,
