@@ -5,6 +5,10 @@ import pytest
 
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+import onnxruntime
+
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -80,3 +84,19 @@ def test_shapes_that_only_the_run_knows(tmp_path):
     values = np.array([[-1, 2, 0, 3, -4, 5, 0, 0, 1]], np.float32)
     (y,) = Model.load(path).run(values).outputs.values()
     np.testing.assert_array_equal(y, np.array(np.nonzero(np.maximum(values, 0))))
+
+
+def test_what_it_fuses_and_then_refuses_runs_node_by_node():
+    b = OnnxBuilder()
+    weight = RNG.uniform(-1, 1, (2, 4, 3)).astype(np.float32)
+    data = b.build(b.node("MatMul", b.input("x", (2, 3, 4)), weight))
+    x = RNG.uniform(-1, 1, (2, 3, 4)).astype(np.float32)
+    quantized = quantize_onnx(data, [{"x": x}])
+    options = onnxruntime.SessionOptions()
+    with pytest.raises(Exception, match="QLinearMatmul"):
+        onnxruntime.InferenceSession(quantized, options).run(None, {"x": x})
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(quantized, options).run(None, {"x": x})
+    results = Model.load(load_onnx(quantized, "product")).run({"x": x})
+    np.testing.assert_array_equal(results.output, expected[0])
+    np.testing.assert_allclose(results.output, x @ weight, atol=0.05)

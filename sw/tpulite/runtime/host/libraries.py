@@ -96,16 +96,36 @@ def _open_litert(data: bytes, exactness: Exactness) -> Run:
 
 
 def _open_ort(data: bytes) -> Run:
+    """Open a session; nodes that cannot run as ONNX Runtime fuses them run one by one.
+
+    It fuses a MatMul of more than two axes whose weights have a scale for each column to a
+    QLinearMatMul that it then refuses to run.
+    """
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = _FATAL
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    names = [value.name for value in session.get_inputs()]
+    def session(level: Any) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = _FATAL
+        options.graph_optimization_level = level
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    levels = onnxruntime.GraphOptimizationLevel
+    opened = session(levels.ORT_ENABLE_ALL)
+    names = [value.name for value in opened.get_inputs()]
 
     def run(values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        results: Any = session.run(None, dict(zip(names, values, strict=True)))
+        nonlocal opened
+        inputs = dict(zip(names, values, strict=True))
+        try:
+            results = opened.run(None, inputs)
+        except Exception as error:  # ONNX Runtime has classes of its own
+            plain = session(levels.ORT_DISABLE_ALL)
+            try:
+                results = plain.run(None, inputs)
+            except Exception:
+                raise error from None
+            opened = plain
         return [np.asarray(result) for result in results]
 
     return run
