@@ -91,3 +91,13 @@ def test_layers_with_the_same_advice_share_a_sentence(tpulite):
     record = json.loads(tpulite("profile", CNN_DIGITS, "--json", "-")[1])
     for slow in record["slowest"]:
         assert f"{slow['name']} (" in words and words.count(f": {slow['advice']}.") == 1
+
+
+def test_run_shows_the_same_as_profile(tpulite, tmp_path):
+    pytest.importorskip("bokeh")
+    pytest.importorskip("perfetto")
+    assert tpulite("profile", CNN_DIGITS, "--trace", "a.pftrace")[0] == 0
+    code, _, err = tpulite("run", CNN_DIGITS, "--trace", "b.pftrace", "--html", "b.html")
+    assert (code, err) == (0, "")
+    assert (tmp_path / "a.pftrace").read_bytes() == (tmp_path / "b.pftrace").read_bytes()
+    assert "cnn_digits" in (tmp_path / "b.html").read_text(encoding="utf-8")

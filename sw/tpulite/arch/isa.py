@@ -51,6 +51,7 @@ __all__ = [
     "dense",
     "disassemble",
     "illegal_combination",
+    "named_fields",
 ]
 
 
@@ -193,18 +194,29 @@ def disassemble(command: Command) -> str:
     >>> disassemble(Command.make(Opcode.LOAD, signal=4, lines=1, rows=16, window=1))
     'LOAD    signal=MXU window=1 lines=1 rows=16'
     """
-    words = []
+    words = [f"{name}={value}" for name, value in named_fields(command).items()]
+    return f"{command.opcode.name:<8}{' '.join(words)}".rstrip()
+
+
+def named_fields(command: Command) -> dict[str, int | str]:
+    """Return the fields that are not zero: numbers, and names where they stand for something.
+
+    Examples
+    --------
+    >>> named_fields(Command.make(Opcode.LOAD, signal=4, lines=1, rows=16, window=1))
+    {'signal': 'MXU', 'window': 1, 'lines': 1, 'rows': 16}
+    """
+    names: dict[str, int | str] = {}
     for name, value in command.fields.items():
         if not value:
             continue
         if name in ("wait", "signal"):
-            text = "|".join(engine.name for engine in Engine if value >> engine & 1)
-        elif (field := _field(command.opcode, name)).enum is not None:
-            text = field.enum(value).name.lower()
+            names[name] = "|".join(engine.name for engine in Engine if value >> engine & 1)
+        elif (enum := _field(command.opcode, name).enum) is not None:
+            names[name] = enum(value).name.lower()
         else:
-            text = str(value)
-        words.append(f"{name}={text}")
-    return f"{command.opcode.name:<8}{' '.join(words)}".rstrip()
+            names[name] = int(value)
+    return names
 
 
 def _field(opcode: Opcode, name: str) -> Field:

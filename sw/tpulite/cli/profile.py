@@ -1,12 +1,10 @@
 """The command ``profile``: what each layer of a network costs, and what holds it up."""
 
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from tpulite.atomic import write_whole
 from tpulite.cli.common import (
     csv_option,
     is_stdout,
@@ -18,19 +16,15 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import NETWORK, OUTPUT
+from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.compiler.options import Options
+from tpulite.cli.views import Views, view_options
 from tpulite.report.advice import advise, advise_slowest
-from tpulite.report.html import require_bokeh, write_page
-from tpulite.report.perfetto_trace import require_perfetto, write_trace
 from tpulite.report.profile import Profile, profile_model
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import CYCLE_MODEL
 from tpulite.runtime.device import require_device
-from tpulite.runtime.host.libraries import library_name
-from tpulite.runtime.model import Model
 
 __all__ = ["profile"]
 
@@ -42,18 +36,6 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
         return CYCLE_MODEL
     require_device(name)
     return name
-
-
-def _trace(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None:
-        require_perfetto()
-    return path
-
-
-def _html(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None:
-        require_bokeh()
-    return path
 
 
 @click.command()
@@ -69,12 +51,7 @@ def _html(context: click.Context, parameter: click.Parameter, path: Path | None)
 @seed_option
 @plan_options
 @compiler_options
-@click.option(
-    "--trace", "trace_path", type=OUTPUT, callback=_trace, help="Write a trace for Perfetto's UI."
-)
-@click.option(
-    "--html", "html_path", type=OUTPUT, callback=_html, help="Write a page for the browser."
-)
+@view_options
 @json_option
 @csv_option
 def profile(  # noqa: PLR0913 - options of the command
@@ -84,8 +61,7 @@ def profile(  # noqa: PLR0913 - options of the command
     seed: int,
     reading: Reading,
     choices: Choices,
-    trace_path: Path | None,
-    html_path: Path | None,
+    views: Views,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -98,29 +74,13 @@ def profile(  # noqa: PLR0913 - options of the command
     model = compile_model(reading.model(network, choices), cache=choices.cache)
     result = profile_model(model, device, seed=seed)
     speed = Speed(result.cycles, result.batch, mhz)
-    if trace_path is not None:
-        nanoseconds = 1000 / (mhz or 1000)
-        save = partial(write_trace, runs=result.runs, nanoseconds=nanoseconds)
-        write_whole(trace_path, save)
-    if html_path is not None:
-        save = partial(write_page, profile=result, speed=speed, facts=_facts(model))
-        write_whole(html_path, save)
+    views.save(model, result, mhz)
     if csv_path is not None:
         save_csv(csv_path, [layer.as_dict() for layer in result.layers])
     slowest = [{"name": x.name, "advice": advise(x, result)} for x in result.slowest]
     save_json(json_path, result.as_dict() | speed.as_dict() | {"slowest": slowest})
     if not is_stdout(json_path) and not is_stdout(csv_path):
         _print(Console(), result, speed)
-
-
-def _facts(model: Model) -> dict[str, str]:
-    """Return what the head of a page says of a compilation."""
-    default = vars(Options())
-    chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
-    return {
-        "arithmetic": f"bits of {library_name(model.graph.format, model.exactness)}",
-        "compiler": ", ".join(chosen) or "all options as they are by default",
-    }
 
 
 def _print(console: Console, profile: Profile, speed: Speed) -> None:

@@ -27,8 +27,10 @@ from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.run_report import RunReport
+from tpulite.cli.views import Views, view_options
 from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
+from tpulite.report.profile import profile_model
 from tpulite.report.speed import Speed
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
@@ -69,6 +71,7 @@ _PROGRAMS = (".tpl", ".tpulite")
 @device_option("golden")
 @plan_options
 @compiler_options
+@view_options
 @json_option
 @csv_option
 def run(  # noqa: PLR0913 - options of the command
@@ -83,16 +86,19 @@ def run(  # noqa: PLR0913 - options of the command
     device: str,
     reading: Reading,
     choices: Choices,
+    views: Views,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
     """Run a network (.tflite, .onnx), a compiled one (.tpulite) or a program.
 
     Without --input a network gets a random one. A device without a clock has the cycles of the
-    cycle model.
+    cycle model; --trace and --html show the first run.
     """
     if not _is_network(file):
         choices.refuse(f"{file} is a program, and compiled")
+        if views:
+            raise click.UsageError("--trace and --html are for networks.")
         _run_program(file, source, output, device, mhz)
         return
     model = reading.model(file, choices)
@@ -114,6 +120,8 @@ def run(  # noqa: PLR0913 - options of the command
     model = compile_model(model, cache=choices.cache)
     results = _run_all(Runner(model, device), inputs.values, count)
     report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz)
+    if views:
+        views.save(model, report.profile or profile_model(model), mhz)
     if csv_path is not None:
         save_csv(csv_path, report.layers)
     if output is not None:

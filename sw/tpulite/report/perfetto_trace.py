@@ -1,14 +1,13 @@
 """Traces of runs for Perfetto: engines as tracks, commands as slices, tokens as flows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpulite.arch.isa import Engine
+from tpulite.arch.isa import Engine, named_fields
 from tpulite.arch.registers import EngineState
 from tpulite.program import Program
 from tpulite.report.executed import bytes_a_cycle, command_layers, executed, rows_needed
@@ -163,9 +162,6 @@ class _Writer:
 def _arguments(program: Program, index: int, cycles: np.ndarray) -> dict[str, int | str]:
     """Return what a slice says of its command: its fields that are not zero, and its states."""
     command = program.commands[index]
-    states = {f"cycles.{state.name.lower()}": int(cycles[state]) for state in EngineState}
-    return {"command": index, "opcode": command.opcode.name} | {
-        name: value.name if isinstance(value, Enum) else int(value)
-        for name, value in (command.fields | states).items()
-        if value
-    }
+    named = {f"cycles.{state.name.lower()}": int(cycles[state]) for state in EngineState}
+    states = {name: count for name, count in named.items() if count}
+    return {"command": index, "opcode": command.opcode.name} | named_fields(command) | states

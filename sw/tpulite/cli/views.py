@@ -1,0 +1,91 @@
+"""The options ``--trace`` and ``--html``: a run to look at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tpulite.atomic import write_whole
+from tpulite.cli.paths import OUTPUT
+from tpulite.compiler.options import Options
+from tpulite.report.html import require_bokeh, write_page
+from tpulite.report.perfetto_trace import require_perfetto, write_trace
+from tpulite.report.profile import Profile
+from tpulite.report.speed import Speed
+from tpulite.runtime.host.libraries import library_name
+from tpulite.runtime.model import Model
+
+__all__ = ["Views", "view_options"]
+
+
+@dataclass(frozen=True)
+class Views:
+    """What was chosen of :func:`view_options`.
+
+    Parameters
+    ----------
+    trace : Path, optional
+        Where a trace for Perfetto goes.
+    html : Path, optional
+        Where a page for the browser goes.
+    """
+
+    trace: Path | None = None
+    html: Path | None = None
+
+    def __bool__(self) -> bool:
+        return self.trace is not None or self.html is not None
+
+    def save(self, model: Model, profile: Profile, mhz: float | None) -> None:
+        """Write them, each whole or not at all."""
+        speed = Speed(profile.cycles, profile.batch, mhz)
+        if self.trace is not None:
+            nanoseconds = 1000 / (mhz or 1000)
+            save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)
+            write_whole(self.trace, save)
+        if self.html is not None:
+            save = partial(write_page, profile=profile, speed=speed, facts=_facts(model))
+            write_whole(self.html, save)
+
+
+def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options; the command gets them as ``views``."""
+
+    @click.option(
+        "--trace",
+        callback=_needs(require_perfetto),
+        type=OUTPUT,
+        help="Write a trace for Perfetto.",
+    )
+    @click.option(
+        "--html", callback=_needs(require_bokeh), type=OUTPUT, help="Write a page for the browser."
+    )
+    @wraps(command)
+    def run(*args: Any, trace: Path | None, html: Path | None, **named: Any) -> Any:
+        return command(*args, views=Views(trace, html), **named)
+
+    return run
+
+
+def _needs(require: Callable[[], None]) -> Callable[..., Path | None]:
+    """Check, before any work, that the package is there that writes a file."""
+
+    def check(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None:
+            require()
+        return path
+
+    return check
+
+
+def _facts(model: Model) -> dict[str, str]:
+    """Return what the head of a page says of a compilation."""
+    default = vars(Options())
+    chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
+    return {
+        "arithmetic": f"bits of {library_name(model.graph.format, model.exactness)}",
+        "compiler": ", ".join(chosen) or "all options as they are by default",
+    }
