@@ -29,8 +29,8 @@ def progressions(indices: Sequence[int]) -> tuple[Progression, ...]:
 
     Examples
     --------
-    >>> [tuple(each) for each in progressions([0, 0, 1, 1])]
-    [(0, 2, 2, 0, 1), (1, 2, 2, 0, 1)]
+    >>> [tuple(each) for each in progressions([0, 0, 1, 1, 2, 2])]
+    [(0, 2, 3, 0, 1), (1, 2, 3, 0, 1)]
     """
     ways = (
         tuple(run for phase in range(period) for run in _runs(indices, phase, period))
