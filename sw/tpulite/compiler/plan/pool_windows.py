@@ -97,7 +97,8 @@ def in_tiles(y: Axis1D, x: Axis1D, source: Placed, target: Placed, space: Space)
         return True
     if source.resident:
         return False
-    room = space.most_rows * WINDOW_ROOM[0] // WINDOW_ROOM[1]
+    # The form does not depend on how small the parts are that are tried.
+    room = int(space.free_rows / space.share) * WINDOW_ROOM[0] // WINDOW_ROOM[1]
     strips = split(target.height, target.height, target.grain)
     lines = max(len(needed_rows(y, strip)) for strip in strips)
     if lines * source.width <= room:
