@@ -93,10 +93,12 @@ def test_what_it_fuses_and_then_refuses_runs_node_by_node():
     x = RNG.uniform(-1, 1, (2, 3, 4)).astype(np.float32)
     quantized = quantize_onnx(data, [{"x": x}])
     options = onnxruntime.SessionOptions()
-    with pytest.raises(Exception, match="QLinearMatmul"):
-        onnxruntime.InferenceSession(quantized, options).run(None, {"x": x})
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    expected = onnxruntime.InferenceSession(quantized, options).run(None, {"x": x})
+    try:
+        expected = onnxruntime.InferenceSession(quantized, options).run(None, {"x": x})
+    except Exception as error:  # not every version, and not for all weights
+        assert "QLinearMatmul" in str(error)
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        expected = onnxruntime.InferenceSession(quantized, options).run(None, {"x": x})
     results = Model.load(load_onnx(quantized, "product")).run({"x": x})
     np.testing.assert_array_equal(results.output, expected[0])
     np.testing.assert_allclose(results.output, x @ weight, atol=0.05)
