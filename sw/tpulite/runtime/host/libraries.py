@@ -98,8 +98,8 @@ def _open_litert(data: bytes, exactness: Exactness) -> Run:
 def _open_ort(data: bytes) -> Run:
     """Open a session; nodes that cannot run as ONNX Runtime fuses them run one by one.
 
-    It fuses a MatMul of more than two axes whose weights have a scale for each column to a
-    QLinearMatMul that it then refuses to run.
+    Version 1.31 fuses a MatMul of more than two axes whose weights have a scale for each column to
+    a QLinearMatMul that it then refuses to run.
     """
     import onnxruntime
 
