@@ -1,5 +1,6 @@
 """What tpulite needs of a machine besides itself: packages by extra, and programs."""
 
+import importlib.util
 import platform
 import shutil
 import sys
@@ -7,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from packaging.requirements import Requirement
-
-__all__ = ["BUILD_TOOLS", "Need", "machine_needs"]
+__all__ = ["BUILD_TOOLS", "Need", "machine_needs", "require_package"]
 
 BUILD_TOOLS = {"make": "make", "g++": "g++", "perl": "perl"}
 """Programs that build the Verilated chip, with Debian's packages for them."""
@@ -52,6 +51,25 @@ class Need:
     remedy: str
 
 
+def require_package(package: str, extra: str, user: str) -> None:
+    """Check that a package of an extra is installed, without importing it.
+
+    Parameters
+    ----------
+    package, extra : str
+        Its name when it is imported, and the extra that brings it.
+    user : str
+        What needs it, as the message begins.
+
+    Raises
+    ------
+    ValueError
+        If it is not there, with what to install.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(f"{user} needs: pip install 'tpulite[{extra}]'")
+
+
 def machine_needs() -> tuple[Need, ...]:
     """Look for everything that tpulite or one of its extras needs."""
     return (*_packages(), *_programs())
@@ -59,6 +77,8 @@ def machine_needs() -> tuple[Need, ...]:
 
 def _packages() -> Iterator[Need]:
     """Yield a need for tpulite itself, and for each of its extras."""
+    from packaging.requirements import Requirement  # what only `doctor` needs
+
     wanted: dict[str, list[Requirement]] = {"": []}
     for line in requires("tpulite") or ():
         requirement = Requirement(line)

@@ -66,6 +66,6 @@ def test_names_the_extra_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     schedule = schedule_of(puzzle())
     with pytest.raises(
-        ValueError, match=r"^allocator 'cpsat' needs OR-tools: pip install 'tpulite\[cpsat\]'$"
+        ValueError, match=r"^allocator 'cpsat' needs: pip install 'tpulite\[cpsat\]'$"
     ):
         place_buffers(schedule, Config(), "cpsat")

@@ -89,3 +89,12 @@ def test_progressions_cover_all_positions():
                 assert run.start + i * run.step not in found
                 found[run.start + i * run.step] = run.first + i * run.stride
         assert [found[i] for i in range(count)] == indices.tolist()
+
+
+def test_integers_of_numpy_make_the_same_program():
+    twice = [i // 2 for i in range(16)]
+    ours = pick("y", "x", rows=twice, columns=twice)
+    theirs = pick("y", "x", rows=np.array(twice), columns=np.array(twice))
+    assert {type(row) for row in theirs.rows} == {int}
+    programs = [compiled([layer], "y") for layer in (ours, theirs)]
+    assert len({predict_cycles(program.commands, Config()) for program in programs}) == 1

@@ -1,6 +1,5 @@
 """Networks on the command line: what they mean, where they run, and how they are read."""
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -18,6 +17,7 @@ from tpulite.frontend.files import load_graph
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
+from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.partition import RefusedError, partition
 from tpulite.quant.place import place
@@ -62,8 +62,7 @@ class Reading:
         if self.calibration is None:
             return load_graph(path)
         for package in ("onnx", "onnxruntime"):
-            if importlib.util.find_spec(package) is None:
-                raise ValueError("--calibrate needs: pip install 'tpulite[onnx]'")
+            require_package(package, "onnx", "--calibrate")
         from tpulite.frontend.onnx.file import load_onnx
         from tpulite.quant.calibrate import quantize_onnx
 

@@ -11,8 +11,9 @@ import click
 from tpulite.atomic import write_whole
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
-from tpulite.report.html import require_bokeh, write_page
-from tpulite.report.perfetto_trace import require_perfetto, write_trace
+from tpulite.needs import require_package
+from tpulite.report.html import write_page
+from tpulite.report.perfetto_trace import write_trace
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 from tpulite.runtime.host.libraries import library_name
@@ -56,12 +57,15 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.option(
         "--trace",
-        callback=_needs(require_perfetto),
+        callback=_needs("perfetto", "trace", "--trace"),
         type=OUTPUT,
         help="Write a trace for Perfetto.",
     )
     @click.option(
-        "--html", callback=_needs(require_bokeh), type=OUTPUT, help="Write a page for the browser."
+        "--html",
+        callback=_needs("bokeh", "report", "--html"),
+        type=OUTPUT,
+        help="Write a page for the browser.",
     )
     @wraps(command)
     def run(*args: Any, trace: Path | None, html: Path | None, **named: Any) -> Any:
@@ -70,12 +74,12 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _needs(require: Callable[[], None]) -> Callable[..., Path | None]:
+def _needs(package: str, extra: str, option: str) -> Callable[..., Path | None]:
     """Check, before any work, that the package is there that writes a file."""
 
     def check(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
         if path is not None:
-            require()
+            require_package(package, extra, option)
         return path
 
     return check

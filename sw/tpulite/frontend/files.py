@@ -1,6 +1,5 @@
 """Import of network files of any format, told by content and not by name."""
 
-import importlib.util
 import zipfile
 import zlib
 from pathlib import Path
@@ -9,6 +8,7 @@ from tpulite.frontend.dense_chain import MEMBER, load_dense_chain
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
+from tpulite.needs import require_package
 
 __all__ = ["load_graph"]
 
@@ -64,10 +64,7 @@ def _load(path: Path) -> Graph:
         return _load_archive(path, data, name)
     if data[4:8] == IDENTIFIER:
         return load_tflite(data, name)
-    if importlib.util.find_spec("onnx") is None:
-        raise ValueError(
-            "this is no TFLite file; reading ONNX files needs: pip install 'tpulite[onnx]'"
-        )
+    require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
     from tpulite.frontend.onnx.file import load_onnx
 
     try:

@@ -77,6 +77,12 @@ class Pick(Layer):
     transposed: bool = False
     view: bool = False
 
+    def __post_init__(self) -> None:
+        """Make Python's integers of others, such as NumPy's, which wrap around."""
+        super().__post_init__()
+        for name in ("rows", "columns", "channels"):
+            object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
+
     def _infer(self, *activations: Activation) -> Activation:
         axes = self.rows, self.columns, self.channels
         for what, indices, extent in zip(

@@ -1,7 +1,6 @@
 """Traces of runs for Perfetto: engines as tracks, commands as slices, tokens as flows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from tpulite.arch.isa import Engine, named_fields
 from tpulite.arch.registers import EngineState
+from tpulite.needs import require_package
 from tpulite.program import Program
 from tpulite.report.executed import bytes_a_cycle, command_layers, executed, rows_needed
 from tpulite.report.token_flows import token_flows
@@ -17,21 +17,9 @@ from tpulite.report.traced_run import TracedRun
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
-__all__ = ["require_perfetto", "write_trace"]
+__all__ = ["write_trace"]
 
 _WAIT = "waits for a token"
-
-
-def require_perfetto() -> None:
-    """Check that the package that knows the format is there.
-
-    Raises
-    ------
-    ValueError
-        If it is not, with what to install.
-    """
-    if find_spec("perfetto") is None:
-        raise ValueError("traces need: pip install 'tpulite[trace]'")
 
 
 def write_trace(path: Path, runs: Sequence[TracedRun], nanoseconds: float = 1.0) -> None:
@@ -56,7 +44,7 @@ def write_trace(path: Path, runs: Sequence[TracedRun], nanoseconds: float = 1.0)
     ValueError
         If the package ``perfetto`` is missing.
     """
-    require_perfetto()
+    require_package("perfetto", "trace", "a trace")
     from perfetto.trace_builder.proto_builder import (
         StreamingTraceProtoBuilder,
     )

@@ -167,22 +167,7 @@ class Profile(JupyterMixin):
 
 
 def profile_model(model: Model, device: str = CYCLE_MODEL, *, seed: int = 2024) -> Profile:
-    """Find out what each layer of a network costs.
-
-    Parameters
-    ----------
-    model : Model
-        The network; it is compiled if it is not yet.
-    device : str
-        The cycle model, or a device with a clock that records traces, on which random inputs run.
-    seed : int
-        Seed of these inputs; cycles do not depend on them.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device, or it has no clock or keeps no trace.
-    """
+    """Find out what each layer of a network costs; parameters are those of :func:`trace_runs`."""
     return profile_runs(model, trace_runs(model, device, seed=seed), device)
 
 

@@ -4,7 +4,6 @@ Each oracle is a function from one input to the values of tensors. Intermediate 
 outputs of the file, so the library must compute each of them, whatever it fuses otherwise.
 """
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.graph.graph import Graph
+from tpulite.needs import require_package
 
 __all__ = ["ORACLES", "Oracle", "open_oracle"]
 
@@ -57,8 +57,7 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     if graph.format != wanted:
         raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {graph.format}")
     package, extra = ("onnxruntime", "onnx") if name == "ort" else ("ai_edge_litert", "litert")
-    if importlib.util.find_spec(package) is None:
-        raise ValueError(f"Oracle {name} needs: pip install 'tpulite[{extra}]'")
+    require_package(package, extra, f"Oracle {name}")
     data = path.read_bytes()
     try:
         return _open_ort(data, graph) if name == "ort" else _open_litert(data, graph, name)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.graph.graph import Graph
+from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import input_range, quantize_input
 
@@ -86,10 +87,9 @@ def _extents(graph: Graph) -> tuple[int, int, int, bool]:
 
 
 def _read(path: Path, mode: str, size: tuple[int, int]) -> np.ndarray:
-    try:
-        from PIL import Image, ImageOps
-    except ImportError:
-        raise ValueError(f"{path}: pictures need: pip install 'tpulite[pictures]'") from None
+    require_package("PIL", "pictures", f"{path}: a picture")
+    from PIL import Image, ImageOps
+
     try:
         with Image.open(path, formats=("PNG", "JPEG", "BMP")) as picture:
             if picture.mode.startswith(("I", "F")):

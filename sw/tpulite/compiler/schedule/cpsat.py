@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.schedule.longest import highest_row, place_longest, rows_used
 from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
+from tpulite.needs import require_package
 
 __all__ = ["place_cpsat"]
 
@@ -31,12 +32,9 @@ def place_cpsat(
     ValueError
         If OR-tools are not installed.
     """
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError as error:
-        raise ValueError(
-            "allocator 'cpsat' needs OR-tools: pip install 'tpulite[cpsat]'"
-        ) from error
+    require_package("ortools", "cpsat", "allocator 'cpsat'")
+    from ortools.sat.python import cp_model
+
     hints, missing = place_longest(places, rows, banks)
     least = rows.start + lower_bound(places)
     ceiling = rows.stop if missing is not None else highest_row(hints)

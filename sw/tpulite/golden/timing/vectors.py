@@ -104,7 +104,7 @@ class Vectors(Head):
                 reading.lose(cycle)
 
     def _delayed(self, fields: dict[str, int], time: int) -> int:
-        """Return when the last row is written, as far as accesses are known."""
+        """Return when the last row is written, as far as known; book the waits for the buffer."""
         machine, read, gaps = self.machine, time, []
         machine.follow(time)
         if self.reading:

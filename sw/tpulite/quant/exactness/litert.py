@@ -27,6 +27,7 @@ __all__ = [
     "negative",
     "relu",
     "requantize",
+    "scale_by",
 ]
 
 Integers = NDArray[np.int64]
@@ -59,7 +60,7 @@ def lookup(
 def relu(x: Quantized, y: Quantized, low: int, high: int) -> Integers:
     """Requantize by a float32 quotient of scales, clamp to ``low`` and ``high`` of the image."""
     offset = y.zero_point - y.zero
-    scaled = _scale(x.integers() - x.zero_point, float(x.scale / y.scale)) + y.zero_point
+    scaled = scale_by(x.integers() - x.zero_point, float(x.scale / y.scale)) + y.zero_point
     return np.clip(scaled, low + offset, high + offset)
 
 
@@ -72,7 +73,7 @@ def leaky_relu(x: Quantized, y: Quantized, alpha: float) -> Integers:
 def leaky(x: Quantized, y: Quantized, positive: float, negative: float, slope: int) -> Integers:
     """Scale numbers from 0 on by one scale, products of smaller ones and a slope by another."""
     values = x.integers() - x.zero_point
-    scaled = np.where(values >= 0, _scale(values, positive), _scale(values * slope, negative))
+    scaled = np.where(values >= 0, scale_by(values, positive), scale_by(values * slope, negative))
     return scaled + y.zero_point
 
 
@@ -94,7 +95,7 @@ def requantize(x: Quantized, y: Quantized, vectorized: int) -> Integers:
     """
     values, scale = x.integers() - x.zero_point, float(x.scale) / float(y.scale)
     scalar, vector = (
-        _scale(values, scale, rounding) + y.zero_point
+        scale_by(values, scale, rounding) + y.zero_point
         for rounding in (Rounding.TFLITE, Rounding.RUY)
     )
     if vectorized >= _VECTOR:
@@ -110,7 +111,7 @@ def absolute(x: Quantized, y: Quantized) -> Integers:
     """Scale magnitudes by a float32 quotient of scales, if they differ."""
     values = np.abs(x.integers() - x.zero_point)
     if x.scale != y.scale:
-        values = _scale(values, float(x.scale / y.scale))
+        values = scale_by(values, float(x.scale / y.scale))
     return values + y.zero_point
 
 
@@ -148,7 +149,8 @@ def hard_swish(x: Quantized, y: Quantized) -> Integers:
     return _divide(toward_zero, -out_shift) + y.zero_point
 
 
-def _scale(values: Integers, scale: float, rounding: Rounding = Rounding.TFLITE) -> Integers:
+def scale_by(values: Integers, scale: float, rounding: Rounding = Rounding.TFLITE) -> Integers:
+    """Return integers times a scale of any sign, as a multiplier of 31 bits and a shift say it."""
     multiplier, shift = quantize_multiplier(abs(scale))
     sign = -1 if scale < 0 else 1
     return scale_accumulators(values, multiplier=sign * multiplier, shift=shift, rounding=rounding)

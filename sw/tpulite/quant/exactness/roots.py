@@ -5,15 +5,13 @@ internal/quantization_util. LiteRT stops at negative numbers; tables say the lea
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpulite.arch.numerics import Rounding, quantize_multiplier
 from tpulite.golden.ops import scale_accumulators
+from tpulite.quant.exactness.litert import Integers
 from tpulite.quant.tensors import Quantized
 
 __all__ = ["reciprocal_root", "root"]
-
-Integers = NDArray[np.int64]
 
 _EXTRA = 20
 """Fractional bits of a reciprocal root before it gets the scale of the output."""

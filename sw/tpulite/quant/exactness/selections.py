@@ -7,13 +7,10 @@ squared_difference.cc.
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.arch.numerics import Rounding, quantize_multiplier
-from tpulite.golden.ops import scale_accumulators
+from tpulite.quant.exactness.litert import Integers, scale_by
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
 __all__ = ["prelu_scales", "squared_difference"]
-
-Integers = NDArray[np.int64]
 
 _SHIFT = 7
 """Fractional bits of the operands of a difference."""
@@ -46,12 +43,7 @@ def squared_difference(
     if result >= 1:
         raise UnsupportedError(f"LiteRT refuses to square differences to the scale {y.scale}")
     scaled = [
-        _scale(value << _SHIFT, float(side.scale) / twice)
+        scale_by(value << _SHIFT, float(side.scale) / twice)
         for value, side in zip(values, (a, b), strict=True)
     ]
-    return y.image(_scale((scaled[0] - scaled[1]) ** 2, result) + y.zero_point)
-
-
-def _scale(values: Integers, scale: float) -> Integers:
-    multiplier, shift = quantize_multiplier(scale)
-    return scale_accumulators(values, multiplier=multiplier, shift=shift, rounding=Rounding.TFLITE)
+    return y.image(scale_by((scaled[0] - scaled[1]) ** 2, result) + y.zero_point)

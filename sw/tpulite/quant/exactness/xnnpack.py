@@ -6,15 +6,13 @@ LiteRT computes itself.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tpulite.quant.exactness.litert import Integers
 from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.real import real_function, sigmoid_once_rounded
 from tpulite.quant.tensors import Quantized
 
 __all__ = ["xnnpack_leaky_relu", "xnnpack_lookup", "xnnpack_requantize"]
-
-Integers = NDArray[np.int64]
 
 
 def xnnpack_requantize(x: Quantized, y: Quantized) -> Integers | None:

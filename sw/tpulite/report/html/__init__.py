@@ -1,25 +1,13 @@
 """A page about a run for the browser: everything in one file, nothing is loaded from elsewhere."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
+from tpulite.needs import require_package
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 
-__all__ = ["require_bokeh", "write_page"]
-
-
-def require_bokeh() -> None:
-    """Check that the package that draws is there.
-
-    Raises
-    ------
-    ValueError
-        If it is not, with what to install.
-    """
-    if find_spec("bokeh") is None:
-        raise ValueError("pages need: pip install 'tpulite[report]'")
+__all__ = ["write_page"]
 
 
 def write_page(path: Path, profile: Profile, speed: Speed, facts: Mapping[str, str]) -> None:
@@ -41,7 +29,7 @@ def write_page(path: Path, profile: Profile, speed: Speed, facts: Mapping[str, s
     ValueError
         If the package ``bokeh`` is missing.
     """
-    require_bokeh()
+    require_package("bokeh", "report", "a page")
     from tpulite.report.html.page import make_page  # takes a second to import
 
     path.write_text(make_page(profile, speed, facts), encoding="utf-8")

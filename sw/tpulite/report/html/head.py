@@ -8,7 +8,7 @@ from importlib.metadata import version
 from bokeh.models import Div
 
 from tpulite.arch.config import Config
-from tpulite.report.advice import advise
+from tpulite.report.advice import advise_slowest
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 
@@ -25,9 +25,8 @@ def make_head(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> Div:
         **facts,
         "versions": f"tpulite {version('tpulite')}, Bokeh {version('bokeh')}",
     }
-    for number, layer in enumerate(profile.slowest, start=1):
-        share = f"{layer.cycles / profile.cycles:.1%} of all cycles; {layer.spending()}"
-        rows[f"slowest {number}"] = f"{layer.name} ({share}): {advise(layer, profile)}"
+    for number, sentence in enumerate(advise_slowest(profile), start=1):
+        rows[f"slowest {number}"] = sentence
     cells = "".join(
         f"<tr><th style='text-align: left; padding-right: 16px; vertical-align: top; "
         f"white-space: nowrap'>{escape(name)}</th><td>{escape(text)}</td></tr>"

@@ -1,12 +1,12 @@
 """Libraries that run parts of files: LiteRT for TFLite, ONNX Runtime for ONNX."""
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 
 __all__ = ["KERNELS", "Run", "library_name", "open_library", "require_library"]
@@ -43,8 +43,7 @@ def require_library(file_format: str) -> None:
         If it is not; the message says which extra brings it.
     """
     package, extra = _PACKAGES[file_format]
-    if importlib.util.find_spec(package) is None:
-        raise ValueError(f"this needs: pip install 'tpulite[{extra}]'")
+    require_package(package, extra, "this")
 
 
 def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
