@@ -21,7 +21,9 @@ from tpulite.models import CNN_DIGITS
 from tpulite.report.buffer_map import map_buffer
 from tpulite.report.html import write_page
 from tpulite.report.html.roofline import make_roofline
+from tpulite.report.html.style import WHERE
 from tpulite.report.html.timeline import make_timeline
+from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import LayerProfile, Profile, profile_model
 from tpulite.report.speed import Speed
 from tpulite.report.spending import Cause
@@ -52,14 +54,26 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def profile() -> Profile:
-    return profile_model(Model.load(CNN_DIGITS))
+def model() -> Model:
+    return Model.load(CNN_DIGITS)
 
 
 @pytest.fixture(scope="module")
-def elements(profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> Elements:
+def profile(model: Model) -> Profile:
+    return profile_model(model)
+
+
+@pytest.fixture(scope="module")
+def network(model: Model) -> NetworkGraph:
+    return NetworkGraph.of(model.plan.placed)
+
+
+@pytest.fixture(scope="module")
+def elements(
+    profile: Profile, network: NetworkGraph, tmp_path_factory: pytest.TempPathFactory
+) -> Elements:
     path: Path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(path, profile, Speed(profile.cycles, 1, 100), {"compiler": "grouping<&>"})
+    write_page(path, profile, Speed(profile.cycles, 1, 100), network, {"compiler": "grouping<&>"})
     found = Elements()
     found.feed(path.read_text(encoding="utf-8"))
     return found
@@ -98,6 +112,22 @@ def test_bars_sum_to_the_cycles(profile: Profile, document: Document) -> None:
         assert list(bars.get(cause.name, [0] * len(layers))) == [
             layer.spent.get(cause, 0) for layer in layers
         ]
+
+
+def test_the_drawn_network_has_all_operators_and_their_cycles(
+    model: Model, profile: Profile, document: Document
+) -> None:
+    drawn, operators = columns(document, "graph"), model.summary()
+    assert drawn["operator"] == ["input", *(x.operator for x in operators), "output"]
+    colors = {"MXU": WHERE["MXU"], "VPU": WHERE["VPU"], "host": WHERE["host"]}
+    cycles = {layer.name: layer.cycles for layer in profile.layers}
+    for operator, color, tip, line in zip(
+        operators, *(drawn[x][1:-1] for x in ("color", "tip", "line")), strict=True
+    ):
+        assert colors.get(operator.where, color) == color
+        assert operator.name in tip and operator.reason in tip
+        assert line == (f"{cycles[operator.name]:,} cycles" if cycles.get(operator.name) else line)
+    assert max(drawn["share"]) == 1
 
 
 def test_each_command_is_where_its_engine_executed_it(profile: Profile, document: Document) -> None:
@@ -157,11 +187,13 @@ def test_roofline_and_table_hold_what_the_profile_says(
     assert set(rows["where"]) == {"", "MXU", "VPU"}
 
 
-def test_a_network_of_the_host_alone_has_a_table(profile: Profile, tmp_path: Path) -> None:
+def test_a_network_of_the_host_alone_has_a_table(
+    profile: Profile, network: NetworkGraph, tmp_path: Path
+) -> None:
     nothing = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
     host = LayerProfile("SOFTMAX", "numpy", {}, 0, 0, 0, 0.0, nothing)
     alone = replace(profile, layers=(host,), runs=())
-    write_page(tmp_path / "page", alone, Speed(0), {})
+    write_page(tmp_path / "page", alone, Speed(0), network, {})
     assert "host: numpy" in (tmp_path / "page").read_text(encoding="utf-8")
 
 

@@ -12,7 +12,8 @@ from tpulite.atomic import write_whole
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
 from tpulite.needs import require_package
-from tpulite.report.html import write_page
+from tpulite.report.html import PACKAGES, write_page
+from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.perfetto_trace import write_trace
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
@@ -48,7 +49,9 @@ class Views:
             save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)
             write_whole(self.trace, save)
         if self.html is not None:
-            save = partial(write_page, profile=profile, speed=speed, facts=_facts(model))
+            network = NetworkGraph.of(model.plan.placed)
+            facts = _facts(model)
+            save = partial(write_page, profile=profile, speed=speed, network=network, facts=facts)
             write_whole(self.html, save)
 
 
@@ -57,13 +60,13 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.option(
         "--trace",
-        callback=_needs("perfetto", "trace", "--trace"),
+        callback=_needs(("perfetto",), "trace", "--trace"),
         type=OUTPUT,
         help="Write a trace for Perfetto.",
     )
     @click.option(
         "--html",
-        callback=_needs("bokeh", "report", "--html"),
+        callback=_needs(PACKAGES, "report", "--html"),
         type=OUTPUT,
         help="Write a page for the browser.",
     )
@@ -74,11 +77,11 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _needs(package: str, extra: str, option: str) -> Callable[..., Path | None]:
-    """Check, before any work, that the package is there that writes a file."""
+def _needs(packages: tuple[str, ...], extra: str, option: str) -> Callable[..., Path | None]:
+    """Check, before any work, that the packages are there that write a file."""
 
     def check(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-        if path is not None:
+        for package in packages if path is not None else ():
             require_package(package, extra, option)
         return path
 

@@ -4,13 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tpulite.needs import require_package
+from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 
-__all__ = ["write_page"]
+__all__ = ["PACKAGES", "write_page"]
+
+PACKAGES = ("bokeh", "fast_sugiyama")
+"""What draws, and what places boxes: the extra ``report``."""
 
 
-def write_page(path: Path, profile: Profile, speed: Speed, facts: Mapping[str, str]) -> None:
+def write_page(
+    path: Path, profile: Profile, speed: Speed, network: NetworkGraph, facts: Mapping[str, str]
+) -> None:
     """Write a page that any browser shows, without a network.
 
     Parameters
@@ -21,15 +27,18 @@ def write_page(path: Path, profile: Profile, speed: Speed, facts: Mapping[str, s
         What the run costs, layer by layer, and what each engine does when.
     speed : Speed
         Its cycles, in milliseconds if there is a clock.
+    network : NetworkGraph
+        Its operators.
     facts : mapping of str to str
         What else stands in its head: how it was compiled.
 
     Raises
     ------
     ValueError
-        If the package ``bokeh`` is missing.
+        If a package is missing that draws.
     """
-    require_package("bokeh", "report", "a page")
+    for package in PACKAGES:
+        require_package(package, "report", "a page")
     from tpulite.report.html.page import make_page  # takes a second to import
 
-    path.write_text(make_page(profile, speed, facts), encoding="utf-8")
+    path.write_text(make_page(profile, speed, network, facts), encoding="utf-8")

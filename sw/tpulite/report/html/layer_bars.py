@@ -3,7 +3,7 @@
 from bokeh.models import DataRange1d, FixedTicker, Range1d
 from bokeh.plotting import figure
 
-from tpulite.report.html.style import COLORS, chart, legend_above, source, tell
+from tpulite.report.html.style import COLORS, chart, legend_above, shorten, source, tell
 from tpulite.report.profile import Profile
 from tpulite.report.spending import Cause
 
@@ -59,12 +59,8 @@ def make_layer_bars(profile: Profile) -> figure:
     tell(plot, tips, *bars)
     plot.xaxis.axis_label = "cycles"
     plot.yaxis.ticker = FixedTicker(ticks=rows)
-    plot.yaxis.major_label_overrides = {row: _short(x.name) for row, x in enumerate(layers)}
+    plot.yaxis.major_label_overrides = {row: shorten(x.name, _NAME) for row, x in enumerate(layers)}
     plot.ygrid.grid_line_color = None
     if causes:
         legend_above(plot)
     return plot
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"

@@ -8,13 +8,10 @@ from bokeh.models import (
     TableColumn,
 )
 
-from tpulite.report.html.style import source
+from tpulite.report.html.style import WHERE, source
 from tpulite.report.profile import LayerProfile, Profile
 
 __all__ = ["make_layer_table"]
-
-_WHERE = {"MXU": "#2e9e5b", "VPU": "#9b5fc0", "host": "#d64f4f"}
-"""Who computes a layer, and in which color it says so."""
 
 _CELL = '<span style="color: white; background: <%= color %>; padding: 0 6px"><%- value %></span>'
 
@@ -33,7 +30,7 @@ def make_layer_table(profile: Profile) -> DataTable:
         {
             "name": [layer.name for layer in layers],
             "where": where,
-            "color": [_WHERE.get(x.split(":")[0], "transparent") for x in where],
+            "color": [WHERE.get(x.split(":")[0], "transparent") for x in where],
             "cycles": [layer.cycles or None for layer in layers],
             "share": [layer.cycles / max(1, profile.cycles) or None for layer in layers],
             "bound": [str(layer.bound or "") for layer in layers],

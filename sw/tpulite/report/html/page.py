@@ -2,27 +2,39 @@
 
 from collections.abc import Mapping
 
-from bokeh.embed import file_html
-from bokeh.layouts import column
 from bokeh.models import UIElement
-from bokeh.resources import INLINE
 
 from tpulite.report.html.buffer_map import make_buffer_map
+from tpulite.report.html.graph import make_graph
+from tpulite.report.html.graph_boxes import make_legend
 from tpulite.report.html.head import make_head
 from tpulite.report.html.layer_bars import make_layer_bars
 from tpulite.report.html.layer_table import make_layer_table
+from tpulite.report.html.notes import cycle_notes
 from tpulite.report.html.roofline import make_roofline
-from tpulite.report.html.style import heading
+from tpulite.report.html.style import heading, whole_page
 from tpulite.report.html.timeline import make_bandwidth, make_timeline
+from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 
 __all__ = ["make_page"]
 
 
-def make_page(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> str:
+def make_page(
+    profile: Profile, speed: Speed, network: NetworkGraph, facts: Mapping[str, str]
+) -> str:
     """Return the page as HTML; see :func:`tpulite.report.html.write_page`."""
-    parts: list[UIElement] = [make_head(profile, speed, facts)]
+    parts: list[UIElement] = [
+        make_head(profile, speed, facts),
+        heading(
+            "Network",
+            "Who computes each operator, and in how many cycles; a bar says how many beside the "
+            "slowest. The mouse wheel zooms, dragging moves, on the left, too.",
+        ),
+        make_legend(network),
+        make_graph(network, cycle_notes(profile, network)),
+    ]
     if profile.runs:
         timeline = make_timeline(profile.runs)
         parts += [
@@ -59,5 +71,4 @@ def make_page(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> str:
         heading("All layers", "A click on the head of a column sorts."),
         make_layer_table(profile),
     ]
-    page = column(*parts, sizing_mode="stretch_width", margin=(0, 16, 0, 16))
-    return file_html(page, INLINE, title=f"{profile.network}: tpulite")
+    return whole_page(profile.network, parts)

@@ -5,14 +5,37 @@ from html import escape
 from typing import Any
 
 from bokeh.core.enums import LegendClickPolicyType
-from bokeh.models import ColumnDataSource, DataRenderer, Div, HoverTool, NumeralTickFormatter
+from bokeh.embed import file_html
+from bokeh.layouts import column
+from bokeh.models import (
+    ColumnDataSource,
+    DataRenderer,
+    Div,
+    HoverTool,
+    NumeralTickFormatter,
+    UIElement,
+)
 from bokeh.palettes import Category20_20
 from bokeh.plotting import figure
+from bokeh.resources import INLINE
 
 from tpulite.report.spending import Cause
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["COLORS", "chart", "heading", "in_turn", "layer_color", "legend_above", "source", "tell"]
+__all__ = [
+    "COLORS",
+    "WHERE",
+    "chart",
+    "heading",
+    "in_turn",
+    "layer_color",
+    "legend_above",
+    "lighten",
+    "shorten",
+    "source",
+    "tell",
+    "whole_page",
+]
 
 COLORS = {
     Cause.MULTIPLIERS: "#2e9e5b",
@@ -24,6 +47,9 @@ COLORS = {
     Cause.WAITING: "#b8b8b8",
 }
 """Green fills the array; blue works below its rate; red, orange and gray hold it up."""
+
+WHERE = {"MXU": "#2e9e5b", "VPU": "#9b5fc0", "host": "#d64f4f"}
+"""Who computes an operator, and in which color it says so."""
 
 
 def layer_color(number: int) -> str:
@@ -68,6 +94,17 @@ def heading(title: str, text: str) -> Div:
     )
 
 
+def lighten(color: str, part: float = 0.16) -> str:
+    """Return a color of which only a part is left on white."""
+    parts = (255 - part * (255 - int(color[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(each):02x}" for each in parts)
+
+
+def shorten(name: str, letters: int) -> str:
+    """Return so many letters of a name at most: its end tells layers apart."""
+    return name if len(name) <= letters else f"…{name[1 - letters :]}"
+
+
 def source(name: str, columns: Mapping[str, Any]) -> ColumnDataSource:
     """Return data of a figure, which the page holds under a name."""
     return ColumnDataSource(dict(columns), name=name)
@@ -79,3 +116,9 @@ def in_turn(runs: Sequence[TracedRun]) -> Iterator[tuple[int, int, TracedRun]]:
     for run in runs:
         yield begin, layers, run
         begin, layers = begin + run.cycles, layers + len(run.program.layers)
+
+
+def whole_page(title: str, parts: Sequence[UIElement]) -> str:
+    """Return elements below each other as HTML that loads nothing."""
+    page = column(*parts, sizing_mode="stretch_width", margin=(0, 16, 0, 16))
+    return file_html(page, INLINE, title=f"{title}: tpulite")

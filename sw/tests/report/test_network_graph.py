@@ -1,0 +1,57 @@
+"""Drawn networks: boxes and arrows are those of the network, and each arrow reaches its box."""
+
+import numpy as np
+import pytest
+
+from tpulite.bench.mobilenet_file import mobilenet_v2_graph
+from tpulite.models import CNN_DIGITS
+from tpulite.report.html.graph_layout import lay_out
+from tpulite.report.network_graph import NetworkGraph
+from tpulite.runtime.model import Model
+
+HIGH = 0.6
+
+
+def test_a_box_for_each_operator_and_an_arrow_for_each_tensor_between_two() -> None:
+    model = Model.load(CNN_DIGITS)
+    graph, found = model.graph, NetworkGraph.of(model.plan.placed)
+    assert [box.name for box in found.boxes[1:-1]] == [node.name for node in graph.nodes]
+    assert found.boxes[0].by is None and found.boxes[-1].operator == "output"
+    assert [(box.where, box.macs) for box in found.boxes[1:-1]] == [
+        (x.where, x.macs) for x in model.summary()
+    ]
+    assert set(found.arrows[:-1]) == {
+        (begin, end)
+        for begin, made in enumerate([graph.inputs, *(node.outputs for node in graph.nodes)])
+        for end, node in enumerate(graph.nodes, start=1)
+        if set(made) & set(node.inputs)
+    }
+    assert found.arrows[-1] == (len(graph.nodes), len(graph.nodes) + 1)
+
+
+@pytest.mark.parametrize(
+    "arrows",
+    [
+        [(0, 1)],
+        [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)],  # bends around boxes
+        [(0, 2), (1, 2), (3, 4), (4, 5), (3, 5)],  # two parts, the second one with a bend
+        [*NetworkGraph.of(Model.load(mobilenet_v2_graph("net")).plan.placed).arrows],
+    ],
+)
+def test_arrows_point_down_from_box_to_box_and_around_others(arrows: list) -> None:
+    boxes = 1 + max(max(pair) for pair in arrows)
+    layout = lay_out(boxes, arrows, high=HIGH)
+    assert len(set(layout.places)) == boxes
+    for (begin, end), way in zip(arrows, layout.ways, strict=True):
+        (x, y), (to_x, to_y) = layout.places[begin], layout.places[end]
+        assert way[0] == pytest.approx((x, y - HIGH / 2))
+        assert way[-1] == pytest.approx((to_x, to_y + HIGH / 2))
+        assert (np.diff(way[:, 1]) < 0).all()
+        others = np.delete(np.array(layout.places), [begin, end], axis=0)
+        near = np.abs(way[:, None] - others) < (0.45, HIGH / 2 - 1e-6)
+        assert not near.all(axis=2).any()
+
+
+def test_boxes_without_arrows_have_a_place() -> None:
+    assert len(set(lay_out(3, [(0, 1)], high=HIGH).places)) == 3
+    assert len(lay_out(1, [], high=HIGH).places) == 1

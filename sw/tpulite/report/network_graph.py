@@ -1,0 +1,104 @@
+"""A network as boxes and arrows: its operators, where each runs, and what flows between them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from tpulite.graph.graph import Graph, Tensor
+from tpulite.quant.place import Placed
+from tpulite.runtime.model_summary import OperatorSummary, summarize
+
+__all__ = ["Box", "NetworkGraph"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """An operator, an input or an output.
+
+    Parameters
+    ----------
+    name : str
+        The node; of an input or output: the tensor.
+    operator : str
+        What its file calls it, or ``input``, ``output``.
+    shape : str
+        What comes out of it: ``1x32x32x16 int8``.
+    takes : str
+        Shapes of what goes in; empty for an input.
+    where : str
+        ``MXU``, ``VPU``, ``host``, or ``none`` if nobody computes anything.
+    by : str, optional
+        Who computes it, with the library of the host; None for inputs and outputs.
+    why : str
+        Why it is the host's, if it is.
+    macs : int
+        Multiplications, padding included.
+    """
+
+    name: str
+    operator: str
+    shape: str
+    takes: str = ""
+    where: str = "none"
+    by: str | None = None
+    why: str = ""
+    macs: int = 0
+
+
+@dataclass(frozen=True)
+class NetworkGraph:
+    """Boxes, and arrows between them.
+
+    Parameters
+    ----------
+    boxes : tuple of Box
+        Inputs, operators in order, outputs.
+    arrows : tuple of (int, int)
+        From which box to which, by their numbers; none twice.
+    """
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, placed: Placed) -> Self:
+        """Return the graph of a network of which it is known where its operators run."""
+        graph = placed.graph
+        inputs = [Box(x, "input", _tensor(graph.tensors[x])) for x in graph.inputs]
+        outputs = [Box(x, "output", _tensor(graph.tensors[x])) for x in graph.outputs]
+        boxes = (*inputs, *map(_box, summarize(placed)), *outputs)
+        return cls(boxes, tuple(_arrows(graph)))
+
+
+def _arrows(graph: Graph) -> dict[tuple[int, int], None]:
+    """Return the arrows in order; boxes are numbered as :class:`NetworkGraph` has them."""
+    makers = {name: number for number, name in enumerate(graph.inputs)}
+    found: dict[tuple[int, int], None] = {}
+    for number, node in enumerate(graph.nodes, start=len(graph.inputs)):
+        found |= dict.fromkeys((makers[x], number) for x in node.inputs if x in makers)
+        makers |= dict.fromkeys(node.outputs, number)
+    after = len(graph.inputs) + len(graph.nodes)
+    ends = enumerate(graph.outputs, start=after)
+    return found | {(makers[name], number): None for number, name in ends if name in makers}
+
+
+def _box(operator: OperatorSummary) -> Box:
+    host = operator.where == "host"
+    by = f"host, by {operator.library or 'numpy'}" if host else operator.where
+    return Box(
+        name=operator.name,
+        operator=operator.operator,
+        shape=f"{_shapes(operator.outputs)} {operator.dtype}",
+        takes=_shapes(operator.inputs),
+        where=operator.where,
+        by="nobody: it only changes the shape" if operator.where == "none" else by,
+        why=(operator.reason or "it is between others of the host") if host else "",
+        macs=operator.macs,
+    )
+
+
+def _tensor(tensor: Tensor) -> str:
+    return f"{_shapes((tensor.shape,))} {tensor.dtype}"
+
+
+def _shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
+    return ", ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
