@@ -17,9 +17,9 @@ from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
 from tpulite.graph.graph import Graph, Source
 from tpulite.graph.verify import verify
 
-__all__ = ["load_onnx"]
+__all__ = ["RULES", "load_onnx"]
 
-_RULES = {
+RULES = {
     **ELEMENTWISE_RULES,
     **INTEGER_RULES,
     **PRODUCT_RULES,
@@ -63,7 +63,7 @@ def load_onnx(data: bytes, name: str) -> Graph:
         or scales that are not finite and positive; the message names the node or tensor.
     """
     model = read_onnx(data)
-    in_file_order = Importer(model, _RULES).run(name)
+    in_file_order = Importer(model, RULES).run(name)
     quantized = fuse_quantization(in_file_order)
     graph = channels_last(join_shuffles(quantized))
     verify(graph)

@@ -21,7 +21,7 @@ from tpulite.frontend.tflite.windows import (
 )
 from tpulite.graph.graph import Tensor
 
-__all__ = ["convert_operator"]
+__all__ = ["OPERATIONS", "convert_operator"]
 
 
 def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, ...]) -> Operation:
@@ -43,9 +43,9 @@ def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, 
         If inputs or outputs are missing, or an option is impossible.
     """
     every = tuple(range(len(inputs)))
-    if file.code not in _OPERATIONS:
+    if file.code not in OPERATIONS:
         return Operation(file.code.lower(), every, {})
-    convert, least = _OPERATIONS[file.code]
+    convert, least = OPERATIONS[file.code]
     missing = [i for i in range(least) if i >= len(inputs) or inputs[i] is None]
     if missing:
         raise ValueError(f"input {missing[0]} is missing")
@@ -148,7 +148,7 @@ def _axes(tensor: Tensor, x: Tensor) -> tuple[int, ...]:
 
 
 # For each builtin operator: its conversion, and how many inputs it must have.
-_OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
+OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "ABS": (_function("abs"), 1),
     "ADD": (_elementwise("add"), 2),
     "ARG_MAX": (_argmax, 2),

@@ -18,7 +18,7 @@ from tpulite.frontend.onnx.translate.shapes import REDUCTIONS
 from tpulite.frontend.onnx.weights import block_diagonal, conv_weights, dense_weights, flat_bias
 from tpulite.graph.graph import Graph, Node, Tensor
 
-__all__ = ["channels_last"]
+__all__ = ["LAYOUTS", "channels_last"]
 
 
 def channels_last(graph: Graph) -> Graph:
@@ -43,7 +43,7 @@ def channels_last(graph: Graph) -> Graph:
     for name in graph.inputs:
         orders.define(name, identity(orders.rank(name)))
     for node in graph.nodes:
-        _PLACE.get(node.op, _other)(orders, node, preferences)
+        LAYOUTS.get(node.op, _other)(orders, node, preferences)
     for name in graph.outputs:
         made = orders.get(name)
         if made != name:
@@ -269,7 +269,7 @@ def _other(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     orders.nodes.append(replace(node, inputs=inputs, outputs=outputs))
 
 
-_PLACE: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
+LAYOUTS: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     **dict.fromkeys((*BINARY, *UNARY), _elementwise),
     **dict.fromkeys(REDUCTIONS.values(), _reduction),
     "average_pool": _pool,

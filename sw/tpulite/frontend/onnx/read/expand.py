@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["expand"]
+__all__ = ["EXPANSIONS", "expand"]
 
 _CONTRIBUTED = "com.microsoft"
 _SOFTMAX_OF_ONE_AXIS = 13  # older ones flatten all axes from the given one on
@@ -131,7 +131,7 @@ def _concat(e: _Expansion) -> None:
     e.compute("Concat", [e.dequantize(i, i + 1) for i in range(2, len(e.node.input), 3)], 0)
 
 
-_EXPANSIONS: dict[tuple[str, str], Callable[[_Expansion], None]] = {
+EXPANSIONS: dict[tuple[str, str], Callable[[_Expansion], None]] = {
     ("", "QLinearConv"): _conv,
     ("", "QLinearMatMul"): _matmul,
     (_CONTRIBUTED, "QGemm"): _gemm,
@@ -164,7 +164,7 @@ def expand(model: onnx.ModelProto, opset: int) -> dict[str, str]:
     for index, node in enumerate(graph.node):
         if node.domain == _CONTRIBUTED and node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             node.domain = ""  # the same operators, from before they were standard
-        rule = _EXPANSIONS.get((node.domain, node.op_type))
+        rule = EXPANSIONS.get((node.domain, node.op_type))
         expansion = _Expansion(node, constants, opset)
         if rule is not None:
             node.name = node.name or f"{node.op_type}_{index}"

@@ -1,0 +1,60 @@
+"""Under which conditions the machine refuses an operator: all messages that the code has."""
+
+from functools import partial
+
+from tpulite.frontend.onnx.file import RULES
+from tpulite.frontend.onnx.layout.channels_last import LAYOUTS
+from tpulite.frontend.onnx.translate.importer import INTEGERS, UNKNOWN_SHAPE, Importer
+from tpulite.frontend.tflite.operators import OPERATIONS
+from tpulite.quant import tensors
+from tpulite.quant.exactness.scaling import activation_bounds, make_requantization
+from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.network import LOWERED, lower_node
+from tpulite_testing.operators.messages import Reader, matches
+
+__all__ = ["Conditions"]
+
+_MACHINE = Reader("tpulite.quant", "UnsupportedError", methods={"context": GraphContext})
+_TFLITE = Reader("tpulite.frontend.tflite", "UnsupportedFormError")
+_ONNX = Reader("tpulite.frontend.onnx", "", returned=True, methods={"graph": Importer})
+_OF_ANY = (
+    lower_node,
+    *(tensors.quantized, tensors.centered, tensors.image_shape, tensors.image_axis),
+    *(GraphContext.read, GraphContext.emit, GraphContext.declare),
+    *(activation_bounds, make_requantization),
+)
+"""What every operator passes through."""
+
+_OBVIOUS = ("no operator …", "the rule of … does not define …")
+"""What the tables say."""
+
+
+class Conditions:
+    """Messages, for any operator and for each; those of any are not repeated."""
+
+    def __init__(self) -> None:
+        texts = (text for function in _OF_ANY for text in _MACHINE.messages(function, "…"))
+        self.common = tuple(dict.fromkeys(texts))
+
+    def lowered(self, op: str) -> bool:
+        """Tell whether the machine has an operator of graphs."""
+        return op in LOWERED
+
+    def of(self, op: str) -> list[str]:
+        """Return what the machine says of an operator of graphs."""
+        texts = _MACHINE.messages(LOWERED[op], op)
+        known = (*self.common, *_OBVIOUS)
+        return [text for text in texts if not any(matches(text, each) for each in known)]
+
+    def of_file(self, file_format: str, name: str, op: str) -> list[str]:
+        """Return what the reader of a format says of an operator that becomes ``op``."""
+        if file_format == "tflite":
+            return list(_TFLITE.messages(OPERATIONS[name][0], op))
+        layout = _ONNX.messages(LAYOUTS.get(op, partial(int)), op)
+        texts = dict.fromkeys((*_ONNX.messages(RULES[name], op), *layout))
+        return [text for text in texts if text not in (UNKNOWN_SHAPE, INTEGERS)]
+
+    def explains(self, reason: str, op: str) -> bool:
+        """Tell whether a reason is one of the conditions of an operator of graphs."""
+        known = _MACHINE.messages(LOWERED[op], op) if op in LOWERED else ()
+        return any(matches(reason, text) for text in (*self.common, *_OBVIOUS, *known))
