@@ -1,12 +1,11 @@
 """Configurations with a name, for command lines and the Makefile."""
 
-from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
 from tpulite.arch.config import Config
 
-__all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config"]
+__all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "read_field"]
 
 CONFIGS: dict[str, Config] = {
     "4x4": Config(array_size=4),
@@ -74,23 +73,30 @@ def named_config(name: str) -> Config:
     values: dict[str, Any] = {}
     for change in changes:
         field, equals, text = change.partition("=")
-        if not equals or field not in _READERS:
-            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(_READERS)}")
+        if not equals or field not in _SIZES:
+            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(_SIZES)}")
         if field in values:
             raise ValueError(f"{field} of configuration {name!r} is given twice")
-        try:
-            values[field] = _READERS[field](text)
-        except ValueError as error:
-            raise ValueError(f"{field} must be a whole number, not {text!r}") from error
+        values[field] = read_field(field, text)
     return replace(CONFIGS[first], **values) if values else CONFIGS[first]
 
 
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(text.split("+"))
+def read_field(field: str, text: str) -> Any:
+    """Return a value of a field of Config that somebody has typed; several roundings have a ``+``.
+
+    Raises
+    ------
+    ValueError
+        If it is no number and should be one. Whether a machine has it, Config checks.
+    """
+    if field == "roundings":
+        return tuple(text.split("+"))
+    if field in ("multipliers", "memories"):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"{field} must be a whole number, not {text!r}") from error
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    field.name: {"roundings": _split, "multipliers": str, "memories": str}.get(field.name, int)
-    for field in fields(Config)
-    if field.name != "array_size"  # which the name says
-}
+_SIZES = [field.name for field in fields(Config) if field.name != "array_size"]  # the name says it

@@ -14,6 +14,7 @@ _COMMANDS = {
     "inspect": ("inspect", "Where each operator of a network runs, and why."),
     "compile": ("compile:compile_file", "Compile a network to a file that runs."),
     "profile": ("profile", "Cycles of each layer, and what would help."),
+    "explore": ("explore", "Which machine for my networks: many, compared."),
     "run": ("run", "Run a network: results, accuracy, cycles."),
     "compare": ("compare", "Compare every bit with a library, or with the RTL."),
     "zoo": ("zoo", "Networks that others have trained."),

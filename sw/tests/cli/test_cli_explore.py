@@ -1,0 +1,46 @@
+import csv
+import json
+
+import pytest
+
+from tpulite.models import CNN_DIGITS
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+GRID = ("--vary", "array_size=8,16", "--vary", "ub_rows=512,1000")
+
+
+def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    where = ("explore", CNN_DIGITS, *GRID, "--workers", 1, "--store", tmp_path / "store")
+    code, out, err = tpulite(*where)
+    assert (code, err) == (0, "") and max(map(len, out.splitlines()[:-3])) <= 80
+    assert "1: ub_rows must be a power of two" in out and "4 points, " in out
+    code, text, _ = tpulite(*where, "--json", "-")
+    record = json.loads(text)
+    assert code == 0 and [len(point["objectives"]) > 0 for point in record["points"]] == [
+        not point["trouble"] for point in record["points"]
+    ]
+    code, text, _ = tpulite(*where, "--csv", "-")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [i for i, row in enumerate(rows) if row["best"] == "True"] == record["best"]
+    for row, point in zip(rows, record["points"], strict=True):
+        assert row["trouble"] == point["trouble"]
+        assert row["cycles"] == str(point["objectives"].get("cycles", ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((CNN_DIGITS,), "Missing option '--vary'"),
+        ((CNN_DIGITS, "--vary", "rows=1"), "'rows=1' must be FIELD=VALUES"),
+        ((CNN_DIGITS, *GRID, "--objective", "joy"), "Objective must be one of cycles, "),
+        ((CNN_DIGITS, *GRID, "--objective", "cycles,cycles"), "names one twice"),
+        ((CNN_DIGITS, CNN_DIGITS, *GRID), "Two networks have the name 'cnn_digits'"),
+        ((CNN_DIGITS, *GRID, "--csv", "-", "--json", "-"), "cannot be used together"),
+        (("none.tflite", *GRID), "none.tflite: "),
+    ],
+)
+def test_bad_input_is_told_in_a_line(tpulite, words, message):
+    code, out, err = tpulite("explore", *words)
+    assert (code, out) == (2, "") and err.count("\n") == 1 and message in err

@@ -1,0 +1,48 @@
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.configs import CONFIGS
+from tpulite.explore.space import Space, read_axes
+
+
+def test_a_grid_has_each_combination_once():
+    space = Space(Config(), read_axes(["array_size=4,8", "ub_rows=512..2048", "multipliers=logic"]))
+    found = [tuple(values.values()) for values in space.grid()]
+    assert found == [(n, rows, "logic") for n in (4, 8) for rows in (512, 1024, 2048)]
+
+
+def test_a_sample_is_of_the_grid_and_repeatable():
+    space = Space(Config(), read_axes(["array_size=4,8,16", "ub_rows=64..16384"]))
+    grid = list(space.grid())
+    sample = list(space.sample(7, seed=3))
+    assert len(sample) == 7 and sample == [x for x in grid if x in sample]
+    assert sample == list(space.sample(7, seed=3)) != list(space.sample(7, seed=4))
+    assert list(space.sample(100, seed=3)) == grid
+
+
+def test_whole_lanes_follow_the_array_and_others_stay():
+    assert Space(Config(), ()).config({"array_size": 8}) == Config(array_size=8)
+    few = Space(CONFIGS["ecp5-85"], ()).config({"array_size": 8})
+    assert (few.requant_lanes, few.vector_lanes) == (4, 2)
+    with pytest.raises(ValueError, match="requant_lanes must divide"):
+        Space(Config(requant_lanes=8), ()).config({"array_size": 4})
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["size=4"], "'size=4' must be FIELD=VALUES; fields are array_size, ub_rows"),
+        (["ub_rows"], "'ub_rows' must be FIELD=VALUES"),
+        (["ub_rows=64", "ub_rows=128"], "ub_rows is varied twice"),
+        (["ub_rows=64..128,128"], "has a value twice"),
+        (["ub_rows=128..64"], "ub_rows=128..64 is an empty range"),
+        (["ub_rows=0..64"], "is an empty range"),
+        (["ub_rows="], "ub_rows needs a value"),
+        (["ub_rows=64,,128"], "ub_rows needs a value"),
+        (["ub_rows=many"], "ub_rows must be a whole number, not 'many'"),
+    ],
+)
+def test_axes_that_cannot_be_read_are_refused(texts, message):
+    with pytest.raises(ValueError) as error:
+        read_axes(texts)
+    assert message in str(error.value)

@@ -1,0 +1,174 @@
+"""The command ``explore``: many machines for some networks, compared."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from tpulite.cli.common import csv_option, is_stdout, json_option, save_csv, save_json
+from tpulite.cli.options import Choices, compiler_options
+from tpulite.cli.paths import FOLDER, NETWORK
+from tpulite.cli.reading import Reading, plan_options
+from tpulite.configs import named_config
+from tpulite.executors import LocalExecutor
+from tpulite.explore.measure import measure
+from tpulite.explore.point import OBJECTIVES, Point, pareto
+from tpulite.explore.space import Space, read_axes
+from tpulite.explore.store import Store
+from tpulite.explore.study import Study, Tell
+from tpulite.explore.table import points_table, reasons, rows_of
+from tpulite.graph.layers import LayerGraph
+from tpulite.runtime.model_file import is_model_file
+
+__all__ = ["explore"]
+
+_SHOWN = 40
+"""Rows of a table that people read; of more points only the front is shown."""
+
+
+def _objectives(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in OBJECTIVES:
+            raise ValueError(f"Objective must be one of {', '.join(OBJECTIVES)}, not {name!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"--objective {text} names one twice")
+    return names
+
+
+@click.command()
+@click.argument("networks", type=NETWORK, nargs=-1, required=True)
+@click.option(
+    "--vary",
+    "axes",
+    multiple=True,
+    required=True,
+    metavar="FIELD=VALUES",
+    help="A field of the configuration: 8,16,32, or 1024..16384, which doubles. May be repeated.",
+)
+@click.option(
+    "--objective",
+    "objectives",
+    default="cycles,buffer,multipliers",
+    show_default=True,
+    callback=_objectives,
+    help=f"What to make small, of {', '.join(OBJECTIVES)}.",
+)
+@click.option("--random", "count", type=click.IntRange(min=1), help="So many points of the grid.")
+@click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]")
+@click.option("--store", "folder", type=FOLDER, help="Where outcomes are kept.  [the cache]")
+@plan_options
+@compiler_options
+@json_option
+@csv_option
+def explore(  # noqa: PLR0913 - options of the command
+    networks: tuple[Path, ...],
+    axes: tuple[str, ...],
+    objectives: tuple[str, ...],
+    count: int | None,
+    seed: int,
+    workers: int | None,
+    folder: Path | None,
+    reading: Reading,
+    choices: Choices,
+    json_path: Path | None,
+    csv_path: Path | None,
+) -> None:
+    """Compile networks for many machines, and show which are best.
+
+    Each point of the grid is compiled and timed by the cycle model. What does not fit is a row with
+    its reason. Outcomes are kept: an interrupted run goes on where it was.
+    """
+    if is_stdout(json_path) and is_stdout(csv_path):
+        raise click.UsageError("--json - and --csv - cannot be used together.")
+    space = Space(named_config(reading.config_name), read_axes(axes))
+    parts = _read(networks, reading, choices)
+    store = Store.default() if folder is None else Store(folder)
+    study = Study(parts, space, choices.options(), store, fresh=not choices.cache)
+    chosen = space.grid() if count is None else space.sample(count, seed)
+    with LocalExecutor(measure, parts, workers) as executor, _progress() as tell:
+        points = study.points(chosen, executor, tell)
+    best = pareto(points, objectives)
+    if csv_path is not None:
+        save_csv(csv_path, rows_of(points, best))
+    numbers = {id(point): number for number, point in enumerate(points)}
+    record = {"objectives": objectives, "points": [point.as_dict() for point in points]}
+    save_json(json_path, record | {"best": [numbers[id(point)] for point in best]})
+    if not is_stdout(json_path) and not is_stdout(csv_path):
+        _print(Console(), points, best, objectives)
+
+
+def _read(
+    paths: Sequence[Path], reading: Reading, choices: Choices
+) -> dict[str, tuple[LayerGraph, ...]]:
+    """Return the machine's parts of each network, by the name of its file."""
+    parts: dict[str, tuple[LayerGraph, ...]] = {}
+    for path in paths:
+        if is_model_file(path):
+            raise ValueError(f"{path} is compiled, for one machine: give the network itself")
+        if path.stem in parts:
+            raise ValueError(f"Two networks have the name {path.stem!r}")
+        parts[path.stem] = reading.model(path, choices).layers
+        if not parts[path.stem]:
+            raise ValueError(f"{path}: the host computes all of it")
+    return parts
+
+
+def _print(
+    console: Console, points: Sequence[Point], best: Sequence[Point], objectives: Sequence[str]
+) -> None:
+    rows = points if len(points) <= _SHOWN else best
+    if rows:
+        console.print(points_table(rows, best, objectives))
+    for line in reasons(rows):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    troubled = sum(bool(point.trouble) for point in points)
+    text = (
+        f"{len(points):,} points, {len(best):,} of them (*) are not beaten in {_list(objectives)}"
+    )
+    if troubled:
+        text += f"; {troubled:,} do not run all networks"
+    if len(rows) < len(points):
+        text += "; --csv and --json have all"
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+@contextmanager
+def _progress() -> Iterator[Tell]:
+    """Show on stderr, if it is a terminal, how far a study is, how fast, and the time left."""
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+class _Rate(ProgressColumn):
+    """Tasks a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.1f}/s")

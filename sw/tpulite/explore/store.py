@@ -1,0 +1,72 @@
+"""Outcomes on disk, each in a file named by all that it depends on."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tpulite.arch.config import Config
+from tpulite.atomic import write_whole
+from tpulite.cache import cache_home
+from tpulite.compiler.options import Options
+from tpulite.explore.measure import Outcome, Task
+from tpulite.graph.layers import LayerGraph
+from tpulite.runtime.compile_cache import program_key
+
+__all__ = ["Store", "digest_of", "task_key", "timed_config"]
+
+_FORMAT = 1
+"""Another number makes all outcomes that were kept before count as missing."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of outcomes. Each is written whole or not at all, so any number may write at once.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are; it is made when it is needed.
+    """
+
+    folder: Path
+
+    @classmethod
+    def default(cls) -> "Store":
+        """Return the user's: ``explore`` in :func:`tpulite.cache.cache_home`."""
+        return cls(cache_home() / "explore")
+
+    def get(self, key: str) -> Outcome | None:
+        """Return an outcome, None if it is not there or not whole."""
+        try:
+            return Outcome.from_dict(json.loads(self._path(key).read_text()))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, key: str, outcome: Outcome) -> None:
+        """Keep an outcome; OSError if that is not possible."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, partial(Path.write_text, data=json.dumps(outcome.as_dict()) + "\n"))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"
+
+
+def digest_of(parts: tuple[LayerGraph, ...]) -> str:
+    """Return a name for the content of a network, and for the compiler that it is read by."""
+    keys = [program_key(part, Config(), Options()) for part in parts]
+    return hashlib.blake2b("".join(keys).encode(), digest_size=16).hexdigest()
+
+
+def timed_config(config: Config) -> Config:
+    """Return the machine without what changes neither programs nor cycles: how it is built."""
+    return replace(config, multipliers="dsp", memories="generic")
+
+
+def task_key(digest: str, task: Task) -> str:
+    """Return a name for all that an outcome depends on; machines that time alike share one."""
+    record = [_FORMAT, digest, timed_config(task.config).as_dict(), asdict(task.options)]
+    text = json.dumps(record, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
