@@ -42,6 +42,20 @@ def test_a_page_is_written(tpulite, tmp_path):
     assert (code, err) == (0, "") and "batch=2" in page and page.startswith("<!DOCTYPE html>")
 
 
+def test_pages_of_compile_and_compare_say_how(tpulite, tmp_path):
+    words = ("compile", CNN_DIGITS, "-o", "net.tpulite", "--html", "c.html", "--no-rolling")
+    code, out, err = tpulite(*words)
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert (code, err) == (0, "") and out.splitlines()[1] in page
+    assert "rolling=False" in page and "conv" in page
+    for exact, verdict in (("litert-xnnpack", "same"), ("litert-ref", "differ")):
+        words = ("--oracle", "litert-xnnpack", "--exact", exact, "--limit", 3, "--html", "d.html")
+        code, out, err = tpulite("compare", CNN_DIGITS, *words)
+        page = (tmp_path / "d.html").read_text(encoding="utf-8")
+        assert code == (verdict == "differ") and verdict in out.splitlines()[-1]
+        assert "ai-edge-litert" in page and ("tensors differ; first" in page) == (code == 1)
+
+
 def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypatch):
     for option, package, extra in (("--html", "bokeh", "report"), ("--trace", "perfetto", "trace")):
         monkeypatch.setitem(sys.modules, package, None)

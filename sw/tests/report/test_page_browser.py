@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -11,13 +12,15 @@ import pytest
 from PIL import Image, ImageColor
 
 from tpulite.models import CNN_DIGITS
-from tpulite.report.html import write_page
+from tpulite.report.html import write_comparison, write_page
 from tpulite.report.html.style import COLORS, WHERE, layer_color, lighten
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import profile_model
 from tpulite.report.speed import Speed
 from tpulite.report.spending import Cause
+from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import Comparison
 from tpulite_testing.chromium import CHROMIUM, Page, open_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing (Debian: chromium)")
@@ -139,3 +142,24 @@ def test_the_page_draws_zooms_and_tells_what_is_below_the_mouse(tmp_path: Path) 
     charts = (COLORS[Cause.MULTIPLIERS], COLORS[Cause.DRAM], layer_color(0), layer_color(1))
     for color in (*drawn, *charts):
         assert (pixels == ImageColor.getrgb(color)).all(axis=2).sum() > 100, color
+
+
+def test_a_comparison_shows_what_differs_first(tmp_path: Path) -> None:
+    model, path = Model.load(CNN_DIGITS), tmp_path / "compared.html"
+    names = [node.name for node in model.graph.nodes]
+    same, *others = [TensorDifference(x, x, 9, 0, 0.0, None) for x in names]
+    wrong = replace(others[-1], different=2, largest=3.0, first=(0, 7))
+    comparison = Comparison("net", 1, (same, *others[1:-1], wrong))
+    write_comparison(path, comparison, NetworkGraph.of(model.plan.placed), {"inputs": "<none>"})
+
+    async def use(page: Page) -> None:
+        await use_drawing(page, same.name)
+        lines, thick = [await page.evaluate(f"{GRAPH}.data.{x}") for x in ("line", "thick")]
+        assert lines == ["", "same", "", *["same"] * (len(names) - 3), "2 differ", ""]
+        assert [thick[i] > 1 for i in range(len(thick))] == [x == "2 differ" for x in lines]
+        rows = await page.evaluate(f"{GRAPH.replace('graph', 'tensors')}.data")
+        assert rows["different"] == [0] * (len(names) - 2) + [2] and rows["first"][-1] == "[0, 7]"
+
+    pixels = visit(path, tmp_path / "user", use)
+    for color in ("#2e9e5b", "#9a9a9a"):
+        assert (pixels == ImageColor.getrgb(lighten(color))).all(axis=2).sum() > 100, color

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -9,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tpulite.atomic import write_whole
 from tpulite.cli.common import (
     json_option,
     load_inputs,
@@ -18,6 +21,9 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.views import facts_of, page_option
+from tpulite.report.html import write_comparison
+from tpulite.report.network_graph import NetworkGraph
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -44,14 +50,16 @@ _INPUTS = 10
 @click.option("--limit", type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]")
 @seed_option
 @plan_options
+@page_option
 @json_option
-def compare(
+def compare(  # noqa: PLR0913 - options of the command
     model: Path,
     oracle: str,
     input_path: Path | None,
     limit: int | None,
     seed: int,
     reading: Reading,
+    html: Path | None,
     json_path: Path | None,
 ) -> None:
     """Compare the golden model with a library, or with the RTL, tensor by tensor.
@@ -82,6 +90,17 @@ def compare(
             track=lambda numbers: progress.track(list(numbers), description="inputs"),
         )
     differences = compared.tensors
+    drawn = "" if input_path else f" random, seed {seed},"
+    if html is not None:
+        facts = {
+            "compared with": _name(oracle),
+            "inputs": f"{compared.inputs},{drawn or f' of {input_path},'} "
+            f"{len(differences)} tensors, {compared.elements:,} elements",
+            **facts_of(plan),
+        }
+        network = NetworkGraph.of(plan.plan.placed)
+        save = partial(write_comparison, comparison=compared, network=network, facts=facts)
+        write_whole(html, save)
     save_json(json_path, [vars(difference) for difference in differences])
     if different := compared.different:
         console.print(_table(different))
@@ -97,7 +116,6 @@ def compare(
     if narrow := [difference for difference in differences if difference.left_out]:
         console.print(_narrow(narrow), highlight=False, markup=False, soft_wrap=True)
     console.print(plan.statement(), highlight=False, markup=False, soft_wrap=True)
-    drawn = "" if input_path else f" random, seed {seed},"
     console.print(
         f"{plan.graph.name} as {plan.exactness} against {oracle}: {len(differences)} tensors of "
         f"{compared.inputs} inputs,{drawn} {compared.elements:,} elements: "
@@ -108,6 +126,14 @@ def compare(
     )
     if different:
         raise click.exceptions.Exit(1)
+
+
+def _name(oracle: str) -> str:
+    """Return what an oracle is, with the version of its library."""
+    if oracle not in ORACLES:
+        return f"the device {oracle}"
+    package = "onnxruntime" if oracle == "ort" else "ai-edge-litert"
+    return f"{oracle} ({package} {version(package)})"
 
 
 def _device(model: Model, name: str) -> Oracle:

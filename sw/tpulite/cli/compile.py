@@ -13,7 +13,9 @@ from tpulite.cli.info import summary
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
+from tpulite.report.profile import profile_model
 from tpulite.runtime.model_file import save_model
 from tpulite.runtime.model_summary import host_lines
 
@@ -29,14 +31,16 @@ _COMPILED_SUFFIX = ".tpulite"
 @compiler_options
 @click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
 @dump_options
+@page_option
 @json_option
-def compile_file(
+def compile_file(  # noqa: PLR0913 - options of the command
     network: Path,
     output: Path | None,
     reading: Reading,
     choices: Choices,
     report: bool,
     dumps: Dumps,
+    html: Path | None,
     json_path: Path | None,
 ) -> None:
     """Compile a network (.tflite, .onnx, or our own .npz) to a file that runs."""
@@ -55,6 +59,8 @@ def compile_file(
     write_whole(output, lambda path: save_model(model, path))
     save_json(json_path, {name: each.as_dict() for name, each in reports.items()})
     dumps.write(texts)
+    if html is not None:
+        Views(html=html).save(model, profile_model(model), None)
     programs = "; ".join(summary(program) for program in model.programs)
     click.echo(f"{output}: {programs or 'nothing for the machine'}")
     if report:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tpulite.atomic import write_whole
+from tpulite.cli.compiling import report_model
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
 from tpulite.needs import require_package
@@ -19,8 +20,9 @@ from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.model import Model
+from tpulite.runtime.model_summary import host_lines
 
-__all__ = ["Views", "view_options"]
+__all__ = ["Views", "facts_of", "page_option", "view_options"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,21 @@ class Views:
             write_whole(self.trace, save)
         if self.html is not None:
             network = NetworkGraph.of(model.plan.placed)
-            facts = _facts(model)
+            facts = facts_of(model)
+            for report in report_model(model, full=False, cache=True).values():
+                facts["a run"] = report.line()
             save = partial(write_page, profile=profile, speed=speed, network=network, facts=facts)
             write_whole(self.html, save)
+
+
+def page_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--html`` alone; the command gets a path, ``html``."""
+    return click.option(
+        "--html",
+        callback=_needs(PACKAGES, "report", "--html"),
+        type=OUTPUT,
+        help="Write a page for the browser.",
+    )(command)
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,12 +78,7 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=OUTPUT,
         help="Write a trace for Perfetto.",
     )
-    @click.option(
-        "--html",
-        callback=_needs(PACKAGES, "report", "--html"),
-        type=OUTPUT,
-        help="Write a page for the browser.",
-    )
+    @page_option
     @wraps(command)
     def run(*args: Any, trace: Path | None, html: Path | None, **named: Any) -> Any:
         return command(*args, views=Views(trace, html), **named)
@@ -88,11 +97,13 @@ def _needs(packages: tuple[str, ...], extra: str, option: str) -> Callable[..., 
     return check
 
 
-def _facts(model: Model) -> dict[str, str]:
-    """Return what the head of a page says of a compilation."""
+def facts_of(model: Model) -> dict[str, str]:
+    """Return what the head of a page says of whose bits a network has, and how it is compiled."""
     default = vars(Options())
     chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
+    host = [line.removeprefix("host, ") for line in host_lines(model.summary())]
     return {
         "arithmetic": f"bits of {library_name(model.graph.format, model.exactness)}",
         "compiler": ", ".join(chosen) or "all options as they are by default",
+        "host": "; ".join(host) or "computes nothing",
     }

@@ -1,4 +1,4 @@
-"""A page about a run for the browser: everything in one file, nothing is loaded from elsewhere."""
+"""Pages for the browser: everything in one file, nothing is loaded from elsewhere."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,9 @@ from tpulite.needs import require_package
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
+from tpulite.runtime.model_compare import Comparison
 
-__all__ = ["PACKAGES", "write_page"]
+__all__ = ["PACKAGES", "write_comparison", "write_page"]
 
 PACKAGES = ("bokeh", "fast_sugiyama")
 """What draws, and what places boxes: the extra ``report``."""
@@ -37,8 +38,39 @@ def write_page(
     ValueError
         If a package is missing that draws.
     """
-    for package in PACKAGES:
-        require_package(package, "report", "a page")
+    _require()
     from tpulite.report.html.page import make_page  # takes a second to import
 
     path.write_text(make_page(profile, speed, network, facts), encoding="utf-8")
+
+
+def write_comparison(
+    path: Path, comparison: Comparison, network: NetworkGraph, facts: Mapping[str, str]
+) -> None:
+    """Write a page about a comparison, which is like that of :func:`write_page`.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    comparison : Comparison
+        What came of it.
+    network : NetworkGraph
+        The operators that were compared.
+    facts : mapping of str to str
+        What was compared with what, and how.
+
+    Raises
+    ------
+    ValueError
+        If a package is missing that draws.
+    """
+    _require()
+    from tpulite.report.html.comparison import make_comparison
+
+    path.write_text(make_comparison(comparison, network, facts), encoding="utf-8")
+
+
+def _require() -> None:
+    for package in PACKAGES:
+        require_package(package, "report", "a page")

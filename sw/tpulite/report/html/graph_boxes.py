@@ -20,7 +20,6 @@ WIDE, HIGH = 310, 44
 PLAIN = "#9a9a9a"
 """Color of arrows, and of operators that nobody computes."""
 
-_ALARM = "#d62728"
 _LETTERS = 41
 """Letters of a line of a box."""
 
@@ -42,34 +41,47 @@ class Note:
         How much of a bar in its box is filled, from 0 to 1.
     alarm : bool
         Whether its box is to be seen from afar.
+    meaning : tuple of (str, str), optional
+        What the legend says of its color, and this color; by default who computes it.
     """
 
     line: str
     text: str
     part: float = 0.0
     alarm: bool = False
+    meaning: tuple[str, str] | None = None
 
 
-def make_legend(network: NetworkGraph) -> Div:
-    """Return who computes how many operators, in the colors of their boxes."""
-    counts = Counter(box.where for box in network.boxes if box.by is not None)
-    named = {**WHERE, "none": PLAIN}
-    words = {"none": "changes only the shape"}
+NOTHING = Note("", "")
+
+
+def make_legend(network: NetworkGraph, notes: Mapping[str, Note]) -> Div:
+    """Return how many operators have a color, in that color and with what it means."""
+    found = [
+        _meaning(box, notes.get(box.name, NOTHING)) for box in network.boxes if box.by is not None
+    ]
     look = "border-radius: 4px; padding: 1px 8px; margin-right: 10px"
     text = "".join(
         f"<span style='border: 1px solid {color}; background: {lighten(color)}; {look}'>"
-        f"{words.get(where, where)}: {counts[where]}</span>"
-        for where, color in named.items()
-        if counts[where]
+        f"{escape(word)}: {count}</span>"
+        for (word, color), count in Counter(found).items()
     )
     return Div(text=text)
+
+
+def _meaning(box: Box, note: Note) -> tuple[str, str]:
+    """Return the color of a box, and in front of it what it means."""
+    if note.meaning is not None:
+        return note.meaning
+    words = {"none": "changes only the shape"}
+    return words.get(box.where, box.where), WHERE.get(box.where, PLAIN)
 
 
 def box_columns(
     network: NetworkGraph, notes: Mapping[str, Note], places: NDArray[np.float64]
 ) -> dict[str, list[object]]:
     """Return what figures and tooltips show of boxes at some places, a row for each."""
-    rows = [_row(box, notes.get(box.name)) for box in network.boxes]
+    rows = [_row(box, notes.get(box.name, NOTHING)) for box in network.boxes]
     columns: dict[str, list[object]] = {name: [each[name] for each in rows] for name in rows[0]}
     x, y = places.T
     left = x - WIDE / 2
@@ -87,9 +99,8 @@ def box_columns(
     }
 
 
-def _row(box: Box, note: Note | None) -> dict[str, object]:
-    note = note or Note("", "")
-    color = WHERE.get(box.where, PLAIN)
+def _row(box: Box, note: Note) -> dict[str, object]:
+    _, color = _meaning(box, note)
     return {
         "operator": box.operator,
         "name": box.name,
@@ -101,8 +112,8 @@ def _row(box: Box, note: Note | None) -> dict[str, object]:
         "color": color,
         "fill": "#ffffff" if box.by is None else lighten(color),
         "lit": lighten(color, 0.3),
-        "edge": _ALARM if note.alarm else color,
-        "thick": 4 if note.alarm else 1,
+        "edge": color,
+        "thick": 5 if note.alarm else 1,
     }
 
 

@@ -12,7 +12,7 @@ from tpulite.report.advice import advise_slowest
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 
-__all__ = ["make_head"]
+__all__ = ["make_head", "table_of_facts"]
 
 
 def make_head(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> Div:
@@ -23,16 +23,22 @@ def make_head(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> Div:
         f"possible in these cycles",
         "machine": _machine(profile.config),
         **facts,
-        "versions": f"tpulite {version('tpulite')}, Bokeh {version('bokeh')}",
     }
     for number, sentence in enumerate(advise_slowest(profile), start=1):
         rows[f"slowest {number}"] = sentence
+    return table_of_facts(profile.network, rows)
+
+
+def table_of_facts(title: str, facts: Mapping[str, str]) -> Div:
+    """Return a heading, and what is to be known of all that follows; versions are added."""
+    versions = {"versions": f"tpulite {version('tpulite')}, Bokeh {version('bokeh')}"}
     cells = "".join(
         f"<tr><th style='text-align: left; padding-right: 16px; vertical-align: top; "
-        f"white-space: nowrap'>{escape(name)}</th><td>{escape(text)}</td></tr>"
-        for name, text in rows.items()
+        f"white-space: nowrap'>{escape(name)}</th>"
+        f"<td style='overflow-wrap: anywhere'>{escape(text)}</td></tr>"
+        for name, text in {**facts, **versions}.items()
     )
-    text = f"<h1 style='margin: 8px 0'>{escape(profile.network)}</h1><table>{cells}</table>"
+    text = f"<h1 style='margin: 8px 0'>{escape(title)}</h1><table>{cells}</table>"
     return Div(text=text, name="head", sizing_mode="stretch_width")
 
 

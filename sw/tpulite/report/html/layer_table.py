@@ -5,20 +5,15 @@ from bokeh.models import (
     HTMLTemplateFormatter,
     NumberFormatter,
     StringFormatter,
-    TableColumn,
 )
 
 from tpulite.report.html.style import WHERE, source
+from tpulite.report.html.table import make_table
 from tpulite.report.profile import LayerProfile, Profile
 
 __all__ = ["make_layer_table"]
 
 _CELL = '<span style="color: white; background: <%= color %>; padding: 0 6px"><%- value %></span>'
-
-_ROW = 25
-"""Pixels of a row; the heading is one, too."""
-
-_MOST_ROWS = 40
 
 
 def make_layer_table(profile: Profile) -> DataTable:
@@ -55,18 +50,7 @@ def make_layer_table(profile: Profile) -> DataTable:
         *(("n", "channels (n)", 75, number), ("macs", "MACs", 100, number)),
         *(("read", "bytes read", 85, number), ("written", "bytes written", 85, number)),
     ]
-    return DataTable(
-        source=data,
-        columns=[
-            TableColumn(field=field, title=title, width=width, formatter=formatter)
-            for field, title, width, formatter in columns
-        ],
-        height=_ROW * (1 + min(len(layers), _MOST_ROWS)) + 5,
-        row_height=_ROW,
-        index_position=None,
-        reorderable=False,
-        sizing_mode="stretch_width",
-    )
+    return make_table(data, len(layers), columns)
 
 
 def _where(layer: LayerProfile) -> str:

@@ -25,6 +25,7 @@ def make_page(
     profile: Profile, speed: Speed, network: NetworkGraph, facts: Mapping[str, str]
 ) -> str:
     """Return the page as HTML; see :func:`tpulite.report.html.write_page`."""
+    notes = cycle_notes(profile, network)
     parts: list[UIElement] = [
         make_head(profile, speed, facts),
         heading(
@@ -32,8 +33,8 @@ def make_page(
             "Who computes each operator, and in how many cycles; a bar says how many beside the "
             "slowest. The mouse wheel zooms, dragging moves, on the left, too.",
         ),
-        make_legend(network),
-        make_graph(network, cycle_notes(profile, network)),
+        make_legend(network, notes),
+        make_graph(network, notes),
     ]
     if profile.runs:
         timeline = make_timeline(profile.runs)
