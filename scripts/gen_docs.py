@@ -292,7 +292,7 @@ def isa_page() -> str:
 
 
 def c_header() -> str:
-    """Return scripts/driver/tpulite_regs.h."""
+    """Return sw/tpulite/firmware/tpulite_regs.h."""
     sections = [
         ("Byte offsets of the registers", [(r.name, r.offset, r.doc) for r in registers.REGISTERS]),
         (
@@ -338,7 +338,10 @@ def main() -> int:
     options = parser.parse_args()
 
     stale = 0
-    for name, text in (("docs/isa.md", isa_page()), ("scripts/driver/tpulite_regs.h", c_header())):
+    for name, text in (
+        ("docs/isa.md", isa_page()),
+        ("sw/tpulite/firmware/tpulite_regs.h", c_header()),
+    ):
         path: Path = options.root / name
         if not options.check:
             path.parent.mkdir(parents=True, exist_ok=True)

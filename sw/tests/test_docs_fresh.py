@@ -8,7 +8,7 @@ import pytest
 from tpulite.arch.registers import Fault, offset_of
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = "scripts/driver/tpulite_regs.h"
+HEADER = "sw/tpulite/firmware/tpulite_regs.h"
 
 
 def gen_docs(*args: object) -> subprocess.CompletedProcess[str]:

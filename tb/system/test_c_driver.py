@@ -11,13 +11,14 @@ from tpulite.arch.memory import Window
 from tpulite.arch.registers import Fault, Permission
 from tpulite.compiler.options import Options
 from tpulite.configs import named_config
+from tpulite.firmware import FOLDER
 from tpulite.models import MLP_DIGITS
 from tpulite.runtime.device import Job
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
 
-DRIVER = Path(__file__).parents[2] / "scripts" / "driver"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "c"
 CONFIG = named_config("4x4")
 BATCH = 3
 
@@ -33,9 +34,9 @@ def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("c_driver")
     library = build_library(cached_verilog(CONFIG), title="the 4x4 chip")
     objects = []
-    for name in ("tpulite", "on_simulator"):
-        objects.append(folder / f"{name}.o")
-        strict_c("-c", DRIVER / f"{name}.c", f"-I{DRIVER}", f"-I{HARNESS_DIR}", "-o", objects[-1])
+    for source in (FOLDER / "tpulite.c", EXAMPLES / "on_simulator.c"):
+        objects.append(folder / f"{source.stem}.o")
+        strict_c("-c", source, f"-I{FOLDER}", f"-I{HARNESS_DIR}", "-o", objects[-1])
     binary = folder / "on_simulator"
     strict_c(*objects, library, f"-Wl,-rpath,{library.parent}", "-o", binary)
     return binary
@@ -118,11 +119,14 @@ def test_other_configuration_is_refused(program, session, tmp_path):
     assert done.stderr == "this is another chip\n"
 
 
-def test_driver_needs_no_library(tmp_path):
-    compiled = tmp_path / "tpulite.o"
-    strict_c("-c", "-ffreestanding", "-O1", DRIVER / "tpulite.c", "-o", compiled)
+def test_firmware_needs_no_library(tmp_path):
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("nm is missing (Debian: apt install binutils)")
-    symbols = subprocess.run([nm, "-u", compiled], capture_output=True, text=True, check=True)
-    assert symbols.stdout.split() == []
+    for source in FOLDER.glob("*.c"):
+        strict_c("-c", "-ffreestanding", "-Os", source, "-o", tmp_path / f"{source.stem}.o")
+    listed = [nm, "-P", *tmp_path.glob("*.o")]
+    symbols = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+    kinds = [line.split()[:2] for line in symbols.splitlines() if not line.endswith(":")]
+    defined = {name for name, kind in kinds if kind in "Tt"}
+    assert {name for name, kind in kinds if kind == "U"} - defined <= {"memcpy", "memset"}

@@ -2,7 +2,7 @@
 
 Each sequence is a generator that yields register accesses and receives what a read returned. A
 synchronous device executes it with :func:`execute`; a cocotb bench awaits each access instead. The
-C driver in ``scripts/driver`` follows the same steps.
+C driver in :mod:`tpulite.firmware` follows the same steps.
 """
 
 from collections.abc import Callable, Generator

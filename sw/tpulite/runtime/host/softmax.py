@@ -11,11 +11,33 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import quantize_multiplier
 
-__all__ = ["softmax_fixed_point", "softmax_table"]
+__all__ = [
+    "exponentials",
+    "fixed_point_exponentials",
+    "softmax_fixed_point",
+    "softmax_table",
+]
 
 _ONE = (1 << 31) - 1  # the largest number below 1 with 31 fractional bits
 _FRACTION = 26  # fractional bits of a difference of inputs: 5 bits are left for the integer
 _SUM_INTEGER = 12  # integer bits of the sum of exponentials
+
+
+def exponentials(scale: float, beta: float) -> NDArray[np.float32]:
+    """Return exp(-d * scale * beta) for differences d of 0 to 255, as the optimized kernel does."""
+    exponents = (np.float32(-scale * beta) * np.arange(256, dtype=np.float32)).astype(np.float64)
+    return np.exp(exponents).astype(np.float32)
+
+
+def fixed_point_exponentials(
+    differences: NDArray[np.int64], scale: float, beta: float
+) -> NDArray[np.int64]:
+    """Return exp(-d * scale * beta) with 31 fractional bits; 0 if it is too little to count."""
+    factor = min(float(beta) * scale * (1 << _FRACTION), float(_ONE))
+    multiplier, left = quantize_multiplier(factor)
+    counted = differences <= math.floor(31 * 2.0 ** (_FRACTION - left))
+    scaled = _multiply(-np.where(counted, differences, 0) << left, multiplier)
+    return np.where(counted, _exp(scaled), 0)
 
 
 def softmax_table(x: NDArray, scale: float, beta: float, bits: range) -> NDArray[np.int64]:
@@ -32,9 +54,7 @@ def softmax_table(x: NDArray, scale: float, beta: float, bits: range) -> NDArray
     bits : range
         Integers of the output's dtype.
     """
-    exponents = (np.float32(-scale * beta) * np.arange(256, dtype=np.float32)).astype(np.float64)
-    table = np.exp(exponents).astype(np.float32)
-    exps = table[x.max(axis=-1, keepdims=True).astype(np.int64) - x]
+    exps = exponentials(scale, beta)[x.max(axis=-1, keepdims=True).astype(np.int64) - x]
     total = np.zeros(x.shape[:-1], np.float32)
     for column in np.moveaxis(exps, -1, 0):  # float32 sums depend on their order
         total = total + column
@@ -49,17 +69,12 @@ def softmax_fixed_point(x: NDArray, scale: float, beta: float, bits: range) -> N
     Parameters are those of :func:`softmax_table`. The steps are those of gemmlowp's
     ``exp_on_negative_values`` and ``one_over_one_plus_x_for_x_in_0_1``.
     """
-    factor = min(float(beta) * scale * (1 << _FRACTION), float(_ONE))
-    multiplier, left = quantize_multiplier(factor)
-    lowest = -math.floor(31 * 2.0 ** (_FRACTION - left))
-    difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
-    counted = difference >= lowest
-    scaled = _multiply(np.where(counted, difference, 0) << left, multiplier)
-    exps = _exp(scaled)
-    total = np.where(counted, _divide(exps, _SUM_INTEGER), 0).sum(axis=-1, keepdims=True)
+    differences = x.max(axis=-1, keepdims=True).astype(np.int64) - x
+    exps = fixed_point_exponentials(differences, scale, beta)
+    total = _divide(exps, _SUM_INTEGER).sum(axis=-1, keepdims=True)
     reciprocal, exponent = _reciprocal(total)
     shares = _divide(_multiply(reciprocal, exps), exponent + 31 - 8)
-    return np.clip(np.where(counted, shares, 0) + bits[0], bits[0], bits[-1])
+    return np.clip(shares + bits[0], bits[0], bits[-1])
 
 
 def _multiply(a: NDArray, b: NDArray | int) -> NDArray[np.int64]:

@@ -46,6 +46,8 @@ typedef enum {
     TPULITE_OTHER_CHIP,   /* of another version or configuration */
     TPULITE_TIMEOUT,      /* no interrupt */
     TPULITE_NOT_QUIESCED, /* a soft reset cannot help */
+    TPULITE_MISPLACED,    /* an address is not a multiple of TPULITE_BEAT_BYTES */
+    TPULITE_FAULTED,      /* the chip stopped at a fault, which the outcome holds */
 } tpulite_status;
 
 /* Check that the chip is one, and the one that programs with this hash were compiled for. */

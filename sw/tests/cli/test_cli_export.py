@@ -1,0 +1,54 @@
+import json
+
+import numpy as np
+import pytest
+
+from tpulite.models import CNN_DIGITS
+from tpulite.runtime.model import Model
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+
+def test_a_network_is_written_with_its_sizes(tpulite, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    x = np.random.default_rng(3).integers(-128, 128, (1, 16, 16, 1), np.int8)
+    np.save(tmp_path / "x.npy", x)
+    words = ("export", CNN_DIGITS, "-o", "out", "--input", "x.npy")
+    code, out, err = tpulite(*words, "--json", "sizes.json")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    sizes = json.loads((tmp_path / "sizes.json").read_text())
+    program = Model.load(CNN_DIGITS).programs[0]
+    assert sizes["constants"] == len(program.constants)
+    folder = tmp_path / "out"
+    assert {str(path.relative_to(tmp_path)) for path in folder.iterdir()} == set(sizes["files"])
+    image = (folder / "cnn_digits_image.bin").read_bytes()
+    assert len(image) == sizes["image"] and image.endswith(program.encode())
+    assert program.constants == image[: len(program.constants)]
+    assert (folder / "cnn_digits_input_0.bin").read_bytes() == x.tobytes()
+    due = Model.load(CNN_DIGITS).reference(x)["dense"]
+    assert (folder / "cnn_digits_output_0.bin").read_bytes() == due.tobytes()
+    described = json.loads((folder / "cnn_digits.json").read_text())
+    assert [tensor["place"] for tensor in described["tensors"]] == ["input", "output"]
+    assert described["tensors"][1]["zero_point"] == [16]
+
+
+def test_networks_that_need_a_library_are_refused(tpulite, tmp_path):
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing")
+    from tpulite_testing.files.onnx_builder import OnnxBuilder
+
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 8)), 0.05, -7)
+    y = b.quantize(b.node("MatMul", x, b.weight(np.eye(8, dtype=np.int8), 0.01)), 0.05, 3)
+    y = b.quantize(b.node("Add", x, y, name="sum"), 0.1, 3)
+    (tmp_path / "net.onnx").write_bytes(b.build(y))
+    code, out, err = tpulite("export", "net.onnx", "-o", "out")
+    assert (code, out) == (2, "")
+    assert err.startswith(
+        "tpulite: net cannot be exported: firmware has no library for Add 'sum' ("
+    )
+    assert err.endswith("; --exact litert-ref needs none\n") and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    assert tpulite("export", "net.onnx", "-o", "out", "--exact", "litert-ref")[0] == 0
+    code, _, err = tpulite("export", CNN_DIGITS, "-o", "out", "--resident")
+    assert code == 2 and "--resident cannot be exported" in err

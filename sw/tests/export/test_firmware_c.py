@@ -1,0 +1,151 @@
+"""The C of the host computes what numpy does, bit for bit, on drawn cases."""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import Window
+from tpulite.export.c_text import Code, define, table
+from tpulite.export.host_steps import host_call
+from tpulite.export.layouts import layout_fields
+from tpulite.firmware import FOLDER
+from tpulite.layout import pack_activations, unpack_activations
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.host.ops import run_node
+from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
+from tpulite_testing.graphs.model_graphs import single, tensor
+
+SEED = 7
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="gcc is missing (Debian: apt install gcc)"
+)
+
+
+def compiled(folder, text: str) -> ctypes.CDLL:
+    """Compile the firmware with more definitions into a library."""
+    source = folder / "cases.c"
+    source.write_text(f'#include "tpulite_host.h"\n#include "tpulite_network.h"\n{text}')
+    files = [source, *FOLDER.glob("*.c")]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O2", "-fPIC", "-shared"]
+    library = folder / "cases.so"
+    subprocess.run(["gcc", *flags, f"-I{FOLDER}", *files, "-o", library], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def pointer(values: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(values.ctypes.data)
+
+
+def cases():
+    """Yield operator, tensors, attributes and exactness, drawn from a seed."""
+    rng = np.random.default_rng(SEED)
+    for exact in ("litert-ref", "litert-opt", "litert-xnnpack", "tflm", "ort"):
+        for dtype in ("int8", "uint8"):
+            low = np.iinfo(dtype).min
+            for scale in (*rng.uniform(0.001, 1, 2), 1.0, 2.0**-20):
+                q = (float(scale), int(rng.integers(low, low + 256)))
+                yield exact, "quantize", ("float32", None), (dtype, q), {}
+                yield exact, "dequantize", (dtype, q), ("float32", None), {}
+                if exact != "ort":
+                    beta = float(rng.choice([1.0, 0.5]))
+                    result = (dtype, (1 / 256, low))
+                    yield exact, "softmax", (dtype, q), result, {"beta": beta}
+        q = (0.5, 7)
+        yield exact, "argmax", ("int8", q), ("int32", None), {"axis": 1}
+        yield exact, "argmax", ("uint8", q), ("int64", None), {"axis": 2}
+        yield exact, "transpose", ("float32", None), ("float32", None), {"perm": (2, 0, 1)}
+        yield exact, "reshape", ("int8", q), ("int8", q), {"shape": (33, 7)}
+    yield "litert-ref", "requantize", ("uint8", (0.3, 7)), ("int8", (0.2, -5)), {}
+
+
+def shape_after(op: str, shape: tuple[int, ...], attributes: dict) -> tuple[int, ...]:
+    if op == "argmax":
+        return tuple(n for axis, n in enumerate(shape) if axis != attributes["axis"])
+    if op == "transpose":
+        return tuple(shape[axis] for axis in attributes["perm"])
+    return attributes.get("shape", shape)
+
+
+def test_operators_have_the_librarys_bits(tmp_path):
+    rng = np.random.default_rng(SEED)
+    shape, drawn, text = (3, 7, 11), [], []
+    for number, (exact, op, (xtype, xq), (ytype, yq), attributes) in enumerate(cases()):
+        x = tensor("x", shape, xtype, xq)
+        y = tensor("y", shape_after(op, shape, attributes), ytype, yq)
+        graph = single(op, [x], [y], attributes)
+        call = host_call(graph.nodes[0], graph, Exactness(exact))
+        fields = call.fields
+        if call.rest is not None and not isinstance(fields, int):
+            text.append(define("static const float", f"rest_{number}", call.rest, extent="[256]"))
+            fields = {**fields, "rest_values": Code(f"rest_{number}")}
+        text.append(define(f"const {call.arguments}", f"case_{number}", fields))
+        drawn.append((graph, Exactness(exact), call.function))
+    library = compiled(tmp_path, "".join(text))
+    for number, (graph, exact, function) in enumerate(drawn):
+        x, y = graph.tensors["x"], graph.tensors["y"]
+        if x.dtype == "float32":
+            scale = 1.0 if y.quantization is None else float(y.quantization.scale[0])
+            values = (rng.normal(0, 100 * scale, shape)).astype(np.float32)
+            halves = rng.integers(-600, 600, 120) / 2 * np.float32(scale)
+            special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 3e38, -3e38, 1e-45]
+            flat = values.reshape(-1)
+            flat[:120], flat[120 : 120 + len(special)] = halves, special
+        else:
+            limits = np.iinfo(x.dtype)
+            values = rng.integers(limits.min, limits.max + 1, shape).astype(x.dtype)
+        due = run_node(graph.nodes[0], graph, {"x": values}, exact)["y"]
+        got = np.zeros(due.shape, due.dtype)
+        arguments = ctypes.c_char.in_dll(library, f"case_{number}")
+        getattr(library, function)(ctypes.byref(arguments), pointer(values), pointer(got))
+        assert got.tobytes() == due.tobytes(), (graph.nodes[0], exact, y.quantization)
+
+
+def specs():
+    """Yield tensors in every layout that programs have."""
+    common = {"name": "x", "window": Window.INPUT, "offset": 0}
+    rng = np.random.default_rng(SEED)
+    for channels in (1, 3, 16, 37):
+        height, width = (int(n) for n in rng.integers(5, 12, 2))
+        image = {"m": height * width, "channels": channels, "image": (height, width), **common}
+        yield TensorSpec(**image)
+        yield TensorSpec(**image, batch=3)
+        yield TensorSpec(**image, batch=3, stacked=True)
+        yield TensorSpec(**image | {"dtype": "int32"})
+        yield TensorSpec(m=5, channels=channels, **common)
+        for vectors in (1, 2, 9):
+            rows = PackedRows(vectors, pad=1, fill=-7)
+            yield TensorSpec(**image | {"m": height, "packed_rows": rows}, batch=2)
+            rows = PackedRows(vectors, pad=0, fill=3, transposed=True)
+            yield TensorSpec(**image | {"m": width, "packed_rows": rows})
+        patches = Patches((4, 3), size=(3, 2), step=(2, 3), pad=(1, 1), fill=-9)
+        yield TensorSpec(**image | {"m": 12, "patches": patches}, batch=2)
+        several = {"image": (2, height, width), "m": 24, "patches": patches}
+        yield TensorSpec(**image | several)
+        rows = PackedRows(5, pad=1, fill=-9)
+        yield TensorSpec(**image | {"m": 4, "patches": patches, "packed_rows": rows})
+
+
+def test_layouts_are_those_of_the_host(tmp_path):
+    rng, config, drawn = np.random.default_rng(SEED), Config(), list(specs())
+    rows = [layout_fields(spec, config, tensor=0, offset=0) for spec in drawn]
+    text = table("tpulite_layout", "layouts", rows)
+    text += "const tpulite_layout *layout(uint32_t i) {return &layouts[i];}\n"
+    library = compiled(tmp_path, text)
+    library.layout.restype = ctypes.c_void_p
+    for number, spec in enumerate(drawn):
+        layout = ctypes.c_void_p(library.layout(number))
+        limits = np.iinfo(spec.dtype)
+        values = rng.integers(limits.min, limits.max, spec.shape).astype(spec.dtype)
+        due = pack_activations(values, spec, config)
+        got = np.full(spec.nbytes(config), 0x55, np.uint8)
+        library.tpulite_pack(layout, pointer(values), pointer(got))
+        assert (got == due).all(), spec
+        if spec.patches is None and spec.packed_rows is None:
+            back = np.zeros(spec.shape, spec.dtype)
+            library.tpulite_unpack(layout, pointer(got), pointer(back))
+            assert (back == unpack_activations(got, spec, config)).all(), spec

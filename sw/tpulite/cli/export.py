@@ -1,0 +1,61 @@
+"""The command ``export``: a network as C sources and binary files for firmware."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tpulite.cli.common import is_stdout, json_option, save_json, seed_option
+from tpulite.cli.compiling import compile_model
+from tpulite.cli.inputs import InputReader
+from tpulite.cli.options import Choices, compiler_options
+from tpulite.cli.paths import FOLDER, NETWORK, PATH
+from tpulite.cli.reading import Reading, plan_options
+from tpulite.export import Sizes, export_files, export_network, reference_runs
+from tpulite.export.c_text import identifier
+from tpulite.runtime.inputs import random_inputs
+
+__all__ = ["export"]
+
+
+@click.command()
+@click.argument("network", type=NETWORK)
+@click.option("-o", "--output", type=FOLDER, required=True, help="Folder for the files.")
+@click.option("--name", help="What C calls the network.  [its file's name]")
+@click.option("--input", "source", type=PATH, help="Reference inputs, as of run; else random ones.")
+@seed_option
+@plan_options
+@compiler_options
+@json_option
+def export(  # noqa: PLR0913 - options of the command
+    network: Path,
+    output: Path,
+    name: str | None,
+    source: Path | None,
+    seed: int,
+    reading: Reading,
+    choices: Choices,
+    json_path: Path | None,
+) -> None:
+    """Write C sources and binary files that run a network from firmware.
+
+    The folder gets the driver, the network, an image for the chip, a self-test with reference
+    inputs and outputs, and a main.c that runs it on registers mapped into memory.
+    """
+    model = compile_model(reading.model(network, choices), cache=choices.cache)
+    exported = export_network(model)
+    if source is None:
+        inputs = random_inputs(model.graph, exported.batch, seed)
+        tensors = model.graph.tensors
+        inputs = {key: x.reshape(-1, *tensors[key].shape) for key, x in inputs.items()}
+    else:
+        inputs = InputReader(model.graph, model.exactness).read(source, exported.batch).values
+    called = identifier(name or model.graph.name)
+    files = export_files(exported, reference_runs(model, inputs), called, output)
+    sizes = Sizes.of(exported)
+    save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})
+    if not is_stdout(json_path):
+        console = Console()
+        console.print(sizes.table(f"{called}: bytes"))
+        said = f"{output}: {len(files)} files; {called}_selftest() of {called}.h runs it"
+        console.print(said, highlight=False, markup=False, soft_wrap=True)

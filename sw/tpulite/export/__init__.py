@@ -1,0 +1,15 @@
+"""Networks for firmware: commands, weights and the host's part as C and as binary files."""
+
+from tpulite.export.files import export_files
+from tpulite.export.network import ExportedNetwork, export_network
+from tpulite.export.references import References, reference_runs
+from tpulite.export.sizes import Sizes
+
+__all__ = [
+    "ExportedNetwork",
+    "References",
+    "Sizes",
+    "export_files",
+    "export_network",
+    "reference_runs",
+]

@@ -1,0 +1,97 @@
+"""The folder of an exported network."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+from tpulite.atomic import write_whole
+from tpulite.export.host_steps import FLOAT_SOFTMAX
+from tpulite.export.network import ExportedNetwork, HostStep
+from tpulite.export.references import References, selftest_text
+from tpulite.export.sizes import Sizes
+from tpulite.export.sources import header_text, image_text, network_text
+from tpulite.firmware import FOLDER
+
+__all__ = ["describe", "export_files"]
+
+_SUFFIXES = (".c", ".h")
+
+
+def export_files(
+    network: ExportedNetwork, references: References, name: str, folder: Path
+) -> tuple[Path, ...]:
+    """Write sources and binary files, and return their paths.
+
+    Parameters
+    ----------
+    network : ExportedNetwork
+        The network.
+    references : References
+        What the self-test compares with.
+    name : str
+        What C calls it.
+    folder : Path
+        Where to; it is made if it is not there.
+    """
+    folder.mkdir(exist_ok=True)
+    texts = {
+        f"{name}.h": header_text(network, name),
+        f"{name}.c": network_text(network, name),
+        f"{name}_image.c": image_text(network, name),
+        f"{name}_selftest.c": selftest_text(network, references, name),
+        f"{name}.json": json.dumps(describe(network), indent=1) + "\n",
+        "main.c": (FOLDER / "main.c.in").read_text().replace("@NAME@", name),
+    }
+    calls = {step.call.function for step in network.steps if isinstance(step, HostStep)}
+    for source in sorted(FOLDER.iterdir()):
+        needed = FLOAT_SOFTMAX in calls or source.stem != FLOAT_SOFTMAX
+        if source.suffix in _SUFFIXES and needed:
+            texts[source.name] = source.read_text()
+    blobs = {f"{name}_image.bin": network.image}
+    for what, tensors in (("input", references.inputs), ("output", references.outputs)):
+        for index, values in enumerate(tensors.values()):
+            blobs[f"{name}_{what}_{index}.bin"] = values.tobytes()
+    encoded = {file: text.encode() for file, text in texts.items()}
+    for file, data in (encoded | blobs).items():
+        write_whole(folder / file, partial(Path.write_bytes, data=data))
+    return tuple(folder / file for file in encoded | blobs)
+
+
+def describe(network: ExportedNetwork) -> dict[str, object]:
+    """Return everything but the data, as plain values that JSON can hold."""
+    tensors = []
+    for each in network.tensors:
+        q = each.tensor.quantization
+        tensors.append(
+            {
+                "name": each.tensor.name,
+                "dtype": each.tensor.dtype,
+                "shape": list(each.tensor.shape),
+                "scale": None if q is None else q.scale.tolist(),
+                "zero_point": None if q is None else q.zero_point.tolist(),
+                "place": each.place.lower(),
+                "index": each.index,
+            }
+        )
+    return {
+        "network": network.graph.name,
+        "config_hash": network.config.hash,
+        "batch": network.batch,
+        "sizes": Sizes.of(network).as_dict(),
+        "tensors": tensors,
+        "programs": [
+            {
+                "commands": each.commands,
+                "command_count": len(each.program.commands),
+                "constants": each.constants,
+                "windows": {
+                    window.name.lower(): {"offset": start, "bytes": size}
+                    for window, start in each.windows.items()
+                    if (size := each.program.window_bytes[window])
+                },
+                "inputs": list(map(dict, each.inputs)),
+                "outputs": list(map(dict, each.outputs)),
+            }
+            for each in network.programs
+        ],
+    }

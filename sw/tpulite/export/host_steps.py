@@ -1,0 +1,171 @@
+"""Operators of the host as calls of C functions, with tables that hold the exact bits."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.own import requantize_table
+from tpulite.runtime.host.ops import dequantize, quantize
+from tpulite.runtime.host.softmax import exponentials, fixed_point_exponentials
+
+__all__ = ["FLOAT_SOFTMAX", "HostCall", "copied", "host_call"]
+
+FLOAT_SOFTMAX = "tpulite_softmax_float"
+
+_INFINITY = 0x7F800000
+_INTEGERS = 256
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of a function of ``tpulite_host.h``.
+
+    Parameters
+    ----------
+    function : str
+        The function.
+    arguments : str
+        Type of its arguments.
+    fields : mapping of str to value
+        The arguments; or their only value.
+    rest : ndarray, optional
+        What ``rest_values`` points to.
+    """
+
+    function: str
+    arguments: str
+    fields: Mapping[str, object] | int
+    rest: np.ndarray | None = None
+
+
+def host_call(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    """Return the call that computes a node of the host's own.
+
+    Raises
+    ------
+    ValueError
+        If its tables would not have the bits of the library.
+    """
+    return _CALLS[node.op](node, graph, exact)
+
+
+def copied(tensor: Tensor) -> HostCall:
+    """Return the call that copies a tensor."""
+    size = math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize
+    return HostCall("tpulite_copy", "uint32_t", size)
+
+
+def _quantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    """Find the least float of each integer by bisection, of all integers at once."""
+    _, y = _ends(node, graph)
+    assert y.quantization is not None
+    meaning, limits = y.quantization, np.iinfo(y.dtype)
+
+    def levels(keys: np.ndarray) -> np.ndarray:
+        return quantize(_floats(keys), meaning, y.dtype, exact).astype(np.int64) - limits.min
+
+    wanted = np.arange(1, _INTEGERS)
+    low, high = (np.full(_INTEGERS - 1, sign * _INFINITY, np.int64) for sign in (-1, 1))
+    while (high - low > 1).any():
+        middle = (low + high) >> 1
+        reached = levels(middle) >= wanted
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    tried = np.array([-_INFINITY, -1, 0, 1, _INFINITY], np.int64)
+    if (levels(tried) != np.searchsorted(high, tried, side="right")).any():
+        raise ValueError(f"{node.name!r} ({node.source}) does not rise with its input")
+    fields = {"count": math.prod(y.shape), "least": limits.min & 0xFF, "thresholds": high}
+    return HostCall("tpulite_quantize", "tpulite_quantization", fields)
+
+
+def _floats(keys: np.ndarray) -> np.ndarray:
+    """Return floats by their place in order: bits, of negative ones those of the magnitude."""
+    bits = np.where(keys < 0, -keys | 0x80000000, keys).astype(np.uint32)
+    return bits.view(np.float32)
+
+
+def _dequantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    x, _ = _ends(node, graph)
+    assert x.quantization is not None
+    count, integers = math.prod(x.shape), np.arange(_INTEGERS, dtype=np.uint8).view(x.dtype)
+    # The optimized kernel computes the last elements in another way, as it does a single one.
+    whole = dequantize(integers, x.quantization, exact)
+    alone = [dequantize(integers[i : i + 1], x.quantization, exact) for i in range(_INTEGERS)]
+    tail = np.concatenate(alone)
+    rest = 0 if (whole == tail).all() else count % 8
+    fields = {"count": count, "rest": rest, "values": whole}
+    return HostCall("tpulite_dequantize", "tpulite_dequantization", fields, tail if rest else None)
+
+
+def _requantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    x, y = _ends(node, graph)
+    table = requantize_table(x, y, exact)
+    assert table is not None
+    integers = np.arange(_INTEGERS, dtype=np.uint8).view(x.dtype).astype(np.int64)
+    values = table[integers - np.iinfo(x.dtype).min].view(np.uint8)
+    fields = {"count": math.prod(x.shape), "values": values}
+    return HostCall("tpulite_look_up", "tpulite_table", fields)
+
+
+def _reshape(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    return copied(_ends(node, graph)[0])
+
+
+def _transpose(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    x, _ = _ends(node, graph)
+    size = np.dtype(x.dtype).itemsize
+    steps = [size * math.prod(x.shape[axis + 1 :]) for axis in range(len(x.shape))]
+    fields = {
+        "rank": len(x.shape),
+        "element_bytes": size,
+        "extents": [x.shape[axis] for axis in node["perm"]],
+        "steps": [steps[axis] for axis in node["perm"]],
+    }
+    return HostCall("tpulite_transpose", "tpulite_transposition", fields)
+
+
+def _argmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    x, y = _ends(node, graph)
+    fields = _axis(node, x) | {"result_bytes": np.dtype(y.dtype).itemsize}
+    return HostCall("tpulite_argmax", "tpulite_argmax_axis", fields)
+
+
+def _softmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    x, _ = _ends(node, graph)
+    assert x.quantization is not None
+    scale, beta = float(x.quantization.scale[0]), float(node.attributes.get("beta", 1.0))
+    if exact in (Exactness.LITERT_REF, Exactness.TFLM):
+        exps = fixed_point_exponentials(np.arange(_INTEGERS), scale, beta)
+        fields = _axis(node, x) | {"exps": exps}
+        return HostCall("tpulite_softmax", "tpulite_softmax_integers", fields)
+    fields = _axis(node, x) | {"exps": exponentials(scale, beta)}
+    return HostCall(FLOAT_SOFTMAX, "tpulite_softmax_floats", fields)
+
+
+def _axis(node: Node, x: Tensor) -> dict[str, object]:
+    axis = node.attributes.get("axis", -1) % len(x.shape)
+    return {
+        "outer": math.prod(x.shape[:axis]),
+        "count": x.shape[axis],
+        "inner": math.prod(x.shape[axis + 1 :]),
+        "is_signed": int(x.dtype == "int8"),
+    }
+
+
+def _ends(node: Node, graph: Graph) -> tuple[Tensor, Tensor]:
+    return graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+
+
+_CALLS: Mapping[str, Callable[[Node, Graph, Exactness], HostCall]] = {
+    "argmax": _argmax,
+    "dequantize": _dequantize,
+    "quantize": _quantize,
+    "requantize": _requantize,
+    "reshape": _reshape,
+    "softmax": _softmax,
+    "transpose": _transpose,
+}
+"""One for each operator of :func:`tpulite.quant.own.is_own`."""

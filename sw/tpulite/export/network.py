@@ -1,0 +1,276 @@
+"""A network as firmware has it: an image that the chip reads, a memory, and the steps of a run."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import PAGE_BYTES, Window
+from tpulite.export.host_steps import HostCall, copied, host_call
+from tpulite.export.layouts import layout_fields
+from tpulite.graph.graph import Graph, Tensor
+from tpulite.program import Program
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.own import is_own
+from tpulite.quant.partition import HostSegment, MachineSegment
+from tpulite.quant.place import place
+from tpulite.runtime.model import Model
+
+__all__ = ["ExportedNetwork", "ExportedProgram", "HostStep", "HostTensor", "export_network"]
+
+_TYPES = ("float32", "int8", "uint8", "int16", "int32", "int64")
+"""Of tensors that C knows."""
+
+_WORK_ALIGNMENT = 16
+
+_SHARED = (Window.INPUT, Window.OUTPUT, Window.SCRATCH)
+
+
+@dataclass(frozen=True, eq=False)
+class HostTensor:
+    """A tensor of the host.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        What it is; a constant has its data.
+    place : str
+        ``INPUT``, ``OUTPUT``, ``MEMORY`` or ``CONSTANT``.
+    index : int
+        Which input or output, or its first byte in the memory.
+    """
+
+    tensor: Tensor
+    place: str
+    index: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one input."""
+        return math.prod(self.tensor.shape) * np.dtype(self.tensor.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """An operator of the host, and its tensors by their numbers."""
+
+    call: HostCall
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedProgram:
+    """A program in the image, and its windows in the memory.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    constants, commands : int
+        Their first bytes in the image.
+    windows : mapping of Window to int
+        First byte in the memory of each window but the constants.
+    inputs, outputs : tuple of mapping
+        Fields of their layouts, by :func:`tpulite.export.layouts.layout_fields`.
+    """
+
+    program: Program
+    constants: int
+    commands: int
+    windows: Mapping[Window, int]
+    inputs: tuple[Mapping[str, object], ...]
+    outputs: tuple[Mapping[str, object], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedNetwork:
+    """Everything that the sources hold.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    config : Config
+        The machine.
+    batch : int
+        Inputs of a run.
+    image : bytes
+        Constants and commands of all programs, each from a page on.
+    memory_bytes : int
+        Windows, which programs share, then tensors between steps of the host.
+    tensors : tuple of HostTensor
+        Tensors of the host; steps and layouts have their numbers.
+    steps : tuple of HostStep or ExportedProgram
+        In the order of a run.
+    """
+
+    graph: Graph
+    config: Config
+    batch: int
+    image: bytes
+    memory_bytes: int
+    tensors: tuple[HostTensor, ...]
+    steps: tuple[HostStep | ExportedProgram, ...]
+
+    @property
+    def programs(self) -> tuple[ExportedProgram, ...]:
+        """Programs in the order of a run."""
+        return tuple(step for step in self.steps if isinstance(step, ExportedProgram))
+
+
+def export_network(model: Model) -> ExportedNetwork:
+    """Lay out a network for firmware.
+
+    Parameters
+    ----------
+    model : Model
+        The network, compiled.
+
+    Raises
+    ------
+    ValueError
+        If a library must run a part of it, nothing is left for the machine, or tensors have types
+        or values that the C code cannot have.
+    """
+    _check(model)
+    return _Exporter(model).network()
+
+
+def _check(model: Model) -> None:
+    graph = model.graph
+    refused = [
+        f"{node.source or node.op} {node.name!r} ({reason})"
+        for segment in model.segments
+        if isinstance(segment, HostSegment)
+        for node, reason in zip(segment.nodes, segment.reasons, strict=True)
+        if not is_own(node, graph, model.exactness)
+    ]
+    if refused:
+        reference = Exactness.LITERT_REF
+        way = "" if place(graph, reference).libraries else f"; --exact {reference} needs none"
+        raise ValueError(
+            f"{graph.name} cannot be exported: firmware has no library for "
+            f"{'; '.join(refused)}{way}"
+        )
+    if not model.programs:
+        raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")
+    if model.options.resident:
+        raise ValueError("--resident cannot be exported: it makes another program for later runs")
+
+
+@dataclass(eq=False)
+class _Exporter:
+    """What has been laid out so far."""
+
+    model: Model
+    image: bytearray = field(default_factory=bytearray)
+    tensors: list[HostTensor] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    memory_bytes: int = 0
+
+    @property
+    def batch(self) -> int:
+        return max(program.batch for program in self.model.programs)
+
+    def network(self) -> ExportedNetwork:
+        model, graph = self.model, self.model.graph
+        places = [_windows(program) for program in model.programs]
+        self.memory_bytes = max(end for _, end in places)
+        for index, name in enumerate(graph.inputs):
+            self._add(graph.tensors[name], "INPUT", index)
+        for index, name in enumerate(graph.outputs):
+            if not self._is_given(name):
+                self._add(graph.tensors[name], "OUTPUT", index)
+        programs = iter(zip(model.programs, places, strict=True))
+        steps: list[HostStep | ExportedProgram] = []
+        for segment in model.segments:
+            if isinstance(segment, MachineSegment):
+                program, (windows, _) = next(programs)
+                steps.append(self._program(program, windows))
+            elif isinstance(segment, HostSegment):
+                steps += self._host(segment)
+        return ExportedNetwork(
+            graph,
+            model.config,
+            self.batch,
+            bytes(self.image),
+            _up(self.memory_bytes, PAGE_BYTES),
+            tuple(self.tensors),
+            (*steps, *self._passed_on()),
+        )
+
+    def _host(self, segment: HostSegment) -> Iterator[HostStep]:
+        for node in segment.nodes:
+            call = host_call(node, self.model.graph, self.model.exactness)
+            yield HostStep(call, self._number(node.inputs[0]), self._number(node.outputs[0]))
+
+    def _passed_on(self) -> Iterator[HostStep]:
+        """Yield copies of the outputs that nobody computes: inputs and constants."""
+        graph = self.model.graph
+        for index, name in enumerate(graph.outputs):
+            if self._is_given(name):
+                tensor, source = graph.tensors[name], self._number(name)
+                yield HostStep(copied(tensor), source, self._add(tensor, "OUTPUT", index))
+
+    def _is_given(self, name: str) -> bool:
+        graph = self.model.graph
+        return name in graph.inputs or graph.tensors[name].data is not None
+
+    def _program(self, program: Program, windows: Mapping[Window, int]) -> ExportedProgram:
+        constants, commands = self._lay(program.constants), self._lay(program.encode())
+        tensors, config = self.model.graph.tensors, self.model.config
+        inputs, outputs = (
+            tuple(
+                layout_fields(
+                    spec,
+                    config,
+                    tensor=self._number(spec.name),
+                    offset=windows[spec.window],
+                    flip=spec.dtype != tensors[spec.name].dtype,
+                )
+                for spec in specs
+            )
+            for specs in (program.inputs, program.outputs)
+        )
+        return ExportedProgram(program, constants, commands, windows, inputs, outputs)
+
+    def _lay(self, data: bytes) -> int:
+        """Add a part to the image and return its first byte."""
+        start = _up(len(self.image), PAGE_BYTES)
+        self.image += bytes(start - len(self.image)) + data
+        return start
+
+    def _number(self, name: str) -> int:
+        """Return the number of a tensor, which may be new."""
+        if name not in self.numbers:
+            tensor = self.model.graph.tensors[name]
+            self._add(tensor, "MEMORY" if tensor.data is None else "CONSTANT")
+        return self.numbers[name]
+
+    def _add(self, tensor: Tensor, place: str, index: int = 0) -> int:
+        if tensor.dtype not in _TYPES:
+            raise ValueError(f"Tensor {tensor.name!r} is {tensor.dtype}: C code has {_TYPES}")
+        added = HostTensor(tensor, place, index)
+        if place == "MEMORY":
+            start = _up(self.memory_bytes, _WORK_ALIGNMENT)
+            added = HostTensor(tensor, place, start)
+            self.memory_bytes = start + self.batch * added.nbytes
+        self.numbers.setdefault(tensor.name, len(self.tensors))
+        self.tensors.append(added)
+        return len(self.tensors) - 1
+
+
+def _windows(program: Program) -> tuple[dict[Window, int], int]:
+    """Return the first byte of each window that the host or the chip writes, and the end."""
+    starts, end = {}, 0
+    for window in _SHARED:
+        starts[window] = _up(end, PAGE_BYTES)
+        end = starts[window] + program.window_bytes[window]
+    return starts, end
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

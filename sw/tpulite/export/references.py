@@ -1,0 +1,91 @@
+"""Inputs and what they give, for firmware to compare with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.export.c_text import array
+from tpulite.export.network import ExportedNetwork
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_run import Runner
+
+__all__ = ["References", "reference_runs", "selftest_text"]
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Inputs and outputs of one run.
+
+    Parameters
+    ----------
+    inputs, outputs : mapping of str to ndarray
+        By name, [batch, *shape].
+    """
+
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+
+
+def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References:
+    """Run inputs on the golden machine.
+
+    Parameters
+    ----------
+    model : Model
+        The network.
+    inputs : mapping of str to ndarray
+        By name, [count, *shape]; a batch that lacks some takes the last one again.
+    """
+    runner = Runner(model, "golden")
+    counts = len(next(iter(inputs.values())))
+    chosen = [min(i, counts - 1) for i in range(runner.batch)]
+    each = [{name: values[i] for name, values in inputs.items()} for i in chosen]
+    results = runner.run(*each)
+    given = {name: values[chosen] for name, values in inputs.items()}
+    return References(given, results.outputs)
+
+
+def selftest_text(network: ExportedNetwork, references: References, name: str) -> str:
+    """Return the source of the self-test: reference inputs, and results to compare with."""
+    graph = network.graph
+    parts = [f"/* Reference inputs and outputs of {name}, and what runs them. */\n"]
+    parts.append(f'#include "{name}.h"\n\n')
+    tables = {
+        "inputs": [references.inputs[tensor] for tensor in graph.inputs],
+        "expected": [references.outputs[tensor] for tensor in graph.outputs],
+    }
+    for what, values in tables.items():
+        for index, value in enumerate(values):
+            ctype = "float" if value.dtype == np.float32 else f"{value.dtype}_t"
+            parts.append(f"static {array(ctype, f'{what}_{index}', value)}\n")
+        names = ", ".join(f"{what}_{index}" for index in range(len(values)))
+        parts.append(f"static const void *const {what}[] = {{{names}}};\n\n")
+    # Unions align them as any element wants.
+    sizes = [values.nbytes for values in tables["expected"]]
+    for index, size in enumerate(sizes):
+        parts.append(f"static union {{uint8_t bytes[{size}]; int64_t one;}} output_{index};\n")
+    names = ", ".join(f"&output_{index}" for index in range(len(sizes)))
+    parts.append(f"static void *const outputs[] = {{{names}}};\n")
+    listed = ", ".join(f"{size}u" for size in sizes)
+    parts.append(f"static const uint32_t sizes[] = {{{listed}}};\n")
+    parts.append(_SELFTEST.format(name=name, count=len(sizes)))
+    return "".join(parts)
+
+
+_SELFTEST = """
+tpulite_status {name}_selftest(const tpulite_placement *placement, uint32_t *wrong,
+    tpulite_account *account)
+{{
+    *wrong = 0;
+    tpulite_status status = tpulite_network_check(&{name}_network, placement);
+    if (status == TPULITE_OK)
+        status = tpulite_network_run(&{name}_network, placement, inputs, outputs, account);
+    for (uint32_t i = 0; status == TPULITE_OK && i < {count}; i++) {{
+        const uint8_t *is = outputs[i], *must_be = expected[i];
+        for (uint32_t j = 0; j < sizes[i]; j++)
+            *wrong += is[j] != must_be[j];
+    }}
+    return status;
+}}
+"""

@@ -1,0 +1,105 @@
+"""What an exported network takes in memory."""
+
+from dataclasses import asdict, dataclass
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from tpulite.arch.config import COMMAND_BYTES
+from tpulite.arch.memory import Window
+from tpulite.export.host_steps import HostCall
+from tpulite.export.network import ExportedNetwork, HostStep
+
+__all__ = ["Sizes"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of an exported network.
+
+    Parameters
+    ----------
+    constants, commands : int
+        Weights and channel records, and commands, in the image.
+    image : int
+        Both, each from a page on.
+    input, output, scratch : int
+        Windows, of the program that has the largest.
+    host : int
+        Tensors between steps of the host.
+    memory : int
+        Everything that is written, from page to page; programs share it.
+    tables : int
+        Constant tables of the host's steps.
+    """
+
+    constants: int
+    commands: int
+    image: int
+    input: int
+    output: int
+    scratch: int
+    host: int
+    memory: int
+    tables: int
+
+    @classmethod
+    def of(cls, network: ExportedNetwork) -> "Sizes":
+        """Count the bytes of a network."""
+        programs = [each.program for each in network.programs]
+
+        def most(window: Window) -> int:
+            return max(program.window_bytes[window] for program in programs)
+
+        between = [each.nbytes for each in network.tensors if each.place == "MEMORY"]
+        calls = [step.call for step in network.steps if isinstance(step, HostStep)]
+        return cls(
+            constants=sum(len(program.constants) for program in programs),
+            commands=sum(COMMAND_BYTES * len(program.commands) for program in programs),
+            image=len(network.image),
+            input=most(Window.INPUT),
+            output=most(Window.OUTPUT),
+            scratch=most(Window.SCRATCH),
+            host=network.batch * sum(between),
+            memory=network.memory_bytes,
+            tables=sum(map(_table_bytes, calls)),
+        )
+
+    def as_dict(self) -> dict[str, int]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+    def table(self, title: str) -> Table:
+        """Return the sizes with what each is and where it lies."""
+        table = Table(title=escape(title), box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column("what", no_wrap=True)
+        table.add_column("bytes", justify="right", no_wrap=True)
+        table.add_column("where")
+        for name, (what, where) in _ROWS.items():
+            table.add_row(what, f"{getattr(self, name):,}", where)
+        return table
+
+
+_ROWS = {
+    "image": ("image", "what the chip reads: RAM or mapped flash"),
+    "constants": ("  weights and records", ""),
+    "commands": ("  commands", ""),
+    "memory": ("memory", "what chip and host write: RAM that both reach"),
+    "input": ("  inputs", "as the chip reads them"),
+    "output": ("  outputs", "as the chip writes them"),
+    "scratch": ("  scratch", "activations that leave the chip"),
+    "host": ("  between steps of the host", ""),
+    "tables": ("tables of the host", "constants beside the code"),
+}
+
+
+def _table_bytes(call: HostCall) -> int:
+    words = {
+        "tpulite_quantization": 4 * 257,
+        "tpulite_dequantization": 4 * 259 + (1024 if call.rest is not None else 0),
+        "tpulite_table": 4 + 256,
+        "tpulite_softmax_integers": 4 * 260,
+        "tpulite_softmax_floats": 4 * 260,
+    }
+    return words.get(call.arguments, 0)

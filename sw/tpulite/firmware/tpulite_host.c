@@ -1,0 +1,149 @@
+#include "tpulite_host.h"
+
+static int32_t ordered(float value)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } word;
+    word.value = value;
+    int32_t magnitude = (int32_t)(word.bits & 0x7FFFFFFFu);
+    return word.bits >> 31 ? -magnitude : magnitude;
+}
+
+void tpulite_quantize(const void *quantization, const void *x, void *y)
+{
+    const tpulite_quantization *q = quantization;
+    const float *from = x;
+    uint8_t *to = y;
+    const int32_t infinity = 0x7F800000;
+    for (uint32_t i = 0; i < q->count; i++) {
+        int32_t key = ordered(from[i]);
+        uint32_t level = 0;
+        if (key <= infinity && key >= -infinity) {
+            for (uint32_t step = 128; step; step >>= 1) {
+                if (key >= q->thresholds[level + step - 1])
+                    level += step;
+            }
+        }
+        to[i] = (uint8_t)(level + q->least);
+    }
+}
+
+void tpulite_dequantize(const void *dequantization, const void *x, void *y)
+{
+    const tpulite_dequantization *q = dequantization;
+    const uint8_t *from = x;
+    float *to = y;
+    uint32_t whole = q->count - q->rest;
+    for (uint32_t i = 0; i < q->count; i++)
+        to[i] = i < whole ? q->values[from[i]] : q->rest_values[from[i]];
+}
+
+void tpulite_look_up(const void *table, const void *x, void *y)
+{
+    const tpulite_table *t = table;
+    const uint8_t *from = x;
+    uint8_t *to = y;
+    for (uint32_t i = 0; i < t->count; i++)
+        to[i] = t->values[from[i]];
+}
+
+void tpulite_transpose(const void *transposition, const void *x, void *y)
+{
+    const tpulite_transposition *t = transposition;
+    const uint8_t *from = x;
+    uint8_t *to = y;
+    uint32_t place[8] = {0};
+    for (;;) {
+        for (uint32_t i = 0; i < t->element_bytes; i++)
+            *to++ = from[i];
+        uint32_t axis = t->rank;
+        for (;;) {
+            if (!axis)
+                return;
+            axis--;
+            from += t->steps[axis];
+            if (++place[axis] < t->extents[axis])
+                break;
+            from -= place[axis] * t->steps[axis];
+            place[axis] = 0;
+        }
+    }
+}
+
+void tpulite_copy(const void *bytes, const void *x, void *y)
+{
+    const uint8_t *from = x;
+    uint8_t *to = y;
+    for (uint32_t i = 0; i < *(const uint32_t *)bytes; i++)
+        to[i] = from[i];
+}
+
+void tpulite_argmax(const void *axis, const void *x, void *y)
+{
+    const tpulite_argmax_axis *a = axis;
+    const uint8_t *from = x;
+    uint8_t *to = y, top = a->is_signed ? 0x80 : 0; /* inverts what orders signed bytes last */
+    for (uint32_t i = 0; i < a->outer; i++, from += a->count * a->inner) {
+        for (uint32_t j = 0; j < a->inner; j++) {
+            uint32_t best = 0;
+            for (uint32_t k = 1; k < a->count; k++) {
+                if ((from[k * a->inner + j] ^ top) > (from[best * a->inner + j] ^ top))
+                    best = k;
+            }
+            for (uint32_t b = 0; b < a->result_bytes; b++, best = b < 4 ? best >> 8 : 0)
+                *to++ = (uint8_t)best;
+        }
+    }
+}
+
+/* a * b / 2^31, half up; a / 2^power, half away from zero. */
+static int64_t multiply(int64_t a, int64_t b)
+{
+    return (a * b + (1 << 30)) >> 31;
+}
+
+static int64_t divide(int64_t a, uint32_t power)
+{
+    return (a + ((int64_t)1 << (power - 1)) - (a < 0)) >> power;
+}
+
+/* 1 / total with 31 fractional bits, shifted left as far as `leading` says: three steps of Newton
+ * and Raphson from 48/17 - 32/17 x, with 29 fractional bits. */
+static int64_t reciprocal(int64_t total, uint32_t *leading)
+{
+    *leading = 32;
+    for (int64_t rest = total; rest; rest >>= 1)
+        --*leading;
+    int64_t half = (total << *leading) >> 1;
+    int64_t x = 1515870810 + multiply(half, -1010580540);
+    for (int i = 0; i < 3; i++)
+        x += multiply(x, (1 << 29) - multiply(half, x)) * 4;
+    return x << 1 < 0x7FFFFFFF ? x << 1 : 0x7FFFFFFF;
+}
+
+void tpulite_softmax(const void *integers, const void *x, void *y)
+{
+    const tpulite_softmax_integers *s = integers;
+    const uint8_t top = s->is_signed ? 0x80 : 0;
+    for (uint32_t i = 0; i < s->outer; i++) {
+        for (uint32_t j = 0; j < s->inner; j++) {
+            const uint8_t *from = (const uint8_t *)x + i * s->count * s->inner + j;
+            uint8_t *to = (uint8_t *)y + i * s->count * s->inner + j;
+            uint32_t n = s->count * s->inner, leading;
+            uint8_t most = 0;
+            for (uint32_t k = 0; k < n; k += s->inner)
+                most = (from[k] ^ top) > most ? (uint8_t)(from[k] ^ top) : most;
+            int64_t total = 0;
+            for (uint32_t k = 0; k < n; k += s->inner)
+                total += divide(s->exps[most - (from[k] ^ top)], 12);
+            int64_t scale = reciprocal(total, &leading);
+            for (uint32_t k = 0; k < n; k += s->inner) {
+                int64_t exp = s->exps[most - (from[k] ^ top)];
+                int64_t share = divide(multiply(scale, exp), 35 - leading);
+                to[k] = (uint8_t)((share < 255 ? share : 255) ^ top);
+            }
+        }
+    }
+}

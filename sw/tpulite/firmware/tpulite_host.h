@@ -1,0 +1,70 @@
+/* What the host computes of a network, at its ends: with the very bits of the library that the
+ * network was exported for, and without floating-point operations but for tpulite_softmax_float.
+ *
+ * Each function computes one input; `x` and `y` are as the types of the tensors say.
+ */
+#ifndef TPULITE_HOST_H
+#define TPULITE_HOST_H
+
+#include <stdint.h>
+
+/* Floats to 8-bit integers. Integers count from the least: thresholds[i] is the least float of
+ * integer i + 1, as an integer of the same order: its bits, and for negative floats their
+ * magnitude's bits negated. What is not a number becomes the least integer. */
+typedef struct {
+    uint32_t count;
+    uint8_t least; /* the least integer's byte */
+    int32_t thresholds[255];
+} tpulite_quantization;
+void tpulite_quantize(const void *quantization, const void *x, void *y);
+
+/* 8-bit integers to floats: the float of each byte. The last elements may have another table. */
+typedef struct {
+    uint32_t count, rest; /* elements, and how many of them are of the second table */
+    float values[256];
+    const float *rest_values;
+} tpulite_dequantization;
+void tpulite_dequantize(const void *dequantization, const void *x, void *y);
+
+/* 8-bit integers to others: the byte of each byte. */
+typedef struct {
+    uint32_t count;
+    uint8_t values[256];
+} tpulite_table;
+void tpulite_look_up(const void *table, const void *x, void *y);
+
+/* Elements in another order of axes: extents of the result, and steps in bytes of `x`. */
+typedef struct {
+    uint32_t rank, element_bytes;
+    uint32_t extents[8], steps[8];
+} tpulite_transposition;
+void tpulite_transpose(const void *transposition, const void *x, void *y);
+
+/* The same elements in another shape. */
+void tpulite_copy(const void *bytes, const void *x, void *y); /* bytes: const uint32_t * */
+
+/* The place of the largest along an axis, the first of equal ones. */
+typedef struct {
+    uint32_t outer, count, inner; /* extents before the axis, of it, and behind it */
+    uint32_t is_signed, result_bytes;
+} tpulite_argmax_axis;
+void tpulite_argmax(const void *axis, const void *x, void *y);
+
+/* Softmax of TensorFlow Lite's reference kernel and of TFLite Micro, of integers alone. exps[d] is
+ * exp(-d * scale * beta) with 31 fractional bits, or 0 if that is too little to count. */
+typedef struct {
+    uint32_t outer, count, inner;
+    uint32_t is_signed;
+    int32_t exps[256];
+} tpulite_softmax_integers;
+void tpulite_softmax(const void *integers, const void *x, void *y);
+
+/* Softmax of TensorFlow Lite's optimized kernels: single-precision sums. */
+typedef struct {
+    uint32_t outer, count, inner;
+    uint32_t is_signed;
+    float exps[256];
+} tpulite_softmax_floats;
+void tpulite_softmax_float(const void *floats, const void *x, void *y);
+
+#endif

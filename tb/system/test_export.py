@@ -1,0 +1,99 @@
+"""Exported networks run by C on the Verilated chip, and give golden's bits in its cycles."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.compiler.options import Options
+from tpulite.export import export_files, export_network, reference_runs
+from tpulite.golden.timing import predict_cycles
+from tpulite.graph.graph import Graph, Node
+from tpulite.models import CNN_DIGITS, MLP_DIGITS
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
+from tpulite_testing.graphs.model_graphs import chain, tensor
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "c" / "selftest_on_simulator.c"
+NAME = "net"
+
+
+def classifier() -> Graph:
+    """Make a network of floats at its ends, which the host quantizes and dequantizes."""
+    weight = np.random.default_rng(1).integers(-127, 128, (10, 40), np.int8)
+    tensors = [
+        tensor("x", (1, 40)),
+        tensor("xq", (1, 40), "uint8", (0.05, 3)),
+        tensor("w", (10, 40), "uint8", (0.01, 128), weight.view(np.uint8) ^ 0x80),
+        tensor("y", (1, 10), "uint8", (0.1, 120)),
+        tensor("p", (1, 10), "uint8", (1 / 256, 0)),
+        tensor("out", (1, 10)),
+        tensor("class", (1,), "int64"),
+    ]
+    nodes = [
+        Node("q", "quantize", ("x",), ("xq",), source="QUANTIZE"),
+        Node("d", "dense", ("xq", "w"), ("y",), {"activation": "none"}, "FULLY_CONNECTED"),
+        Node("s", "softmax", ("y",), ("p",), {"beta": 1.0}, "SOFTMAX"),
+        Node("f", "dequantize", ("p",), ("out",), source="DEQUANTIZE"),
+        Node("a", "argmax", ("y",), ("class",), {"axis": 1}, "ARG_MAX"),
+    ]
+    return chain(nodes, tensors)
+
+
+def convolution() -> Graph:
+    """Make an ONNX network, whose axes the host must put into another order."""
+    pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+    from tpulite.frontend.onnx.file import load_onnx
+    from tpulite_testing.files.onnx_builder import OnnxBuilder
+
+    rng, b = np.random.default_rng(2), OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 5, 9, 7)), 0.05, -7)
+    weight = rng.integers(-127, 128, (20, 5, 3, 3)).astype(np.int8)
+    y = b.node("Conv", x, b.weight(weight, 0.005), pads=[1, 1, 1, 1], strides=[2, 1])
+    return load_onnx(b.build(b.quantize(y, 0.05, 3)), "convolution")
+
+
+NETWORKS = {
+    "mlp": lambda: MLP_DIGITS,
+    "cnn": lambda: CNN_DIGITS,
+    "classifier": classifier,
+    "convolution": convolution,
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_exported_network_gives_goldens_bits(name, tmp_path):
+    options = Options(batch=3 if name == "mlp" else 1)
+    model = Model.load(NETWORKS[name](), options=options)
+    exported = export_network(model)
+    inputs = random_inputs(model.graph, exported.batch, seed=1)
+    (key,) = model.graph.inputs
+    shaped = {key: inputs[key].reshape(-1, *model.graph.tensors[key].shape)}
+    folder = tmp_path / "exported"
+    files = export_files(exported, reference_runs(model, shaped), NAME, folder)
+
+    library = build_library(cached_verilog(Config()), title="the 16x16 chip")
+    left_out = (folder / "main.c", folder / f"{NAME}_image.c")
+    flags = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-DNETWORK={NAME}"]
+    for path in left_out:
+        subprocess.run(["gcc", *flags, "-c", path, "-o", tmp_path / "alone.o"], check=True)
+    sources = [path for path in files if path.suffix == ".c" and path not in left_out]
+    flags += [
+        f"-I{folder}",
+        f"-I{HARNESS_DIR}",
+        "-include",
+        f"{NAME}.h",
+        f"-Wl,-rpath,{library.parent}",
+    ]
+    subprocess.run(
+        ["gcc", *flags, EXAMPLE, *sources, library, "-o", tmp_path / "selftest"], check=True
+    )
+    words = [tmp_path / "selftest", folder / f"{NAME}_image.bin"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    status, wrong, fault, cycles = map(int, done.stdout.split())
+    assert (status, wrong, fault) == (0, 0, 0)
+    (program,) = model.programs
+    assert cycles == pytest.approx(predict_cycles(program.commands, program.config), rel=0.01)
