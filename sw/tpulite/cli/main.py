@@ -18,6 +18,7 @@ _COMMANDS = {
     "run": ("run", "Run a network: results, accuracy, cycles."),
     "export": ("export", "Write C sources that run a network from firmware."),
     "compare": ("compare", "Compare every bit with a library, or with the RTL."),
+    "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
     "zoo": ("zoo", "Networks that others have trained."),
     "bind": ("bind:bind_file", "Compile once for a range of shapes."),
     "bench": ("bench", "Run workloads beside figures of other machines."),

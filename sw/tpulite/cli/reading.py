@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from tpulite.cli.common import config_option, load_array
+from tpulite.cli.common import config_option
 from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
+from tpulite.cli.samples import read_samples
 from tpulite.configs import named_config
 from tpulite.frontend.files import load_graph
 from tpulite.frontend.tflite.parse import IDENTIFIER
@@ -64,17 +65,21 @@ class Reading:
         for package in ("onnx", "onnxruntime"):
             require_package(package, "onnx", "--calibrate")
         from tpulite.frontend.onnx.file import load_onnx
+        from tpulite.frontend.onnx.read.external import with_weights
         from tpulite.quant.calibrate import quantize_onnx
 
-        samples, data = load_array(self.calibration), path.read_bytes()
+        data = path.read_bytes()
         try:
             if data[4:8] == IDENTIFIER:
                 raise ValueError(
                     "--calibrate is for ONNX files of floats, and this is a TFLite file"
                 )
-            return load_onnx(quantize_onnx(data, samples), path.stem)
+            samples, _ = read_samples(self.calibration, path)
+            return load_onnx(quantize_onnx(with_weights(data, path), samples), path.stem)
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+            text = str(error)
+            files = (str(path), str(self.calibration))
+            raise ValueError(text if text.startswith(files) else f"{path}: {text}") from error
 
     def exactness(self, graph: Graph) -> Exactness:
         """Return whose bits a network has."""
@@ -146,7 +151,7 @@ _OPTIONS = {
         "--calibrate",
         "calibration",
         type=PATH,
-        help="Samples (.npy) to quantize an ONNX file of floats with.",
+        help="Samples (.npy, or a folder) to quantize an ONNX file of floats with.",
     ),
 }
 

@@ -66,9 +66,10 @@ def _load(path: Path) -> Graph:
         return load_tflite(data, name)
     require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
     from tpulite.frontend.onnx.file import load_onnx
+    from tpulite.frontend.onnx.read.external import with_weights
 
     try:
-        return load_onnx(data, name)
+        return load_onnx(with_weights(data, path), name)
     except ValueError as error:
         if path.suffix == ".onnx":
             raise

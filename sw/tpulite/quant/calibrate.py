@@ -17,9 +17,10 @@ from onnx import helper
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from tpulite.quant.one_scale import share_scales
 from tpulite.quant.prepare import prepare, standard_opset
 
-__all__ = ["Feed", "quantize_onnx"]
+__all__ = ["Feed", "check_samples", "fixed_batch", "quantize_onnx"]
 
 Feed = Mapping[str, np.ndarray]
 """A sample: an array for each input."""
@@ -96,7 +97,7 @@ def quantize_onnx(
     if not 0 < percentile <= 100:
         raise ValueError(f"Percentile of calibration must be in (0, 100], not {percentile!r}")
     model = _parse(data)
-    reader = _Samples(_inputs(model), calibration, progress)
+    reader = _Samples(check_samples(data, calibration), progress)
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
         files = ("float.onnx", "prepared.onnx", "quantized.onnx")
         original, prepared, result = (Path(folder, name) for name in files)
@@ -127,7 +128,34 @@ def quantize_onnx(
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"ONNX Runtime cannot quantize the network: {lines[0]}") from error
-        return result.read_bytes()
+        return share_scales(result.read_bytes())
+
+
+def fixed_batch(data: bytes) -> bytes:
+    """Return the file that is quantized: its batch is 1 where it was variable.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used, or is quantized already.
+    """
+    return _fixed(_parse(data)).SerializeToString()
+
+
+def check_samples(
+    data: bytes, calibration: np.ndarray | Sequence[np.ndarray | Feed]
+) -> list[dict[str, np.ndarray]]:
+    """Return samples as :func:`quantize_onnx` takes them, by names of inputs.
+
+    Raises
+    ------
+    ValueError
+        If they are missing, are not numbers or do not fit the inputs.
+    """
+    if calibration is None or not len(calibration):
+        raise ValueError("Calibration needs at least one sample, not 0")
+    inputs = _inputs(_parse(data))
+    return [_check(inputs, sample, index) for index, sample in enumerate(calibration)]
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
@@ -183,13 +211,10 @@ class _Samples(quantization.CalibrationDataReader):
 
     def __init__(
         self,
-        inputs: Mapping[str, tuple[np.dtype, tuple[int | None, ...]]],
-        calibration: np.ndarray | Sequence[np.ndarray | Feed],
+        feeds: Sequence[dict[str, np.ndarray]],
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        if calibration is None or not len(calibration):
-            raise ValueError("Calibration needs at least one sample, not 0")
-        self._feeds = [_check(inputs, sample, i) for i, sample in enumerate(calibration)]
+        self._feeds = feeds
         self._progress = progress
         self._iterator = self._read()
 

@@ -1,0 +1,132 @@
+"""``quantize``: a file that anyone opens, and what its report says."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+import onnx
+
+from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
+from tpulite.quant.quality import measure_quality
+from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+RNG = np.random.default_rng(11)
+
+
+def draw(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def network():
+    b = OnnxBuilder()
+    x = b.input("x", ("batch", 3, 8, 8))
+    y = b.node("Relu", b.node("Conv", x, draw(8, 3, 3, 3), draw(8), pads=[1, 1, 1, 1]))
+    z = b.node("Conv", y, draw(8, 8, 1, 1) / 3, draw(8))
+    y = b.node("Concat", b.node("Add", y, z), b.node("Sigmoid", z), axis=1)
+    y = b.node("Flatten", b.node("GlobalAveragePool", y))
+    return b.build(b.node("Gemm", y, draw(16, 5), draw(5)))
+
+
+@pytest.fixture
+def files(tmp_path, network):
+    (tmp_path / "net.onnx").write_bytes(network)
+    np.save(tmp_path / "x.npy", draw(12, 3, 8, 8))
+    return tmp_path
+
+
+def test_a_quantized_file_has_the_bits_of_onnx_runtime(tpulite, files):
+    code, _, err = tpulite("quantize", "net.onnx", "--calibrate", "x.npy", "--json", "q.json")
+    assert (code, err) == (0, "")
+    record = json.loads((files / "q.json").read_text())
+    assert record["samples"] == 12
+    assert {each["operator"] for each in record["tensors"]} >= {"input", "Add", "Concat", "Gemm"}
+    assert all(each["decibels"] > 20 for each in record["tensors"])
+    code, out, _ = tpulite("compare", "net.int8.onnx", "--oracle", "ort")
+    assert (code, "every bit is the same" in out) == (0, True)
+
+
+def test_the_table_fits_80_columns(tpulite, files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = tpulite("quantize", "net.onnx", "--calibrate", "x.npy", "-o", "q.onnx")
+    rows = out.splitlines()
+    table = rows[: next(i for i, row in enumerate(rows) if row.startswith("q.onnx: "))]
+    assert table
+    assert max(map(len, table)) <= 80
+    assert "top-1 agrees with the floats in 1" in out
+    assert "--exact litert-ref runs them on the machine" in out
+
+
+def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
+    image = pytest.importorskip("PIL.Image", reason="Pillow is missing (pip install pillow)")
+    (files / "data").mkdir()
+    np.save(files / "data/a.npy", draw(2, 3, 8, 8))
+    image.fromarray(RNG.integers(0, 256, (20, 30, 3), np.uint8)).save(files / "data/b.png")
+    options = ("--calibrate", "data", "--pixels", "-1:1", "--json", "-", "-o", "q.onnx")
+    code, out, err = tpulite("quantize", "net.onnx", *options)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["samples"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("net.onnx", "--calibrate", "net.onnx"), "net.onnx is not a .npy file"),
+        (("x.npy", "--calibrate", "x.npy"), "x.npy: Not an ONNX file"),
+        (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
+        (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: No such file"),
+    ],
+)
+def test_refusals_are_one_line(tpulite, files, arguments, said):
+    code, _, err = tpulite("quantize", *arguments)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert said in err
+
+
+def test_both_sides_of_a_concatenation_have_its_scale(network):
+    model = onnx.load_model_from_string(quantize_onnx(network, draw(6, 3, 8, 8)))
+    made = {name: node for node in model.graph.node for name in node.output}
+    read = {node.input[0]: node for node in model.graph.node}
+    (concat,) = (node for node in model.graph.node if node.op_type == "Concat")
+    scales = {made[name].input[1] for name in concat.input}
+    assert scales == {read[concat.output[0]].input[1]}
+
+
+def test_errors_are_those_of_the_numbers(network):
+    samples = draw(4, 3, 8, 8)
+    quality = measure_quality(
+        fixed_batch(network), quantize_onnx(network, samples), check_samples(network, samples)
+    )
+    (x,) = (each for each in quality.tensors if each.tensor == "x")
+    step = (max(samples.max(), 0) - min(samples.min(), 0)) / 255
+    noise = (np.round(samples / step) * step - samples).std()
+    assert x.decibels == pytest.approx(20 * np.log10(samples.std() / noise), abs=0.5)
+    assert x.largest <= step * 0.51
+    assert x.lost == 0
+    assert quality.agreement == 1
+    assert quality.worst[0].lost == max(each.lost for each in quality.tensors)
+
+
+def test_weights_in_another_file(tpulite, files, network):
+    model = onnx.load_model_from_string(network)
+    (files / "big").mkdir()
+    place = "net.onnx.data"
+    settings = {"save_as_external_data": True, "location": place, "size_threshold": 0}
+    onnx.save_model(model, files / "big/net.onnx", **settings)
+    assert tpulite("compare", "big/net.onnx", "--oracle", "ort")[0] == 0
+    assert tpulite("quantize", "big/net.onnx", "--calibrate", "x.npy")[0] == 0
+    x = np.load(files / "x.npy")[:1]
+    (found,) = run_onnx((files / "net.int8.onnx").read_bytes(), x)
+    assert np.abs(found - run_onnx(network, x)[0]).max() < 1
+    (files / "big" / place).write_bytes(b"short")
+    assert "has 5" in tpulite("inspect", "big/net.onnx")[2]
+    (files / "big" / place).unlink()
+    code, _, err = tpulite("inspect", "big/net.onnx")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "big/net.onnx.data, which is missing" in err
+    assert err.startswith("tpulite: big/net.onnx: tensor ")

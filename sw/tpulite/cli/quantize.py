@@ -1,0 +1,169 @@
+"""The command ``quantize``: a network of floats becomes one of int8, and what that costs."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tpulite.atomic import write_whole
+from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar, save_csv, save_json
+from tpulite.cli.inputs import PIXELS
+from tpulite.cli.paths import OUTPUT, PATH
+from tpulite.cli.samples import read_samples
+from tpulite.frontend.tflite.parse import IDENTIFIER
+from tpulite.needs import require_package
+from tpulite.runtime.model import Model
+
+__all__ = ["quantize"]
+
+_SHOWN = 10
+"""Tensors in the table."""
+
+
+@click.command()
+@click.argument("network", type=PATH)
+@click.option(
+    "--calibrate",
+    "calibration",
+    type=PATH,
+    required=True,
+    help="Samples of your data: an array (.npy, .npz), a picture, or a folder of them.",
+)
+@click.option("-o", "--output", type=OUTPUT, help="By default NETWORK.int8.onnx, in this folder.")
+@click.option(
+    "--pixels",
+    type=PIXELS,
+    metavar="LOW:HIGH",
+    help="What black and white of pictures are to the network.  [0:1]",
+)
+@click.option("--per-tensor", is_flag=True, help="One scale for all channels of weights.")
+@click.option("--symmetric", is_flag=True, help="Zero points of activations are 0.")
+@click.option(
+    "--percentile",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=100.0,
+    show_default=True,
+    help="Share of the activations that must lie in the range of a tensor.",
+)
+@json_option
+@csv_option
+def quantize(  # noqa: PLR0913 - options of the command
+    network: Path,
+    calibration: Path,
+    output: Path | None,
+    pixels: tuple[float, float] | None,
+    per_tensor: bool,
+    symmetric: bool,
+    percentile: float,
+    json_path: Path | None,
+    csv_path: Path | None,
+) -> None:
+    """Quantize a network of floats (.onnx) to int8 with samples of your data.
+
+    The result is an ONNX file that any runtime opens: its operators stand between
+    DequantizeLinear and QuantizeLinear. The table shows where the most is lost against the network
+    of floats; --json and --csv have all tensors.
+    """
+    for package in ("onnx", "onnxruntime"):
+        require_package(package, "onnx", "quantize")
+    from tpulite.frontend.onnx.read.external import with_weights
+    from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
+    from tpulite.quant.quality import measure_quality
+
+    output = output or Path(f"{network.stem}.int8.onnx")
+    if output.resolve() == network.resolve():
+        raise click.UsageError(f"{output} is the network itself.")
+    data = network.read_bytes()
+    if data[4:8] == IDENTIFIER:
+        raise ValueError(f"{network} is a TFLite file; only ONNX files are quantized")
+    try:
+        data = with_weights(data, network)
+        samples, remarks = read_samples(calibration, network, pixels)
+        feeds = check_samples(data, samples)
+        with progress_bar() as bar:
+            count = len(feeds)
+            task = bar.add_task("calibrate", total=count)
+            found = quantize_onnx(
+                data,
+                feeds,
+                per_channel=not per_tensor,
+                symmetric=symmetric,
+                percentile=percentile,
+                progress=lambda done, _: bar.update(task, completed=done),
+            )
+            task = bar.add_task("compare", total=count)
+            quality = measure_quality(
+                fixed_batch(data), found, feeds, lambda done, _: bar.update(task, completed=done)
+            )
+    except ValueError as error:
+        raise _named(network, error) from error
+    write_whole(output, lambda path: path.write_bytes(found))
+    model = Model.load(output)
+    save_json(json_path, {"output": str(output), **quality.as_dict(), "host": _host(model)})
+    if csv_path is not None:
+        save_csv(csv_path, quality.as_dict()["tensors"])
+    if is_stdout(json_path) or is_stdout(csv_path):
+        return
+    console = Console()
+    lines = [*remarks, f"{output}: {model.statement()}", *_advice(model)]
+    if quality.tensors:
+        console.print(_table(quality))
+    lines.append(_summary(quality))
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _named(network: Path, error: ValueError) -> ValueError:
+    text = str(error)
+    return ValueError(text if text.startswith(str(network)) else f"{network}: {text}")
+
+
+def _host(model: Model) -> list[dict[str, Any]]:
+    """Return the operators that the host computes, and why."""
+    return [
+        {"node": each.name, "operator": each.operator, "reason": each.reason}
+        for each in model.summary()
+        if each.where == "host" and each.reason
+    ]
+
+
+def _advice(model: Model) -> list[str]:
+    """Say what would keep more on the machine."""
+    additions = [x for x in model.summary() if x.where == "host" and x.operator in ("Add", "Sub")]
+    if not additions:
+        return []
+    return [
+        f"{len(additions)} of Add and Sub are the host's, as ONNX Runtime's bits depend on the "
+        "CPU; --exact litert-ref runs them on the machine, with other roundings"
+    ]
+
+
+def _summary(quality: Any) -> str:
+    """Return how well both networks agree, on the samples of the calibration."""
+    text = f"on the {quality.samples} samples of the calibration"
+    if quality.agreement is None:
+        return text
+    return f"top-1 agrees with the floats in {quality.agreement:.1%}, {text}"
+
+
+def _table(quality: Any) -> Table:
+    """Return the tensors of which the most is lost."""
+    table = Table(title="where the most is lost", box=box.SIMPLE)
+    table.add_column("tensor", overflow="fold")
+    table.add_column("operator", no_wrap=True)
+    for column in ("dB lost", "signal/noise dB", "largest error", "range"):
+        table.add_column(column, justify="right")
+    for each in quality.worst[:_SHOWN]:
+        table.add_row(
+            escape(each.tensor),
+            escape(each.operator),
+            f"{each.lost:.1f}",
+            f"{each.decibels:.1f}",
+            f"{each.largest:.3g}",
+            f"{each.range:.3g}",
+        )
+    return table

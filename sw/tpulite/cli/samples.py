@@ -1,0 +1,56 @@
+"""Samples on the command line: what a network of floats is calibrated with."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.cli.common import load_inputs
+from tpulite.cli.inputs import InputReader
+from tpulite.frontend.files import load_graph
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.pictures import PICTURES
+
+__all__ = ["Samples", "read_samples"]
+
+Samples = np.ndarray | list[dict[str, np.ndarray]]
+"""An array of samples along its first axis, or the inputs of each by name."""
+
+
+def read_samples(
+    path: Path, network: Path, pixels: tuple[float, float] | None = None
+) -> tuple[Samples, tuple[str, ...]]:
+    """Read samples: an array (.npy, .npz), a picture, or a folder of them.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder.
+    network : Path
+        The network, whose input says how large pictures are.
+    pixels : (float, float), optional
+        What black and white are to the network; 0 and 1 by default.
+
+    Returns
+    -------
+    samples : ndarray or list of dict of str to ndarray
+        The samples.
+    remarks : tuple of str
+        What was done to them, in words.
+
+    Raises
+    ------
+    ValueError
+        If something cannot be read or does not suit the network; the file comes first.
+    """
+    if not path.is_dir() and path.suffix.lower() not in PICTURES:
+        given = load_inputs(path)
+        if isinstance(given, np.ndarray):
+            return given, ()
+        counts = {len(values) if values.ndim else 0 for values in given.values()}
+        if len(counts) != 1:
+            raise ValueError(f"{path} must hold equally many of each input, not {sorted(counts)}")
+        return [{name: given[name][i] for name in given} for i in range(counts.pop())], ()
+    graph = load_graph(network)
+    read = InputReader(graph, Exactness.ORT, pixels).read(path)
+    each = [{name: read.values[name][i] for name in graph.inputs} for i in range(len(read.names))]
+    return each, read.remarks
