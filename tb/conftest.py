@@ -3,6 +3,11 @@
 ``$SIM`` chooses one. Without it the benches of components run on Verilator and on Icarus, and those
 of the whole chip on Verilator, unless they are marked ``both_simulators``. A test that simulates
 nothing runs once.
+
+Where Icarus is installed, a bench of several sizes runs on Verilator in the first, which is the
+smallest, and on Icarus in all others: most of the time would go into C++ of models that are not
+read again, and the whole chip runs on Verilator in every size. ``$TPULITE_REGRESS`` (``make
+regress``) runs every size on both.
 """
 
 import os
@@ -38,6 +43,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         simulators.append(pytest.param("icarus", marks=_NO_ICARUS))
     metafunc.fixturenames.append("simulator")
     metafunc.parametrize("simulator", simulators, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the simulators that sizes of components' benches do not need."""
+    if os.environ.get("TPULITE_REGRESS") or shutil.which("iverilog") is None:
+        return
+    benches: dict[str, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        simulator = _simulator_of(item)
+        if simulator and not item.path.is_relative_to(_SYSTEM):
+            bench = item.nodeid.partition("[")[0]
+            size = item.name.replace(simulator, "")
+            benches.setdefault(bench, {}).setdefault(size, []).append(item)
+    unneeded = {
+        item
+        for sizes in benches.values()
+        for number, size in enumerate(sizes.values())
+        for item in size
+        if len(sizes) > 1 and _simulator_of(item) == ("verilator" if number else "icarus")
+    }
+    config.hook.pytest_deselected(items=list(unneeded))
+    items[:] = [item for item in items if item not in unneeded]
+
+
+def _simulator_of(item: pytest.Item) -> str | None:
+    """Return the simulator that a test runs on, if it has been given one."""
+    return item.callspec.params.get("simulator") if hasattr(item, "callspec") else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

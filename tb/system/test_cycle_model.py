@@ -219,9 +219,9 @@ def random_group(rng: np.random.Generator, config: Config) -> tuple[LayerGraph, 
             batch=int(rng.choice([1, 1, 1, 2])),
             rolling=bool(rng.random() < 0.8),
         )
-        groups = group_layers(graph, config, options)
-        cycles = options.batch * network_work(graph, config)
-        if cycles <= 2 * MOST_CYCLES and any(group.slices > 1 for group in groups):
+        if options.batch * network_work(graph, config) > 2 * MOST_CYCLES:
+            continue
+        if any(group.slices > 1 for group in group_layers(graph, config, options)):
             return graph, options
 
 

@@ -14,7 +14,7 @@ from tpulite_testing.drawn.choices import Drawn, Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 
 GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60"))
-SEEDS = range(40)
+SEEDS = range(40 if os.environ.get("TPULITE_REGRESS") else 16)
 
 
 @st.composite
