@@ -60,7 +60,11 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     require_package(package, extra, f"Oracle {name}")
     data = path.read_bytes()
     try:
-        return _open_ort(_whole(data, path), graph) if name == "ort" else _open_litert(data, graph, name)
+        return (
+            _open_ort(_whole(data, path), graph)
+            if name == "ort"
+            else _open_litert(data, graph, name)
+        )
     except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
         message = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"Oracle {name} refuses {path}: {message[0]}") from error
