@@ -12,6 +12,8 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import verilator_environment
 from tpulite_rtl.verilog import TOP
 
+pytest_plugins = ("tpulite_testing.command_line",)
+
 ROOT = Path(__file__).resolve().parents[2]
 
 ALLOWED = {
@@ -42,3 +44,12 @@ def test_verilator_finds_nothing_to_warn_of(tmp_path, name):
     )
     warnings = sorted(set(re.findall(r"^%\w+-?\w*: .*", result.stderr, re.MULTILINE)))
     assert (result.returncode, warnings[:20]) == (0, [])
+
+
+def test_the_command_writes_verilog_and_constraints(tpulite, tmp_path):
+    code, out, err = tpulite("verilog", "4x4", "-o", "chip", "--period", 20)
+    assert (code, err) == (0, "")
+    names = [f"tpulite_4x4{suffix}" for suffix in (".v", ".sdc", ".lpf")]
+    assert out.splitlines() == [f"chip/{name}" for name in names]
+    assert cached_verilog(named_config("4x4")) in (tmp_path / "chip" / names[0]).read_text()
+    assert "20" in (tmp_path / "chip" / names[1]).read_text()

@@ -22,6 +22,7 @@ _COMMANDS = {
     "zoo": ("zoo", "Networks that others have trained."),
     "bind": ("bind:bind_file", "Compile once for a range of shapes."),
     "bench": ("bench", "Run workloads beside figures of other machines."),
+    "verilog": ("verilog", "Write the chip for other tools: Verilog, SDC, LPF."),
     "info": ("info", "What a compiled file holds; configurations and devices."),
     "disasm": ("info:disasm", "The commands of a program, one a line."),
     "doctor": ("doctor", "What is missing on this machine, and what to type."),

@@ -1,0 +1,47 @@
+"""The command ``verilog``: the chip for other tools."""
+
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from tpulite.atomic import write_whole
+from tpulite.cli.paths import FOLDER
+from tpulite.configs import named_config
+from tpulite.needs import require_package
+
+__all__ = ["verilog"]
+
+
+@click.command()
+@click.argument("config_name", default="16x16", metavar="[CONFIG]")
+@click.option("-o", "--output", type=FOLDER, default=".", help="Folder for the files.  [here]")
+@click.option(
+    "--period",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Of the clock, in ns, for the constraints.",
+)
+def verilog(config_name: str, output: Path, period: float) -> None:
+    """Write the chip as one file of Verilog, with SDC and LPF constraints beside it.
+
+    CONFIG is a name that info lists, perhaps with other sizes: 8x8,ub_rows=4096.
+    """
+    config = named_config(config_name)
+    require_package("amaranth", "rtl", f"Verilog of {config_name}")
+    # By name: software must run where no HDL is installed.
+    text, constraints = (import_module(f"tpulite_rtl.{x}") for x in ("verilog", "constraints"))
+    library = import_module("tpulite_rtl.verilated.library")
+    stem = text.file_stem(config_name)
+    files = {
+        ".v": text.header(config_name, config) + library.cached_verilog(config),
+        ".sdc": constraints.sdc(period),
+        ".lpf": constraints.lpf(period),
+    }
+    output.mkdir(exist_ok=True)
+    for suffix, content in files.items():
+        path = output / f"{stem}{suffix}"
+        write_whole(path, partial(Path.write_text, data=content))
+        click.echo(path)
