@@ -13,9 +13,12 @@ GRID = ("--vary", "array_size=8,16", "--vary", "ub_rows=512,1000")
 def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     where = ("explore", CNN_DIGITS, *GRID, "--workers", 1, "--store", tmp_path / "store")
+    where += ("--max-lut", 60_000)
     code, out, err = tpulite(*where)
-    assert (code, err) == (0, "") and max(map(len, out.splitlines()[:-3])) <= 80
-    assert "1: ub_rows must be a power of two" in out and "4 points, " in out
+    assert (code, err) == (0, "") and max(map(len, out.splitlines()[:-4])) <= 80
+    assert "1: ub_rows must be a power of two" in out and "2: more than 60,000 LUT" in out
+    assert "4 points, 1 of them" in out
+    assert "\n8x8 with 4 KiB runs cnn_digits fastest: " in out
     code, text, _ = tpulite(*where, "--json", "-")
     record = json.loads(text)
     assert code == 0 and [len(point["objectives"]) > 0 for point in record["points"]] == [
@@ -25,7 +28,7 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
     rows = list(csv.DictReader(text.splitlines()))
     assert [i for i, row in enumerate(rows) if row["best"] == "True"] == record["best"]
     for row, point in zip(rows, record["points"], strict=True):
-        assert row["trouble"] == point["trouble"]
+        assert row["why_not"] == point["why_not"]
         assert row["cycles"] == str(point["objectives"].get("cycles", ""))
 
 
@@ -38,6 +41,7 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
         ((CNN_DIGITS, *GRID, "--objective", "cycles,cycles"), "names one twice"),
         ((CNN_DIGITS, CNN_DIGITS, *GRID), "Two networks have the name 'cnn_digits'"),
         ((CNN_DIGITS, *GRID, "--csv", "-", "--json", "-"), "cannot be used together"),
+        ((CNN_DIGITS, *GRID, "--max-ms", 1), "--max-ms needs a clock: --mhz"),
         (("none.tflite", *GRID), "none.tflite: "),
     ],
 )

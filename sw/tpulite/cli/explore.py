@@ -17,14 +17,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from tpulite.cli.common import csv_option, is_stdout, json_option, save_csv, save_json
+from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import FOLDER, NETWORK
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.configs import named_config
 from tpulite.executors import LocalExecutor
+from tpulite.explore.limits import Limits, answer
 from tpulite.explore.measure import measure
-from tpulite.explore.point import OBJECTIVES, Point, pareto
+from tpulite.explore.point import OBJECTIVES, pareto
 from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store
 from tpulite.explore.study import Study, Tell
@@ -61,11 +62,18 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "--objective",
     "objectives",
-    default="cycles,buffer,multipliers",
+    default="cycles,area,energy",
     show_default=True,
     callback=_objectives,
     help=f"What to make small, of {', '.join(OBJECTIVES)}.",
 )
+@click.option("--max-lut", type=click.IntRange(min=1), help="Lookup tables of an ECP5, at most.")
+@click.option(
+    "--max-ms",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Milliseconds of a run of each network, at most; needs --mhz.",
+)
+@mhz_option
 @click.option("--random", "count", type=click.IntRange(min=1), help="So many points of the grid.")
 @click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]")
@@ -78,6 +86,9 @@ def explore(  # noqa: PLR0913 - options of the command
     networks: tuple[Path, ...],
     axes: tuple[str, ...],
     objectives: tuple[str, ...],
+    max_lut: int | None,
+    max_ms: float | None,
+    mhz: float | None,
     count: int | None,
     seed: int,
     workers: int | None,
@@ -94,6 +105,7 @@ def explore(  # noqa: PLR0913 - options of the command
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
+    limits = Limits(max_lut, max_ms, mhz)
     space = Space(named_config(reading.config_name), read_axes(axes))
     parts = _read(networks, reading, choices)
     store = Store.default() if folder is None else Store(folder)
@@ -101,14 +113,29 @@ def explore(  # noqa: PLR0913 - options of the command
     chosen = space.grid() if count is None else space.sample(count, seed)
     with LocalExecutor(measure, parts, workers) as executor, _progress() as tell:
         points = study.points(chosen, executor, tell)
-    best = pareto(points, objectives)
+    best = pareto([point for point in points if not limits.broken(point)], objectives)
+    said = answer(points, limits)
     if csv_path is not None:
-        save_csv(csv_path, rows_of(points, best))
+        save_csv(csv_path, rows_of(points, best, limits))
     numbers = {id(point): number for number, point in enumerate(points)}
-    record = {"objectives": objectives, "points": [point.as_dict() for point in points]}
-    save_json(json_path, record | {"best": [numbers[id(point)] for point in best]})
+    record = {
+        "objectives": objectives,
+        "points": [point.as_dict() | {"why_not": limits.broken(point)} for point in points],
+        "best": [numbers[id(point)] for point in best],
+        "answer": said,
+    }
+    save_json(json_path, record)
     if not is_stdout(json_path) and not is_stdout(csv_path):
-        _print(Console(), points, best, objectives)
+        shown = points if len(points) <= _SHOWN else best
+        console = Console()
+        if shown:
+            console.print(points_table(shown, best, limits, objectives))
+        text = (
+            f"{len(points):,} points, {len(best):,} of them (*) not beaten in {_list(objectives)}"
+        )
+        text += "" if len(shown) == len(points) else "; --csv and --json have all"
+        for line in (*reasons(shown, limits), text, said):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _read(
@@ -125,25 +152,6 @@ def _read(
         if not parts[path.stem]:
             raise ValueError(f"{path}: the host computes all of it")
     return parts
-
-
-def _print(
-    console: Console, points: Sequence[Point], best: Sequence[Point], objectives: Sequence[str]
-) -> None:
-    rows = points if len(points) <= _SHOWN else best
-    if rows:
-        console.print(points_table(rows, best, objectives))
-    for line in reasons(rows):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    troubled = sum(bool(point.trouble) for point in points)
-    text = (
-        f"{len(points):,} points, {len(best):,} of them (*) are not beaten in {_list(objectives)}"
-    )
-    if troubled:
-        text += f"; {troubled:,} do not run all networks"
-    if len(rows) < len(points):
-        text += "; --csv and --json have all"
-    console.print(text, highlight=False, soft_wrap=True)
 
 
 def _list(names: Sequence[str]) -> str:

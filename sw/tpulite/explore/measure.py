@@ -39,6 +39,8 @@ class Counts:
         Rows of the unified buffer.
     accumulator_reads, accumulator_writes : int
         Rows of the accumulator buffer.
+    result_rows : int
+        Rows that CONV and VECTOR write, most of them int8.
     read_bytes, written_bytes : int
         Bytes from and to DRAM, commands included.
     """
@@ -51,6 +53,7 @@ class Counts:
     buffer_writes: int = 0
     accumulator_reads: int = 0
     accumulator_writes: int = 0
+    result_rows: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
 
@@ -114,6 +117,8 @@ def _count(program: Program) -> dict[str, int]:
         touched = footprint(command, program.config, (_WINDOW,) * WINDOWS)
         counts["buffer_reads"] += touched.early_reads.size + touched.reads.size
         counts["buffer_writes"] += touched.writes.size
+        if command.opcode in (Opcode.CONV, Opcode.VECTOR):
+            counts["result_rows"] += touched.writes.size
         if command.opcode == Opcode.CONV:
             tiles, positions = touched.vectors.shape[:2]
             sums = len(touched.accumulators)

@@ -2,20 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from tpulite.arch.config import Config
+from tpulite.explore.area import area
+from tpulite.explore.energy import Energy, energy
 from tpulite.explore.measure import Counts, Outcome
+from tpulite.parts import Part
 
 __all__ = ["OBJECTIVES", "Point", "pareto"]
 
 OBJECTIVES = {
-    "cycles": "cycles of one run of each network, added up",
-    "traffic": "bytes from and to DRAM in these runs",
-    "buffer": "bytes of the unified buffer",
-    "multipliers": "multipliers of the array",
+    "cycles": "cycles",
+    "area": "LUT",
+    "energy": "uJ",
+    "traffic": "DRAM bytes",
+    "buffer": "buffer bytes",
+    "multipliers": "multipliers",
 }
-"""What can be made small, and what it means."""
+"""What can be made small, and the unit that tables show. Cycles, energy and traffic are those of
+one run of each network, added up."""
+
+_DIGITS = 2
+"""Digits of an energy that say something."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,18 @@ class Point:
         """Counts of those networks that run, by name."""
         return {name: x.counts for name, x in self.outcomes.items() if x.counts is not None}
 
+    @cached_property
+    def size(self) -> Part:
+        """What the machine takes of an ECP5, as estimated; there is a machine."""
+        assert self.config is not None
+        return area(self.config)
+
+    @cached_property
+    def energy(self) -> Energy:
+        """Energy of one run of each network that runs; there is a machine."""
+        assert self.config is not None
+        return energy(self.config, self.counts.values())
+
     def objective(self, name: str) -> float:
         """Return one of :data:`OBJECTIVES`; the point has no trouble."""
         assert self.config is not None
@@ -57,11 +79,25 @@ class Point:
         match name:
             case "cycles":
                 return sum(each.cycles for each in counts)
+            case "area":
+                return self.size.lut
+            case "energy":
+                return self.energy.total / 1000
             case "traffic":
                 return sum(each.read_bytes + each.written_bytes for each in counts)
             case "buffer":
                 return self.config.ub_bytes
         return self.config.array_size**2
+
+    def shown(self, name: str) -> str:
+        """Return a value that varies, or an objective, as people write it."""
+        if name in self.values:
+            value = self.values[name]
+            return "+".join(value) if isinstance(value, tuple) else str(value)
+        value = self.objective(name)
+        if name == "area":
+            return f"{value:,.0f}"
+        return f"{value:.{_DIGITS}g}" if name == "energy" else f"{value:,}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -71,6 +107,8 @@ class Point:
             "config": None if self.config is None else self.config.as_dict(),
             "trouble": self.trouble,
             "objectives": objectives,
+            "size": None if self.config is None else asdict(self.size),
+            "energy_nj": None if self.trouble else self.energy.as_dict(),
             "networks": {name: asdict(x) for name, x in self.outcomes.items()},
         }
 
@@ -78,13 +116,12 @@ class Point:
 def pareto(points: Sequence[Point], objectives: Sequence[str]) -> list[Point]:
     """Return the points to which no other is better in one objective and as good in the others.
 
-    Points with trouble are never among them. Equal ones are all there, in the order given.
+    All points are free of trouble. Equal ones are all there, in the order given.
     """
-    able = [point for point in points if not point.trouble]
-    scores = [tuple(point.objective(name) for name in objectives) for point in able]
+    scores = [tuple(point.objective(name) for name in objectives) for point in points]
     return [
         point
-        for point, score in zip(able, scores, strict=True)
+        for point, score in zip(points, scores, strict=True)
         if not any(other != score and _no_worse(other, score) for other in scores)
     ]
 

@@ -6,15 +6,14 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from tpulite.explore.limits import Limits
 from tpulite.explore.point import OBJECTIVES, Point
 
-__all__ = ["points_table", "reasons", "rows_of", "shown"]
-
-_UNITS = {"traffic": "DRAM bytes", "buffer": "buffer bytes"}
+__all__ = ["points_table", "reasons", "rows_of"]
 
 
 def points_table(
-    points: Sequence[Point], best: Sequence[Point], objectives: Sequence[str]
+    points: Sequence[Point], best: Sequence[Point], limits: Limits, objectives: Sequence[str]
 ) -> Table:
     """Return a row for each point: with a star if none beats it, or the number of its reason.
 
@@ -24,6 +23,8 @@ def points_table(
         What to show, at least one.
     best : sequence of Point
         Those on the front.
+    limits : Limits
+        What points must not exceed.
     objectives : sequence of str
         Columns, of :data:`tpulite.explore.point.OBJECTIVES`.
     """
@@ -32,26 +33,26 @@ def points_table(
     for name in points[0].values:
         table.add_column(name, justify="right", overflow="fold")
     for name in objectives:
-        table.add_column(_UNITS.get(name, name), justify="right", no_wrap=True)
+        table.add_column(OBJECTIVES[name], justify="right", no_wrap=True)
     chosen = {id(point) for point in best}
-    notes = {reason: number for number, reason in enumerate(_reasons(points), start=1)}
+    notes = {reason: number for number, reason in enumerate(_reasons(points, limits), start=1)}
     for point in points:
-        scores = [f"{point.objective(name):,}" for name in objectives if not point.trouble]
-        mark = "*" if id(point) in chosen else str(notes.get(point.trouble, ""))
-        table.add_row(mark, *map(shown, point.values.values()), *scores)
+        scores = [point.shown(name) for name in objectives if not point.trouble]
+        mark = "*" if id(point) in chosen else str(notes.get(limits.broken(point), ""))
+        table.add_row(mark, *map(point.shown, point.values), *scores)
     return table
 
 
-def reasons(points: Sequence[Point]) -> list[str]:
-    """Return the reasons why points do not run all networks, numbered as in the table."""
-    return [f"{number}: {reason}" for number, reason in enumerate(_reasons(points), start=1)]
+def reasons(points: Sequence[Point], limits: Limits) -> list[str]:
+    """Return the reasons why points are none to take, numbered as in the table."""
+    return [f"{number}: {reason}" for number, reason in enumerate(_reasons(points, limits), 1)]
 
 
-def _reasons(points: Sequence[Point]) -> list[str]:
-    return list(dict.fromkeys(point.trouble for point in points if point.trouble))
+def _reasons(points: Sequence[Point], limits: Limits) -> list[str]:
+    return list(dict.fromkeys(filter(None, map(limits.broken, points))))
 
 
-def rows_of(points: Sequence[Point], best: Sequence[Point]) -> list[dict[str, Any]]:
+def rows_of(points: Sequence[Point], best: Sequence[Point], limits: Limits) -> list[dict[str, Any]]:
     """Return a flat record for each point, all with the same fields."""
     chosen = {id(point) for point in best}
     names = {name: None for point in points for name in point.outcomes}
@@ -60,15 +61,10 @@ def rows_of(points: Sequence[Point], best: Sequence[Point]) -> list[dict[str, An
         scores = {} if point.trouble else {x: point.objective(x) for x in OBJECTIVES}
         cycles = {name: counts.cycles for name, counts in point.counts.items()}
         rows.append(
-            {name: shown(value) for name, value in point.values.items()}
+            {name: point.shown(name) for name in point.values}
             | {"best": id(point) in chosen}
             | {name: scores.get(name, "") for name in OBJECTIVES}
             | {f"cycles_{name}": cycles.get(name, "") for name in names}
-            | {"trouble": point.trouble}
+            | {"why_not": limits.broken(point)}
         )
     return rows
-
-
-def shown(value: Any) -> str:
-    """Return a value of a field as people type it."""
-    return "+".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,31 @@
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.configs import CONFIGS
+from tpulite.explore.area import GROUPS, area, group_of
+from tpulite.parts import SIZES
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_estimates_are_near_to_what_synthesis_says(name):
+    if SIZES[name].hash != f"{CONFIGS[name].hash:#010x}":
+        pytest.skip("synthesized with another definition")
+    found, estimate = SIZES[name], area(CONFIGS[name])
+    assert estimate.lut == pytest.approx(found.lut, rel=0.06)
+    assert estimate.ff == pytest.approx(found.ff, rel=0.06)
+    assert (estimate.dsp, estimate.bram) == (found.dsp, found.bram)
+
+
+def test_memories_of_few_rows_are_lookup_tables():
+    large, small = area(Config(array_size=4, ub_rows=512)), area(Config(array_size=4, ub_rows=256))
+    assert (large.bram - small.bram, small.lut - large.lut) == (8, 8 * 2 * 8 * 6)
+    assert area(Config(array_size=4, acc_rows=64)).bram == area(CONFIGS["4x4"]).bram - 4
+
+
+def test_each_block_is_of_the_group_that_knows_it():
+    assert [group_of(name) for name in ("mxu.array.pe_*", "mxu.array.skew", "buffer.bank3")] == [
+        "elements",
+        "skew",
+        None,
+    ]
+    assert {group_of("load.rows"), group_of("mxu.requantizer")} == {"rest"} < set(GROUPS)

@@ -1,0 +1,198 @@
+"""How large a machine is on an ECP5: closed forms for memories and multipliers, a fit for the rest.
+
+The fit has a few numbers for each group of blocks (``area.csv``: ``scripts/area.py`` writes it from
+configurations that were synthesized) and is linear in what such blocks grow with.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from tpulite.arch.config import Config
+from tpulite.parts import Part
+
+__all__ = ["FITTED", "GROUPS", "Group", "Weights", "area", "group_of", "read_weights"]
+
+FITTED = ("lut", "ff")
+"""Resources that are fitted; DSP blocks and block RAMs follow from the configuration."""
+
+_BRAM_FORMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
+"""Rows and bits of a row that a block RAM (DP16KD) can have."""
+
+_DISTRIBUTED_ROWS = 32
+"""Memories of no more rows are lookup tables: 16 rows of 4 bits take 6."""
+
+_TABLE_BYTES = 256
+
+
+@dataclass(frozen=True)
+class Group:
+    """Blocks that grow alike.
+
+    Parameters
+    ----------
+    pattern : str
+        Their names begin like this regular expression.
+    terms : mapping of str to callable
+        What their size is a sum of, each times a weight: numbers by configuration.
+    """
+
+    pattern: str
+    terms: Mapping[str, Callable[[Config], float]]
+
+
+def _logic_share(config: Config) -> float:
+    """Return the share of the array's columns that multiply in logic."""
+    return {"dsp": 0.0, "mixed": 0.5, "logic": 1.0}[config.multipliers]
+
+
+def _few(lanes: int, config: Config) -> int:
+    """Return the channels that take turns, 0 if each has a lane."""
+    return 0 if lanes == config.array_size else config.array_size
+
+
+def _vector_lanes(config: Config) -> int:
+    return config.array_size // config.vector_cycles
+
+
+GROUPS = {
+    "elements": Group(
+        r"mxu\.array\.pe_",
+        {
+            "with_dsp": lambda c: c.array_size**2 * (1 - _logic_share(c)),
+            "in_logic": lambda c: c.array_size**2 * _logic_share(c),
+        },
+    ),
+    "skew": Group(r"mxu\.array\.", {"triangle": lambda c: c.array_size * (c.array_size - 1) / 2}),
+    "requantizer": Group(
+        r"mxu\.requantizer\.lane_",
+        {
+            "lanes": lambda c: c.lanes,
+            "lanes_in_logic": lambda c: c.lanes * (c.multipliers == "logic"),
+        },
+    ),
+    "elementwise": Group(
+        r"vpu\.lanes\.elementwise_",
+        {
+            "lanes": _vector_lanes,
+            "lanes_half_in_logic": lambda c: _vector_lanes(c) * (c.multipliers == "mixed"),
+            "lanes_in_logic": lambda c: _vector_lanes(c) * (c.multipliers == "logic"),
+        },
+    ),
+    "tables": Group(
+        r"vpu\.lanes\.table",
+        {
+            "lanes": _vector_lanes,
+            "lanes_of_luts": lambda c: _vector_lanes(c) * _distributed(_TABLE_BYTES, c),
+        },
+    ),
+    "buffer": Group(
+        r"buffer$",
+        {
+            "one": lambda c: 1,
+            "banks": lambda c: c.ub_banks,
+            "bank_bytes": lambda c: c.ub_banks * c.array_size,
+        },
+    ),
+    "queues": Group(
+        r"processor\.dispatcher",
+        {
+            "one": lambda c: 1,
+            "longer": lambda c: c.queue_depth > 2,
+            "depth": lambda c: c.queue_depth,
+        },
+    ),
+    "rest": Group(
+        r"(?!buffer\.bank)",  # the banks are memory
+        {
+            "one": lambda c: 1,
+            "columns": lambda c: c.array_size,
+            "drain_in_turns": lambda c: _few(c.lanes, c),
+            "vectors_in_turns": lambda c: _few(_vector_lanes(c), c),
+        },
+    ),
+}
+"""Groups of blocks; a block belongs to the first that its name fits."""
+
+Weights = Mapping[tuple[str, str], Mapping[str, float]]
+"""By group and term, the weight of each of :data:`FITTED`."""
+
+
+def group_of(block: str) -> str | None:
+    """Return the group of a block by its name; None if it is memory and nothing else."""
+    return next((name for name, group in GROUPS.items() if re.match(group.pattern, block)), None)
+
+
+def area(config: Config, weights: Weights | None = None) -> Part:
+    """Estimate what a machine takes of an ECP5, blocks synthesized alone.
+
+    Parameters
+    ----------
+    config : Config
+        The machine; its memories are ``generic`` or ``block``.
+    weights : Weights, optional
+        By default those of the package.
+    """
+    weights = _weights() if weights is None else weights
+    fitted = {
+        resource: sum(
+            weights[name, term][resource] * value(config)
+            for name, group in GROUPS.items()
+            for term, value in group.terms.items()
+        )
+        for resource in FITTED
+    }
+    memories = _memories(config)
+    luts = fitted["lut"] + sum(6 * count * _tables(*shape) for count, *shape in memories)
+    brams = sum(count * _brams(*shape) for count, *shape in memories)
+    return Part(round(luts), round(fitted["ff"]), _dsps(config), brams)
+
+
+def read_weights(text: str) -> Weights:
+    """Return the weights of a table with the columns group, term, and :data:`FITTED`."""
+    rows = csv.DictReader(text.splitlines())
+    return {(row["group"], row["term"]): {x: float(row[x]) for x in FITTED} for row in rows}
+
+
+@cache
+def _weights() -> Weights:
+    return read_weights(files("tpulite.explore").joinpath("area.csv").read_text())
+
+
+def _memories(config: Config) -> list[tuple[int, int, int]]:
+    """Return how many there are of each large memory, its rows and the bits of a row."""
+    size = config.array_size
+    return [
+        (config.ub_banks, config.ub_rows // config.ub_banks, 8 * size),
+        (1, config.acc_rows, 32 * size),
+        # Of the tables' and the records' luts the fit knows.
+        (_vector_lanes(config) * (not _distributed(_TABLE_BYTES, config)), 64, 32),
+        (int(size > 4), 64, 8 * size),
+    ]
+
+
+def _distributed(content: int, config: Config) -> bool:
+    """Tell whether a memory of so many bytes, in rows of the buffer, is made of lookup tables."""
+    return content // config.row_bytes <= _DISTRIBUTED_ROWS
+
+
+def _tables(rows: int, bits: int) -> int:
+    return 0 if rows > _DISTRIBUTED_ROWS else -(-rows // 16) * -(-bits // 4)
+
+
+def _brams(rows: int, bits: int) -> int:
+    if rows <= _DISTRIBUTED_ROWS:
+        return 0
+    return min(-(-rows // depth) * -(-bits // width) for depth, width in _BRAM_FORMS)
+
+
+def _dsps(config: Config) -> int:
+    """Return the multipliers of 18 x 18: one an element, four a lane."""
+    logic = _logic_share(config)
+    elements = config.array_size**2 * (1 - logic)
+    elementwise = 4 * _vector_lanes(config) * (1 - logic)
+    requantizer = 0 if config.multipliers == "logic" else 4 * config.lanes
+    return round(elements + elementwise + requantizer)
