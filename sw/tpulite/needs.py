@@ -21,6 +21,8 @@ _PURPOSES = {
     "trace": "--trace",
     "pictures": "pictures as inputs",
     "report": "--html",
+    "explore": "explore --search",
+    "cluster": "explore --scheduler",
     "cpsat": "--allocator cpsat",
 }
 """What the extras are for; others are shown without."""

@@ -24,7 +24,8 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
     assert code == 0 and [len(point["objectives"]) > 0 for point in record["points"]] == [
         not point["trouble"] for point in record["points"]
     ]
-    code, text, _ = tpulite(*where, "--csv", "-")
+    code, text, err = tpulite(*where, "--csv", "-", "--html", "page.html")
+    assert (code, err) == (0, "") and "8x8 with 4 KiB" in (tmp_path / "page.html").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     assert [i for i, row in enumerate(rows) if row["best"] == "True"] == record["best"]
     for row, point in zip(rows, record["points"], strict=True):
@@ -41,6 +42,7 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
         ((CNN_DIGITS, *GRID, "--objective", "cycles,cycles"), "names one twice"),
         ((CNN_DIGITS, CNN_DIGITS, *GRID), "Two networks have the name 'cnn_digits'"),
         ((CNN_DIGITS, *GRID, "--csv", "-", "--json", "-"), "cannot be used together"),
+        ((CNN_DIGITS, *GRID, "--random", 1, "--search", 1), "cannot be used together"),
         ((CNN_DIGITS, *GRID, "--max-ms", 1), "--max-ms needs a clock: --mhz"),
         (("none.tflite", *GRID), "none.tflite: "),
     ],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,20 +18,23 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import FOLDER, NETWORK
+from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.configs import named_config
 from tpulite.executors import LocalExecutor
 from tpulite.explore.limits import Limits, answer
 from tpulite.explore.measure import measure
 from tpulite.explore.point import OBJECTIVES, pareto
+from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store
 from tpulite.explore.study import Study, Tell
 from tpulite.explore.table import points_table, reasons, rows_of
 from tpulite.graph.layers import LayerGraph
+from tpulite.needs import require_package
 from tpulite.runtime.model_file import is_model_file
 
 __all__ = ["explore"]
@@ -47,6 +51,12 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     if len(set(names)) < len(names):
         raise ValueError(f"--objective {text} names one twice")
     return names
+
+
+def _needs_bokeh(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        require_package("bokeh", "report", "--html")
+    return path
 
 
 @click.command()
@@ -75,9 +85,16 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @mhz_option
 @click.option("--random", "count", type=click.IntRange(min=1), help="So many points of the grid.")
+@click.option(
+    "--search",
+    "trials",
+    type=click.IntRange(min=1),
+    help="So many points that Optuna chooses by what it has seen.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]")
 @click.option("--store", "folder", type=FOLDER, help="Where outcomes are kept.  [the cache]")
+@click.option("--html", type=OUTPUT, callback=_needs_bokeh, help="Write a page for the browser.")
 @plan_options
 @compiler_options
 @json_option
@@ -90,9 +107,11 @@ def explore(  # noqa: PLR0913 - options of the command
     max_ms: float | None,
     mhz: float | None,
     count: int | None,
+    trials: int | None,
     seed: int,
     workers: int | None,
     folder: Path | None,
+    html: Path | None,
     reading: Reading,
     choices: Choices,
     json_path: Path | None,
@@ -105,16 +124,28 @@ def explore(  # noqa: PLR0913 - options of the command
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
+    if count is not None and trials is not None:
+        raise click.UsageError("--random and --search cannot be used together.")
+    if trials is not None:
+        require_package("optuna", "explore", "--search")
     limits = Limits(max_lut, max_ms, mhz)
     space = Space(named_config(reading.config_name), read_axes(axes))
     parts = _read(networks, reading, choices)
     store = Store.default() if folder is None else Store(folder)
     study = Study(parts, space, choices.options(), store, fresh=not choices.cache)
-    chosen = space.grid() if count is None else space.sample(count, seed)
     with LocalExecutor(measure, parts, workers) as executor, _progress() as tell:
-        points = study.points(chosen, executor, tell)
+        if trials is not None:
+            points = search(study, trials, objectives, executor, seed=seed, tell=tell)
+        else:
+            chosen = space.grid() if count is None else space.sample(count, seed)
+            points = study.points(chosen, executor, tell)
     best = pareto([point for point in points if not limits.broken(point)], objectives)
     said = answer(points, limits)
+    if html is not None:
+        from tpulite.explore.page import write_study  # Bokeh takes a second to import
+
+        page = partial(write_study, points=points, best=best, limits=limits)
+        write_whole(html, partial(page, objectives=objectives, said=said))
     if csv_path is not None:
         save_csv(csv_path, rows_of(points, best, limits))
     numbers = {id(point): number for number, point in enumerate(points)}

@@ -72,7 +72,7 @@ def energy(config: Config, runs: Iterable[Counts]) -> Energy:
 
     Examples
     --------
-    >>> energy(Config(), [Counts(array_steps=1000)]).array  # 256,000 products at 0.3 pJ
+    >>> round(energy(Config(), [Counts(array_steps=1000)]).array, 1)  # 256,000 at 0.3 pJ
     76.8
     """
     runs, size = list(runs), config.array_size

@@ -1,5 +1,6 @@
 """Points of a study: a machine, what each network takes on it, and which points are best."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from tpulite.explore.energy import Energy, energy
 from tpulite.explore.measure import Counts, Outcome
 from tpulite.parts import Part
 
-__all__ = ["OBJECTIVES", "Point", "pareto"]
+__all__ = ["OBJECTIVES", "Point", "pareto", "two_digits"]
 
 OBJECTIVES = {
     "cycles": "cycles",
@@ -24,8 +25,8 @@ OBJECTIVES = {
 """What can be made small, and the unit that tables show. Cycles, energy and traffic are those of
 one run of each network, added up."""
 
-_DIGITS = 2
-"""Digits of an energy that say something."""
+_ESTIMATES = ("area", "energy")
+"""Objectives of which no more than two digits are true."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,7 @@ class Point:
             value = self.values[name]
             return "+".join(value) if isinstance(value, tuple) else str(value)
         value = self.objective(name)
-        if name == "area":
-            return f"{value:,.0f}"
-        return f"{value:.{_DIGITS}g}" if name == "energy" else f"{value:,}"
+        return two_digits(value) if name in _ESTIMATES else f"{value:,}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -128,3 +127,15 @@ def pareto(points: Sequence[Point], objectives: Sequence[str]) -> list[Point]:
 
 def _no_worse(first: Sequence[float], second: Sequence[float]) -> bool:
     return all(a <= b for a, b in zip(first, second, strict=True))
+
+
+def two_digits(value: float) -> str:
+    """Return a positive number with two digits that say something.
+
+    Examples
+    --------
+    >>> [two_digits(x) for x in (82_348, 997, 73.4, 0.0456)]
+    ['82,000', '1,000', '73', '0.046']
+    """
+    places = 1 - math.floor(math.log10(value))
+    return f"{round(value, places):,.{max(0, places)}f}"
