@@ -11,8 +11,8 @@ def test_estimates_are_near_to_what_synthesis_says(name):
     if SIZES[name].hash != f"{CONFIGS[name].hash:#010x}":
         pytest.skip("synthesized with another definition")
     found, estimate = SIZES[name], area(CONFIGS[name])
-    assert estimate.lut == pytest.approx(found.lut, rel=0.06)
-    assert estimate.ff == pytest.approx(found.ff, rel=0.06)
+    assert estimate.lut == pytest.approx(found.lut, rel=0.1)
+    assert estimate.ff == pytest.approx(found.ff, rel=0.1)
     assert (estimate.dsp, estimate.bram) == (found.dsp, found.bram)
 
 

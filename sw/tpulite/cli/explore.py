@@ -72,7 +72,7 @@ def _needs_bokeh(_: click.Context, __: click.Parameter, path: Path | None) -> Pa
 @click.option(
     "--objective",
     "objectives",
-    default="cycles,area,energy",
+    default="cycles,area,bram,energy",
     show_default=True,
     callback=_objectives,
     help=f"What to make small, of {', '.join(OBJECTIVES)}.",

@@ -17,6 +17,8 @@ __all__ = ["OBJECTIVES", "Point", "pareto", "two_digits"]
 OBJECTIVES = {
     "cycles": "cycles",
     "area": "LUT",
+    "bram": "BRAM",
+    "dsp": "DSP",
     "energy": "uJ",
     "traffic": "DRAM bytes",
     "buffer": "buffer bytes",
@@ -82,6 +84,8 @@ class Point:
                 return sum(each.cycles for each in counts)
             case "area":
                 return self.size.lut
+            case "bram" | "dsp":
+                return getattr(self.size, name)
             case "energy":
                 return self.energy.total / 1000
             case "traffic":
