@@ -77,7 +77,7 @@ def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
     ("arguments", "said"),
     [
         (("net.onnx", "--calibrate", "net.onnx"), "net.onnx is not a .npy file"),
-        (("x.npy", "--calibrate", "x.npy"), "x.npy: Not an ONNX file"),
+        (("x.npy", "--calibrate", "x.npy"), "Not an ONNX file"),
         (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
         (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: No such file"),
     ],

@@ -46,7 +46,7 @@ _INPUTS = 10
     required=True,
     help="A library's kernels, or a device.",
 )
-@click.option("--inputs", "input_path", type=PATH, help="Inputs (.npy); else random ones.")
+@click.option("--input", "input_path", type=PATH, help="Inputs (.npy); else random ones.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]")
 @seed_option
 @plan_options
@@ -68,6 +68,8 @@ def compare(  # noqa: PLR0913 - options of the command
     some are named. By default a network is computed as the library that it is compared with. The
     exit code is 1 if a bit differs.
     """
+    if input_path is None and reading.inputs and reading.inputs[0].endswith((".npy", ".npz")):
+        input_path, reading = Path(reading.inputs[0]), replace(reading, inputs=())  # as it was
     if oracle in ORACLES and reading.calibration is not None:
         raise click.UsageError("A library compares with the file that it reads: quantize it first.")
     if oracle in ORACLES and model.is_file() and is_model_file(model):

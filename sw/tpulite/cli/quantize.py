@@ -14,6 +14,7 @@ from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar,
 from tpulite.cli.inputs import PIXELS
 from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.cli.samples import read_samples
+from tpulite.frontend.files import load_graph
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.needs import require_package
 from tpulite.runtime.model import Model
@@ -82,7 +83,7 @@ def quantize(  # noqa: PLR0913 - options of the command
         raise ValueError(f"{network} is a TFLite file; only ONNX files are quantized")
     try:
         data = with_weights(data, network)
-        samples, remarks = read_samples(calibration, network, pixels)
+        samples, remarks = read_samples(calibration, load_graph(network), pixels)
         feeds = check_samples(data, samples)
         with progress_bar() as bar:
             count = len(feeds)

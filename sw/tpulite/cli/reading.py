@@ -14,8 +14,8 @@ from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
 from tpulite.cli.samples import read_samples
 from tpulite.configs import named_config
+from tpulite.frontend.cut import cut_graph
 from tpulite.frontend.files import load_graph
-from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.needs import require_package
@@ -44,12 +44,16 @@ class Reading:
         Whether to refuse networks of which the machine cannot run all but the ends.
     config_name : str
         The machine.
+    inputs, outputs : tuple of str
+        Tensors of the file between which the network is cut out; see :func:`cut_graph`.
     """
 
     exact: str | None = None
     calibration: Path | None = None
     strict: bool = False
     config_name: str = "16x16"
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def graph(self, path: Path) -> Graph:
         """Read a network; with samples, quantize it first.
@@ -61,25 +65,30 @@ class Reading:
             floats.
         """
         if self.calibration is None:
-            return load_graph(path)
+            return self._part(path)
         for package in ("onnx", "onnxruntime"):
             require_package(package, "onnx", "--calibrate")
         from tpulite.frontend.onnx.file import load_onnx
-        from tpulite.frontend.onnx.read.external import with_weights
         from tpulite.quant.calibrate import quantize_onnx
 
-        data = path.read_bytes()
+        graph = self._part(path)
         try:
-            if data[4:8] == IDENTIFIER:
-                raise ValueError(
-                    "--calibrate is for ONNX files of floats, and this is a TFLite file"
-                )
-            samples, _ = read_samples(self.calibration, path)
-            return load_onnx(quantize_onnx(with_weights(data, path), samples), path.stem)
+            if graph.format != "onnx" or graph.source is None:
+                raise ValueError("--calibrate is for ONNX files of floats, and this is none")
+            samples, _ = read_samples(self.calibration, graph)
+            return load_onnx(quantize_onnx(graph.source.data, samples), path.stem)
         except ValueError as error:
             text = str(error)
             files = (str(path), str(self.calibration))
             raise ValueError(text if text.startswith(files) else f"{path}: {text}") from error
+
+    def _part(self, path: Path) -> Graph:
+        """Read the part of a network that was asked for."""
+        graph = load_graph(path)
+        try:
+            return cut_graph(graph, self.inputs, self.outputs)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def exactness(self, graph: Graph) -> Exactness:
         """Return whose bits a network has."""
@@ -111,6 +120,8 @@ class Reading:
                 )
                 raise ValueError(f"{error}{advice}") from error
         model = load_model_file(path)
+        if self.inputs or self.outputs:
+            raise ValueError(f"{path} is compiled: it cannot be cut any more")
         if self.exact or self.strict or self.calibration:
             raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
         if choices is not None:
@@ -125,19 +136,32 @@ class Reading:
 
 def meaning_options(command: Command) -> Command:
     """Add the options that decide what a network means; the command gets them as ``reading``."""
-    return _with_options(command, "exact", "calibration")
+    return _with_options(command, "inputs", "outputs", "exact", "calibration")
 
 
 def plan_options(command: Command) -> Command:
     """Add those that decide where it runs, too: ``--strict`` and ``--config``."""
     command = _OPTIONS["host_fallback"](command)
-    return _with_options(command, "config_name", "exact", "calibration", "strict")
+    names = ("config_name", "inputs", "outputs", "exact", "calibration", "strict")
+    return _with_options(command, *names)
 
 
 _OPTIONS = {
     "config_name": config_option,
     "host_fallback": click.option(
         "--host-fallback", is_flag=True, hidden=True, expose_value=False, help="Always so now."
+    ),
+    "inputs": click.option(
+        "--inputs",
+        multiple=True,
+        metavar="TENSOR,...",
+        help="Leave out what comes before these tensors of the file.",
+    ),
+    "outputs": click.option(
+        "--outputs",
+        multiple=True,
+        metavar="TENSOR,...",
+        help="Leave out what comes behind these tensors of the file.",
     ),
     "strict": click.option(
         "--strict", is_flag=True, help="Refuse what the machine cannot run, except at the ends."

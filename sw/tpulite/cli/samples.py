@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.cli.common import load_inputs
 from tpulite.cli.inputs import InputReader
-from tpulite.frontend.files import load_graph
+from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.pictures import PICTURES
 
@@ -17,7 +17,7 @@ Samples = np.ndarray | list[dict[str, np.ndarray]]
 
 
 def read_samples(
-    path: Path, network: Path, pixels: tuple[float, float] | None = None
+    path: Path, graph: Graph, pixels: tuple[float, float] | None = None
 ) -> tuple[Samples, tuple[str, ...]]:
     """Read samples: an array (.npy, .npz), a picture, or a folder of them.
 
@@ -25,7 +25,7 @@ def read_samples(
     ----------
     path : Path
         The file or folder.
-    network : Path
+    graph : Graph
         The network, whose input says how large pictures are.
     pixels : (float, float), optional
         What black and white are to the network; 0 and 1 by default.
@@ -50,7 +50,6 @@ def read_samples(
         if len(counts) != 1:
             raise ValueError(f"{path} must hold equally many of each input, not {sorted(counts)}")
         return [{name: given[name][i] for name in given} for i in range(counts.pop())], ()
-    graph = load_graph(network)
     read = InputReader(graph, Exactness.ORT, pixels).read(path)
     each = [{name: read.values[name][i] for name in graph.inputs} for i in range(len(read.names))]
     return each, read.remarks

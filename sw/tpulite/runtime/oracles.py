@@ -41,9 +41,10 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     name : str
         One of :data:`ORACLES`.
     path : Path
-        The network's file.
+        The network's file, as messages name it.
     graph : Graph
-        What :func:`tpulite.frontend.files.load_graph` makes of the file, not simplified.
+        What :func:`tpulite.frontend.files.load_graph` makes of the file, not simplified; or a part
+        of it.
 
     Raises
     ------
@@ -58,27 +59,15 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
         raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {graph.format}")
     package, extra = ("onnxruntime", "onnx") if name == "ort" else ("ai_edge_litert", "litert")
     require_package(package, extra, f"Oracle {name}")
-    data = path.read_bytes()
+    data = path.read_bytes() if graph.source is None else graph.source.data
     try:
-        return (
-            _open_ort(_whole(data, path), graph)
-            if name == "ort"
-            else _open_litert(data, graph, name)
-        )
+        return _open_ort(data, graph) if name == "ort" else _open_litert(data, graph, name)
     except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
         message = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"Oracle {name} refuses {path}: {message[0]}") from error
 
 
-def _whole(data: bytes, path: Path) -> bytes:
-    from tpulite.frontend.onnx.read.external import with_weights
-
-    return with_weights(data, path)
-
-
 def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
-    if data[4:8] != b"TFL3":
-        raise ValueError("it is an archive; give the .tflite file in it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
         import flatbuffers

@@ -15,7 +15,7 @@ from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
-__all__ = ["OnnxModel", "OnnxNode", "read_onnx"]
+__all__ = ["OnnxModel", "OnnxNode", "read_onnx", "with_types"]
 
 OLDEST_OPSET = 7
 """The first whose broadcasting is that of all later ones; older models are converted."""
@@ -106,6 +106,25 @@ def read_onnx(data: bytes) -> OnnxModel:
         raise ValueError(f"Shapes of the ONNX model do not fit: {_first_line(error)}") from error
     plain = _plain(model, opset, sources)
     return replace(plain, file=file, computed=frozenset(computed - {""}))
+
+
+def with_types(data: bytes, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
+    """Return a file whose outputs have types, those that are given where it says none.
+
+    Parameters
+    ----------
+    data : bytes
+        A file that can be read but for that.
+    types : mapping of str to (str, tuple of int)
+        dtype and shape of tensors.
+    """
+    model = onnx.load_model_from_string(data)
+    for value in model.graph.output:
+        if not value.HasField("type") and value.name in types:
+            dtype, shape = types[value.name]
+            kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shape))
+    return model.SerializeToString()
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
