@@ -124,6 +124,10 @@ def specs():
             yield TensorSpec(**image | {"m": width, "packed_rows": rows})
         patches = Patches((4, 3), size=(3, 2), step=(2, 3), pad=(1, 1), fill=-9)
         yield TensorSpec(**image | {"m": 12, "patches": patches}, batch=2)
+        wide = Patches((2, 2), size=(9, 17), step=(7, 11), pad=(8, 13), fill=5)
+        yield TensorSpec(**image | {"m": 4, "patches": wide})
+        far = Patches((3, 4), size=(1, 2), step=(9, 9), pad=(0, 3), fill=5)
+        yield TensorSpec(**image | {"m": 12, "patches": far})
         several = {"image": (2, height, width), "m": 24, "patches": patches}
         yield TensorSpec(**image | several)
         rows = PackedRows(5, pad=1, fill=-9)

@@ -16,15 +16,15 @@ class Code(str):
 
 
 def identifier(name: str) -> str:
-    """Return a name that C accepts.
+    """Return a name that C accepts, and that no file of ours has.
 
     Examples
     --------
-    >>> identifier("kws"), identifier("mobilenet_v2_1.0"), identifier("8x8 net")
-    ('kws', 'mobilenet_v2_1_0', 'net_8x8_net')
+    >>> identifier("kws"), identifier("mobilenet_v2_1.0"), identifier("8x8 net"), identifier("main")
+    ('kws', 'mobilenet_v2_1_0', 'net_8x8_net', 'net_main')
     """
-    plain = re.sub(r"[^0-9A-Za-z_]", "_", name) or "net"
-    return f"net_{plain}" if plain[0].isdigit() or plain[0] == "_" else plain
+    plain = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    return f"net_{plain}" if re.match(r"[0-9_]|tpulite|main$|$", plain) else plain
 
 
 def quoted(text: str) -> Code:

@@ -9,8 +9,12 @@ static void copy(uint8_t *to, const uint8_t *from, uint32_t bytes)
 
 static void fill(uint8_t *to, uint8_t value, uint32_t bytes)
 {
+#if defined(__GNUC__)
+    __builtin_memset(to, value, bytes); /* which writes whole words */
+#else
     for (uint32_t i = 0; i < bytes; i++)
         to[i] = value;
+#endif
 }
 
 /* Vectors of an image, packed rows not counted. */
@@ -25,56 +29,71 @@ static uint32_t depth_of(const tpulite_layout *layout)
     return layout->rows.size * layout->columns.size * layout->pixel_bytes;
 }
 
-/* Write a pixel, or the fill value if it is NULL, into blocks: it begins at byte `first` of its
- * vector. */
+/* Write bytes that are adjacent on the host, or the fill value if `from` is NULL, into blocks of
+ * channels: they begin at byte `first` of their vector. */
 static void put_in_blocks(const tpulite_layout *layout, uint8_t *vector, uint32_t first,
-                          const uint8_t *pixel)
+                          const uint8_t *from, uint32_t bytes)
 {
-    uint32_t left = layout->pixel_bytes, in_block = first;
-    for (; in_block >= layout->vector_bytes; in_block -= layout->vector_bytes)
+    for (; first >= layout->vector_bytes; first -= layout->vector_bytes)
         vector += layout->block_bytes;
-    while (left) {
-        uint32_t room = layout->vector_bytes - in_block, count = left < room ? left : room;
-        if (pixel) {
-            copy(vector + in_block, pixel, count);
-            pixel += count;
+    while (bytes) {
+        uint32_t room = layout->vector_bytes - first, count = bytes < room ? bytes : room;
+        if (from) {
+            copy(vector + first, from, count);
+            from += count;
         } else {
-            fill(vector + in_block, layout->fill, count);
+            fill(vector + first, layout->fill, count);
         }
-        left -= count;
-        in_block = 0;
+        bytes -= count;
+        first = 0;
         vector += layout->block_bytes;
     }
 }
 
-/* The same in a packed row, whose end may cut it off. */
+/* The same in a packed row, whose end may cut them off, and which holds the fill value already. */
 static void put_in_line(const tpulite_layout *layout, uint8_t *line, uint32_t first,
-                        const uint8_t *pixel)
+                        const uint8_t *from, uint32_t bytes)
 {
-    if (!pixel || first >= layout->line_bytes)
-        return; /* the line holds the fill value already */
+    if (!from || first >= layout->line_bytes)
+        return;
     uint32_t room = layout->line_bytes - first;
-    copy(line + first, pixel, layout->pixel_bytes < room ? layout->pixel_bytes : room);
+    copy(line + first, from, bytes < room ? bytes : room);
 }
 
-/* Write one vector: pixels of feature map `x` from row `top` and column `left` on. */
+static void put(const tpulite_layout *layout, uint8_t *at, uint32_t first, const uint8_t *from,
+                uint32_t bytes)
+{
+    if (layout->line_bytes)
+        put_in_line(layout, at, first, from, bytes);
+    else
+        put_in_blocks(layout, at, first, from, bytes);
+}
+
+/* Write one vector of feature map `x`: a pixel, or the rows of a patch, each of which is adjacent on
+ * the host but for pixels that do not exist. */
 static void put_vector(const tpulite_layout *layout, const uint8_t *x, uint32_t row,
                        uint32_t column, uint8_t *at, uint32_t first)
 {
-    uint32_t row_bytes = layout->width * layout->pixel_bytes;
-    for (uint32_t i = 0; i < layout->rows.size; i++) {
-        /* Pixels before the first one wrap around, and are too large. */
-        uint32_t y_of = row * layout->rows.step + i - layout->rows.pad;
-        for (uint32_t j = 0; j < layout->columns.size; j++, first += layout->pixel_bytes) {
-            uint32_t x_of = column * layout->columns.step + j - layout->columns.pad;
-            const uint8_t *pixel = 0;
-            if (y_of < layout->height && x_of < layout->width)
-                pixel = x + y_of * row_bytes + x_of * layout->pixel_bytes;
-            if (layout->line_bytes)
-                put_in_line(layout, at, first, pixel);
-            else
-                put_in_blocks(layout, at, first, pixel);
+    const uint32_t pixel = layout->pixel_bytes, size = layout->columns.size;
+    uint32_t left = column * layout->columns.step, begin = 0, end = size;
+    if (left < layout->columns.pad) {
+        begin = layout->columns.pad - left;
+        begin = begin < size ? begin : size;
+    }
+    left += begin - layout->columns.pad; /* of the first pixel that may exist */
+    if (left + size - begin > layout->width)
+        end = left < layout->width ? begin + layout->width - left : begin;
+    for (uint32_t i = 0; i < layout->rows.size; i++, first += size * pixel) {
+        /* Rows above the first one wrap around, and are too large. */
+        uint32_t y = row * layout->rows.step + i - layout->rows.pad;
+        if (y >= layout->height) {
+            put(layout, at, first, 0, size * pixel);
+            continue;
         }
+        const uint8_t *from = x + (y * layout->width + left) * pixel;
+        put(layout, at, first, 0, begin * pixel);
+        put(layout, at, first + begin * pixel, from, (end - begin) * pixel);
+        put(layout, at, first + end * pixel, 0, (size - end) * pixel);
     }
 }
 
