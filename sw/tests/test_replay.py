@@ -10,7 +10,17 @@ from tpulite_testing.replay.compare import Change, changes, table
 from tpulite_testing.replay.corpus import FULL, QUICK, Part, Replay, cases
 from tpulite_testing.replay.record import Record, read_records, record_of, write_records
 
-FAMILIES = ("bench", "bound", "file", "layer_form", "layer_size", "moving", "network", "zoo")
+FAMILIES = (
+    "bench",
+    "bound",
+    "file",
+    "layer_form",
+    "layer_size",
+    "moving",
+    "network",
+    "upwards",
+    "zoo",
+)
 REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 
 ADVICE = """

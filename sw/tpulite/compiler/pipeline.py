@@ -25,6 +25,7 @@ from tpulite.compiler.rewrite.picks import mark_views, split_picks
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.stack import stack_images, unstack_tensors
 from tpulite.compiler.rewrite.substitute import substitute_layers
+from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.compiler.schedule.addresses import encode
 from tpulite.compiler.schedule.fit import fit
@@ -120,7 +121,8 @@ def _build(
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
     tell = progress or (lambda text: None)
     tell("simplify")
-    simplified = simplify_layers(split_picks(layers, config), config, options)
+    split = split_transposed(split_picks(layers, config), config)
+    simplified = simplify_layers(split, config, options)
     layers = simplified.layers
     if options.simplify:
         layers = remove_unread_pixels(layers)

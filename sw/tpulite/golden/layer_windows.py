@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["convolve", "convolve_channels", "slide"]
+__all__ = ["convolve", "convolve_channels", "scatter", "slide"]
 
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
@@ -92,3 +92,24 @@ def convolve_channels(
     factors = weight.reshape(-1, weight.shape[2])
     total = sum(tap * factor for tap, factor in zip(taps, factors, strict=True))
     return np.asarray(total).astype(np.int32)
+
+
+def scatter(
+    x: NDArray[np.int64], weight: NDArray[np.int64], *, stride: Pair, padding: Pair, size: Pair
+) -> NDArray[np.int32]:
+    """Return the sums of a transposed convolution, wrapping at int32; weight [kh, kw, C, N].
+
+    What lies in the padding (top, left), or beyond the size, is lost.
+    """
+    spans = [(n - 1) * step + 1 for n, step in zip(x.shape, stride, strict=False)]
+    extents = [
+        max(span + taps, lost + size)
+        for span, taps, lost, size in zip(spans, weight.shape, padding, size, strict=False)
+    ]
+    total = np.zeros((*extents, weight.shape[3]))  # exact, see above
+    for ky, kx in np.ndindex(weight.shape[:2]):
+        place = total[ky : ky + spans[0] : stride[0], kx : kx + spans[1] : stride[1]]
+        place += x.astype(np.float64) @ weight[ky, kx].astype(np.float64)
+    top, left = padding
+    kept = total[top : top + size[0], left : left + size[1]]
+    return kept.astype(np.int64).astype(np.int32)

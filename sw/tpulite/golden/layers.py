@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8
 from tpulite.golden import ops
-from tpulite.golden.layer_windows import convolve, convolve_channels, slide
+from tpulite.golden.layer_windows import convolve, convolve_channels, scatter, slide
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -22,6 +22,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    TransposedConv,
 )
 
 __all__ = ["run_layer", "run_layers"]
@@ -99,6 +100,17 @@ def _depthwise(layer: Depthwise, x: Array) -> Array:
     return ops.requantize_sums(sums, layer.requantization)
 
 
+def _transposed_conv(layer: TransposedConv, x: Array) -> Array:
+    sums = scatter(
+        x.astype(np.int64) - layer.input_zero_point,
+        layer.weight.astype(np.int64) - layer.weight_zero_point,
+        stride=layer.stride,
+        padding=layer.padding,
+        size=layer.size,
+    )
+    return ops.requantize_sums(sums, layer.requantization)
+
+
 def _elementwise(layer: Elementwise, a: Array, b: Array) -> Array:
     if layer.op == "mul":
         factors = [
@@ -158,10 +170,15 @@ def _pick(layer: Pick, x: Array) -> Array:
     return picked.swapaxes(0, 1) if layer.transposed else picked
 
 
-def _depth_to_space(layer: DepthToSpace, x: Array) -> Array:
-    (height, width), block = x.shape[:2], layer.block
-    squares = x.reshape(height, width, block, block, -1)[..., : layer.channels]
-    return squares.transpose(0, 2, 1, 3, 4).reshape(height * block, width * block, layer.channels)
+def _depth_to_space(layer: DepthToSpace, *images: Array) -> Array:
+    x, (rows, columns) = np.concatenate(images, axis=2), layer.block
+    (height, width), parts = x.shape[:2], np.split(x, rows * columns, axis=2)
+    result = np.empty((height * rows, width * columns, layer.channels), x.dtype)
+    for part, pixel in zip(parts, layer.order, strict=True):
+        y, x0 = divmod(pixel, columns)
+        result[y::rows, x0::columns] = part[..., : layer.channels]
+    bottom, right = layer.crop
+    return result[: len(result) - bottom, : result.shape[1] - right]
 
 
 def _reshape(layer: Reshape, x: Array) -> Array:
@@ -171,6 +188,7 @@ def _reshape(layer: Reshape, x: Array) -> Array:
 _LAYERS = {
     Conv: _conv,
     Depthwise: _depthwise,
+    TransposedConv: _transposed_conv,
     Elementwise: _elementwise,
     Pool: _pool,
     Affine: _affine,

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tpulite.graph.layer_base import Activation, Layer
-from tpulite.graph.layer_checks import check_int8, check_padding
+from tpulite.graph.layer_checks import check_int8, check_padding, check_pair
 
 Indices = tuple[int, ...]
 """Positions of an axis."""
@@ -98,29 +98,60 @@ class Pick(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class DepthToSpace(Layer):
-    """Make squares of ``block`` x ``block`` pixels of the channels of each pixel.
+    """Make rectangles of pixels of the channels of each pixel.
 
-    Pixel (i, j) of a square has the first ``channels`` of part ``i * block + j`` of the input's
-    channels, which are as many equal parts as a square has pixels.
+    The channels of all inputs, one input after the other, are as many equal parts as a rectangle
+    has pixels; no part lies in two inputs. Each pixel has the first ``channels`` of a part.
+
+    Parameters
+    ----------
+    block : tuple of int
+        Height and width of a rectangle.
+    channels : int
+        Channels of the output.
+    pixels : tuple of int
+        For each part its pixel, counted row by row; empty if they are in order.
+    crop : tuple of int
+        Rows and columns that the last rectangles have too many.
     """
 
-    block: int
+    block: tuple[int, int]
     channels: int
+    pixels: Indices = ()
+    crop: tuple[int, int] = (0, 0)
+
+    operands = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.block < 1:
-            raise ValueError(f"{self.title} has squares of {self.block} pixels")
+        check_pair(self.title, "block", self.block)
+        count = math.prod(self.block)
+        if self.pixels and sorted(self.pixels) != list(range(count)):
+            raise ValueError(f"{self.title} cannot give {count} parts the pixels {self.pixels}")
+        if any(not 0 <= lost < size for lost, size in zip(self.crop, self.block, strict=True)):
+            raise ValueError(f"{self.title} cannot crop {self.crop} of rectangles of {self.block}")
+
+    @property
+    def order(self) -> Indices:
+        """The pixel of each part."""
+        return self.pixels or tuple(range(math.prod(self.block)))
 
     def _infer(self, *activations: Activation) -> Activation:
-        height, width, depth = activations[0].shape
-        apart, rest = divmod(depth, self.block**2)
-        if rest or not 1 <= self.channels <= apart:
+        height, width, _ = activations[0].shape
+        depths = [each.shape[2] for each in activations]
+        apart, rest = divmod(sum(depths), math.prod(self.block))
+        if any(each.shape[:2] != (height, width) for each in activations):
+            raise ValueError(f"{self.title} cannot mix {[each.shape for each in activations]}")
+        if rest or not 1 <= self.channels <= apart or any(depth % apart for depth in depths):
             raise ValueError(
-                f"{self.title} cannot make squares of {self.block}, {self.channels} channels, "
-                f"of {depth} channels"
+                f"{self.title} cannot make rectangles of {self.block}, {self.channels} channels, "
+                f"of {depths} channels"
             )
-        return Activation((height * self.block, width * self.block, self.channels))
+        height, width = (
+            n * size - lost
+            for n, size, lost in zip((height, width), self.block, self.crop, strict=True)
+        )
+        return Activation((height, width, self.channels))
 
 
 @dataclass(frozen=True, kw_only=True)

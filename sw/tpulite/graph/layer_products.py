@@ -14,7 +14,7 @@ from tpulite.graph.layer_checks import (
 )
 from tpulite.graph.requantization import Requantization
 
-__all__ = ["Conv", "Depthwise"]
+__all__ = ["Conv", "Depthwise", "TransposedConv"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,16 +77,63 @@ class Depthwise(Layer):
         return Activation((height, width, kernel[2]))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TransposedConv(Layer):
+    """Each pixel (y, x) adds its products to a window of the output: a convolution backwards.
+
+    Tap (i, j) of the kernel goes to output (y * stride - top + i, x * stride - left + j), if there
+    is such a pixel. Sums are those of (x - input_zero_point) * (weight - weight_zero_point).
+
+    Parameters
+    ----------
+    weight : ndarray of int8, [kh, kw, C, N]
+        Weights.
+    stride : tuple of int
+        Outputs from the window of a pixel to that of the next.
+    padding : tuple of int
+        Rows and columns of the windows of the first pixels (top, left) that are not there.
+    size : tuple of int
+        Height and width of the output.
+    """
+
+    weight: np.ndarray
+    requantization: Requantization
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    size: tuple[int, int]
+    input_zero_point: int = 0
+    weight_zero_point: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_weight(self, rank=4)
+        check_pair(self.title, "stride", self.stride)
+        check_pair(self.title, "size", self.size)
+        check_padding(self.title, (*self.padding, 0, 0))
+
+    def _infer(self, *activations: Activation) -> Activation:
+        (x,) = activations
+        if x.shape[2] != self.weight.shape[2]:
+            raise ValueError(
+                f"{self.title} has weights of {self.weight.shape[2]} channels, not {x.shape[2]}"
+            )
+        return Activation((*self.size, self.weight.shape[3]))
+
+
 def _check_kernel(layer: Conv | Depthwise, rank: int) -> None:
+    _check_weight(layer, rank)
+    check_pair(layer.title, "stride", layer.stride)
+    check_pair(layer.title, "dilation", layer.dilation)
+    check_padding(layer.title, layer.padding)
+
+
+def _check_weight(layer: Conv | Depthwise | TransposedConv, rank: int) -> None:
     check_array(layer.title, "weight", layer.weight, "int8", rank)
     check_int8(
         layer.title,
         input_zero_point=layer.input_zero_point,
         weight_zero_point=layer.weight_zero_point,
     )
-    check_pair(layer.title, "stride", layer.stride)
-    check_pair(layer.title, "dilation", layer.dilation)
-    check_padding(layer.title, layer.padding)
     channels = layer.weight.shape[-1]
     if layer.requantization is not None and layer.requantization.channels not in (1, channels):
         raise ValueError(

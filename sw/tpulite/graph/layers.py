@@ -13,7 +13,7 @@ import numpy as np
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_array
 from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
-from tpulite.graph.layer_products import Conv, Depthwise
+from tpulite.graph.layer_products import Conv, Depthwise, TransposedConv
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
 from tpulite.graph.requantization import Requantization
 from tpulite.program import TensorSpec
@@ -34,6 +34,7 @@ __all__ = [
     "Pool",
     "Requantization",
     "Reshape",
+    "TransposedConv",
 ]
 
 

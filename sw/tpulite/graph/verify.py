@@ -118,6 +118,23 @@ def _check_depthwise(node: Node, inputs: Inputs, y: Tensor) -> None:
     _check_axis(weight, 2)
 
 
+def _check_transposed_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
+    x, weight = _given(inputs, 2)
+    for what, tensor in (("its input", x), ("its weights", weight), ("its output", y)):
+        _rank(what, tensor, 4)
+    _expect("channels of its weights", weight.shape[3], x.shape[3])
+    _expect(
+        "batch and channels of its output", (y.shape[0], y.shape[3]), (x.shape[0], weight.shape[0])
+    )
+    if min(node["stride"]) < 1 or min(node["padding"]) < 0:
+        raise ValueError(
+            f"strides must be positive and padding not negative, not {node['stride']} and "
+            f"{node['padding']}"
+        )
+    _check_bias(inputs, weight.shape[0])
+    _check_axis(weight, 0)
+
+
 def _check_dense(node: Node, inputs: Inputs, y: Tensor) -> None:
     x, weight = _given(inputs, 2)
     _rank("its weights", weight, 2)
@@ -208,7 +225,7 @@ def _check_quantization(node: Node, tensors: Inputs) -> None:
             raise ValueError(f"tensor {tensor.name!r} must have one scale, not one a channel")
 
 
-_WEIGHTED = ("conv", "depthwise", "dense")
+_WEIGHTED = ("conv", "depthwise", "dense", "transposed_conv")
 
 # Operators that only move elements, whatever these mean.
 _MOVES = ("concat", "pad", "reshape")
@@ -223,6 +240,7 @@ _CHECKS: Mapping[str, Callable[[Node, Inputs, Tensor], None]] = {
     "conv": _check_conv,
     "depthwise": _check_depthwise,
     "dense": _check_dense,
+    "transposed_conv": _check_transposed_conv,
     "add": _check_elementwise,
     "sub": _check_elementwise,
     "mul": _check_elementwise,

@@ -46,6 +46,11 @@ def _transposed(shapes: Shapes, output: int) -> int:
     return image * channels * math.prod(kernel)
 
 
+def _transposed_inputs(shapes: Shapes, output: int) -> int:
+    """Weights [O, kh, kw, I]: each element of the input meets all kernels."""
+    return math.prod(shapes[0]) * math.prod(shapes[1][:-1])
+
+
 def _transposed_first(shapes: Shapes, output: int) -> int:
     """ConvTranspose: weights [I, O, kh, kw]."""
     return math.prod(shapes[0]) * math.prod(shapes[1][1:])
@@ -71,6 +76,7 @@ _RULES = {
     "fully_connected": _rows,
     "depthwise": _windows,
     "depthwise_conv_2d": _file_windows,
+    "transposed_conv": _transposed_inputs,
     "transpose_conv": _transposed,
     "convtranspose": _transposed_first,
     "batch_matmul": _matrices,

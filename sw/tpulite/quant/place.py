@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tpulite.graph.graph import Graph, Node, Source
-from tpulite.graph.layers import Conv, Depthwise
+from tpulite.graph.layers import Conv, Depthwise, TransposedConv
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
@@ -211,6 +211,8 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
         natural = not NATURAL_HOST.isdisjoint((node.op, node.source.lower()))
         reason = f"{node.op} is the host's" if node.op in _ALWAYS_HOST else str(error)
         return NodePlacement("host", reason, natural)
-    if any(isinstance(layer, Conv | Depthwise) for layer in context.layers[count:]):
+    if any(
+        isinstance(layer, Conv | Depthwise | TransposedConv) for layer in context.layers[count:]
+    ):
         return NodePlacement("MXU")
     return NodePlacement("none" if node.op == "reshape" else "VPU")

@@ -21,12 +21,13 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    TransposedConv,
 )
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.choices import Choices
-from tpulite_testing.drawn.layer_graphs import random_layer_graph
+from tpulite_testing.drawn.layer_graphs import EVERY, random_layer_graph
 
 __all__ = ["Compilation", "least_rows", "random_compilation", "random_options"]
 
@@ -138,11 +139,11 @@ def random_compilation(
     *,
     most: int = 12,
     largest: int = 12_000,
-    moving: bool = True,
+    more: tuple[str, ...] = EVERY,
     config: Config | None = None,
 ) -> Compilation:
     """Draw everything; a machine's buffer is from much too small to ample for the graph."""
-    graph = random_layer_graph(choices, most=most, largest=largest, moving=moving)
+    graph = random_layer_graph(choices, most=most, largest=largest, more=more)
     if config is None:
         size = choices.pick((4, 8, 16))
         least, times = least_rows(graph, size), choices.pick((4, 3, 2, 2, 1, 1, 1, 0, -1))
@@ -177,6 +178,12 @@ def _least(layer: Layer, graph: LayerGraph, size: int) -> int:
         taps = layer.weight.shape[0] * layer.weight.shape[1]
         blocks = -(-layer.weight.shape[2] // size) if isinstance(layer, Conv) else 1
         rows += taps * blocks * size
+    elif isinstance(layer, TransposedConv):
+        # Of the convolution that it becomes, and then rows of all phases of an image row.
+        window, height = layer.weight.shape[0], layer.stride[0]
+        taps = layer.weight.shape[0] * layer.weight.shape[1]
+        blocks = [-(-channels // size) for channels in layer.weight.shape[2:]]
+        rows += taps * blocks[0] * size + 2 * height * layer.size[1] * blocks[1]
     elif isinstance(layer, Pool):
         window = layer.window[0]
     elif isinstance(layer, Lut):

@@ -7,7 +7,7 @@ from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
 from tpulite_testing.drawn.steps import Steps
 
-__all__ = ["random_layer_graph"]
+__all__ = ["EVERY", "MOVING", "random_layer_graph"]
 
 _STEPS = (
     *("lut", "affine", "pad", "max", "average", "sum", "concat", "reshape", "dense", "scale"),
@@ -21,18 +21,21 @@ _CHAIN = (
     *("depthwise", "residual", "inverted", "branches"),
 )
 
-_MOVING = ("pick", "pick", "pick", "squares")
+MOVING = ("pick", "pick", "pick", "squares")
 """More steps, which move data."""
+
+EVERY = (*MOVING, "upwards", "upwards")
+"""All steps that came later."""
 
 
 def random_layer_graph(
-    choices: Choices, *, most: int = 12, largest: int = 12_000, moving: bool = True
+    choices: Choices, *, most: int = 12, largest: int = 12_000, more: tuple[str, ...] = EVERY
 ) -> LayerGraph:
     """Make a graph of up to about ``most`` layers on images of up to ``largest`` elements.
 
-    All that is not read is an output, and some of what is. ``moving``: some layers move data.
+    All that is not read is an output, and some of what is. ``more``: further steps.
     """
-    return _Graphs(choices, largest).build(most, _MOVING if moving else ())
+    return _Graphs(choices, largest).build(most, more)
 
 
 class _Graphs(Steps):

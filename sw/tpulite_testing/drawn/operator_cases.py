@@ -30,8 +30,9 @@ OPERATORS = (
     "relu_0_1",
     *("maximum", "minimum", "squared_difference", "prelu"),
     *("reduce_max", "reduce_min", "sum"),
+    "transposed_conv",
 )
-WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
+WINDOWS = ("conv", "depthwise", "max_pool", "average_pool", "transposed_conv")
 _ROOTS = {"sqrt": lambda x: math.sqrt(x) / 10, "rsqrt": lambda x: 1 / math.sqrt(x) / 100}
 """Functions of numbers from 0 on, and scales of their results."""
 _SIGNED = (*SIGNED_FUNCTIONS, "squared_difference")
@@ -243,6 +244,22 @@ class _Draw:
         attributes |= {"multiplier": multiplier, "activation": activation}
         return self.node(attributes, y, (1, *sizes, channels))
 
+    def transposed_conv(self):
+        x = self.input("x", self.image())
+        kernel = self.integer(1, self.most.kernel), self.integer(1, self.most.kernel)
+        stride = self.integer(1, self.most.stride), self.integer(1, self.most.stride)
+        same, sizes, padding = self.choice(0, 1), [], []
+        for n, k, s in zip(x.shape[1:3], kernel, stride, strict=True):
+            # Some outputs behind the last window, or some that are not there.
+            sizes.append(n * s - self.integer(0, s - 1) + (0 if same else k - 1))
+            padding.append(max((n - 1) * s + k - sizes[-1], 0) // 2 if same else 0)
+        activation, channels = self.activation(), self.integer(1, 40)
+        shape = (channels, *kernel, x.shape[3])
+        y = self.product(x, shape, math.prod(shape[1:]), 0, activation)
+        attributes = {"stride": stride, "padding": tuple(padding), "same": bool(same)}
+        attributes |= {"activation": activation}
+        return self.node(attributes, y, (1, *sizes, channels))
+
     def dense(self):
         shape = self.choice((1, self.integer(1, 200)), (self.integer(2, 9), self.integer(1, 90)))
         if shape[0] == 1 and self.choice(0, 1):
@@ -398,6 +415,7 @@ _DRAWS = {
     "conv": _Draw.conv,
     "depthwise": _Draw.depthwise,
     "dense": _Draw.dense,
+    "transposed_conv": _Draw.transposed_conv,
     "add": _Draw.pair,
     "sub": _Draw.pair,
     "mul": _Draw.pair,

@@ -19,6 +19,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    TransposedConv,
 )
 from tpulite_testing.drawn.builder import CHANNELS, Builder, Window
 from tpulite_testing.oracles.plain_layers import random_requantization
@@ -274,8 +275,27 @@ class Steps(Builder):
             return self.pick_step(x)
         block = self.choices.pick(blocks)
         channels = self.choices.pick((depth // block**2, 1))
-        make = {"block": block, "channels": channels}
+        make = {"block": (block, block), "channels": channels}
         return self.add(lambda **names: DepthToSpace(**names, **make), x)
+
+    def upwards_step(self, x: str) -> str:
+        """Convolve backwards: onto more pixels than there are."""
+        shape, pair = self.values[x].shape, (1, 2, 2, 3)
+        stride, kernel = (
+            (self.choices.pick(some), self.choices.pick(some)) for some in (pair, (1, 2, 3, 4))
+        )
+        padding = tuple(self.choices.integer(0, min(1, k - 1)) for k in kernel)
+        size = tuple(
+            n * s + self.choices.integer(0, 1) for n, s in zip(shape, stride, strict=False)
+        )
+        channels = self.choices.pick((1, 5, 16, 20))
+        if size[0] * size[1] * channels > self.largest:
+            return self.lut_step(x)
+        weight = self.int8((*kernel, shape[2], channels))
+        record = random_requantization(self.rng, channels, 128 * 128 * shape[2] * 4)
+        fields = {"weight": weight, "requantization": record, "input_zero_point": self.zero_point()}
+        place = {"stride": stride, "padding": padding, "size": size}
+        return self.add(lambda **names: TransposedConv(**names, **fields, **place), x)
 
     def picked(self, extent: int, way: str) -> tuple[int, ...]:
         """Return some positions of an axis."""

@@ -14,6 +14,7 @@ _OPTIONS = {
     "conv": "Conv2DOptions",
     "depthwise": "DepthwiseConv2DOptions",
     "dense": "FullyConnectedOptions",
+    "transposed_conv": "TransposeConvOptions",
     "add": "AddOptions",
     "sub": "SubOptions",
     "mul": "MulOptions",
@@ -30,6 +31,7 @@ _CODES = {
     "conv": "CONV_2D",
     "depthwise": "DEPTHWISE_CONV_2D",
     "dense": "FULLY_CONNECTED",
+    "transposed_conv": "TRANSPOSE_CONV",
     "add": "ADD",
     "sub": "SUB",
     "mul": "MUL",
@@ -115,6 +117,9 @@ class _Writer:
             rest = [self.tensor(name) for name in node.inputs[2:] if name]
             return [self.tensor(node.inputs[0]), kernel, *rest]
         inputs = [self.tensor(name) for name in node.inputs if name]
+        if node.op == "transposed_conv":
+            shape = self.graph.tensors[node.outputs[0]].shape
+            return [self.constant(f"{node.name}.shape", shape), inputs[1], inputs[0], *inputs[2:]]
         if node.op in _REDUCTIONS:
             inputs.append(self.constant(f"{node.name}.axes", node["axes"]))
         elif node.op == "pad":
@@ -142,6 +147,8 @@ def _options(node: Node) -> dict[str, Any]:
     elif node.op in ("max_pool", "average_pool"):
         options["strideH"], options["strideW"] = node["stride"]
         options["filterHeight"], options["filterWidth"] = node["window"]
+    elif node.op == "transposed_conv":
+        options["strideH"], options["strideW"] = node["stride"]
     elif node.op in ("add", "sub"):
         options["potScaleInt16"] = False
     elif node.op in _REDUCTIONS:
@@ -157,5 +164,6 @@ def _options(node: Node) -> dict[str, Any]:
         options["fusedActivationFunction"] = _ACTIVATIONS[node["activation"]]
     if kind and "padding" in node.attributes:
         # Paddings of cases are those of SAME and VALID; nothing to pad is the same in both.
-        options["padding"] = schema.Padding.SAME if any(node["padding"]) else schema.Padding.VALID
+        same = node.attributes.get("same", any(node["padding"]))
+        options["padding"] = schema.Padding.SAME if same else schema.Padding.VALID
     return {"options_type": kind, **options} if kind else {}

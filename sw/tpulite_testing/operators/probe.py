@@ -23,6 +23,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    TransposedConv,
 )
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
@@ -37,7 +38,7 @@ from tpulite_testing.drawn.tflite_forms import FORMS, form_case
 __all__ = ["Answer", "Probe", "file_names", "quantized_forms"]
 
 PLACES: dict[str, tuple[type[Layer], ...]] = {
-    "matrix unit": (Conv, Depthwise),
+    "matrix unit": (Conv, Depthwise, TransposedConv),
     "vector path": (Affine, Elementwise, Lut, Pool),
     "data movement": (Concat, DepthToSpace, Pad, Pick),
     "view": (Reshape,),
@@ -46,8 +47,8 @@ PLACES: dict[str, tuple[type[Layer], ...]] = {
 OTHERS = {
     "tflite": (
         *("BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CAST", "DIV", "L2_NORMALIZATION", "LOG_SOFTMAX"),
-        *("RESIZE_BILINEAR", "SHAPE", "SPACE_TO_BATCH_ND", "SVDF", "TRANSPOSE_CONV"),
-        *("SQUARE", "UNIDIRECTIONAL_SEQUENCE_LSTM"),
+        *("RESIZE_BILINEAR", "SHAPE", "SPACE_TO_BATCH_ND", "SVDF", "SQUARE"),
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
     ),
     "onnx": ("Cast", "ConvTranspose", "InstanceNormalization", "LayerNormalization", "Where"),
 }

@@ -7,15 +7,19 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.program import Program
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.drawn.layer_graphs import MOVING
 from tpulite_testing.drawn.sizes import random_sized_layer
 from tpulite_testing.replay.case import Case
 
 __all__ = ["drawn_cases"]
 
-_COUNTS = {"layer_form": 160, "layer_size": 200, "network": 130, "moving": 40}
+_COUNTS = {"layer_form": 160, "layer_size": 200, "network": 130, "moving": 40, "upwards": 30}
 """How many cases of each family; more are added at the end, so that those before stay the same."""
 
-_SEEDS = {"layer_form": 10_000, "layer_size": 20_000, "network": 30_000, "moving": 40_000}
+_SEEDS = {name: 10_000 * (number + 1) for number, name in enumerate(_COUNTS)}
+
+_MORE = {"moving": MOVING, "upwards": (*MOVING, "upwards", "upwards")}
+"""Steps that only these draw; further ones are another family's."""
 
 _QUICK_EVERY = 10
 _SLOW = ("network/100",)
@@ -35,8 +39,8 @@ def _draw(family: str, seed: int) -> Compilation:
     choices = Seeded(seed)
     if family == "layer_size":
         return random_sized_layer(choices)
-    most = {"layer_form": 1, "moving": 8}.get(family, 12)
-    return random_compilation(choices, most=most, moving=family == "moving")
+    most = {"layer_form": 1, "moving": 8, "upwards": 5}.get(family, 12)
+    return random_compilation(choices, most=most, more=_MORE.get(family, ()))
 
 
 def _compile(family: str, seed: int) -> tuple[Program, ...]:

@@ -33,6 +33,8 @@ class Reach(NamedTuple):
         Positions that count as needed by one output.
     extent, target : int
         Positions of the input, and of the output.
+    repeat : int
+        Outputs, one after the other, that need the same.
     """
 
     stride: int
@@ -40,6 +42,7 @@ class Reach(NamedTuple):
     size: int
     extent: int
     target: int
+    repeat: int = 1
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Return where the part begins and ends that outputs from ``start`` to ``stop`` need.
@@ -47,11 +50,11 @@ class Reach(NamedTuple):
         It is clipped to the input and has at least one position, even if only padding is read; for
         the last outputs it ends where the input ends.
         """
-        first = start * self.stride - self.pad
+        first = start // self.repeat * self.stride - self.pad
         first = min(first, self.extent - 1) if first > 0 else 0
         if stop == self.target:
             return first, self.extent
-        last = (stop - 1) * self.stride - self.pad + self.size
+        last = (stop - 1) // self.repeat * self.stride - self.pad + self.size
         return first, min(max(last, first + 1), self.extent)
 
 
@@ -115,7 +118,8 @@ def sliceable(layer: Layer, *, axis: int = 0) -> bool:
         0 for slices of the height, 1 of the width.
     """
     return not (
-        isinstance(layer, DepthToSpace | Pick | Reshape)
+        isinstance(layer, Pick | Reshape)
+        or (isinstance(layer, DepthToSpace) and axis == 1)
         or (isinstance(layer, Concat) and layer.axis == axis)
     )
 
@@ -130,7 +134,7 @@ def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis
     """
     extent = images[layer.inputs[index]].shape[axis]
     target = images[layer.output].shape[axis]
-    stride, pad, size = 1, 0, 1
+    stride, pad, size, repeat = 1, 0, 1, 1
     match layer:
         case Conv() | Depthwise():
             stride, pad = layer.stride[axis], layer.padding[axis]
@@ -140,8 +144,10 @@ def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis
             stride, pad, size = layer.stride[axis], layer.padding[axis], layer.window[axis]
         case Pad():
             pad = layer.padding[axis]
+        case DepthToSpace():
+            repeat = layer.block[axis]
         case Elementwise() if images[layer.inputs[index]].shape != images[layer.output].shape:
             stride, size = 0, extent  # the same for every position
         case _ if not sliceable(layer, axis=axis):
             raise ValueError(f"{layer.title} cannot run slice by slice")
-    return Reach(stride, pad, size, extent, target)
+    return Reach(stride, pad, size, extent, target, repeat)

@@ -67,7 +67,7 @@ def plan_layer(
         case Depthwise():
             return depthwise_rows(layer, source, target, space)
         case DepthToSpace():
-            return depth_to_space_plan(layer, source, target, space)
+            return depth_to_space_plan(layer, sources, target, space)
         case Pick():
             return pick_plan(layer, source, target, space)
         case Pool():

@@ -1,6 +1,6 @@
 """Plans of picks: strips of output rows, and the input rows that they come from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import lcm
 
@@ -26,11 +26,12 @@ def pick_plan(layer: Pick, source: Placed, target: Placed, space: Space) -> Rows
 
 
 def depth_to_space_plan(
-    layer: DepthToSpace, source: Placed, target: Placed, space: Space
+    layer: DepthToSpace, sources: Sequence[Placed], target: Placed, space: Space
 ) -> RowsPlan:
     """Return how squares are cut: into strips of whole ones, which have as many vectors before."""
-    grain = lcm(target.grain, source.grain * layer.block)
-    squares = replace(target, grain=grain, resident=source.resident and target.resident)
+    grain = lcm(target.grain, max(each.grain for each in sources) * layer.block[0])
+    here = all(each.resident for each in (*sources, target))
+    squares = replace(target, grain=grain, resident=here)
     return rows_plan([squares], squares, space)
 
 

@@ -45,7 +45,8 @@ def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
         if isinstance(layer, Pick):
             chain = _chain(layer, images[layer.inputs[0]], config)
         elif isinstance(layer, DepthToSpace) and layer.channels % config.array_size:
-            chain = _filled(layer, images[layer.inputs[0]].shape[2], config)
+            (source,) = layer.inputs  # of several inputs, parts are whole blocks
+            chain = _filled(layer, images[source].shape[2], config)
         for one in chain[:-1]:
             images[one.output] = one._infer(images[one.inputs[0]])
         made += chain
@@ -113,7 +114,7 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
 
 def _filled(layer: DepthToSpace, count: int, config: Config) -> list[Layer]:
     """Return layers that do the same, with channels of each pixel that begin at a block."""
-    pixels, size = layer.block**2, config.array_size
+    pixels, size = len(layer.order), config.array_size
     each, apart = count // pixels, -(-layer.channels // size) * size
     chosen = [i * each + c for i in range(pixels) for c in range(layer.channels)]
     places = [i * apart + c for i in range(pixels) for c in range(layer.channels)]

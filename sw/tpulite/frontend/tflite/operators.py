@@ -17,6 +17,7 @@ from tpulite.frontend.tflite.windows import (
     convert_conv,
     convert_depthwise,
     convert_pad,
+    convert_transposed,
     pool_conversion,
 )
 from tpulite.graph.graph import Tensor
@@ -220,5 +221,6 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "TANH": (_function("tanh"), 1),
     "TILE": (_with_options("tile"), 2),
     "TRANSPOSE": (_transpose, 2),
+    "TRANSPOSE_CONV": (convert_transposed, 3),
     "UNPACK": (_with_options("unpack", axis="Axis"), 1),
 }

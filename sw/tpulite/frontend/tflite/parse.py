@@ -54,6 +54,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "SPLIT": ("SplitOptions", ("NumSplits",)),
     "STRIDED_SLICE": ("StridedSliceOptions", _MASKS),
     "SUB": ("SubOptions", (_FUSED,)),
+    "TRANSPOSE_CONV": ("TransposeConvOptions", ("Padding", "StrideH", "StrideW", _FUSED)),
     "UNPACK": ("UnpackOptions", ("Axis", "Num")),
 }
 

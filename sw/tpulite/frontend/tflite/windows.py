@@ -16,7 +16,13 @@ from tpulite.frontend.tflite.operation import (
 )
 from tpulite.graph.graph import Tensor
 
-__all__ = ["convert_conv", "convert_depthwise", "convert_pad", "pool_conversion"]
+__all__ = [
+    "convert_conv",
+    "convert_depthwise",
+    "convert_pad",
+    "convert_transposed",
+    "pool_conversion",
+]
 
 
 def convert_conv(options, inputs, outputs) -> Operation:
@@ -30,6 +36,20 @@ def convert_conv(options, inputs, outputs) -> Operation:
     return Operation(
         "conv", present(inputs), attributes | {"activation": fused_activation(options)}
     )
+
+
+def convert_transposed(options, inputs, outputs) -> Operation:
+    """Convert TRANSPOSE_CONV; its first input is the shape of its output, which is known."""
+    weight, x = inputs[1:3]
+    for what, tensor in (("input", x), ("weights", weight), ("output", outputs[0])):
+        if len(tensor.shape) != 4:
+            raise ValueError(f"its {what} must have 4 axes, not shape {list(tensor.shape)}")
+    found = _window(options, outputs[0], weight.shape[1:3])
+    same = options.get("Padding", 0) == tflite.Padding.SAME
+    attributes = {"stride": found["stride"], "padding": found["padding"][:2], "same": same}
+    bias = () if len(inputs) < 4 or inputs[3] is None else (3,)
+    activation = fused_activation(options)
+    return Operation("transposed_conv", (2, 1, *bias), attributes | {"activation": activation})
 
 
 def convert_depthwise(options, inputs, outputs) -> Operation:

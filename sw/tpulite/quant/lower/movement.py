@@ -65,7 +65,7 @@ def lower_depth_to_space(node: Node, context: GraphContext) -> None:
     target = node.outputs[0]
     source = context.requantized(node, node.inputs[0], target)
     context.read(source)
-    channels, block = context.write(target).shape[2], node["block"]
+    channels, block = context.write(target).shape[2], (node["block"],) * 2
     context.emit(DepthToSpace, node.name, (source,), target, block=block, channels=channels)
 
 

@@ -17,7 +17,12 @@ from tpulite.quant.lower.movement import (
 from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool
 from tpulite.quant.lower.prelu import lower_prelu
-from tpulite.quant.lower.products import lower_conv, lower_dense, lower_depthwise
+from tpulite.quant.lower.products import (
+    lower_conv,
+    lower_dense,
+    lower_depthwise,
+    lower_transposed_conv,
+)
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
 from tpulite.quant.tensors import UnsupportedError
@@ -28,6 +33,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "conv": lower_conv,
     "depthwise": lower_depthwise,
     "dense": lower_dense,
+    "transposed_conv": lower_transposed_conv,
     "add": lower_pair,
     "sub": lower_pair,
     "mul": lower_pair,
@@ -106,7 +112,10 @@ def lower_node(node: Node, context: GraphContext) -> None:
         raise UnsupportedError(node.attributes.get("reason", f"no operator {node.op}"))
     if len(node.outputs) != 1 and node.op not in MOVEMENT:
         raise UnsupportedError(f"it has {len(node.outputs)} outputs")
-    if node.op not in ("conv", "depthwise", "dense", "batch_norm") and "" in node.inputs:
+    if (
+        node.op not in ("conv", "depthwise", "dense", "transposed_conv", "batch_norm")
+        and "" in node.inputs
+    ):
         raise UnsupportedError("an input is missing")
     LOWERED[node.op](node, context)
 

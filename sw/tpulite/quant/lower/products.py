@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node, Tensor
-from tpulite.graph.layers import Conv, Depthwise, Requantization
+from tpulite.graph.layers import Conv, Depthwise, Requantization, TransposedConv
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import (
     activation_bounds,
@@ -18,7 +18,13 @@ from tpulite.quant.exactness.single_rounding import match_thresholds
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
-__all__ = ["lower_conv", "lower_dense", "lower_depthwise", "reads_image"]
+__all__ = [
+    "lower_conv",
+    "lower_dense",
+    "lower_depthwise",
+    "lower_transposed_conv",
+    "reads_image",
+]
 
 _ROUNDINGS = {
     Exactness.LITERT_REF: (Rounding.TFLITE, Rounding.AWAY),
@@ -31,7 +37,11 @@ _ROUNDINGS = {
 """Rounding of convolutions and of dense layers."""
 
 _VECTOR = 8
-"""Channels at a time of LiteRT's optimized depthwise kernel; the rest is left to scalar code."""
+"""Channels at a time of LiteRT's optimized depthwise and transposed kernels; the rest is left to
+scalar code."""
+
+_FLAT = 16
+"""Elements at a time of its optimized transposed kernel of uint8; likewise."""
 
 _LARGEST_IMAGE = 64
 """Largest image that a dense layer reads as it is."""
@@ -75,6 +85,34 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
         input_zero_point=context.quantized(node.inputs[0]).zero,
         weight_zero_point=_weight_zero_point(weight),
         **_window(node),
+    )
+
+
+def lower_transposed_conv(node: Node, context: GraphContext) -> None:
+    """Lower a transposed convolution; its weights are [O, kh, kw, I]."""
+    weight = context.tensor(node.inputs[1])
+    _require_rank(weight, 4)
+    if context.exactness == Exactness.ORT:
+        raise UnsupportedError("ONNX Runtime adds its products in float32, in an order of its own")
+    optimized = _kernels(node, context, "transposed_conv") == Exactness.LITERT_OPT
+    rest = math.prod(context.tensor(node.outputs[0]).shape) % _FLAT
+    if optimized and rest and context.quantized(node.inputs[0]).unsigned:
+        raise UnsupportedError(f"LiteRT rounds the last {rest} elements differently")
+    context.read(node.inputs[0])
+    shape = context.write(node.outputs[0]).shape
+    requantization = _requantization(node, context, "transposed_conv", axis=0)
+    context.emit(
+        TransposedConv,
+        node.name,
+        (node.inputs[0],),
+        node.outputs[0],
+        weight=np.ascontiguousarray(centered(weight).transpose(1, 2, 3, 0)),
+        requantization=requantization,
+        input_zero_point=context.quantized(node.inputs[0]).zero,
+        weight_zero_point=_weight_zero_point(weight),
+        stride=tuple(node["stride"]),
+        padding=tuple(node["padding"]),
+        size=shape[:2],
     )
 
 
@@ -207,9 +245,7 @@ def _requantization(node: Node, context: GraphContext, op: str, axis: int) -> Re
             raise UnsupportedError("its output are sums, to which a bias cannot be added")
         return None
     y = context.quantized(node.outputs[0])
-    exactness = context.exactness
-    if exactness == Exactness.LITERT_XNNPACK and op == "depthwise" and x.unsigned:
-        exactness = Exactness.LITERT_OPT  # which computes what XNNPACK does not take
+    exactness = _kernels(node, context, op)
     scales = scales_of_product(exactness, op, x, weight_scales, y)
     rounding = _ROUNDINGS[exactness][op == "dense"]
     if exactness == Exactness.LITERT_OPT and op == "depthwise":
@@ -221,11 +257,23 @@ def _requantization(node: Node, context: GraphContext, op: str, axis: int) -> Re
         activation_bounds(node.attributes.get("activation", "none"), y, exactness),
         _bias(node, context),
     )
-    if exactness == Exactness.LITERT_OPT and op == "depthwise":
+    if exactness == Exactness.LITERT_OPT and op in ("depthwise", "transposed_conv"):
         return result if x.unsigned else _vectorized(result, channels)
     if exactness == Exactness.LITERT_REF and op == "dense":
         return match_thresholds(result, scales, _largest_sum(weight, x))
     return result
+
+
+def _kernels(node: Node, context: GraphContext, op: str) -> Exactness:
+    """Return whose kernels compute a node: LiteRT's optimized ones what XNNPACK does not take."""
+    left = op == "depthwise" and context.quantized(node.inputs[0]).unsigned
+    if op == "transposed_conv":
+        kernel = context.tensor(node.inputs[1]).shape[1:3]
+        gaps = any(k < step for k, step in zip(kernel, node["stride"], strict=True))
+        left = gaps and node["same"]
+    if left and context.exactness == Exactness.LITERT_XNNPACK:
+        return Exactness.LITERT_OPT
+    return context.exactness
 
 
 def _vectorized(result: Requantization, channels: int) -> Requantization:

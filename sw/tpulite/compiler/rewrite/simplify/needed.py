@@ -85,7 +85,8 @@ def _spread(
             elif isinstance(layer, Concat) and layer.axis == 2:
                 _concat(masks, output, block)
             elif isinstance(layer, DepthToSpace | Pick):  # of whole blocks: they stay as they are
-                masks[0][:] = output[:] = True
+                for mask in (*masks, output):
+                    mask[:] = True
             else:
                 output |= np.any(masks, axis=0)
                 for mask in masks:

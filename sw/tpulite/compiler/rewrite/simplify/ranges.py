@@ -199,8 +199,10 @@ def _pick(layer: Pick, x: Range) -> Range:
     return Range(x.low[channels], x.high[channels])
 
 
-def _depth_to_space(layer: DepthToSpace, x: Range) -> Range:
-    low, high = (ends.reshape(layer.block**2, -1)[:, : layer.channels] for ends in (x.low, x.high))
+def _depth_to_space(layer: DepthToSpace, *parts: Range) -> Range:
+    ends = ([x.low for x in parts], [x.high for x in parts])
+    count = len(layer.order)
+    low, high = (np.concatenate(x).reshape(count, -1)[:, : layer.channels] for x in ends)
     return Range(low.min(axis=0), high.max(axis=0))
 
 
