@@ -117,6 +117,7 @@ class Chip(wiring.Component):
         connect(m, vpu.requantizer, mxu.vector)
 
         # Host.
+        connect(m, registers.counters, processor.counters)
         m.d.comb += [
             self.irq.eq(registers.irq),
             processor.control.eq(registers.control),
@@ -125,7 +126,6 @@ class Chip(wiring.Component):
             registers.state.eq(processor.state),
             registers.interrupt.eq(processor.interrupt),
             registers.error.eq(processor.error),
-            registers.counters.eq(processor.counters),
             load.windows.eq(registers.windows),
             store.windows.eq(registers.windows),
             buffer.steady.eq(mxu.steady),

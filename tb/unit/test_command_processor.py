@@ -5,13 +5,14 @@ from collections import Counter
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from counter_port import read_counter
 from engine_model import FAULT_ADDRESS, EngineModel
 from fetch_memory import FetchMemory, some_address
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import ENGINE_OF, Command, Engine, Opcode
 from tpulite.arch.registers import COUNTER_OFFSETS, Control, EngineState, Fault, Interrupt, RunState
-from tpulite_rtl.bus.registers import COUNTERS, PROGRAM
+from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_processor import CommandProcessor
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_tb.commands import random_command
@@ -30,6 +31,7 @@ class Bench:
         self.engines = {engine: EngineModel(dut, engine, self.log) for engine in Engine}
         self.cycles = 0
         dut.watchdog.value = dut.control.value = dut.conflicts.value = dut.program.value = 0
+        dut.counters__wanted.value = 0
         dut.read_beat.value = dut.write_beat.value = dut.response.value = 0
 
     async def request(self, control: Control) -> None:
@@ -90,10 +92,9 @@ class Bench:
                 if what == "complete" and command["signal"] >> other & 1:
                     tokens[engine, other] += 1
 
-    def check_counters(self) -> None:
+    async def check_counters(self) -> None:
         """Check that CYCLES is right and that every engine accounts for all of it."""
-        counters = COUNTERS.from_bits(self.dut.counters.value.to_unsigned())
-        values = {name: counters[name] for name in COUNTER_OFFSETS}
+        values = {n: await read_counter(self.dut, "counters", n) for n in COUNTER_OFFSETS}
         assert values["cycles"] == self.cycles
         for engine in Engine:
             states = [values[f"{engine.name}_{state.name}".lower()] for state in EngineState]
@@ -128,7 +129,7 @@ async def programs_run_to_their_end(dut, idle: float, stall: float) -> None:
         assert dut.state.value == RunState.IDLE
         assert bench.error == (Fault.NONE, 0, 0)
         bench.check(commands)
-        bench.check_counters()
+        await bench.check_counters()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -165,7 +166,7 @@ async def fault_stops_the_chip_and_reset_revives_it(dut) -> None:
         assert await bench.run(commands) == Interrupt.FAULT
         assert dut.state.value == RunState.QUIESCED
         assert bench.error == (Fault.WINDOW, victim, FAULT_ADDRESS)
-        bench.check_counters()
+        await bench.check_counters()
         assert bench.memory.answered == bench.memory.requested
         started = bench.started
         await ClockCycles(dut.clk, 20)

@@ -4,62 +4,87 @@ import random
 from collections import Counter
 
 import cocotb
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import RisingEdge
+from counter_port import LATE, read_counter
 
 from tpulite.arch.isa import Engine
-from tpulite.arch.registers import COUNTER_OFFSETS, EngineState
-from tpulite_rtl.bus.registers import COUNTERS
-from tpulite_rtl.cp.counters import CONFLICT_BITS, Counters
+from tpulite.arch.registers import EngineState
+from tpulite_rtl.bus.registers import COUNTER_ROWS
+from tpulite_rtl.cp.counters import CONFLICT_BITS, TURNS, Counters
 from tpulite_tb.harness import reset, simulate
 
 
-def values(dut) -> dict[str, int]:
-    word = COUNTERS.from_bits(dut.values.value.to_unsigned())
-    return {name: word[name] for name in COUNTER_OFFSETS}
+async def random_cycle(dut) -> Counter[str]:
+    """Drive a cycle with random inputs; return what it counts."""
+    running = random.random() < 0.9
+    states = [random.choice(list(EngineState)) for _engine in Engine]
+    conflicts = random.randrange(1 << CONFLICT_BITS)
+    read_beat, write_beat = random.getrandbits(1), random.getrandbits(1)
+    dut.running.value = running
+    for engine, state in zip(Engine, states, strict=True):
+        getattr(dut, f"states__{engine.value}").value = state
+    dut.conflicts.value = conflicts
+    dut.read_beat.value = read_beat
+    dut.write_beat.value = write_beat
+    await RisingEdge(dut.clk)
+    dut.running.value = 0
+    names = [f"{e.name}_{s.name}".lower() for e, s in zip(Engine, states, strict=True)]
+    counted = Counter(names) + Counter(
+        cycles=1, conflicts=conflicts, read_beats=read_beat, write_beats=write_beat
+    )
+    return counted if running else Counter()
+
+
+async def idle(dut) -> None:
+    """Reset, and start from zero."""
+    dut.start.value = dut.running.value = dut.values__wanted.value = 0
+    await reset(dut)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def states_sum_to_cycles(dut) -> None:
     """Several runs of random states, each from zero, with pauses in which nothing counts."""
-    dut.start.value = 0
-    dut.running.value = 0
-    await reset(dut)
-    for _run in range(5):
-        await RisingEdge(dut.clk)
+    await idle(dut)
+    for name in COUNTER_ROWS:
+        assert await read_counter(dut, "values", name) == 0, name
+    for length in (0, 1, TURNS - 1, 2 * TURNS + 1, random.randrange(100, 300)):
         dut.start.value = 1
         await RisingEdge(dut.clk)
         dut.start.value = 0
         expected: Counter[str] = Counter()
-        before = [Counter(), Counter()]  # without the previous cycles
-        for cycle in range(random.randrange(100, 300)):
-            running = random.random() < 0.9
-            states = [random.choice(list(EngineState)) for _engine in Engine]
-            conflicts = random.randrange(1 << CONFLICT_BITS)
-            read_beat, write_beat = random.getrandbits(1), random.getrandbits(1)
-            dut.running.value = running
-            for engine, state in zip(Engine, states, strict=True):
-                getattr(dut, f"states__{engine.value}").value = state
-            dut.conflicts.value = conflicts
-            dut.read_beat.value = read_beat
-            dut.write_beat.value = write_beat
-            await FallingEdge(dut.clk)
-            assert values(dut) == {name: before[0][name] for name in COUNTER_OFFSETS}, cycle
-            for engine in Engine:
-                total = sum(values(dut)[f"{engine.name}_{s.name}".lower()] for s in EngineState)
-                assert total == values(dut)["cycles"]
-            before = [before[1], expected.copy()]
-            if running:
-                expected["cycles"] += 1
-                expected["conflicts"] += conflicts
-                expected["read_beats"] += read_beat
-                expected["write_beats"] += write_beat
-                expected.update(
-                    f"{engine.name}_{state.name}".lower()
-                    for engine, state in zip(Engine, states, strict=True)
-                )
+        for _cycle in range(length):
+            expected += await random_cycle(dut)
+        await RisingEdge(dut.clk)
+        names = random.sample(sorted(COUNTER_ROWS), len(COUNTER_ROWS))
+        values = {name: await read_counter(dut, "values", name) for name in names}
+        assert values == {name: expected[name] for name in names}, length
+        for engine in Engine:
+            states = [values[f"{engine.name}_{state.name}".lower()] for state in EngineState]
+            assert sum(states) == values["cycles"]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_counter_is_read_while_it_counts(dut) -> None:
+    """Its value is that of a certain cycle, also during the first turns after a start."""
+    await idle(dut)
+    sums: list[Counter[str]] = []
+    name = ""
+    for _cycle in range(30 * TURNS):
+        found = dut.values__found.value
+        if found and len(sums) > LATE:
+            assert dut.values__value.value.to_unsigned() == sums[-LATE][name], name
+        if found or not name:
+            name = random.choice(sorted(COUNTER_ROWS))
+            dut.values__row.value = COUNTER_ROWS[name]
+        dut.values__wanted.value = not found
+        if random.random() < 0.005 or not sums:
+            dut.start.value = 1
             await RisingEdge(dut.clk)
-        dut.running.value = 0
+            dut.start.value = 0
+            sums = [Counter()]
+        else:
+            sums.append(sums[-1] + await random_cycle(dut))
 
 
 def test_counters():
-    simulate(Counters(), __file__, name="counters")
+    simulate(Counters(), __file__, name="counters", macros=True)

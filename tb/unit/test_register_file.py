@@ -5,6 +5,7 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+from counter_port import answer_counters
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import ADDRESS_BITS, WINDOWS
@@ -20,7 +21,7 @@ from tpulite.arch.registers import (
     offset_of,
 )
 from tpulite_rtl.bus.register_file import OFFSET_BITS, RegisterFile
-from tpulite_rtl.bus.registers import COUNTERS, PROGRAM, WINDOW_ARRAY
+from tpulite_rtl.bus.registers import PROGRAM, WINDOW_ARRAY
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_tb.harness import reset, simulate
@@ -50,7 +51,7 @@ class Bench:
             ):
                 channel.set_pause_generator(pauses(stall))
         dut.state.value = RunState.IDLE
-        dut.interrupt.value = dut.error.value = dut.counters.value = 0
+        dut.interrupt.value = dut.error.value = dut.counters__found.value = 0
         self.requests: list[int] = []
         cocotb.start_soon(self._watch())
 
@@ -154,7 +155,7 @@ async def chip_is_shown(dut) -> None:
     counters = {name: random.getrandbits(32) for name in COUNTER_OFFSETS}
     dut.state.value = RunState.QUIESCED
     dut.error.value = FAULT.const(fault).as_bits()
-    dut.counters.value = COUNTERS.const(counters).as_bits()
+    cocotb.start_soon(answer_counters(dut, "counters", counters, pauses(0.5)))
     expected = {
         "CONFIG_HASH": CONFIG.hash,
         "STATUS": RunState.QUIESCED,

@@ -17,11 +17,11 @@ from tpulite.arch.registers import (
 from tpulite_rtl.bus.axi import axi4_lite_members
 from tpulite_rtl.bus.registers import (
     CONTROL,
-    COUNTERS,
     INTERRUPT,
     PROGRAM,
     RUN_STATE_BITS,
     WINDOW_ARRAY,
+    CountersSignature,
 )
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
@@ -46,7 +46,8 @@ class RegisterFile(wiring.Component):
 
     A write takes effect in the cycle after its address and its data, in whatever order they come,
     have both been accepted; its response follows in the next. A read is answered in the cycle
-    after its address was accepted. One write and one read are in progress at a time.
+    after its address was accepted, that of a counter when it is found. One write and one read are
+    in progress at a time.
 
     SLVERR answers an offset without register, a write to a read-only register, and a request in
     CONTROL that is illegal in the chip's state or names more than one bit; such a write changes
@@ -71,8 +72,8 @@ class RegisterFile(wiring.Component):
         Sets pending interrupts; wins over the host's clearing them.
     error : In(FAULT)
         The fault that stopped the chip.
-    counters : In(COUNTERS)
-        Values of the counters.
+    counters : Out(CountersSignature())
+        Where counters are read.
     program : Out(PROGRAM)
         Address, a multiple of 16, and length. A length beyond its width counts as the largest.
     windows : Out(WINDOW_ARRAY)
@@ -86,7 +87,7 @@ class RegisterFile(wiring.Component):
     state: Signal
     interrupt: data.View
     error: data.View
-    counters: data.View
+    counters: wiring.PureInterface
     program: data.View
     windows: data.View
     watchdog: Signal
@@ -101,7 +102,7 @@ class RegisterFile(wiring.Component):
                 "state": In(RUN_STATE_BITS),
                 "interrupt": In(INTERRUPT),
                 "error": In(FAULT),
-                "counters": In(COUNTERS),
+                "counters": Out(CountersSignature()),
                 "program": Out(PROGRAM),
                 "windows": Out(WINDOW_ARRAY),
                 "watchdog": Out(32),
@@ -207,7 +208,6 @@ class RegisterFile(wiring.Component):
 
     def _readable(self, stored: dict[str, Signal], pending: data.View) -> dict[str, Value]:
         values: dict[str, Value] = dict(stored)
-        values |= {name.upper(): self.counters[name] for name in COUNTER_OFFSETS}
         values |= {
             "CONFIG_HASH": C(self.config.hash, 32),
             "STATUS": self.state,
@@ -220,17 +220,30 @@ class RegisterFile(wiring.Component):
         return values
 
     def _read_channel(self, m: Module, values: dict[str, Value], awake: Signal) -> None:
-        m.d.comb += self.s_axil_arready.eq(awake & ~self.s_axil_rvalid)
+        counters, address = self.counters, self.s_axil_araddr[2:]
+        m.d.comb += self.s_axil_arready.eq(awake & ~self.s_axil_rvalid & ~counters.wanted)
         with m.If(self.s_axil_rready):
             m.d.sync += self.s_axil_rvalid.eq(0)
+        with m.If(counters.wanted & counters.found):
+            m.d.sync += [
+                counters.wanted.eq(0),
+                self.s_axil_rvalid.eq(1),
+                self.s_axil_rresp.eq(_OKAY),
+                self.s_axil_rdata.eq(counters.value),
+            ]
         with m.If(self.s_axil_arvalid & self.s_axil_arready):
             m.d.sync += [
+                counters.row.eq(address),
                 self.s_axil_rvalid.eq(1),
                 self.s_axil_rresp.eq(_SLVERR),
                 self.s_axil_rdata.eq(0),
             ]
-            with m.Switch(self.s_axil_araddr[2:]):
+            with m.Switch(address):
+                with m.Case(*(offset >> 2 for offset in COUNTER_OFFSETS.values())):
+                    m.d.sync += [counters.wanted.eq(1), self.s_axil_rvalid.eq(0)]
                 for register in REGISTERS:
+                    if register.name.lower() in COUNTER_OFFSETS:
+                        continue
                     with m.Case(register.offset >> 2):
                         # What nothing drives is constant: the identification, or write-only.
                         value = values.get(register.name, C(register.reset, 32))

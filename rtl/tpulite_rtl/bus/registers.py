@@ -1,13 +1,23 @@
 """Values of the registers as the components behind them see them."""
 
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
 
 from tpulite.arch.memory import ADDRESS_BITS, WINDOWS
 from tpulite.arch.registers import COUNTER_OFFSETS, Control, Interrupt, RunState
 from tpulite_rtl.dma.window import WINDOW_LAYOUT
 from tpulite_rtl.lib.layout import INDEX_BITS
 
-__all__ = ["CONTROL", "COUNTERS", "INTERRUPT", "PROGRAM", "RUN_STATE_BITS", "WINDOW_ARRAY"]
+__all__ = [
+    "CONTROL",
+    "COUNTER_ROWS",
+    "INTERRUPT",
+    "PROGRAM",
+    "RUN_STATE_BITS",
+    "WINDOW_ARRAY",
+    "CountersSignature",
+]
 
 CONTROL = data.StructLayout({name.lower(): 1 for name in Control.__members__})
 """Requests of the host: each bit is high for one cycle."""
@@ -21,8 +31,35 @@ PROGRAM = data.StructLayout({"address": ADDRESS_BITS, "length": INDEX_BITS})
 WINDOW_ARRAY = data.ArrayLayout(WINDOW_LAYOUT, WINDOWS)
 """The DRAM windows; stable while a program runs."""
 
-COUNTERS = data.StructLayout(dict.fromkeys(COUNTER_OFFSETS, 32))
-"""The counters by their register names in lower case."""
+_FIRST_COUNTER = min(COUNTER_OFFSETS.values())
+
+COUNTER_ROWS = {name: (at - _FIRST_COUNTER) // 4 for name, at in COUNTER_OFFSETS.items()}
+"""Rows of the counters, by their register names in lower case: their order at the host."""
 
 RUN_STATE_BITS = max(RunState).bit_length()
 """Width of a :class:`~tpulite.arch.registers.RunState`."""
+
+
+class CountersSignature(wiring.Signature):
+    """Where a counter is read, seen from who reads.
+
+    Members
+    -------
+    wanted : Out(1)
+        Read the counter in ``row``. Both stay until ``found``, and ``wanted`` falls a cycle later.
+    row : Out
+        One of :data:`COUNTER_ROWS`.
+    found : In(1)
+        ``value`` is that of a cycle between the first one of ``wanted`` and this one.
+    value : In(32)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "wanted": Out(1),
+                "row": Out(bits_for(max(COUNTER_ROWS.values()))),
+                "found": In(1),
+                "value": In(32),
+            }
+        )

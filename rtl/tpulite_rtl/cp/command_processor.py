@@ -7,7 +7,13 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import ENGINE_OF, Engine
 from tpulite_rtl.bus.axi import ReadSignature
-from tpulite_rtl.bus.registers import CONTROL, COUNTERS, INTERRUPT, PROGRAM, RUN_STATE_BITS
+from tpulite_rtl.bus.registers import (
+    CONTROL,
+    INTERRUPT,
+    PROGRAM,
+    RUN_STATE_BITS,
+    CountersSignature,
+)
 from tpulite_rtl.cp.command_fetch import CommandFetch
 from tpulite_rtl.cp.counters import CONFLICT_BITS, Counters
 from tpulite_rtl.cp.dispatcher import Dispatcher
@@ -65,7 +71,7 @@ class CommandProcessor(wiring.Component):
     state: Signal
     interrupt: data.View
     error: data.View
-    counters: data.View
+    counters: wiring.PureInterface
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -83,7 +89,7 @@ class CommandProcessor(wiring.Component):
                 "state": Out(RUN_STATE_BITS),
                 "interrupt": Out(INTERRUPT),
                 "error": Out(FAULT),
-                "counters": Out(COUNTERS),
+                "counters": In(CountersSignature()),
             }
             | {
                 f"engine_{engine.name.lower()}": In(EngineSignature(command_layout(opcode)))
@@ -106,6 +112,7 @@ class CommandProcessor(wiring.Component):
         m.submodules.run = run
         m.submodules.monitor = monitor
         m.submodules.counters = counters
+        wiring.connect(m, counters.values, wiring.flipped(self.counters))
 
         # From DRAM to the engines.
         wiring.connect(m, fetch.read, wiring.flipped(self.read))
@@ -158,7 +165,6 @@ class CommandProcessor(wiring.Component):
             counters.conflicts.eq(self.conflicts),
             counters.read_beat.eq(self.read_beat),
             counters.write_beat.eq(self.write_beat),
-            self.counters.eq(counters.values),
         ]
         for engine, port in engines.items():
             m.d.comb += [

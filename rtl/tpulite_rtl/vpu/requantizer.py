@@ -10,7 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Engine
 from tpulite.arch.timing import REQUANTIZER
 from tpulite_rtl.lib.interfaces import ROW_BITS, WritePortSignature
-from tpulite_rtl.vpu.pipeline import delay
+from tpulite_rtl.lib.pipeline import delay
 from tpulite_rtl.vpu.record_fields import RecordFields, record_row
 from tpulite_rtl.vpu.requantizer_lane import STAGES
 from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LanesSignature, SharedLane

@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.layout import struct_layout
-from tpulite_rtl.vpu.pipeline import delay
+from tpulite_rtl.lib.pipeline import delay
 from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 
 __all__ = ["FIELD_STAGES", "LANE_INPUT", "LanesSignature", "SharedLane"]

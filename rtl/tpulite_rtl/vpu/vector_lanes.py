@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import OPERANDS, RECORD, Opcode, VectorOp
 from tpulite_rtl.lib.layout import field_shape, struct_layout
+from tpulite_rtl.lib.pipeline import delay
 from tpulite_rtl.vpu import elementwise_lane, requantizer_lane
 from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, ElementwiseLane
 from tpulite_rtl.vpu.lookup_table import LookupTable
 from tpulite_rtl.vpu.operand_scales import OperandScales
-from tpulite_rtl.vpu.pipeline import delay
 from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LanesSignature
 from tpulite_rtl.vpu.vector_parameters import table_row
 from tpulite_rtl.vpu.window_reducer import reduced_pair
