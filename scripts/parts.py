@@ -1,7 +1,7 @@
 """Write sw/tpulite/parts.csv, and the table of docs/fpga.md, from what has been measured.
 
 make synth CONFIG=ecp5-25     (and -45, -85, 4x4, 8x8, 16x16)
-make pnr CONFIG=ecp5-25
+make pnr CONFIG=ecp5-25 FLAT=1 PART=45
 python scripts/parts.py
 
 Takes what there is of build/{synth,pnr}/CONFIG.json of this definition of CONFIG; other rows stay.
@@ -9,7 +9,7 @@ Takes what there is of build/{synth,pnr}/CONFIG.json of this definition of CONFI
 
 import csv
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from io import StringIO
 from pathlib import Path
 
@@ -28,17 +28,27 @@ def measured(name: str) -> Size | None:
     known = SIZES.get(name)
     known = known if known and known.hash == digest else None
     synth, pnr = (_report(kind, name, digest) for kind in ("synth", "pnr"))
-    fmax = min(pnr["fmax_mhz"].values()) if pnr else known and known.fmax_mhz
+    if pnr:
+        fmax, placed = min(pnr["fmax_mhz"].values()), _placed(pnr)
+    else:
+        fmax, placed = (known.fmax_mhz, known.placed) if known else (None, "")
     if synth:
-        return Size(name, digest, CONFIG_PARTS.get(name, ""), **synth["chip"], fmax_mhz=fmax)
-    return known
+        part = CONFIG_PARTS.get(name, "")
+        return Size(name, digest, part, **synth["chip"], fmax_mhz=fmax, placed=placed)
+    return known and replace(known, fmax_mhz=fmax, placed=placed)
+
+
+def _placed(pnr: dict) -> str:
+    """Say what was placed where: part, whether blocks were synthesized alone, and seeds."""
+    seeds = sorted(map(int, pnr["fmax_mhz"]))
+    how = "as one" if pnr["flat"] else "by blocks"
+    return f"{pnr['part']}, {how}, seed {' '.join(map(str, seeds))}"
 
 
 def _report(kind: str, name: str, digest: str) -> dict:
     path = build_root() / kind / f"{name}.json"
     found = json.loads(path.read_text()) if path.exists() else {}
-    stale = found.get("hash") != digest or found.get("part") not in (None, CONFIG_PARTS.get(name))
-    return {} if stale else found
+    return found if found.get("hash") == digest else {}
 
 
 def as_csv(sizes: list[Size]) -> str:
@@ -57,8 +67,7 @@ def as_markdown(sizes: list[Size]) -> str:
     for size in sizes:
         shares = {name: f" ({share:.1%})" for name, share in size.shares.items()}
         cells = [f"{getattr(size, n):,}{shares.get(n, '')}" for n in ("lut", "ff", "dsp", "bram")]
-        speed = "not placed" if size.fmax_mhz is None else f"{size.fmax_mhz:.1f} MHz"
-        lines.append(f"| `{size.config}` | {' | '.join([size.part, *cells, speed])} |")
+        lines.append(f"| `{size.config}` | {' | '.join([size.part, *cells, size.speed])} |")
     return "\n".join(lines) + "\n"
 
 

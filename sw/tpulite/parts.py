@@ -40,7 +40,9 @@ class Size:
     lut, ff, dsp, bram : int
         Sum over the blocks, each synthesized alone.
     fmax_mhz : float, optional
-        Of the slowest placement on the part; None if there is none.
+        Of the slowest placement, routed; None if there is none.
+    placed : str
+        On which part that was, perhaps a larger one, and from what; empty if there is none.
     """
 
     config: str
@@ -51,6 +53,12 @@ class Size:
     dsp: int
     bram: int
     fmax_mhz: float | None
+    placed: str
+
+    @property
+    def speed(self) -> str:
+        """The clock that nextpnr promises, and where, in words."""
+        return "not placed" if self.fmax_mhz is None else f"{self.fmax_mhz:.1f} MHz ({self.placed})"
 
     @property
     def line(self) -> str:
@@ -58,8 +66,7 @@ class Size:
         size = f"{self.lut:,} LUT, {self.ff:,} FF, {self.dsp} DSP, {self.bram} block RAM"
         if not self.part:
             return f"ECP5: {size}"
-        speed = "not placed" if self.fmax_mhz is None else f"{self.fmax_mhz:.1f} MHz"
-        return f"{self.part}: {size}, {speed}"
+        return f"{self.part}: {size}, {self.speed}"
 
     @property
     def shares(self) -> dict[str, float]:
@@ -84,6 +91,7 @@ def read_sizes(text: str) -> dict[str, Size]:
             dsp=int(row["dsp"]),
             bram=int(row["bram"]),
             fmax_mhz=float(row["fmax_mhz"]) if row["fmax_mhz"] else None,
+            placed=row["placed"],
         )
         for row in csv.DictReader(text.splitlines())
     )

