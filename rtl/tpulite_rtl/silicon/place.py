@@ -17,7 +17,7 @@ from tpulite_rtl.verilated.toolchain import build_once
 
 __all__ = ["PACKAGES", "Placement", "place", "scanned"]
 
-PACKAGES = dict.fromkeys(("25", "45", "85"), "CABGA381")
+PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
 """The package that is placed for each LFE5U; only four pins are used."""
 
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'

@@ -168,6 +168,7 @@ def _memories(config: Config) -> list[tuple[int, int, int]]:
     return [
         (config.ub_banks, config.ub_rows // config.ub_banks, 8 * size),
         (1, config.acc_rows, 32 * size),
+        (1, 64, 32),  # counters
         # Of the tables' and the records' luts the fit knows.
         (_vector_lanes(config) * (not _distributed(_TABLE_BYTES, config)), 64, 32),
         (int(size > 4), 64, 8 * size),
