@@ -40,8 +40,8 @@ def test_networks_that_need_a_library_are_refused(tpulite, tmp_path):
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 8)), 0.05, -7)
     y = b.quantize(b.node("MatMul", x, b.weight(np.eye(8, dtype=np.int8), 0.01)), 0.05, 3)
-    y = b.quantize(b.node("Add", x, y, name="sum"), 0.1, 3)
-    (tmp_path / "net.onnx").write_bytes(b.build(y))
+    total = b.quantize(b.node("Add", x, y, name="sum"), 0.1, 3)
+    (tmp_path / "net.onnx").write_bytes(b.build(total))
     code, out, err = tpulite("export", "net.onnx", "-o", "out")
     assert (code, out) == (2, "")
     assert err.startswith(
@@ -50,5 +50,6 @@ def test_networks_that_need_a_library_are_refused(tpulite, tmp_path):
     assert err.endswith("; --exact litert-ref needs none\n") and err.count("\n") == 1
     assert not (tmp_path / "out").exists()
     assert tpulite("export", "net.onnx", "-o", "out", "--exact", "litert-ref")[0] == 0
+    assert tpulite("export", "net.onnx", "-o", "out", "--outputs", y)[0] == 0
     code, _, err = tpulite("export", CNN_DIGITS, "-o", "out", "--resident")
     assert code == 2 and "--resident cannot be exported" in err

@@ -5,13 +5,19 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tpulite.cli.common import is_stdout, json_option, save_json, seed_option
+from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, seed_option
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import FOLDER, NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.export import Sizes, export_files, export_network, reference_runs
+from tpulite.export import (
+    Sizes,
+    check_exportable,
+    export_files,
+    export_network,
+    reference_runs,
+)
 from tpulite.export.c_text import identifier
 from tpulite.runtime.inputs import random_inputs
 
@@ -42,7 +48,9 @@ def export(  # noqa: PLR0913 - options of the command
     The folder gets the driver, the network, an image for the chip, a self-test with reference
     inputs and outputs, and a main.c that runs it on registers mapped into memory.
     """
-    model = compile_model(reading.model(network, choices), cache=choices.cache)
+    plan = reading.model(network, choices)
+    check_exportable(plan)
+    model = compile_model(plan, cache=choices.cache)
     exported = export_network(model)
     if source is None:
         inputs = random_inputs(model.graph, exported.batch, seed)
@@ -51,7 +59,10 @@ def export(  # noqa: PLR0913 - options of the command
     else:
         inputs = InputReader(model.graph, model.exactness).read(source, exported.batch).values
     called = identifier(name or model.graph.name)
-    files = export_files(exported, reference_runs(model, inputs), called, output)
+    with progress_bar() as progress:
+        progress.add_task("reference outputs by the golden machine", total=None)
+        references = reference_runs(model, inputs)
+    files = export_files(exported, references, called, output)
     sizes = Sizes.of(exported)
     save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})
     if not is_stdout(json_path):

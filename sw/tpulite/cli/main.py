@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-__all__ = ["main"]
+__all__ = ["commands", "main"]
 
 _COMMANDS = {
     "inspect": ("inspect", "Where each operator of a network runs, and why."),
@@ -52,7 +52,7 @@ class _Commands(click.Group):
 def main() -> None:
     """Run the command line; bad input gives one line on stderr and exit code 2."""
     try:
-        sys.exit(_commands(standalone_mode=False, prog_name="tpulite"))
+        sys.exit(commands(standalone_mode=False, prog_name="tpulite"))
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.ClickException as error:
@@ -78,7 +78,7 @@ def _fail(message: str) -> None:
 @click.group(cls=_Commands, invoke_without_command=True)
 @click.version_option(version("tpulite"))
 @click.pass_context
-def _commands(context: click.Context) -> None:
+def commands(context: click.Context) -> None:
     """Compile networks for the tpulite machine, run them, and count the cycles."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -18,7 +18,14 @@ from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.quant.place import place
 from tpulite.runtime.model import Model
 
-__all__ = ["ExportedNetwork", "ExportedProgram", "HostStep", "HostTensor", "export_network"]
+__all__ = [
+    "ExportedNetwork",
+    "ExportedProgram",
+    "HostStep",
+    "HostTensor",
+    "check_exportable",
+    "export_network",
+]
 
 _TYPES = ("float32", "int8", "uint8", "int16", "int32", "int64")
 """Of tensors that C knows."""
@@ -132,14 +139,22 @@ def export_network(model: Model) -> ExportedNetwork:
     Raises
     ------
     ValueError
-        If a library must run a part of it, nothing is left for the machine, or tensors have types
-        or values that the C code cannot have.
+        If :func:`check_exportable` refuses it, or tensors have types or values that the C code
+        cannot have.
     """
-    _check(model)
+    check_exportable(model)
     return _Exporter(model).network()
 
 
-def _check(model: Model) -> None:
+def check_exportable(model: Model) -> None:
+    """Check what can be checked of a network before it is compiled.
+
+    Raises
+    ------
+    ValueError
+        If a library must run a part of it, whose operators are named with the reasons, nothing is
+        left for the machine, or an option asks for programs that differ from run to run.
+    """
     graph = model.graph
     refused = [
         f"{node.source or node.op} {node.name!r} ({reason})"
@@ -152,10 +167,10 @@ def _check(model: Model) -> None:
         reference = Exactness.LITERT_REF
         way = "" if place(graph, reference).libraries else f"; --exact {reference} needs none"
         raise ValueError(
-            f"{graph.name} cannot be exported: firmware has no library for "
-            f"{'; '.join(refused)}{way}"
+            f"{graph.name} cannot be exported: firmware has no library for {'; '.join(refused)}; "
+            f"--inputs and --outputs leave out what lies at the ends{way}"
         )
-    if not model.programs:
+    if not model.layers:
         raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")
     if model.options.resident:
         raise ValueError("--resident cannot be exported: it makes another program for later runs")
