@@ -203,7 +203,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Resize": _resize,
     "Sigmoid": _one("Sigmoid"),
     "Slice": lambda d: d.node("Slice", d.x, [0, 1], [d.channels // 2, 100], [1, 2], [1, 1]),
-    "Softmax": _one("Softmax", axis=-1),
+    "Softmax": lambda d: d.b.quantize(d.node("Softmax", d.rows, axis=-1), 1 / 256, -128),
     "SpaceToDepth": lambda d: d.node(
         "SpaceToDepth", d.input(1, d.channels, 2 * d.height, 2 * d.width), blocksize=2
     ),
