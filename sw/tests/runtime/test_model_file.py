@@ -4,6 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from tpulite.archive import packed
 from tpulite.graph.graph import Node
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.model import Model
@@ -69,6 +70,42 @@ def test_changed_files_are_refused(saved, tmp_path, change, message):
             new.writestr(name, content)
     with pytest.raises(ValueError, match=message):
         load_model_file(tmp_path / "new")
+
+
+def _places(value, path=()):
+    """Yield the paths of all fields of a record."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from _places(item, (*path, key))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_wrong_fields_give_a_model_or_one_line(saved, tmp_path, seed):
+    _, path = saved
+    rng = np.random.default_rng(seed)
+    with zipfile.ZipFile(path) as archive:
+        metadata = json.loads(archive.read("model.json"))
+        parts = {name: archive.read(name) for name in archive.namelist() if name != "model.json"}
+    for key in ("format", "sha256"):
+        del metadata[key]
+    version, places = metadata.pop("version"), list(_places(metadata))
+    wrong = [None, -1, 0, 7, 1 << 40, "x", [], {}, [1], True, 1.5, [["a", None]]]
+    for _ in range(40):
+        changed = json.loads(json.dumps(metadata))
+        *outer, last = places[rng.integers(len(places))]
+        record = changed
+        for key in outer:
+            record = record[key]
+        record[last] = wrong[rng.integers(len(wrong))]
+        (tmp_path / "new").write_bytes(packed("model", version, changed, parts))
+        try:
+            model = load_model_file(tmp_path / "new")
+        except ValueError as error:
+            assert str(error).startswith(str(tmp_path / "new"))
+        else:
+            assert model.summary()
 
 
 def test_graphs_survive_with_all_kinds_of_attributes():

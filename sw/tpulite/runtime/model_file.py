@@ -85,8 +85,13 @@ def load_model_file(path: Path) -> Model:
         ]
         config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])
         strict = bool(metadata["strict"])
-    plan = Plan.of(placed, strict=strict, files=files)
-    return Model(graph, placed.exactness, config, strict, programs, options, plan)
+    try:
+        plan = Plan.of(placed, strict=strict, files=files)
+        return Model(graph, placed.exactness, config, strict, programs, options, plan)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    except Exception as error:  # wrong contents lead anywhere
+        raise ValueError(f"{path} is not a tpulite model file: {error}") from error
 
 
 def _ports(ends: list[list[Any]]) -> tuple[Any, ...]:

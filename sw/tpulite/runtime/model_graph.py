@@ -90,10 +90,11 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
             quantization = Quantization(
                 np.array(scale, np.float32), np.array(zero_point, np.int64), axis
             )
+        shape = tuple(tensor["shape"])
+        if not all(type(extent) is int and extent >= 0 for extent in shape):
+            raise ValueError(f"tensor {tensor['name']!r} has the shape {list(shape)}")
         data = None if tensor["data"] is None else value(tensor["data"])
-        tensors[tensor["name"]] = Tensor(
-            tensor["name"], tuple(tensor["shape"]), tensor["dtype"], quantization, data
-        )
+        tensors[tensor["name"]] = Tensor(tensor["name"], shape, tensor["dtype"], quantization, data)
     nodes = tuple(
         Node(
             node["name"],

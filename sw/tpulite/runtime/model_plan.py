@@ -67,7 +67,9 @@ class Plan:
         hosts = []
         for segment in segments:
             if isinstance(segment, HostSegment):
-                file = next(cut) if cut is not None and segment.library else None
+                file = next(cut, None) if cut is not None and segment.library else None
+                if file is None and cut is not None and segment.library:
+                    raise ValueError("what a library runs of it is missing")
                 hosts.append(HostPart(placed.graph, segment, placed.exactness, file).open())
         return cls(placed, segments, tuple(hosts))
 

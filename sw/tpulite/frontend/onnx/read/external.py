@@ -1,5 +1,6 @@
 """ONNX files whose weights lie in other files, as exporters write large models."""
 
+import warnings
 from pathlib import Path
 
 import onnx
@@ -35,7 +36,9 @@ def with_weights(data: bytes, path: Path) -> bytes:
     for tensor in outside:
         _check(tensor, path.parent)
     try:
-        external_data_helper.load_external_data_for_model(model, str(path.parent))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fields that it does not know
+            external_data_helper.load_external_data_for_model(model, str(path.parent))
         return model.SerializeToString()
     except Exception as error:  # links, other folders, more than protobuf can hold
         line = str(error).strip().splitlines()[0]
@@ -44,7 +47,7 @@ def with_weights(data: bytes, path: Path) -> bytes:
 
 def _check(tensor: TensorProto, folder: Path) -> None:
     """Check that the file of a tensor is there, and that it is long enough."""
-    said = {entry.key: entry.value for entry in tensor.external_data}
+    said = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     place = said.get("location", "")
     file = folder / place
     if not place or not file.is_file():
@@ -59,3 +62,8 @@ def _check(tensor: TensorProto, folder: Path) -> None:
     end, size = sum(map(int, numbers)), file.stat().st_size
     if end > size:
         raise ValueError(f"{what} ends at byte {end:,} of {file}, which has {size:,}")
+
+
+def _text(value: str | bytes) -> str:
+    """Return a string of a file; damaged ones come as bytes."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
