@@ -1,13 +1,13 @@
 """Operators that move elements and compute nothing: exact whatever the integers mean."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
 
-__all__ = ["DATA_MOVEMENT"]
+__all__ = ["DATA_MOVEMENT", "pixels_of_resize"]
 
 Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 """Computes the outputs of a node from its inputs and what its outputs are to be."""
@@ -151,6 +151,42 @@ def _nearest(node: Node, inputs: int, outputs: int) -> np.ndarray:
     return np.clip(places.astype(np.int64), 0, inputs - 1)
 
 
+def _resize_bilinear(
+    node: Node, values: list[np.ndarray], outputs: list[Tensor]
+) -> list[np.ndarray]:
+    """Move pixels where interpolation has none to mix; raise ValueError elsewhere.
+
+    LiteRT's integer kernel counts in 10 fractional bits; its others are exact at pixels, too.
+    """
+    x, result = values[0], outputs[0].shape
+    chosen = pixels_of_resize(node, x.shape[1:3], result[1:3])
+    if chosen is None:
+        raise ValueError("some of its results lie between pixels")
+    rows, columns = chosen
+    return [x[:, rows][:, :, columns]]
+
+
+def pixels_of_resize(
+    node: Node, before: Sequence[int], after: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the rows and columns of a bilinear resize; None if it mixes some."""
+    rows, columns = (_exact_pixels(node, n, m) for n, m in zip(before, after, strict=True))
+    return None if rows is None or columns is None else (rows, columns)
+
+
+def _exact_pixels(node: Node, inputs: int, outputs: int) -> np.ndarray | None:
+    scale = ((inputs << 10) + outputs // 2) // outputs
+    if node["align_corners"] and outputs > 1:
+        scale = ((inputs - 1 << 10) + (outputs - 1) // 2) // (outputs - 1)
+    places = np.arange(outputs) * scale
+    if node["half_pixel_centers"]:
+        places += scale // 2 - 512
+    below = np.maximum(places, 0) >> 10
+    above = np.minimum(np.maximum(places + 1023, 0) >> 10, inputs - 1)
+    mixed = (below != above) & (places % 1024 != 0)
+    return None if mixed.any() or (below >= inputs).any() else below
+
+
 def _expect_shape(shape: tuple[int, ...], tensor: Tensor) -> None:
     """Refuse a result before it takes memory."""
     if shape != tensor.shape:
@@ -180,6 +216,7 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
         **_COMMON,
         "depth_to_space": _depth_to_space,
         "mirror_pad": _mirror_pad,
+        "resize_bilinear": _resize_bilinear,
         "resize_nearest": _resize_nearest,
         "reverse": _reverse,
         "slice": _slice,

@@ -93,7 +93,7 @@ class Node:
     - transpose: x; perm
     - pick: x; indices (positions of each axis)
     - depth_to_space, space_to_depth: x; block
-    - resize_nearest: x, size; align_corners, half_pixel_centers
+    - resize_bilinear, resize_nearest: x, size; align_corners, half_pixel_centers
     - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile: as in TFLite
     - unsupported: a form of a known operator that has no attributes here; reason
     - softmax, argmax and everything else: the host's

@@ -190,6 +190,22 @@ def _resize(draw: _Draw) -> None:
     draw.add("RESIZE_NEAREST_NEIGHBOR", inputs, [(batch, *size, channels)], **options)
 
 
+def _resize_bilinear(draw: _Draw) -> None:
+    """Most have nothing between pixels: one pixel, as many as before, every second one."""
+    size, channels = [draw.integer(1, 9), draw.integer(1, 9)], draw.choice(1, 3, 16, 32, 20)
+    shape, corners, centers = draw.choice(
+        ((1, 1), *draw.choice((False, False), (False, True), (True, False))),
+        ((size[0], 1), *draw.choice((False, False), (False, True), (True, False))),
+        ((2 * size[0], 4 * size[1]), False, False),
+        ((4 * size[0] - 3, 2 * size[1] - 1), True, False),
+        ((draw.integer(2, 9), draw.integer(2, 9)), False, True),
+    )
+    inputs = [draw.input((1, *shape, channels)), draw.known(size)]
+    options = {"options_type": "ResizeBilinearOptions", "alignCorners": corners}
+    options["halfPixelCenters"] = centers
+    draw.add("RESIZE_BILINEAR", inputs, [(1, *size, channels)], **options)
+
+
 def _space_to_depth(draw: _Draw) -> None:
     block = draw.integer(2, 3)
     height, width, channels = draw.integer(1, 5), draw.integer(1, 5), draw.choice(1, 3, 16, 32, 20)
@@ -220,6 +236,7 @@ _DRAWS: dict[str, Callable[[_Draw], None]] = {
     "depth_to_space": _depth_to_space,
     "mirror_pad": _mirror_pad,
     "pack": _pack,
+    "resize_bilinear": _resize_bilinear,
     "resize_nearest": _resize,
     "reverse": _reverse,
     "slice": _slice,

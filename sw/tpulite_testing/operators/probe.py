@@ -47,7 +47,7 @@ PLACES: dict[str, tuple[type[Layer], ...]] = {
 OTHERS = {
     "tflite": (
         *("BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CAST", "DIV", "L2_NORMALIZATION", "LOG_SOFTMAX"),
-        *("RESIZE_BILINEAR", "SHAPE", "SPACE_TO_BATCH_ND", "SVDF", "SQUARE"),
+        *("SHAPE", "SPACE_TO_BATCH_ND", "SVDF", "SQUARE"),
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
     ),
     "onnx": ("Cast", "ConvTranspose", "InstanceNormalization", "LayerNormalization", "Where"),

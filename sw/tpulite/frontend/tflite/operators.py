@@ -141,6 +141,11 @@ def _with_options(op: str, **fields: str):
     return convert
 
 
+def _resize(op: str):
+    corners = {"align_corners": "AlignCorners", "half_pixel_centers": "HalfPixelCenters"}
+    return _with_options(op, **corners)
+
+
 def _axes(tensor: Tensor, x: Tensor) -> tuple[int, ...]:
     axes, rank = constant_integers(tensor, "axes").ravel().tolist(), len(x.shape)
     if not axes or not all(-rank <= axis < rank for axis in axes):
@@ -189,12 +194,8 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "RELU_N1_TO_1": (_function("relu_n1_1"), 1),
     "RESHAPE": (_reshape, 1),
     "RSQRT": (_function("rsqrt"), 1),
-    "RESIZE_NEAREST_NEIGHBOR": (
-        _with_options(
-            "resize_nearest", align_corners="AlignCorners", half_pixel_centers="HalfPixelCenters"
-        ),
-        2,
-    ),
+    "RESIZE_BILINEAR": (_resize("resize_bilinear"), 2),
+    "RESIZE_NEAREST_NEIGHBOR": (_resize("resize_nearest"), 2),
     "REVERSE_V2": (_with_options("reverse"), 2),
     "SLICE": (_with_options("slice"), 3),
     "SOFTMAX": (_function("softmax", beta="Beta"), 1),

@@ -45,6 +45,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
     "MUL": ("MulOptions", (_FUSED,)),
     "PACK": ("PackOptions", ("Axis", "ValuesCount")),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", ("AlignCorners", "HalfPixelCenters")),
     "RESIZE_NEAREST_NEIGHBOR": (
         "ResizeNearestNeighborOptions",
         ("AlignCorners", "HalfPixelCenters"),

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tpulite.graph.data_movement import DATA_MOVEMENT
+from tpulite.graph.data_movement import DATA_MOVEMENT, pixels_of_resize
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Activation, Concat, DepthToSpace, Pick
 from tpulite.quant.exactness import Exactness
@@ -20,7 +20,7 @@ __all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack"]
 
 MOVEMENT = (
     *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
-    *("resize_nearest", "space_to_depth", "transpose", "pick"),
+    *("resize_bilinear", "resize_nearest", "space_to_depth", "transpose", "pick"),
 )
 """Operators that :func:`lower_movement` takes."""
 
@@ -52,6 +52,9 @@ def lower_movement(node: Node, context: GraphContext) -> None:
     (source,) = computed
     if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
         raise UnsupportedError("its channels change places with rows or columns")
+    shapes = context.tensor(source).shape[1:3], context.tensor(node.outputs[0]).shape[1:3]
+    if node.op == "resize_bilinear" and pixels_of_resize(node, *shapes) is None:
+        raise UnsupportedError("some of its results lie between pixels")
     image = context.read(source)
     for name, numbers in zip(node.outputs, _moved(node, source, context), strict=True):
         same, label = context.requantized(node, source, name), node.name
