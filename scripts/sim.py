@@ -3,7 +3,8 @@
 Without a model, or with ``mlp``, the perceptron classifies handwritten digits: Verilator runs all
 448 test images, Icarus the first two batches of 16. ``cnn`` is a small convolutional network for
 the same digits; other models are names of the zoo or paths of TFLite and ONNX files. The figures
-go to build/sim/NAME.json. With WAVES=1 a short run leaves a waveform.
+go to build/sim/NAME.json. With WAVES=1 a short run leaves a waveform of the chip's ports, with
+WAVES=all of everything; WAVES_FROM=1000 WAVES_TO=2000 keep these cycles only.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.digits import BATCH
 from tpulite_tb.harness import simulate_verilog
+from tpulite_tb.waves import Waves
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = "16x16"
@@ -45,10 +47,10 @@ def main() -> int:
     options = parser.parse_args()
 
     simulator = os.environ.get("SIM") or "verilator"
-    waves = bool(int(os.environ.get("WAVES") or 0))
     options.folder = options.folder.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
+        waves = Waves.of().on
         if options.model == "mlp":
             short = options.short or waves or simulator == "icarus"
             name, bench, environment = prepare_digits(options, simulator, short=short)
@@ -74,7 +76,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     if waves:
-        print_waves_help(next(folder.glob("waves.*")))
+        print_waves_help(folder / "waves.fst")
     if path.exists():
         print(f"Figures: {os.path.relpath(path)}")
     return 0
@@ -134,14 +136,21 @@ def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str
 def print_waves_help(path: Path) -> None:
     """Say how to look at a waveform."""
     name = os.path.relpath(path)
+    layout = Path(name).with_suffix("")
+    how = f"gtkwave {name}    or    surfer {name}"
+    if path.with_suffix(".gtkw").exists():
+        how = f"gtkwave {layout}.gtkw    or    surfer -c {layout}.sucl {name}"
     print(
         f"Waveform: {name}\n"
-        f"  gtkwave {name}    or    surfer {name}    (https://surfer-project.org)\n"
-        f"  Look at {TOP}.trace_*_state (0 idle, 1 busy, 2 token, 3 buffer, 4 AXI) and\n"
-        f"  {TOP}.trace_*_index, the command of each engine; then at the DRAM port {TOP}.m_axi_*\n"
-        f"  and at irq, which ends a run."
+        f"  {how}    (https://surfer-project.org)\n"
+        f"  Look at {TOP}.trace_*_state and trace_*_index, what each engine does with which\n"
+        f"  command; then at the DRAM port {TOP}.m_axi_* and at irq, which ends a run."
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -128,3 +128,13 @@ def test_what_pypi_has_is_what_the_table_says():
     except RuntimeError as error:
         pytest.skip(str(error))
     assert all(path.read_bytes()[4:8] == b"TFL3" for path in paths)
+
+
+def test_a_name_that_is_nearly_right_is_suggested(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="did you mean resnet8"):
+        zoo.find_network("resnet9")
+    with pytest.raises(ValueError, match="did you mean kws_mobilenet"):
+        zoo.entry("KWS_mobilnet")
+    assert zoo.find_network("resnet9.tflite") == Path("resnet9.tflite")
+    assert zoo.find_network("something_else") == Path("something_else")

@@ -1,9 +1,23 @@
 """Where files are kept that can be fetched or made again."""
 
 import os
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["cache_home"]
+__all__ = ["PARTS", "CachePart", "cache_home"]
+
+PARTS = {
+    "programs": "compiled programs",
+    "zoo": "networks of the zoo",
+    "onnx_tests": "conformance tests of ONNX",
+    "explore": "results of explorations",
+    "verilog_cache": "Verilog of chips",
+    "verilated": "simulators of chips",
+    "models": "simulators of benches",
+    "objects": "object files that simulators share",
+}
+"""Folders in :func:`cache_home`, and what they hold."""
 
 
 def cache_home() -> Path:
@@ -12,3 +26,31 @@ def cache_home() -> Path:
         return Path(chosen)
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "tpulite"
+
+
+@dataclass(frozen=True)
+class CachePart:
+    """A folder of the cache.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`PARTS`.
+    files, size : int
+        How many files it holds, and their bytes.
+    """
+
+    name: str
+    files: int
+    size: int
+
+    @classmethod
+    def measure(cls, name: str) -> "CachePart":
+        """Count what is there."""
+        files = [path for path in (cache_home() / name).rglob("*") if path.is_file()]
+        return cls(name, len(files), sum(path.stat().st_size for path in files))
+
+    def clear(self) -> None:
+        """Remove it."""
+        if (folder := cache_home() / self.name).exists():
+            shutil.rmtree(folder)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -43,7 +44,13 @@ def entry(name: str) -> Entry:
         if candidate.name == name:
             return candidate
     names = ", ".join(candidate.name for candidate in ENTRIES)
-    raise ValueError(f"Network of the zoo must be one of {names}, not {name!r}")
+    hint = f"; did you mean {near[0]}?" if (near := _near(name)) else ""
+    raise ValueError(f"Network of the zoo must be one of {names}, not {name!r}{hint}")
+
+
+def _near(name: str) -> list[str]:
+    """Return the name of the zoo that looks most like another one, if one does."""
+    return get_close_matches(name.lower(), [candidate.name for candidate in ENTRIES], n=1)
 
 
 def cache_folder() -> Path:
@@ -82,8 +89,13 @@ def find_network(name: str | Path) -> Path:
         As :func:`fetch`.
     """
     path = Path(name)
-    known = not path.exists() and str(name) in [candidate.name for candidate in ENTRIES]
-    return fetch(str(name)) if known else path
+    if path.exists():
+        return path
+    if str(name) in [candidate.name for candidate in ENTRIES]:
+        return fetch(str(name))
+    if not path.suffix and (near := _near(str(name))):
+        raise ValueError(f"{name} is no file, and none of the zoo; did you mean {near[0]}?")
+    return path
 
 
 def install(file: Path, wheel: Wheel) -> None:

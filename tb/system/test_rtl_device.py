@@ -118,6 +118,15 @@ def test_random_traffic_is_right_and_repeatable(stall, jitter):
     assert min(cycles) > quiet
 
 
+def test_a_long_run_tells_how_far_it_is():
+    device, told = make_device(stall=0.9), []
+    device.watch = told.append
+    result, same = run_copy(device, 256)
+    assert same and len(told) > 1 and told == sorted(told)
+    assert all(cycles % 4096 == 0 for cycles in told[:-1])
+    assert told[-2] < result.counters["cycles"] <= told[-1] + 10
+
+
 def test_ranges_answer_errors():
     device = make_device(read_errors=[range(SOURCE + 0x210, SOURCE + 0x211)])
     result, same = run_copy(device, 4)

@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import tpulite_rtl
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
+from tpulite_rtl.verilated.progress import show_build, show_step, tell
 from tpulite_rtl.verilated.toolchain import build_once, require_tools, verilator_environment
 
 __all__ = [
@@ -86,9 +86,10 @@ def cached_verilog(config: Config) -> str:
 
     def build(folder: Path) -> None:
         # Late, because importing an HDL takes long, too.
-        from tpulite_rtl.verilog import chip_verilog
+        with show_step("Verilog of the chip"):
+            from tpulite_rtl.verilog import chip_verilog
 
-        (folder / f"{_TOP}.v").write_text(chip_verilog(config))
+            (folder / f"{_TOP}.v").write_text(chip_verilog(config))
 
     return (build_once("verilog_cache", contents, build) / f"{_TOP}.v").read_text()
 
@@ -116,16 +117,12 @@ def build_library(verilog: str, *, title: str) -> Path:
 
     def build(folder: Path) -> None:
         require_tools()
-        print(
-            f"Building the simulator of {title} (once, about a minute) in {folder}",
-            file=sys.stderr,
-            flush=True,
-        )
+        tell(f"Building the simulator of {title} (once, about a minute) in {folder}")
         (folder / f"{_TOP}.v").write_text(verilog)
         environment = os.environ | verilator_environment()
         environment["MAKEFLAGS"] += f" {_MAKE}"
         source = str(HARNESS_DIR / "harness.cpp")
-        with (folder / "build.log").open("w") as log:
+        with (folder / "build.log").open("w") as log, show_build(folder, title):
             for command in (
                 ["verilator", "--Mdir", ".", *_VERILATOR, f"-I{HARNESS_DIR}", f"{_TOP}.v", source],
                 ["make", "-j", str(_JOBS), "-f", f"V{_TOP}.mk", f"USER_CPPFLAGS=-I{HARNESS_DIR}"],

@@ -2,7 +2,7 @@
 
 import ctypes
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ __all__ = ["RtlDevice"]
 
 _MIN_LATENCY = 2
 _OKAY = 0
+_LOOK = 4096
+"""Cycles between two looks at a run: a fraction of a second."""
 
 
 class RtlDevice:
@@ -58,6 +60,8 @@ class RtlDevice:
     ----------
     traces : dict
         :class:`EngineTrace` of each engine in the last run; empty unless ``trace``.
+    watch : callable, optional
+        Gets the cycles of a run that have passed, now and then.
     cycles, seconds : int, float
         Simulated cycles and the time that they took, over all runs.
     """
@@ -87,6 +91,7 @@ class RtlDevice:
         self.trace = trace
         self.max_cycles = max_cycles
         self.traces: dict[Engine, EngineTrace] = {}
+        self.watch: Callable[[int], None] | None = None
         self.cycles = 0
         self.seconds = 0.0
         if verilog is None:
@@ -190,7 +195,13 @@ class RtlDevice:
     def _wait(self) -> None:
         before = self._library.chip_cycles(self._chip)
         started = time.perf_counter()
-        interrupt = self._library.chip_wait_interrupt(self._chip, self.max_cycles)
+        interrupt, left = False, self.max_cycles
+        while left and not interrupt:
+            # Between two calls Python can tell how far it is, and be interrupted.
+            interrupt = self._library.chip_wait_interrupt(self._chip, min(left, _LOOK))
+            left -= min(left, _LOOK)
+            if self.watch is not None:
+                self.watch(self._library.chip_cycles(self._chip) - before)
         self.seconds += time.perf_counter() - started
         self.cycles += self._library.chip_cycles(self._chip) - before
         if not interrupt:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tpulite.cache import cache_home
 from tpulite.needs import BUILD_TOOLS
+from tpulite_rtl.verilated.progress import tell
 
 __all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
 
@@ -30,8 +32,7 @@ def build_root() -> Path:
     for folder in Path(__file__).resolve().parents:
         if (folder / "pyproject.toml").is_file():
             return folder / "build"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "tpulite"
+    return cache_home()
 
 
 def require_tools() -> None:
@@ -104,7 +105,11 @@ def build_once(kind: str, contents: list[str], build: Callable[[Path], None]) ->
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell(f"Waiting for another process that builds {path.with_suffix('')}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield  # closing the file releases the lock
 
 

@@ -115,3 +115,12 @@ def test_run_shows_the_same_as_profile(tpulite, tmp_path):
     assert (code, err) == (0, "")
     assert (tmp_path / "a.pftrace").read_bytes() == (tmp_path / "b.pftrace").read_bytes()
     assert "cnn_digits" in (tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+def test_an_interruption_is_one_line(tpulite, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tpulite.cli.profile.profile_model", interrupted)
+    code, out, err = tpulite("profile", CNN_DIGITS)
+    assert (code, out, err.strip()) == (130, "", "tpulite: interrupted")

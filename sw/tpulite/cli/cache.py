@@ -1,19 +1,27 @@
-"""The command ``cache``: programs that were compiled before."""
+"""The command ``cache``: everything that can be fetched or made again."""
 
 import click
 
-from tpulite.runtime.compile_cache import ProgramCache
+from tpulite.cache import PARTS, CachePart, cache_home
 
 __all__ = ["cache"]
 
 
 @click.command()
+@click.argument("parts", nargs=-1, type=click.Choice([*PARTS]))
 @click.option("--clear", is_flag=True, help="Remove them.")
-def cache(clear: bool) -> None:
-    """Say where compiled programs are kept, how many there are, and how large they are."""
-    programs = ProgramCache.default()
-    if clear:
-        click.echo(f"{programs.folder}: {programs.clear()} programs removed")
-        return
-    sizes = [path.stat().st_size for path in programs.entries()]
-    click.echo(f"{programs.folder}: {len(sizes)} programs, {sum(sizes):,} bytes")
+def cache(parts: tuple[str, ...], clear: bool) -> None:
+    """Say what is kept that can be fetched or made again, and how large it is.
+
+    PARTS of it are counted, or removed; by default all.
+    """
+    measured = [CachePart.measure(name) for name in parts or PARTS]
+    found = [part for part in measured if part.files]
+    click.echo(f"{cache_home()}:{'' if found else ' nothing'}")
+    for part in found:
+        if clear:
+            part.clear()
+        files = f"{part.files:,} file{'s' * (part.files != 1)}"
+        removed = " removed" if clear else ""
+        text = f"{files}, {part.size:,} bytes{removed}"
+        click.echo(f"  {part.name:<14} {text:<36} {PARTS[part.name]}")

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from tpulite.atomic import write_whole
 from tpulite.cli.paths import OUTPUT
@@ -174,6 +181,7 @@ def progress_bar() -> Progress:
     return Progress(
         *columns,
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,

@@ -26,7 +26,7 @@ _COMMANDS = {
     "info": ("info", "What a compiled file holds; configurations and devices."),
     "disasm": ("info:disasm", "The commands of a program, one a line."),
     "doctor": ("doctor", "What is missing on this machine, and what to type."),
-    "cache": ("cache", "Where compiled programs are kept; clear it."),
+    "cache": ("cache", "What is kept to be used again; clear it."),
 }
 """Module and function of each command, and its line of help: a module is imported only if its
 command runs, so that help comes at once."""
@@ -54,6 +54,7 @@ def main() -> None:
     try:
         sys.exit(commands(standalone_mode=False, prog_name="tpulite"))
     except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("tpulite: interrupted", err=True)
         sys.exit(130)
     except click.ClickException as error:
         _fail(error.format_message())

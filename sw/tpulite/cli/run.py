@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import numpy as np
 from rich.console import Console
+from rich.progress import Progress, TaskID
 
 from tpulite.cli.common import (
     csv_option,
@@ -175,9 +176,25 @@ def _run_program(
 def _run_all(runner: Runner, inputs: dict[str, np.ndarray], count: int) -> ModelResults:
     runs = []
     with progress_bar() as progress:
+        if not progress.disable:
+            _watch(runner, progress)
         for start in progress.track(range(0, count, runner.batch), description="runs"):
             runner.record_traces(start == 0)  # which takes time
             numbers = range(start, min(start + runner.batch, count))
             each = [{name: values[i] for name, values in inputs.items()} for i in numbers]
             runs.append(runner.run(*each))
     return join_runs(runs)
+
+
+def _watch(runner: Runner, progress: Progress) -> None:
+    """Show the cycles of a run on a device that tells them, beside those that it will take."""
+    task: TaskID | None = None
+
+    def tell(cycles: int) -> None:
+        nonlocal task
+        if task is None:
+            longest = (predict_cycles(x.commands, x.config) for x in runner.model.programs)
+            task = progress.add_task("cycles", total=max(longest))
+        progress.update(task, completed=cycles)
+
+    runner.watch(tell)

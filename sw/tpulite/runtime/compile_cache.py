@@ -94,13 +94,6 @@ class ProgramCache:
         found = [(path.stat(), path) for path in self.folder.glob(f"*{_SUFFIX}")]
         return tuple(path for _, path in sorted(found, key=lambda x: (-x[0].st_mtime_ns, x[1])))
 
-    def clear(self) -> int:
-        """Remove all entries; return how many there were."""
-        entries = self.entries()
-        for path in entries:
-            path.unlink(missing_ok=True)
-        return len(entries)
-
     def _keep(self, path: Path, program: Program) -> None:
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ Devices are found through the entry-point group ``tpulite.devices``: the golden 
 ``golden``, the Verilated chip ``rtl``, and a board driver can join them the same way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
@@ -21,6 +21,7 @@ __all__ = [
     "Job",
     "RunResult",
     "Tracing",
+    "Watched",
     "device_names",
     "open_device",
     "require_device",
@@ -96,6 +97,13 @@ class Tracing(Protocol):
     """A device that can record what its engines do; ``trace`` says whether it does."""
 
     trace: bool
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A device whose runs take long, and that tells now and then how many cycles have passed."""
+
+    watch: Callable[[int], None] | None
 
 
 def device_names() -> list[str]:

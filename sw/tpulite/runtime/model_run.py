@@ -1,6 +1,6 @@
 """Running a network: segments of the host by numpy or libraries, of the machine by sessions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from tpulite.arch.memory import PAGE_BYTES
 from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
-from tpulite.runtime.device import Device, Tracing, open_device
+from tpulite.runtime.device import Device, Tracing, Watched, open_device
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
@@ -126,6 +126,12 @@ class Runner:
         for session in self.sessions:
             if isinstance(session.device, Tracing):
                 session.device.trace = on
+
+    def watch(self, tell: Callable[[int], None]) -> None:
+        """Let the device tell the cycles of each program's run that have passed, if it can."""
+        for session in self.sessions:
+            if isinstance(session.device, Watched):
+                session.device.watch = tell
 
     def run(self, *inputs: Mapping[str, np.ndarray]) -> ModelResults:
         """Run the machine once, for one input or up to ``batch`` of them.
