@@ -80,7 +80,9 @@ def errors(name: str, measured: Part | Size, weights: Weights) -> str:
     """Return what was measured, and by how much the estimate is off."""
     estimate = area(named_config(name), weights)
     pairs = {x: (getattr(measured, x), getattr(estimate, x)) for x in ("lut", "ff", "dsp", "bram")}
-    return ", ".join(f"{x} {is_:,} ({est / is_ - 1:+.1%})" for x, (is_, est) in pairs.items())
+    return ", ".join(
+        f"{x} {is_:,} ({est / is_ - 1:+.1%})" for x, (is_, est) in pairs.items() if is_ or est
+    )
 
 
 def read_report(name: str) -> dict:

@@ -1,40 +1,31 @@
 """The command ``explore``: many machines for some networks, compared."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.study_progress import study_progress
 from tpulite.configs import named_config
-from tpulite.executors import LocalExecutor
+from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
 from tpulite.explore.limits import Limits, answer
-from tpulite.explore.measure import measure
+from tpulite.explore.measure import Outcome, Task, measure
 from tpulite.explore.point import OBJECTIVES, pareto
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store
-from tpulite.explore.study import Study, Tell
+from tpulite.explore.study import Study
 from tpulite.explore.table import points_table, reasons, rows_of
 from tpulite.graph.layers import LayerGraph
 from tpulite.needs import require_package
+from tpulite.runtime.compile_cache import compiler_key
 from tpulite.runtime.model_file import is_model_file
 
 __all__ = ["explore"]
@@ -93,6 +84,7 @@ def _needs_bokeh(_: click.Context, __: click.Parameter, path: Path | None) -> Pa
 )
 @click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]")
+@click.option("--scheduler", metavar="tcp://HOST:PORT", help="Use the workers of a Dask cluster.")
 @click.option("--store", "folder", type=FOLDER, help="Where outcomes are kept.  [the cache]")
 @click.option("--html", type=OUTPUT, callback=_needs_bokeh, help="Write a page for the browser.")
 @plan_options
@@ -110,6 +102,7 @@ def explore(  # noqa: PLR0913 - options of the command
     trials: int | None,
     seed: int,
     workers: int | None,
+    scheduler: str | None,
     folder: Path | None,
     html: Path | None,
     reading: Reading,
@@ -126,6 +119,8 @@ def explore(  # noqa: PLR0913 - options of the command
         raise click.UsageError("--json - and --csv - cannot be used together.")
     if count is not None and trials is not None:
         raise click.UsageError("--random and --search cannot be used together.")
+    if workers is not None and scheduler is not None:
+        raise click.UsageError("--workers and --scheduler cannot be used together.")
     if trials is not None:
         require_package("optuna", "explore", "--search")
     limits = Limits(max_lut, max_ms, mhz)
@@ -133,7 +128,11 @@ def explore(  # noqa: PLR0913 - options of the command
     parts = _read(networks, reading, choices)
     store = Store.default() if folder is None else Store(folder)
     study = Study(parts, space, choices.options(), store, fresh=not choices.cache)
-    with LocalExecutor(measure, parts, workers) as executor, _progress() as tell:
+    if scheduler is None:
+        where: Executor[Task, Outcome] = LocalExecutor(measure, parts, workers)
+    else:
+        where = ClusterExecutor(measure, parts, scheduler, compiler_key)
+    with where as executor, study_progress() as tell:
         if trials is not None:
             points = search(study, trials, objectives, executor, seed=seed, tell=tell)
         else:
@@ -187,27 +186,3 @@ def _read(
 
 def _list(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-@contextmanager
-def _progress() -> Iterator[Tell]:
-    """Show on stderr, if it is a terminal, how far a study is, how fast, and the time left."""
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-class _Rate(ProgressColumn):
-    """Tasks a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:.1f}/s")

@@ -20,7 +20,7 @@ from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["COMPILER", "ProgramCache", "program_key"]
+__all__ = ["COMPILER", "ProgramCache", "compiler_key", "program_key"]
 
 COMPILER = (
     "arch",
@@ -111,7 +111,7 @@ def program_key(layers: LayerGraph, config: Config, options: Options) -> str:
     That is the compiler's own source, the network with every constant, the machine and the options.
     """
     digest = hashlib.blake2b(digest_size=16)
-    parts = [_compiler(), config.as_dict(), options, layers]
+    parts = [compiler_key(), config.as_dict(), options, layers]
     if options.allocator == "cpsat":
         parts.append(_ortools())
     for part in parts:
@@ -128,7 +128,7 @@ def _ortools() -> str:
 
 
 @cache
-def _compiler() -> str:
+def compiler_key() -> str:
     """Return the version of the package and a hash of the compiler's source."""
     root = Path(tpulite.__path__[0])
     digest = hashlib.blake2b(version("tpulite").encode())

@@ -1,0 +1,113 @@
+"""Tasks on a Dask cluster, whoever has started it."""
+
+import platform
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, Self
+
+from tpulite.executors.executor import ATTEMPTS, Done, Result, Shared, Task, Work, reason_of
+from tpulite.needs import require_package
+
+__all__ = ["ClusterExecutor"]
+
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[^]/]+\]|[^]/:]+):\d+")
+
+_CONNECT_S, _WORKERS_S = 10, 30
+"""Seconds to wait for a scheduler, and for its first worker."""
+
+
+class ClusterExecutor(Generic[Shared, Task, Result]):
+    """The workers of a scheduler of Dask.
+
+    A task that raises is tried again; one whose worker dies goes to another worker, until it has
+    seen as many die as the scheduler allows (``distributed.scheduler.allowed-failures``).
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module, of what is shared and a task.
+    shared : object
+        What all tasks share; it goes to each worker once.
+    address : str
+        The scheduler: ``tcp://HOST:PORT``.
+    identity : callable
+        A function of a module that says what results depend on besides the tasks: it must say on
+        every worker what it says here.
+
+    Raises
+    ------
+    ValueError
+        If that is no address or the extra is missing, or when it is entered: there is no such
+        scheduler, it has no workers, or they are not like us.
+    """
+
+    def __init__(
+        self,
+        function: Work[Shared, Task, Result],
+        shared: Shared,
+        address: str,
+        identity: Callable[[], str],
+    ) -> None:
+        if not _ADDRESS.fullmatch(address):
+            form = "tcp://HOST:PORT or tls://HOST:PORT"
+            raise ValueError(f"Scheduler must be {form}, not {address!r}")
+        require_package("distributed", "cluster", "--scheduler")
+        self._function, self._shared = function, shared
+        self._address, self._identity = address, identity
+        self._client: Any = None
+        self._held: Any = None
+
+    def __enter__(self) -> Self:
+        from distributed import Client  # takes a second
+
+        try:
+            self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
+        except OSError as error:
+            raise ValueError(f"There is no scheduler at {self._address}: {error}") from error
+        try:
+            self._check_workers()
+            self._held = self._client.scatter(self._shared, broadcast=True, hash=False)
+        except BaseException:
+            self._client.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, Result]]:
+        """Do tasks and yield each when it is finished, in any order."""
+        from distributed import as_completed
+
+        submit = self._client.submit
+        futures = {
+            submit(self._function, self._held, task, pure=False, retries=ATTEMPTS - 1): task
+            for task in tasks
+        }
+        for future in as_completed(list(futures), loop=self._client.loop):
+            error = future.exception()
+            task = futures.pop(future)
+            if error is None:
+                yield Done(task, future.result())
+            else:
+                yield Done(task, failure=reason_of(error))
+
+    def _check_workers(self) -> None:
+        """Raise ValueError if there are no workers, or one would give other results."""
+        try:
+            self._client.wait_for_workers(1, timeout=_WORKERS_S)
+        except OSError as error:
+            raise ValueError(f"The scheduler at {self._address} has no workers") from error
+        here = platform.python_version_tuple()[:2]
+        versions = self._client.get_versions()["workers"]
+        for worker, found in versions.items():
+            there = found["host"]["python"]
+            if tuple(there.split(".")[:2]) != here:
+                raise ValueError(f"{worker} has Python {there}, and we have {'.'.join(here)}")
+        try:
+            said = self._client.run(self._identity)
+        except ImportError as error:
+            raise ValueError(f"A worker has another tpulite, or none: {error}") from error
+        for worker, identity in said.items():
+            if identity != self._identity():
+                raise ValueError(f"{worker} has another version of tpulite")
