@@ -121,9 +121,12 @@ def test_compare_finds_no_difference_and_finds_one(tpulite, tmp_path):
     assert first["name"] == "stem" and 0 < first["different"] < first["elements"] == 20480
 
 
-def test_the_zoo_is_listed(tpulite):
+def test_the_zoo_is_listed_in_80_columns_without_broken_words(tpulite, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = tpulite("zoo", "list")
-    assert code == 0 and all(entry.name in out for entry in ENTRIES)
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    for entry in ENTRIES:
+        assert set(f"{entry.name} {entry.title}: {entry.input}".split()) <= set(out.split())
 
 
 def test_the_page_of_the_zoo_says_what_was_compared(tpulite, tmp_path, monkeypatch):

@@ -25,16 +25,19 @@ def zoo() -> None:
 @zoo.command("list")
 def list_networks() -> None:
     """Show the networks, where they come from and whether they are here."""
-    table = Table(box=box.SIMPLE)
-    for column in ("name", "network", "input", "licence", "from", "here"):
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("network, and its input")
+    table.add_column("here", no_wrap=True)
     for network in ENTRIES:
         here = "yes" if (cache_folder() / f"{network.name}.tflite").exists() else ""
-        wheel = network.wheel
-        table.add_row(
-            network.name, network.title, network.input, wheel.licence, wheel.requirement, here
-        )
-    Console().print(table)
+        table.add_row(network.name, f"{network.title}: {network.input}", here)
+    console = Console()
+    console.print(table)
+    for wheel in dict.fromkeys(network.wheel for network in ENTRIES):
+        names = ", ".join(network.name for network in ENTRIES if network.wheel == wheel)
+        text = f"from {wheel.requirement} (licence {wheel.licence}): {names}"
+        console.print(text, highlight=False, markup=False)
 
 
 @zoo.command("fetch")
