@@ -148,7 +148,7 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
         "--detailed-timing-report",
         *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
-        *("--router", "router2"),  # the other one does not end where a part is half full
+        *("--router", "router2"),  # router1 had not ended on a full part after an hour
     ]
     text = (netlist / "netlist.json").read_text()
 
