@@ -18,6 +18,7 @@ _PURPOSES = {
     "rtl": "the Verilated chip, Verilog",
     "onnx": "ONNX files, --calibrate",
     "litert": "TFLite operators of the host, --oracle",
+    "quantize": "quantize of TFLite files",
     "trace": "--trace",
     "pictures": "pictures as inputs",
     "report": "--html",

@@ -10,8 +10,9 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 import onnx
 
 from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
-from tpulite.quant.quality import measure_quality
+from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+from tpulite_testing.files.tflite_model import ModelBuilder
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -130,3 +131,20 @@ def test_weights_in_another_file(tpulite, files, network):
     assert (code, len(err.splitlines())) == (2, 1)
     assert "big/net.onnx.data, which is missing" in err
     assert err.startswith("tpulite: big/net.onnx: tensor ")
+
+
+def test_a_tflite_file_of_floats(tpulite, files):
+    pytest.importorskip("ai_edge_quantizer", reason="pip install 'tpulite[quantize]'")
+    b = ModelBuilder("float32")
+    x, y = b.input((1, 8, 8, 3)), b.tensor((1, 8, 8, 8))
+    w, bias = b.constant(draw(8, 3, 3, 3)), b.constant(draw(8))
+    strides = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+    b.operator("CONV_2D", [x, w, bias], [y], options_type="Conv2DOptions", **strides)
+    (files / "net.tflite").write_bytes(b.build(y))
+    np.save(files / "y.npy", draw(6, 8, 8, 3))
+    words = ("--calibrate", "y.npy", "--json", "q.json")
+    code, _, err = tpulite("quantize", "net.tflite", *words)
+    assert (code, err) == (0, "")
+    (error,) = json.loads((files / "q.json").read_text())["tensors"]
+    assert error["decibels"] > 15  # it averages ranges, so outliers are cut
+    assert tpulite("compare", "net.int8.tflite", "--oracle", "litert-ref")[0] == 0

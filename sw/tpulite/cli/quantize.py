@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -13,11 +14,15 @@ from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar, save_csv, save_json
 from tpulite.cli.inputs import PIXELS
 from tpulite.cli.paths import OUTPUT, PATH
-from tpulite.cli.samples import read_samples
+from tpulite.cli.samples import Samples, read_samples
 from tpulite.frontend.files import load_graph
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
+from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
+from tpulite.quant.quality import Quality, measure_outputs
 from tpulite.runtime.model import Model
+from tpulite.runtime.outputs import compare_outputs
 
 __all__ = ["quantize"]
 
@@ -34,7 +39,9 @@ _SHOWN = 10
     required=True,
     help="Samples of your data: an array (.npy, .npz), a picture, or a folder of them.",
 )
-@click.option("-o", "--output", type=OUTPUT, help="By default NETWORK.int8.onnx, in this folder.")
+@click.option(
+    "-o", "--output", type=OUTPUT, help="By default NETWORK.int8.onnx (.tflite), in this folder."
+)
 @click.option(
     "--pixels",
     type=PIXELS,
@@ -63,43 +70,28 @@ def quantize(  # noqa: PLR0913 - options of the command
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
-    """Quantize a network of floats (.onnx) to int8 with samples of your data.
+    """Quantize a network of floats (.onnx, .tflite) to int8 with samples of your data.
 
-    The result is an ONNX file that any runtime opens: its operators stand between
-    DequantizeLinear and QuantizeLinear. The table shows where the most is lost against the network
-    of floats; --json and --csv have all tensors.
+    The result is a file that any runtime opens; operators of ONNX stand between DequantizeLinear
+    and QuantizeLinear. The table shows where the most is lost against the network of floats; --json
+    and --csv have all tensors.
     """
-    for package in ("onnx", "onnxruntime"):
-        require_package(package, "onnx", "quantize")
-    from tpulite.frontend.onnx.read.external import with_weights
-    from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
-    from tpulite.quant.quality import measure_quality
-
-    output = output or Path(f"{network.stem}.int8.onnx")
+    data = network.read_bytes()
+    tflite = data[4:8] == IDENTIFIER
+    output = output or Path(f"{network.stem}.int8.{'tflite' if tflite else 'onnx'}")
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
-    data = network.read_bytes()
-    if data[4:8] == IDENTIFIER:
-        raise ValueError(f"{network} is a TFLite file; only ONNX files are quantized")
+    if tflite and (per_tensor or symmetric or percentile < 100):
+        raise click.UsageError("--per-tensor, --symmetric and --percentile are for ONNX files.")
+    settings = {"per_channel": not per_tensor, "symmetric": symmetric, "percentile": percentile}
+    _require(tflite)
     try:
-        data = with_weights(data, network)
-        samples, remarks = read_samples(calibration, load_graph(network), pixels)
-        feeds = check_samples(data, samples)
-        with progress_bar() as bar:
-            count = len(feeds)
-            task = bar.add_task("calibrate", total=count)
-            found = quantize_onnx(
-                data,
-                feeds,
-                per_channel=not per_tensor,
-                symmetric=symmetric,
-                percentile=percentile,
-                progress=lambda done, _: bar.update(task, completed=done),
-            )
-            task = bar.add_task("compare", total=count)
-            quality = measure_quality(
-                fixed_batch(data), found, feeds, lambda done, _: bar.update(task, completed=done)
-            )
+        graph = load_graph(network)
+        samples, remarks = read_samples(calibration, graph, pixels)
+        if tflite:
+            found, quality = _of_tflite(data, graph, samples)
+        else:
+            found, quality = _of_onnx(data, network, samples, settings)
     except ValueError as error:
         raise _named(network, error) from error
     write_whole(output, lambda path: path.write_bytes(found))
@@ -116,6 +108,51 @@ def quantize(  # noqa: PLR0913 - options of the command
     lines.append(_summary(quality))
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _require(tflite: bool) -> None:
+    """Check that the quantizer of a format is installed."""
+    if tflite:
+        require_package("ai_edge_quantizer", "quantize", "quantize of a TFLite file")
+        return
+    for package in ("onnx", "onnxruntime"):
+        require_package(package, "onnx", "quantize")
+
+
+def _of_onnx(
+    data: bytes, network: Path, samples: Samples, settings: dict[str, Any]
+) -> tuple[bytes, Quality]:
+    """Quantize an ONNX file; return the file, and what that costs."""
+    from tpulite.frontend.onnx.read.external import with_weights
+    from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
+    from tpulite.quant.quality_onnx import measure_quality
+
+    data = with_weights(data, network)
+    feeds = check_samples(data, samples)
+    with progress_bar() as bar:
+        task = bar.add_task("calibrate", total=2 * len(feeds))
+
+        def advance(done: int, count: int) -> None:
+            bar.advance(task)
+
+        found = quantize_onnx(data, feeds, progress=advance, **settings)
+        return found, measure_quality(fixed_batch(data), found, feeds, advance)
+
+
+def _of_tflite(data: bytes, graph: Graph, samples: Samples) -> tuple[bytes, Quality]:
+    """Quantize a TFLite file; return the file, and how far its outputs are from the floats."""
+    from tpulite.quant.tflite import quantize_tflite
+
+    if isinstance(samples, np.ndarray):
+        (name,) = graph.inputs
+        samples = [{name: sample} for sample in samples]
+    shapes = {name: graph.tensors[name].shape for name in graph.inputs}
+    feeds = [
+        {name: np.asarray(each[name], np.float32).reshape(shape) for name, shape in shapes.items()}
+        for each in samples
+    ]
+    found = quantize_tflite(data, feeds)
+    return found, measure_outputs(compare_outputs(graph, load_tflite(found, graph.name), feeds))
 
 
 def _named(network: Path, error: ValueError) -> ValueError:
@@ -143,7 +180,7 @@ def _advice(model: Model) -> list[str]:
     ]
 
 
-def _summary(quality: Any) -> str:
+def _summary(quality: Quality) -> str:
     """Return how well both networks agree, on the samples of the calibration."""
     text = f"on the {quality.samples} samples of the calibration"
     if quality.agreement is None:
@@ -151,7 +188,7 @@ def _summary(quality: Any) -> str:
     return f"top-1 agrees with the floats in {quality.agreement:.1%}, {text}"
 
 
-def _table(quality: Any) -> Table:
+def _table(quality: Quality) -> Table:
     """Return the tensors of which the most is lost."""
     table = Table(title="where the most is lost", box=box.SIMPLE)
     table.add_column("tensor", overflow="fold")

@@ -1,21 +1,15 @@
 """What quantization costs: errors of tensors against the network of floats."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import numpy_helper
 
-__all__ = ["Quality", "TensorError", "measure_quality"]
+__all__ = ["BEST", "Quality", "Sums", "TensorError", "measure_outputs", "same_places"]
 
-_INPUT = "_QuantizeLinear_Input"
-"""What ONNX Runtime's quantizer appends to the names of results of a network."""
-
-_BEST = 120.0
+BEST = 120.0
 """Signal to noise of a tensor without noise, in dB: more than float32 can tell."""
 
 
@@ -73,13 +67,16 @@ class Quality:
 
 
 @dataclass
-class _Sums:
+class Sums:
+    """Sums over the elements of a tensor and its errors, sample by sample."""
+
     signal: float = 0.0
     noise: float = 0.0
     largest: float = 0.0
     range: float = 0.0
 
     def add(self, real: np.ndarray, found: np.ndarray) -> None:
+        """Add the floats, and what the quantized network has found."""
         real, difference = real.astype(np.float64), found.astype(np.float64) - real
         self.signal += float(np.square(real).sum())
         self.noise += float(np.square(difference).sum())
@@ -89,127 +86,38 @@ class _Sums:
 
     @property
     def decibels(self) -> float:
+        """Signal to noise."""
         if self.noise == 0:
-            return _BEST
-        return min(_BEST, 10 * float(np.log10(max(self.signal, 1e-300) / self.noise)))
+            return BEST
+        return min(BEST, 10 * float(np.log10(max(self.signal, 1e-300) / self.noise)))
 
 
-@dataclass
-class _Integers:
-    """Tensors that a quantized file has as integers, by their names as floats."""
-
-    names: dict[str, str] = field(default_factory=dict)
-    meanings: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-
-    def real(self, name: str, values: np.ndarray) -> np.ndarray:
-        scale, zero = self.meanings[name]
-        return (values.astype(np.float64) - zero) * scale
-
-
-def measure_quality(
-    floats: bytes,
-    quantized: bytes,
-    samples: Sequence[Mapping[str, np.ndarray]],
-    progress: Callable[[int, int], None] | None = None,
-) -> Quality:
-    """Run both networks in ONNX Runtime, and compare every tensor that both have.
+def measure_outputs(pairs: Iterable[Sequence[tuple[str, np.ndarray, np.ndarray]]]) -> Quality:
+    """Compare results of two networks.
 
     Parameters
     ----------
-    floats, quantized : bytes
-        The file, its batch fixed, and what the quantizer made of it.
-    samples : sequence of mapping of str to ndarray
-        Inputs by name.
-    progress : callable, optional
-        Called with the number of samples that were run and the number of all.
+    pairs : iterable of sequence of (str, ndarray, ndarray)
+        For each sample the outputs: name, floats, and what the quantized network found, as floats.
     """
-    model = onnx.load_model_from_string(floats)
-    integers = _integers(onnx.load_model_from_string(quantized), model)
-    run, run_quantized = (
-        _session(floats, list(integers.names)),
-        _session(quantized, list(integers.names.values())),
-    )
-    output = model.graph.output[0].name
-    sums: dict[str, _Sums] = defaultdict(_Sums)
+    sums: dict[str, Sums] = defaultdict(Sums)
     places: list[bool] = []
-    for index, feed in enumerate(samples):
-        wanted, found = run(feed), run_quantized(feed)
-        for name, own in integers.names.items():
-            sums[name].add(wanted[name], integers.real(name, found[own]))
-        places += _same_places(wanted[output], found[output])
-        if progress is not None:
-            progress(index + 1, len(samples))
-    agreement = sum(places) / len(places) if places else None
-    return Quality(tuple(_errors(model, sums)), len(samples), agreement)
-
-
-def _integers(model: onnx.ModelProto, floats: onnx.ModelProto) -> _Integers:
-    """Find what the quantized file has of the results and inputs of the other."""
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    known = {name for node in floats.graph.node for name in node.output}
-    known |= {value.name for value in floats.graph.input}
-    integers = _Integers()
-    for node in model.graph.node:
-        name = node.input[0].removesuffix(_INPUT) if node.input else ""
-        if node.op_type == "QuantizeLinear" and name in known and node.input[1] in constants:
-            zero = constants[node.input[2]] if len(node.input) > 2 else np.zeros(())
-            integers.names[name] = node.output[0]
-            integers.meanings[name] = constants[node.input[1]], zero.astype(np.float64)
-    return integers
-
-
-def _session(
-    data: bytes, names: Sequence[str]
-) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
-    """Make a function that computes tensors of a file, its outputs included."""
-    model = onnx.load_model_from_string(data)
-    ends = {value.name for value in (*model.graph.output, *model.graph.input)}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    count = 0
+    for outputs in pairs:
+        for name, wanted, found in outputs:
+            sums[name].add(wanted, found)
+        places += same_places(*outputs[0][1:])
+        count += 1
+    errors = (
+        TensorError(name, "output", each.decibels, 0.0, each.largest, each.range)
+        for name, each in sums.items()
     )
-    outputs = [output.name for output in session.get_outputs()]
-
-    def run(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values: Any = session.run(outputs, dict(feed))
-        return {**feed, **dict(zip(outputs, values, strict=True))}
-
-    return run
+    return Quality(tuple(errors), count, sum(places) / len(places) if places else None)
 
 
-def _same_places(wanted: np.ndarray, found: np.ndarray) -> list[bool]:
+def same_places(wanted: np.ndarray, found: np.ndarray) -> list[bool]:
     """Tell for each row whether its largest number is in the same place."""
     if not wanted.ndim or wanted.shape[-1] < 2 or wanted.shape != found.shape:
         return []
     same = wanted.argmax(axis=-1) == found.argmax(axis=-1)
     return np.atleast_1d(same).ravel().tolist()
-
-
-def _errors(model: onnx.ModelProto, sums: Mapping[str, _Sums]) -> Iterator[TensorError]:
-    producer = {name: node for node in model.graph.node for name in node.output}
-    names = [*(value.name for value in model.graph.input), *producer]
-    for name in (name for name in names if name in sums):
-        each, node = sums[name], producer.get(name)
-        before = [] if node is None else _before(node, producer, sums)
-        worst = min((sums[other].decibels for other in before), default=_BEST)
-        lost = max(0.0, worst - each.decibels) if before else 0.0
-        operator = "input" if node is None else node.op_type
-        yield TensorError(name, operator, each.decibels, lost, each.largest, each.range)
-
-
-def _before(
-    node: onnx.NodeProto, producer: Mapping[str, onnx.NodeProto], sums: Mapping[str, _Sums]
-) -> set[str]:
-    """Return the tensors with known errors from which an operator computes."""
-    found: set[str] = set()
-    todo, seen = list(node.input), set()
-    while todo:
-        name = todo.pop()
-        if name in sums:
-            found.add(name)
-        elif name in producer and name not in seen:
-            seen.add(name)
-            todo += producer[name].input
-    return found
