@@ -16,6 +16,7 @@ FAMILIES = (
     "file",
     "layer_form",
     "layer_size",
+    "matrices",
     "moving",
     "network",
     "upwards",

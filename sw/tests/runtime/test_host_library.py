@@ -42,19 +42,13 @@ def log_softmax(b, x):
     return b.operator("LOG_SOFTMAX", [x], [y], options_type="LogSoftmaxOptions")
 
 
-def batch_matmul(b, x):
-    y = b.tensor((1, 6, 6, 6), 0.3, 2)
-    options = {"options_type": "BatchMatMulOptions", "adjY": True}
-    return b.operator("BATCH_MATMUL", [x, x], [y], **options)
-
-
 def floats(b, x):
     a = b.unary("DEQUANTIZE", x, dtype="float32", options_type="DequantizeOptions")
     c = b.unary("EXP", a, dtype="float32", options_type="ExpOptions")
     return b.unary("QUANTIZE", c, 0.1, -100, dtype="int8", options_type="QuantizeOptions")
 
 
-OPERATORS = {f.__name__: f for f in (resize, transpose_conv, log_softmax, batch_matmul, floats)}
+OPERATORS = {f.__name__: f for f in (resize, transpose_conv, log_softmax, floats)}
 
 
 def conv(b, x, outputs=8):

@@ -56,6 +56,15 @@ def reduction(code, *axes, scale=SCALE):
     return add
 
 
+def batch_matmul(adjoint, channels):
+    def add(b, x):
+        y = b.tensor((*b.shape(x)[:2], channels, channels), 0.3, 2)
+        options = {"options_type": "BatchMatMulOptions", adjoint: True}
+        return b.operator("BATCH_MATMUL", [x, x], [y], **options)
+
+    return add
+
+
 OPERATORS = {
     "neg": unary("NEG", 0.05, -128),
     "sqrt": unary("SQRT", 0.02),
@@ -72,6 +81,8 @@ OPERATORS = {
     "smallest pixel": reduction("REDUCE_MIN", 1, 2),
     "mean of channels": reduction("MEAN", 3, scale=0.03),
     "sum of columns": reduction("SUM", 2, scale=0.4),
+    "pixels by pixels": batch_matmul("adjY", 10),
+    "channels by channels": batch_matmul("adjX", 40),
     "sum of everything": reduction("SUM", 1, 2, 3, scale=9),
 }
 EXACT = ("litert-ref", "litert-opt", "litert-xnnpack")
@@ -120,7 +131,13 @@ def onnx_pair(op):
     return lambda b, x: b.quantize(b.node(op, x, onnx_conv(b, x)), 0.0413, 7)
 
 
+def onnx_matmul(b, x):
+    other = b.node("Transpose", x, perm=[0, 1, 3, 2])
+    return b.quantize(b.node("MatMul", x, other), 0.313, 7)
+
+
 ONNX_OPERATORS = {
+    "MatMul": onnx_matmul,
     "Neg": onnx_function("Neg"),
     "Sqrt": onnx_function("Sqrt"),
     "Exp": onnx_function("Exp"),

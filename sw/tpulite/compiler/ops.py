@@ -55,6 +55,10 @@ class Region:
     buffer: Buffer
     row: int = 0
 
+    def behind(self, rows: int) -> "Region":
+        """Return the place some rows behind this one."""
+        return Region(self.buffer, self.row + rows)
+
 
 @dataclass(frozen=True)
 class Op:

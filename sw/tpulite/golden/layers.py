@@ -18,10 +18,12 @@ from tpulite.graph.layers import (
     Layer,
     LayerGraph,
     Lut,
+    MatMul,
     Pad,
     Pick,
     Pool,
     Reshape,
+    Transpose,
     TransposedConv,
 )
 
@@ -181,6 +183,17 @@ def _depth_to_space(layer: DepthToSpace, *images: Array) -> Array:
     return result[: len(result) - bottom, : result.shape[1] - right]
 
 
+def _matmul(layer: MatMul, a: Array, b: Array) -> Array:
+    factors = (
+        value.astype(np.int64) - zero for value, zero in zip((a, b), layer.zero_points, strict=True)
+    )
+    return ops.requantize_sums(ops.wrap32(np.matmul(*factors)), layer.requantization)
+
+
+def _transpose(layer: Transpose, x: Array) -> Array:
+    return x.swapaxes(1, 2)
+
+
 def _reshape(layer: Reshape, x: Array) -> Array:
     return x
 
@@ -197,5 +210,7 @@ _LAYERS = {
     Concat: _concat,
     Pick: _pick,
     DepthToSpace: _depth_to_space,
+    MatMul: _matmul,
+    Transpose: _transpose,
     Reshape: _reshape,
 }

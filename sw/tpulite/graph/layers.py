@@ -12,6 +12,7 @@ import numpy as np
 
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_array
+from tpulite.graph.layer_matrices import MatMul, Transpose
 from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
 from tpulite.graph.layer_products import Conv, Depthwise, TransposedConv
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
@@ -29,11 +30,13 @@ __all__ = [
     "Layer",
     "LayerGraph",
     "Lut",
+    "MatMul",
     "Pad",
     "Pick",
     "Pool",
     "Requantization",
     "Reshape",
+    "Transpose",
     "TransposedConv",
 ]
 
@@ -112,4 +115,8 @@ class LayerGraph:
                 height, width, channels = self.activations[layer.output].shape
                 kernel = layer.weight.size // layer.weight.shape[-1]
                 counts[layer.name] = height * width * channels * kernel
+            elif isinstance(layer, MatMul):
+                height, width, channels = self.activations[layer.output].shape
+                inner = self.activations[layer.inputs[0]].shape[2]
+                counts[layer.name] = height * width * channels * inner
         return counts

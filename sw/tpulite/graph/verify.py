@@ -148,6 +148,22 @@ def _check_dense(node: Node, inputs: Inputs, y: Tensor) -> None:
     _check_axis(weight, 0)
 
 
+def _check_matmul(node: Node, inputs: Inputs, y: Tensor) -> None:
+    a, b = _given(inputs, 2)
+    shapes = []
+    for what, tensor, adjoint in (
+        ("its first", a, node["adj_x"]),
+        ("its second", b, node["adj_y"]),
+    ):
+        if len(tensor.shape) < 2:
+            raise ValueError(f"{what} input must have 2 axes or more, not {list(tensor.shape)}")
+        *batch, rows, columns = tensor.shape
+        shapes.append((*batch, columns, rows) if adjoint else tensor.shape)
+    (*heights, rows, inner), (*others, depth, columns) = shapes
+    _expect("rows of the matrices of its second input", depth, inner)
+    _expect("its output", y.shape, (*np.broadcast_shapes(heights, others), rows, columns))
+
+
 def _check_elementwise(node: Node, inputs: Inputs, y: Tensor) -> None:
     a, b = _given(inputs, 2)
     _expect("its output", y.shape, np.broadcast_shapes(a.shape, b.shape))
@@ -241,6 +257,7 @@ _CHECKS: Mapping[str, Callable[[Node, Inputs, Tensor], None]] = {
     "depthwise": _check_depthwise,
     "dense": _check_dense,
     "transposed_conv": _check_transposed_conv,
+    "matmul": _check_matmul,
     "add": _check_elementwise,
     "sub": _check_elementwise,
     "mul": _check_elementwise,

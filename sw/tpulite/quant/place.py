@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tpulite.graph.graph import Graph, Node, Source
-from tpulite.graph.layers import Conv, Depthwise, TransposedConv
+from tpulite.graph.layers import Conv, Depthwise, MatMul, Transpose, TransposedConv
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
@@ -26,6 +26,8 @@ NATURAL_HOST = frozenset(
 """Operators that a user expects on the host: of floats, of shapes, or of a network's last step."""
 
 _ALWAYS_HOST = ("softmax", "argmax", "quantize", "dequantize", "transpose")
+
+_PRODUCTS = Conv | Depthwise | MatMul | Transpose | TransposedConv
 
 _FEW = 100
 """Part of the machine's MACs that the host takes along to save crossings."""
@@ -211,8 +213,6 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
         natural = not NATURAL_HOST.isdisjoint((node.op, node.source.lower()))
         reason = f"{node.op} is the host's" if node.op in _ALWAYS_HOST else str(error)
         return NodePlacement("host", reason, natural)
-    if any(
-        isinstance(layer, Conv | Depthwise | TransposedConv) for layer in context.layers[count:]
-    ):
+    if any(isinstance(layer, _PRODUCTS) for layer in context.layers[count:]):
         return NodePlacement("MXU")
     return NodePlacement("none" if node.op == "reshape" else "VPU")

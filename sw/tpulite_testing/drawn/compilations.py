@@ -18,9 +18,11 @@ from tpulite.graph.layers import (
     Layer,
     LayerGraph,
     Lut,
+    MatMul,
     Pick,
     Pool,
     Reshape,
+    Transpose,
     TransposedConv,
 )
 from tpulite.program import Program
@@ -186,6 +188,11 @@ def _least(layer: Layer, graph: LayerGraph, size: int) -> int:
         rows += taps * blocks[0] * size + 2 * height * layer.size[1] * blocks[1]
     elif isinstance(layer, Pool):
         window = layer.window[0]
+    elif isinstance(layer, MatMul):
+        columns = -(-graph.activations[layer.output].shape[2] // size)
+        rows += columns * (size + RECORD_BYTES + RAW_ROWS)
+    elif isinstance(layer, Transpose):
+        rows += size * size
     elif isinstance(layer, Lut):
         rows = LUT_BYTES // size
     for name in {*layer.inputs, layer.output}:

@@ -5,9 +5,9 @@ import numpy as np
 from tpulite.graph.layers import Activation, Concat, Layer, LayerGraph, Pool
 from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
-from tpulite_testing.drawn.steps import Steps
+from tpulite_testing.drawn.matrix_steps import MatrixSteps
 
-__all__ = ["EVERY", "MOVING", "random_layer_graph"]
+__all__ = ["EVERY", "MATRICES", "MOVING", "random_layer_graph"]
 
 _STEPS = (
     *("lut", "affine", "pad", "max", "average", "sum", "concat", "reshape", "dense", "scale"),
@@ -24,7 +24,10 @@ _CHAIN = (
 MOVING = ("pick", "pick", "pick", "squares")
 """More steps, which move data."""
 
-EVERY = (*MOVING, "upwards", "upwards")
+MATRICES = ("matmul", "matmul", "transpose")
+"""More steps, which take rows for matrices."""
+
+EVERY = (*MOVING, "upwards", "upwards", *MATRICES)
 """All steps that came later."""
 
 
@@ -38,7 +41,7 @@ def random_layer_graph(
     return _Graphs(choices, largest).build(most, more)
 
 
-class _Graphs(Steps):
+class _Graphs(MatrixSteps):
     """Adds layers and whole structures of layers."""
 
     def build(self, most: int, more: tuple[str, ...]) -> LayerGraph:

@@ -31,11 +31,12 @@ OPERATORS = (
     *("maximum", "minimum", "squared_difference", "prelu"),
     *("reduce_max", "reduce_min", "sum"),
     "transposed_conv",
+    "matmul",
 )
 WINDOWS = ("conv", "depthwise", "max_pool", "average_pool", "transposed_conv")
 _ROOTS = {"sqrt": lambda x: math.sqrt(x) / 10, "rsqrt": lambda x: 1 / math.sqrt(x) / 100}
 """Functions of numbers from 0 on, and scales of their results."""
-_SIGNED = (*SIGNED_FUNCTIONS, "squared_difference")
+_SIGNED = (*SIGNED_FUNCTIONS, "squared_difference", "matmul")
 _ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_1")
 
 
@@ -399,6 +400,24 @@ class _Draw:
         }.get(self.op, {})
         return self.node(attributes, y, shape)
 
+    def matmul(self):
+        heights = self.choice((), (1,), (self.integer(2, 4),), (1, self.integer(1, 4)))
+        others = self.choice(heights, (1,) * len(heights))
+        rows, inner, columns = self.integer(1, 40), self.integer(1, 70), self.integer(1, 40)
+        adjoint = {"adj_x": self.choice(0, 1), "adj_y": self.choice(0, 1)}
+        shapes = (*heights, rows, inner), (*others, inner, columns)
+        a, b = (
+            (*shape[:-2], shape[-1], shape[-2]) if adjoint[name] else shape
+            for name, shape in zip(adjoint, shapes, strict=True)
+        )
+        self.input("a", a)
+        # XNNPACK takes only those whose second operand has the zero point 0.
+        self.input("b", b, None, self.choice(0, None, None))
+        scales = [float(t.quantization.scale[0]) for t in self.tensors]  # type: ignore[union-attr]
+        real = scales[0] * scales[1] * math.sqrt(inner) * 74 * 74
+        y = self.tensor("y", (), np.float32(real / float(self.scale(8, 400))))
+        return self.node(adjoint, y, (*heights, rows, columns))
+
     def like(self, x: Tensor) -> Tensor:
         return Tensor("y", x.shape, x.dtype, x.quantization)
 
@@ -431,6 +450,7 @@ _DRAWS = {
     "reduce_min": _Draw.reduction,
     "pad": _Draw.pad,
     "concat": _Draw.concat,
+    "matmul": _Draw.matmul,
 }
 
 

@@ -15,6 +15,7 @@ _OPTIONS = {
     "depthwise": "DepthwiseConv2DOptions",
     "dense": "FullyConnectedOptions",
     "transposed_conv": "TransposeConvOptions",
+    "matmul": "BatchMatMulOptions",
     "add": "AddOptions",
     "sub": "SubOptions",
     "mul": "MulOptions",
@@ -32,6 +33,7 @@ _CODES = {
     "depthwise": "DEPTHWISE_CONV_2D",
     "dense": "FULLY_CONNECTED",
     "transposed_conv": "TRANSPOSE_CONV",
+    "matmul": "BATCH_MATMUL",
     "add": "ADD",
     "sub": "SUB",
     "mul": "MUL",
@@ -153,6 +155,8 @@ def _options(node: Node) -> dict[str, Any]:
         options["potScaleInt16"] = False
     elif node.op in _REDUCTIONS:
         options["keepDims"] = node["keep_dims"]
+    elif node.op == "matmul":
+        options["adjX"], options["adjY"] = bool(node["adj_x"]), bool(node["adj_y"])
     elif node.op == "softmax":
         options["beta"] = 1.0
     options |= {

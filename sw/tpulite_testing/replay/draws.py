@@ -7,18 +7,25 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.program import Program
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
-from tpulite_testing.drawn.layer_graphs import MOVING
+from tpulite_testing.drawn.layer_graphs import MATRICES, MOVING
 from tpulite_testing.drawn.sizes import random_sized_layer
 from tpulite_testing.replay.case import Case
 
 __all__ = ["drawn_cases"]
 
-_COUNTS = {"layer_form": 160, "layer_size": 200, "network": 130, "moving": 40, "upwards": 30}
+_COUNTS = {
+    **{"layer_form": 160, "layer_size": 200, "network": 130, "moving": 40, "upwards": 30},
+    "matrices": 40,
+}
 """How many cases of each family; more are added at the end, so that those before stay the same."""
 
 _SEEDS = {name: 10_000 * (number + 1) for number, name in enumerate(_COUNTS)}
 
-_MORE = {"moving": MOVING, "upwards": (*MOVING, "upwards", "upwards")}
+_MORE = {
+    "moving": MOVING,
+    "upwards": (*MOVING, "upwards", "upwards"),
+    "matrices": MATRICES,
+}
 """Steps that only these draw; further ones are another family's."""
 
 _QUICK_EVERY = 10
@@ -39,7 +46,7 @@ def _draw(family: str, seed: int) -> Compilation:
     choices = Seeded(seed)
     if family == "layer_size":
         return random_sized_layer(choices)
-    most = {"layer_form": 1, "moving": 8, "upwards": 5}.get(family, 12)
+    most = {"layer_form": 1, "moving": 8, "upwards": 5, "matrices": 8}.get(family, 12)
     return random_compilation(choices, most=most, more=_MORE.get(family, ()))
 
 

@@ -11,10 +11,12 @@ from tpulite.graph.layers import (
     Depthwise,
     Elementwise,
     Layer,
+    MatMul,
     Pad,
     Pick,
     Pool,
     Reshape,
+    Transpose,
 )
 
 __all__ = ["Reach", "backward", "backward_columns", "backward_extent", "reach_of", "sliceable"]
@@ -119,7 +121,7 @@ def sliceable(layer: Layer, *, axis: int = 0) -> bool:
     """
     return not (
         isinstance(layer, Pick | Reshape)
-        or (isinstance(layer, DepthToSpace) and axis == 1)
+        or (isinstance(layer, DepthToSpace | Transpose) and axis == 1)
         or (isinstance(layer, Concat) and layer.axis == axis)
     )
 
@@ -148,6 +150,8 @@ def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis
             repeat = layer.block[axis]
         case Elementwise() if images[layer.inputs[index]].shape != images[layer.output].shape:
             stride, size = 0, extent  # the same for every position
+        case MatMul() if axis == 1 and index == 1:
+            stride, size = 0, extent  # each row of a product needs all of the second matrix
         case _ if not sliceable(layer, axis=axis):
             raise ValueError(f"{layer.title} cannot run slice by slice")
     return Reach(stride, pad, size, extent, target, repeat)

@@ -23,6 +23,7 @@ from tpulite.compiler.geometry.cut import cut_parts
 from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
+from tpulite.compiler.plan.matrices import matmul_cycles, transpose_cycles
 from tpulite.graph.layers import (
     Activation,
     Affine,
@@ -32,8 +33,10 @@ from tpulite.graph.layers import (
     Elementwise,
     Layer,
     Lut,
+    MatMul,
     Pool,
     Reshape,
+    Transpose,
 )
 
 __all__ = ["Cost", "Engines", "compute_cycles", "conv_cycles", "step_cycles", "transfer_cycles"]
@@ -133,7 +136,20 @@ def compute_cycles(
             tiles = blocks + len(images) - 2  # each block of a source adds to one or two
             cycles = product_cycles(tiles, vectors, parts, config) + blocks * CONV_CYCLES
             return Engines(cycles, 0, tiles * parts)
+        case MatMul():
+            inner = -(-images[0].shape[2] // size)
+            offsets = layer.zero_points[0] != 0
+            cycles, count = matmul_cycles(extents, (inner, blocks), config, offsets=offsets)
+            return Engines(cycles, 0, count)
+        case Transpose():
+            _, width, channels = images[0].shape
+            cycles, count = transpose_cycles((rows, width, channels), config)
+            return Engines(cycles, 0, count)
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
+            few, many = sorted(-(-image.shape[2] // size) for image in images)
+            if many % few == 0:
+                each = vector_cycles(VectorOp.COPY, -(-vectors * blocks // many), 1, config)
+                return Engines(0, many * each, many)
             commands = blocks * vectors  # each moves a vector
             return Engines(0, commands * vector_cycles(VectorOp.COPY, 1, 1, config), commands)
     operation = _operation(layer)

@@ -15,9 +15,11 @@ from tpulite.graph.layers import (
     DepthToSpace,
     Depthwise,
     Layer,
+    MatMul,
     Pick,
     Requantization,
     Reshape,
+    Transpose,
 )
 
 __all__ = ["channels_can_be_cut", "cut_channels"]
@@ -30,8 +32,9 @@ def channels_can_be_cut(layer: Layer) -> bool:
     blocks later.
     """
     return not (
-        isinstance(layer, DepthToSpace | Pick | Reshape)
+        isinstance(layer, DepthToSpace | Pick | Reshape | Transpose)
         or (isinstance(layer, Concat) and layer.axis == 2)
+        or (isinstance(layer, MatMul) and len({*layer.inputs}) == 1)
     )
 
 
@@ -40,7 +43,8 @@ def cut_channels(
 ) -> Iterator[tuple[Layer, Mapping[str, Store]]]:
     """Yield parts of a layer: each is the same layer of some channel blocks.
 
-    Outputs of a convolution need all blocks of its input; all other layers need the same ones.
+    Outputs of a convolution, or product, need all blocks of its first input; all other layers need
+    the same ones.
 
     Parameters
     ----------
@@ -61,7 +65,7 @@ def cut_channels(
         channels = slice(blocks.start * size, blocks.stop * size)
         some = {
             name: store
-            if isinstance(layer, Conv) and name != layer.output
+            if isinstance(layer, Conv | MatMul) and name == layer.inputs[0]
             else store.some_blocks(blocks)
             for name, store in stores.items()
         }

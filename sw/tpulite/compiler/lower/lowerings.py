@@ -7,6 +7,8 @@ from tpulite.compiler.lower.conv.conv import ConvLowering
 from tpulite.compiler.lower.depth_to_space import DepthToSpaceLowering
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
 from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.matrices.matmul import MatMulLowering
+from tpulite.compiler.lower.matrices.transpose import TransposeLowering
 from tpulite.compiler.lower.pick import PickLowering
 from tpulite.compiler.lower.pool.pool import PoolLowering
 from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
@@ -22,10 +24,12 @@ from tpulite.graph.layers import (
     Elementwise,
     Layer,
     Lut,
+    MatMul,
     Pad,
     Pick,
     Pool,
     Reshape,
+    Transpose,
 )
 
 __all__ = ["lowering_of"]
@@ -42,6 +46,8 @@ _LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
     Pick: PickLowering,
     DepthToSpace: DepthToSpaceLowering,
     Concat: ConcatLowering,
+    MatMul: MatMulLowering,
+    Transpose: TransposeLowering,
     Reshape: ReshapeLowering,
 }
 

@@ -70,6 +70,12 @@ def same_pixels(source: Store, target: Store) -> bool:
     return pixels and source.blocks == target.blocks
 
 
+def same_ratio(source: Store, target: Store) -> bool:
+    """Return whether pixels of one image are as many whole pixels of the other."""
+    few, many = sorted((source.blocks, target.blocks))
+    return many % few == 0
+
+
 class ReshapeLowering(Lowering[Reshape, RowsPlan]):
     """Vectors move to where another shape has them."""
 
@@ -114,6 +120,9 @@ class ReshapeLowering(Lowering[Reshape, RowsPlan]):
             raise ValueError(
                 f"Channels {self._channels} must be multiples of {size} to be reshaped"
             )
+        if same_ratio(source, target) and view.pitch == source.width and out.pitch == target.width:
+            yield from self._blocks(view, out)
+            return
         for block in range(target.blocks):
             # Vector (pixel, block) of the target is number pixel * blocks + block of both images.
             for pixel in range(target.height * target.width):
@@ -121,6 +130,21 @@ class ReshapeLowering(Lowering[Reshape, RowsPlan]):
                 a = _pixel(view, source, place, part)
                 o = _pixel(out, target, pixel, block)
                 yield from copy_ops(self._context, (a, o), (1, 1), (0, 1), (0, 1))
+
+    def _blocks(self, view: View, out: View) -> Iterator[Op]:
+        """Move each block of what has more of them at once: to every n-th pixel, or from there."""
+        source, target = self._source, self._target
+        few, many = sorted((source.blocks, target.blocks))
+        pixels = source.height * source.width * source.blocks // many
+        for block in range(many):
+            apart, whole = divmod(block, few)[::-1], (block, 0)
+            reads, writes = (whole, apart) if source.blocks == many else (apart, whole)
+            steps = (1, many // few) if source.blocks == many else (many // few, 1)
+            places = (
+                view.at(0, 0, reads[0]).behind(reads[1]),
+                out.at(0, 0, writes[0]).behind(writes[1]),
+            )
+            yield from copy_ops(self._context, places, (1, pixels), (0, steps[0]), (0, steps[1]))
 
 
 def _pixel(view: View, store: Store, pixel: int, block: int) -> Region:

@@ -159,6 +159,7 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "ADD": (_elementwise("add"), 2),
     "ARG_MAX": (_argmax, 2),
     "AVERAGE_POOL_2D": (pool_conversion("average_pool", count_include_pad=False), 1),
+    "BATCH_MATMUL": (_with_options("matmul", adj_x="AdjX", adj_y="AdjY"), 2),
     "CONCATENATION": (_concat, 1),
     "CONV_2D": (convert_conv, 2),
     "DEPTHWISE_CONV_2D": (convert_depthwise, 2),

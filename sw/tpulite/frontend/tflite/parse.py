@@ -32,6 +32,7 @@ _MASKS = ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask
 _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ADD": ("AddOptions", (_FUSED,)),
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_POOL, _FUSED)),
+    "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", _FUSED)),
     "CONV_2D": ("Conv2DOptions", (*_CONV, _FUSED)),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_CONV, _FUSED)),

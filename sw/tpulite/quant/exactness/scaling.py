@@ -50,7 +50,7 @@ def scales_of_product(
     exactness : Exactness
         Whose arithmetic.
     op : str
-        ``conv``, ``depthwise`` or ``dense``.
+        ``conv``, ``depthwise``, ``dense`` or ``matmul``, whose weights are an activation.
     x, y : Quantized
         Input and output.
     weight : ndarray of float32, [1] or [channels]
@@ -61,6 +61,8 @@ def scales_of_product(
         return (x.scale * weight / y.scale).astype(np.float64)
     if op == "dense":
         in_float32 = len(weight) == 1 and exactness in (Exactness.LITERT_OPT, Exactness.TFLM)
+    elif op == "matmul":
+        in_float32 = True
     else:
         in_float32 = x.unsigned and exactness.litert
     if in_float32:

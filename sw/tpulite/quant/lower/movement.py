@@ -14,6 +14,7 @@ from tpulite.graph.graph import Node
 from tpulite.graph.layers import Activation, Concat, DepthToSpace, Pick
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.matrices import lower_transpose
 from tpulite.quant.tensors import UnsupportedError, image_axis, image_shape
 
 __all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack"]
@@ -51,7 +52,8 @@ def lower_movement(node: Node, context: GraphContext) -> None:
         raise UnsupportedError("what it moves, or where to, is computed")
     (source,) = computed
     if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
-        raise UnsupportedError("its channels change places with rows or columns")
+        lower_transpose(node, context)
+        return
     shapes = context.tensor(source).shape[1:3], context.tensor(node.outputs[0]).shape[1:3]
     if node.op == "resize_bilinear" and pixels_of_resize(node, *shapes) is None:
         raise UnsupportedError("some of its results lie between pixels")

@@ -8,6 +8,7 @@ from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.context import GraphContext, check_reshape
 from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
+from tpulite.quant.lower.matrices import lower_matmul
 from tpulite.quant.lower.movement import (
     MOVEMENT,
     lower_depth_to_space,
@@ -34,6 +35,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "depthwise": lower_depthwise,
     "dense": lower_dense,
     "transposed_conv": lower_transposed_conv,
+    "matmul": lower_matmul,
     "add": lower_pair,
     "sub": lower_pair,
     "mul": lower_pair,

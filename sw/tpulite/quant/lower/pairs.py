@@ -6,6 +6,9 @@ from functools import partial
 import numpy as np
 
 from tpulite.graph.graph import Node
+from tpulite.graph.layers import Conv
+from tpulite.graph.requantization import IDENTITY
+from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.pairs import Pair, pair_layer
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UnsupportedError, centered, image_shape
@@ -16,6 +19,12 @@ __all__ = ["lower_pair", "pair_operands"]
 def lower_pair(node: Node, context: GraphContext) -> None:
     """Lower an operator of two tensors; one may be constant, or the same for all pixels."""
     target = node.outputs[0]
+    if (
+        node.op == "mul"
+        and node.inputs[0] == node.inputs[1]
+        and (context.exactness == Exactness.LITERT_XNNPACK)
+    ):
+        raise UnsupportedError("XNNPACK rounds the square of a tensor otherwise than products")
     names, swapped = pair_operands(node, context, commutes=node.op != "sub")
     a, b = (context.quantized(name) for name in node.inputs[:2])
     if swapped:
@@ -64,6 +73,8 @@ def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int
             context.declare(target, own)
             context.reshape(target, name, target)
             return target
+    if tensor.data is None and own == (*shape[:2], 1):
+        return _spread(context, name, f"{node.name}/{name}", shape)
     if tensor.data is None:
         raise UnsupportedError(f"{name!r} of {list(tensor.shape)} does not fit {list(shape)}")
     value = centered(tensor).reshape(own)
@@ -73,6 +84,17 @@ def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int
     except ValueError as error:
         raise UnsupportedError(f"{name!r} of {list(own)} does not fit {list(shape)}") from error
     return context.constant(f"{node.name}/{name}", np.ascontiguousarray(value))
+
+
+def _spread(context: GraphContext, name: str, target: str, shape: tuple[int, int, int]) -> str:
+    """Return an image of one channel with as many as the result has, all alike: a product."""
+    source = context.read(name)
+    if source.shape != (*shape[:2], 1):
+        raise UnsupportedError(f"{name!r} of {list(source.shape)} does not fit {list(shape)}")
+    context.declare(target, shape)
+    weight = np.ones((1, 1, 1, shape[2]), np.int8)
+    context.emit(Conv, target, (name,), target, weight=weight, requantization=IDENTITY)
+    return target
 
 
 def _aligned(shape: tuple[int, ...], rank: int) -> tuple[int, int, int]:

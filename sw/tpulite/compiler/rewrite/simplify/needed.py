@@ -6,7 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.compiler.rewrite.simplify.ranges import Range
-from tpulite.graph.layers import Concat, Conv, DepthToSpace, LayerGraph, Pick, Reshape
+from tpulite.graph.layers import (
+    Concat,
+    Conv,
+    DepthToSpace,
+    LayerGraph,
+    MatMul,
+    Pick,
+    Reshape,
+    Transpose,
+)
 
 __all__ = ["foldable", "needed_channels"]
 
@@ -84,8 +93,8 @@ def _spread(
                 _reshape(layers, layer, needed, block)
             elif isinstance(layer, Concat) and layer.axis == 2:
                 _concat(masks, output, block)
-            elif isinstance(layer, DepthToSpace | Pick):  # of whole blocks: they stay as they are
-                for mask in (*masks, output):
+            elif isinstance(layer, DepthToSpace | Pick | MatMul | Transpose):
+                for mask in (*masks, output):  # they stay as they are
                     mask[:] = True
             else:
                 output |= np.any(masks, axis=0)

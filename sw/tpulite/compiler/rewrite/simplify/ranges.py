@@ -17,11 +17,13 @@ from tpulite.graph.layers import (
     Elementwise,
     LayerGraph,
     Lut,
+    MatMul,
     Pad,
     Pick,
     Pool,
     Requantization,
     Reshape,
+    Transpose,
 )
 
 __all__ = ["Range", "value_ranges"]
@@ -77,6 +79,11 @@ def value_ranges(layers: LayerGraph) -> dict[str, Range]:
                 layers.activations[layer.output].shape,
             )
             ranges[layer.output] = _reshape(sources[0], *shapes)
+        elif isinstance(layer, MatMul | Transpose):
+            ends = int(sources[0].low.min()), int(sources[0].high.max())
+            if isinstance(layer, MatMul):
+                ends = layer.requantization.low, layer.requantization.high
+            ranges[layer.output] = _whole(layers.activations[layer.output].shape[2], *ends)
         else:
             ranges[layer.output] = _RULES[type(layer)](layer, *sources)
     return ranges

@@ -21,7 +21,7 @@ __all__ = ["fuse_quantization"]
 
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
 _FUSIBLE = (
-    *("conv", "dense", "add", "sub", "mul", "maximum", "minimum"),
+    *("conv", "dense", "matmul", "add", "sub", "mul", "maximum", "minimum"),
     *("average_pool", "mean", "sum", "reduce_max", "reduce_min", "concat"),
 )
 _WEIGHTED = ("conv", "dense")

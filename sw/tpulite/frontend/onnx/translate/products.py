@@ -56,7 +56,11 @@ def _gemm(graph: Importer, node: OnnxNode) -> str | None:
 
 def _matmul(graph: Importer, node: OnnxNode) -> str | None:
     if not graph.is_weight(node.inputs[1]):
-        return _COMPUTED
+        shapes = [graph.shape(name) for name in node.inputs[:2]]
+        if any(shape is None or len(shape) < 2 for shape in shapes):
+            return _COMPUTED
+        graph.emit("matmul", node.inputs[:2], node.outputs[:1], adj_x=0, adj_y=0)
+        return None
     return dense_product(graph, node.inputs[0], node.inputs[1], node.outputs[0])
 
 

@@ -1,0 +1,1 @@
+"""Products and transposes of activations on the systolic array."""

@@ -1,0 +1,130 @@
+"""Columns and channels that change places: squares of N vectors, which the array reads as bytes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.arch.isa import Axis, Drain, Opcode
+from tpulite.compiler.geometry.cut import split
+from tpulite.compiler.lower.context import LayerContext
+from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.place.constants import channel_records
+from tpulite.compiler.place.stores import View
+from tpulite.compiler.plan.matrices import most_taps, most_tiles, taps_at_once
+from tpulite.compiler.plan.rows import RowsPlan
+from tpulite.graph.layers import Transpose
+from tpulite.graph.requantization import IDENTITY
+
+__all__ = ["TransposeLowering"]
+
+
+class TransposeLowering(Lowering[Transpose, RowsPlan]):
+    """Dense mode: output c of a square reads its vectors from byte c on, and the first byte counts.
+
+    Tap m multiplies the vector of column m with a tile whose only weight is a 1 from the first byte
+    to channel m. Squares below each other in a block are rows of one command.
+    """
+
+    def __init__(self, layer: Transpose, context: LayerContext, plan: RowsPlan) -> None:
+        super().__init__(layer, context, plan)
+        size = self._config.array_size
+        weights = np.zeros((size, size, size), np.int8)
+        weights[range(size), 0, range(size)] = 1
+        bank = self._config.ub_banks // 2
+        self._taps = taps_at_once(context.free_rows, self._config)
+        self._weights = [
+            context.constant("weights", weights[first : first + self._taps], bank=bank)
+            for first in range(0, size, self._taps)
+        ]
+        bias = np.zeros(size, np.int64)
+        self._form, (records,) = channel_records(IDENTITY, bias, self._config)
+        self._records = context.constant("records", records)
+        self._channels = context.channels[layer.inputs[0]]
+
+    def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
+        source, target, index = self._source, self._target, self._context.index
+        # Of what is not on chip a block, and the columns that it becomes, are there at a time.
+        whole = target.resident or target.grain > 1
+        for part in self._plan.parts(rows):
+            start = part.start // target.grain * target.grain
+            stored = range(start, part.stop)
+            out = target.open(part) if whole else None
+            for block, channels in enumerate(self._blocks()):
+                some = source if source.resident else source.some_blocks(range(block, block + 1))
+                view, loads = some.read(part, index)
+                yield from loads
+                view = view if source.resident else view.without(block)
+                if out is not None:
+                    yield from self._block(view, out, part, block, channels)
+                    continue
+                columns = target.part(0, channels)
+                piece = columns.open(part)
+                made = replace(piece, row=piece.row - channels.start)
+                yield from self._block(view, made, part, block, channels)
+                yield from columns.store(piece, stored, index)
+            if out is not None:
+                yield from target.store(out, stored, index)
+
+    def _blocks(self) -> Iterator[range]:
+        """Yield the channels of each block."""
+        size = self._config.array_size
+        for first in range(0, self._channels, size):
+            yield range(first, min(first + size, self._channels))
+
+    def _block(
+        self, view: View, out: View, rows: range, block: int, channels: range
+    ) -> Iterator[Op]:
+        """Transpose the vectors of a channel block of some rows."""
+        size = self._config.array_size
+        squares, rest = divmod(self._source.width, size)
+        pieces = split(squares, -(-squares // most_tiles(self._config)), 1) if squares else ()
+        for y in rows:
+            for some in pieces:
+                place, end = view.at(y, some.start * size, block), (out, y, some.start)
+                yield from self._squares(place, (len(some), size), channels, end)
+            if rest:  # columns that do not fill a square
+                place, end = view.at(y, squares * size, block), (out, y, squares)
+                yield from self._squares(place, (1, rest), channels, end)
+
+    def _squares(
+        self, place: Region, extents: tuple[int, int], channels: range, end: tuple[View, int, int]
+    ) -> Iterator[Op]:
+        """Yield the CONVs of so many squares of so many columns, some taps at a time."""
+        size, (rows, width), (out, y, square) = self._config.array_size, extents, end
+        reloads = self._taps < most_taps(self._config)
+        for first in range(0, width, self._taps):
+            weights, loads = self._weights[first // self._taps].use(again=reloads)
+            yield from loads
+            taps = min(self._taps, width - first)
+            fields = {
+                "inner": Axis.X,
+                "byte_step": 1,
+                "rows": rows,
+                "columns": len(channels),
+                "stride_y": 1,
+                "stride_x": 1,
+                "act_pitch": size,
+                "height": rows,
+                "width": taps,
+                "blocks": 1,
+                "kernel_rows": 1,
+                "kernel_columns": taps,
+                "dilation_y": 1,
+                "dilation_x": 1,
+                "accumulate": int(first > 0),
+                "drain": Drain.KEEP,
+            }
+            places = {"act_row": place.behind(first), "weight_row": weights}
+            if first + taps == width:
+                record, loads = self._records.use()
+                yield from loads
+                fields |= {
+                    "drain": Drain.REQUANTIZE,
+                    "record_form": self._form,
+                    "out_pitch": out.block_pitch,
+                    "out_step": 1,
+                }
+                places |= {"record_row": record, "out_row": out.at(y, channels.start, square)}
+            yield Op(Opcode.CONV, self._context.index, fields, places)

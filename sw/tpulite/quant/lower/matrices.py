@@ -1,0 +1,155 @@
+"""Products of two activations."""
+
+from dataclasses import dataclass
+
+from tpulite.arch.numerics import Rounding
+from tpulite.graph.graph import Node
+from tpulite.graph.layers import MatMul, Pick, Transpose
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.scaling import make_requantization, scales_of_product
+from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.tensors import UnsupportedError
+
+__all__ = ["lower_matmul", "lower_transpose"]
+
+_ROUNDINGS = {
+    Exactness.LITERT_REF: Rounding.TFLITE,
+    Exactness.LITERT_OPT: Rounding.TFLITE,
+    Exactness.LITERT_XNNPACK: Rounding.FLOAT32,
+    Exactness.TFLM: Rounding.TFLITE,
+    Exactness.ORT: Rounding.FLOAT32,
+}
+
+_ORDERS = {
+    (0, 2, 1): "m",
+    (1, 0, 2): "p",
+    (1, 2, 0): "pm",
+    (2, 0, 1): "mp",
+    (2, 1, 0): "pmp",
+}
+"""Orders of the axes of an image, and how to get there: by transposing matrices, or picking pixels
+of an image whose height and width change places."""
+
+Shape = tuple[int, int, int]
+
+
+def lower_matmul(node: Node, context: GraphContext) -> None:
+    """Lower a product; matrices that are adjoint in the file change columns and channels first.
+
+    Raises
+    ------
+    UnsupportedError
+        If matrices of the first operand are used repeatedly, or no bits are defined.
+    """
+    if context.exactness not in _ROUNDINGS:
+        raise UnsupportedError(f"the rule of {context.exactness} does not define {node.op}")
+    operands = _Operands(node, context)
+    a, b = (operands.matrices(index) for index in (0, 1))
+    heights = context.activations[a].shape[0], context.activations[b].shape[0]
+    if heights[1] == 1 and heights[0] > 1:  # one matrix for all: the others are one tall matrix
+        height, width, inner = context.activations[a].shape
+        a = operands.reshaped(a, "tall", (1, height * width, inner))
+    elif heights[0] != heights[1]:
+        raise UnsupportedError(f"{heights[0]} matrices are multiplied by {heights[1]}")
+    x, w, y = (context.quantized(name) for name in (*node.inputs[:2], node.outputs[0]))
+    exactness = context.exactness
+    if exactness == Exactness.LITERT_XNNPACK and w.zero_point:
+        exactness = Exactness.LITERT_OPT  # which computes what XNNPACK does not take
+    scales = scales_of_product(exactness, "matmul", x, w.scale.reshape(1), y)
+    target = node.outputs[0]
+    (height, width, _), channels = context.activations[a].shape, context.activations[b].shape[2]
+    wanted, found = context.write(target), (height, width, channels)
+    made = target
+    if wanted.shape != found:
+        made = f"{target}/matrices"
+        context.declare(made, found)
+    context.emit(
+        MatMul,
+        node.name,
+        (a, b),
+        made,
+        requantization=make_requantization(scales, _ROUNDINGS[exactness], y.zero),
+        zero_points=(x.zero, w.zero),
+    )
+    if made != target:
+        context.reshape(f"{node.name}/reshape", made, target)
+
+
+def lower_transpose(node: Node, context: GraphContext) -> None:
+    """Lower a change of axes in which channels take part.
+
+    At the ends of a network it is the host's, who writes or reads each element anyway.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is there, or moves a batch.
+    """
+    source, target = node.inputs[0], node.outputs[0]
+    if source in context.graph.inputs or target in context.graph.outputs:
+        raise UnsupportedError("its channels change places with rows or columns")
+    extents, perm = context.tensor(source).shape, tuple(node["perm"])
+    if len(extents) == 2:  # a matrix
+        extents, perm = (1, *extents), (0, *(axis + 1 for axis in perm))
+    lead = len(extents) - 3
+    if lead < 0 or perm[:lead] != tuple(range(lead)) or any(n != 1 for n in extents[:lead]):
+        raise UnsupportedError("it moves a batch")
+    shape = extents[lead], extents[lead + 1], extents[lead + 2]
+    order = perm[lead] - lead, perm[lead + 1] - lead, perm[lead + 2] - lead
+    same = context.requantized(node, source, target)
+    name, steps = same, _ORDERS.get(order, "")
+    context.read(name)
+    if context.activations[name].shape != shape:
+        name = _reshape(context, f"{node.name}/matrix", name, shape)
+    wanted = context.write(target).shape
+    for number, step in enumerate(steps, 1):
+        rows, columns, channels = shape = context.activations[name].shape
+        swapped = (columns, rows, channels) if step == "p" else (rows, channels, columns)
+        made = target
+        if number < len(steps) or swapped != wanted:
+            made = f"{node.name}/{number}"
+            context.declare(made, swapped)
+        if step == "m":
+            context.emit(Transpose, made, (name,), made)
+        else:
+            picked = {"rows": tuple(range(rows)), "columns": tuple(range(columns))}
+            every = {"channels": tuple(range(channels)), "transposed": True}
+            context.emit(Pick, made, (name,), made, **picked, **every)
+        name = made
+    if name != target:
+        context.reshape(f"{node.name}/reshape", name, target)
+
+
+def _reshape(context: GraphContext, target: str, source: str, shape: Shape) -> str:
+    context.declare(target, shape)
+    context.reshape(target, source, target)
+    return target
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """The operands of a node, as images of which each row is a matrix."""
+
+    node: Node
+    context: GraphContext
+
+    def matrices(self, index: int) -> str:
+        """Return the image of an operand, not adjoint."""
+        name, context = self.node.inputs[index], self.context
+        shape = context.tensor(name).shape
+        image = context.read(name).shape
+        if len(shape) == 2:
+            name = self.reshaped(name, f"{'ab'[index]} matrix", (1, image[0], image[2]))
+            image = context.activations[name].shape
+        if not self.node[("adj_x", "adj_y")[index]]:
+            return name
+        target = f"{self.node.name}/{'ab'[index]} adjoint"
+        context.declare(target, (image[0], image[2], image[1]))
+        context.emit(Transpose, target, (name,), target)
+        return target
+
+    def reshaped(self, name: str, what: str, shape: Shape) -> str:
+        """Return the same image of another shape."""
+        if self.context.activations[name].shape == shape:
+            return name
+        return _reshape(self.context, f"{self.node.name}/{what}", name, shape)

@@ -1,0 +1,38 @@
+"""Steps of random graphs that take rows of images for matrices."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.graph.layers import Layer, MatMul, Transpose
+from tpulite_testing.drawn.steps import Steps
+from tpulite_testing.oracles.plain_layers import random_requantization
+
+__all__ = ["MatrixSteps"]
+
+
+class MatrixSteps(Steps):
+    """Adds products and transposes of images."""
+
+    def matmul_step(self, x: str) -> str:
+        """Multiply by another image, if there is one, or by the same one transposed."""
+        height, width, channels = self.values[x].shape
+        if height * width * max(width, channels) > self.largest:
+            return self.lut_step(x)
+        others = [name for name in self.readable() if self.values[name].shape[0] == height]
+        others = [name for name in others if self.values[name].shape[1] == channels]
+        fits = [y for y in others if height * width * self.values[y].shape[2] <= self.largest]
+        other = self.choices.pick(fits) if fits else self.transpose_step(x)
+        zeros = (self.choices.pick((0, self.zero_point())), self.zero_point())
+        reach = int(200 * 90 * np.sqrt(channels)) + 4
+
+        def make(**names) -> Layer:
+            record = random_requantization(self.rng, 1, reach)
+            record = replace(record, bias=record.bias * 0)
+            return MatMul(**names, requantization=record, zero_points=zeros)
+
+        return self.add(make, x, other)
+
+    def transpose_step(self, x: str) -> str:
+        """Let columns and channels change places."""
+        return self.add(lambda **names: Transpose(**names), x)
