@@ -4,11 +4,15 @@ import contextlib
 import io
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 __all__ = ["quantize_tflite"]
+
+_PARTS = ("quantizer", "recipe")
+"""Modules of the quantizer, which is not among what every developer has."""
 
 _KEY = "serving_default"
 """Signature of files that have none."""
@@ -36,8 +40,7 @@ def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) ->
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from ai_edge_quantizer import quantizer, recipe
-
+        quantizer, recipe = (import_module(f"ai_edge_quantizer.{x}") for x in _PARTS)
         file, key, names = _signed(data)
         feeds = [{names[name]: value for name, value in sample.items()} for sample in samples]
         try:
