@@ -43,6 +43,12 @@ def compiled(layers: list[Layer], outputs: str, shape=SHAPE) -> Program:
     return program
 
 
+def test_one_pixel_becomes_many_in_about_a_cycle_a_vector():
+    layer = pick("y", "x", shape=(1, 1, 64), rows=(0,) * 20, columns=(0,) * 30)
+    program = compiled([layer], "y", (1, 1, 64))
+    assert predict_cycles(program.commands, Config()) < 1.2 * 20 * 30 * 4
+
+
 def engines(program: Program) -> set[Engine | None]:
     return {command.engine for command in program.commands}
 

@@ -77,8 +77,12 @@ class PickLowering(Lowering[Pick, RowsPlan]):
     def _columns(self, view: View, out: View, rows: range) -> Iterator[Op]:
         """Yield COPYs of columns; all rows at once if each column is there equally often."""
         columns, width = self._indices[1], self._source.width
-        times = len(columns) // width
-        if view.pitch == width and columns == tuple(i // times for i in range(times * width)):
+        times, several = len(columns) // width, width * len(rows) > 1
+        if (
+            several
+            and view.pitch == width
+            and columns == tuple(i // times for i in range(times * width))
+        ):
             extents = 1, len(rows) * width
             for x in range(times):
                 places = view.at(rows.start), out.at(0, x)
