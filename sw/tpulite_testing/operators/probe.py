@@ -10,6 +10,8 @@ from tpulite.frontend.onnx.read.expand import EXPANSIONS
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.operators import OPERATIONS
 from tpulite.graph.graph import Graph, Node
+from tpulite.graph.layer_matrices import Transpose
+from tpulite.graph.layer_products import TransposedConv
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -40,7 +42,7 @@ __all__ = ["Answer", "Probe", "file_names", "quantized_forms"]
 PLACES: dict[str, tuple[type[Layer], ...]] = {
     "matrix unit": (Conv, Depthwise, TransposedConv),
     "vector path": (Affine, Elementwise, Lut, Pool),
-    "data movement": (Concat, DepthToSpace, Pad, Pick),
+    "data movement": (Concat, DepthToSpace, Pad, Pick, Transpose),
     "view": (Reshape,),
 }
 
@@ -157,6 +159,8 @@ def _count(answer: Answer, nodes: list[Node], graph: Graph, exactness: Exactness
         except UnsupportedError as error:
             machine, own = False, own and is_own(node, graph, exactness)
             answer.reasons.add((node.op, str(error)))
+        kinds = tuple(kind for every in PLACES.values() for kind in every)
+        assert all(isinstance(layer, kinds) for layer in context.layers), context.layers
         for place, kinds in PLACES.items():
             if any(isinstance(layer, kinds) for layer in context.layers):
                 answer.places[place] = None
