@@ -10,8 +10,7 @@ from tpulite.frontend.onnx.read.expand import EXPANSIONS
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.operators import OPERATIONS
 from tpulite.graph.graph import Graph, Node
-from tpulite.graph.layer_matrices import Transpose
-from tpulite.graph.layer_products import TransposedConv
+from tpulite.graph.layer_matrices import MatMul, Transpose
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -40,7 +39,7 @@ from tpulite_testing.drawn.tflite_forms import FORMS, form_case
 __all__ = ["Answer", "Probe", "file_names", "quantized_forms"]
 
 PLACES: dict[str, tuple[type[Layer], ...]] = {
-    "matrix unit": (Conv, Depthwise, TransposedConv),
+    "matrix unit": (Conv, Depthwise, MatMul, TransposedConv),
     "vector path": (Affine, Elementwise, Lut, Pool),
     "data movement": (Concat, DepthToSpace, Pad, Pick, Transpose),
     "view": (Reshape,),
