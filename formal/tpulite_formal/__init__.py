@@ -1,0 +1,1 @@
+"""Proofs about components of the chip, and mutants that show each of them falsifiable."""

@@ -1,0 +1,14 @@
+"""All proofs."""
+
+from tpulite_formal import dispatcher, fifo, master, registers, tokens
+from tpulite_formal.proofs import Proof
+
+__all__ = ["PROOFS"]
+
+PROOFS: list[Proof] = [
+    *fifo.PROOFS,
+    *tokens.PROOFS,
+    *registers.PROOFS,
+    *master.PROOFS,
+    *dispatcher.PROOFS,
+]
