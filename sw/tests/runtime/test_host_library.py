@@ -27,16 +27,6 @@ def resize(b, x):
     return b.operator("RESIZE_BILINEAR", [x, size], [y], options_type="ResizeBilinearOptions")
 
 
-def transpose_conv(b, x):
-    shape = b.constant(np.array([1, 12, 12, 5], np.int32))
-    weight = b.tensor((5, 3, 3, 8), [0.01] * 5, [0] * 5, data=weights(5, 3, 3, 8))
-    y = b.tensor((1, 12, 12, 5), 0.4, 3)
-    return b.operator(
-        "TRANSPOSE_CONV", [shape, weight, x], [y],
-        options_type="TransposeConvOptions", strideH=2, strideW=2, padding=0,
-    )  # fmt: skip
-
-
 def log_softmax(b, x):
     y = b.tensor(b.shape(x), 16 / 256, 127)
     return b.operator("LOG_SOFTMAX", [x], [y], options_type="LogSoftmaxOptions")
@@ -48,7 +38,7 @@ def floats(b, x):
     return b.unary("QUANTIZE", c, 0.1, -100, dtype="int8", options_type="QuantizeOptions")
 
 
-OPERATORS = {f.__name__: f for f in (resize, transpose_conv, log_softmax, floats)}
+OPERATORS = {f.__name__: f for f in (resize, log_softmax, floats)}
 
 
 def conv(b, x, outputs=8):

@@ -15,11 +15,14 @@ from tpulite.graph.layers import (
     Pick,
     Reshape,
     Transpose,
+    TransposedConv,
 )
 
 __all__ = ["foldable", "needed_channels"]
 
 Mask = NDArray[np.bool_]
+
+_WHOLE = DepthToSpace | Pick | MatMul | Transpose | TransposedConv
 
 _FEW = 16
 """Outputs of a convolution of which almost every input is read by one."""
@@ -93,7 +96,7 @@ def _spread(
                 _reshape(layers, layer, needed, block)
             elif isinstance(layer, Concat) and layer.axis == 2:
                 _concat(masks, output, block)
-            elif isinstance(layer, DepthToSpace | Pick | MatMul | Transpose):
+            elif isinstance(layer, _WHOLE):
                 for mask in (*masks, output):  # they stay as they are
                     mask[:] = True
             else:

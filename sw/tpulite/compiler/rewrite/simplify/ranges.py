@@ -24,6 +24,7 @@ from tpulite.graph.layers import (
     Requantization,
     Reshape,
     Transpose,
+    TransposedConv,
 )
 
 __all__ = ["Range", "value_ranges"]
@@ -79,9 +80,9 @@ def value_ranges(layers: LayerGraph) -> dict[str, Range]:
                 layers.activations[layer.output].shape,
             )
             ranges[layer.output] = _reshape(sources[0], *shapes)
-        elif isinstance(layer, MatMul | Transpose):
+        elif isinstance(layer, MatMul | Transpose | TransposedConv):
             ends = int(sources[0].low.min()), int(sources[0].high.max())
-            if isinstance(layer, MatMul):
+            if not isinstance(layer, Transpose):
                 ends = layer.requantization.low, layer.requantization.high
             ranges[layer.output] = _whole(layers.activations[layer.output].shape[2], *ends)
         else:
