@@ -4,7 +4,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Side
-from tpulite.compiler.place.stores import InDram, Store, StoreExtents
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import InDram, StoreExtents
 from tpulite.program import TensorSpec
 
 CONFIG = Config()

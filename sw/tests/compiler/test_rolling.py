@@ -12,7 +12,8 @@ from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import place_activations
-from tpulite.compiler.place.stores import InDram, Store, StoreExtents
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import InDram, StoreExtents
 from tpulite.program import TensorSpec
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

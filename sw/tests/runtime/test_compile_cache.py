@@ -122,7 +122,7 @@ def test_every_field_of_machine_and_options_changes_the_key():
 
 def test_another_compiler_changes_the_key(monkeypatch):
     before = key()
-    monkeypatch.setattr(compile_cache, "_compiler", lambda: "another one")
+    monkeypatch.setattr(compile_cache, "compiler_key", lambda: "another one")
     assert key() != before
 
 

@@ -30,6 +30,7 @@ COMPILER = (
     "golden",
     "graph",
     "layout",
+    "needs.py",
     "program.py",
     "tensor_spec.py",
 )

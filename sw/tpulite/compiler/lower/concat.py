@@ -12,7 +12,8 @@ from tpulite.compiler.lower.vector import lines_of
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.concat import Concatenation, ConcatPlan
 from tpulite.graph.layers import Concat
 from tpulite.graph.requantization import IDENTITY

@@ -13,7 +13,7 @@ from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.window import read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
 from tpulite.compiler.plan.depthwise_rows import DepthwisePhase, DepthwiseRows
 from tpulite.graph.layers import Depthwise

@@ -10,7 +10,7 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pick import span
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Pick

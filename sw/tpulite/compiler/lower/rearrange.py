@@ -8,7 +8,8 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op, Region
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Pad, Reshape
 

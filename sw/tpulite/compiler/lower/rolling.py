@@ -8,7 +8,8 @@ from tpulite.compiler.geometry.group import StepRows
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 
 __all__ = ["RollingStore"]
 

@@ -16,7 +16,8 @@ from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records, common_record, pad_to_rows
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Affine, Elementwise, Lut

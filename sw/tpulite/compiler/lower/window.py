@@ -5,7 +5,7 @@ from dataclasses import replace
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D
 from tpulite.compiler.ops import Region
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 
 __all__ = ["read_row", "read_window"]
 

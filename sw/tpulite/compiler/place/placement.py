@@ -12,7 +12,8 @@ from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.live import LiveActivations
-from tpulite.compiler.place.stores import InDram, Store, StoreExtents
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import InDram, StoreExtents
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pick, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec

@@ -12,7 +12,8 @@ from tpulite.compiler.lower.conv.weights import pack_kernel, pack_records
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op, Region, Side
 from tpulite.compiler.place.held import Held
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.graph.layers import Conv

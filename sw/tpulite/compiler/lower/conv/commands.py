@@ -10,7 +10,8 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.weights import pack_offsets
 from tpulite.compiler.lower.window import read_row, read_window
 from tpulite.compiler.ops import Op, Region
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.graph.layers import Conv
 

@@ -9,7 +9,7 @@ from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv
 

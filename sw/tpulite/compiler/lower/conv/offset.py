@@ -6,7 +6,7 @@ from tpulite.arch.isa import Drain, Opcode
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 
 __all__ = ["Offset"]
 

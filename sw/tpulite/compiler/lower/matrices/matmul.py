@@ -12,7 +12,7 @@ from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import channel_records
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.matrices import most_columns
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import MatMul

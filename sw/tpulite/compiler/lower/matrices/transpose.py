@@ -11,7 +11,7 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import channel_records
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.matrices import most_taps, most_tiles, taps_at_once
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Transpose

@@ -7,7 +7,8 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.pool.windows import read_input_tile
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Buffer, Op, Region, Side
-from tpulite.compiler.place.stores import Store, View
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_rows import maxima_of_row, window_parts
 from tpulite.compiler.plan.pool_windows import InputTiles, Run
 

@@ -14,7 +14,7 @@ from tpulite.compiler.lower.pool.sums import WindowSums
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
-from tpulite.compiler.place.stores import View
+from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
 from tpulite.graph.layers import Pool, Requantization
