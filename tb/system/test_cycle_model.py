@@ -65,7 +65,10 @@ def check(
     network: float = OF_NETWORK,
     layer: float = OF_LAYER,
 ) -> Timeline:
-    """Compare a run with what the model says of it, in the sum and layer by layer."""
+    """Compare a run with what the model says of it, in the sum and layer by layer.
+
+    Layers may differ by ``layer`` of their own cycles, or by half of what the whole may.
+    """
     timeline = predict(program.commands, program.config)
     assert results.fault is None
     cycles = results.cycles
@@ -79,10 +82,11 @@ def check(
         predicted, profile_program(TracedRun.of(program, results, "rtl")), strict=True
     ):
         if chip.cycles > SHORT and chip.name not in ("start", "end"):
-            error = mine.cycles / chip.cycles - 1
-            assert abs(error) <= layer, (
+            # A layer that runs beside others has but what they leave over.
+            most = max(layer * chip.cycles, network / 2 * cycles)
+            assert abs(mine.cycles - chip.cycles) <= most, (
                 f"{what}, layer {mine.name}: {mine.cycles:,} cycles predicted, "
-                f"{chip.cycles:,} on the chip, {error:+.2%}"
+                f"{chip.cycles:,} on the chip, {mine.cycles / chip.cycles - 1:+.2%}"
             )
     return timeline
 
