@@ -1,0 +1,32 @@
+import gc
+
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.compiler.collector import collector_paused
+from tpulite.compiler.pipeline import compile_layers
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
+
+
+@pytest.fixture(autouse=True)
+def collector():
+    running = gc.isenabled()
+    yield
+    (gc.enable if running else gc.disable)()
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_compilation_leaves_the_collector_as_it_was(running):
+    builder = GraphBuilder((4, 4, 16))
+    builder.conv("x", 16, 1)
+    (gc.enable if running else gc.disable)()
+    compile_layers(builder.graph(), Config())
+    assert gc.isenabled() == running
+
+
+def test_it_is_paused_only_until_an_error():
+    gc.enable()
+    with pytest.raises(ValueError, match="no"), collector_paused():
+        assert not gc.isenabled()
+        raise ValueError("no")
+    assert gc.isenabled()

@@ -1,0 +1,23 @@
+"""Python's collector of cycles, which has nothing to find in a compilation."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["collector_paused"]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the collector of cycles, if it runs.
+
+    A compilation makes a million values that only refer to older ones: none is garbage in a cycle,
+    and looking for such took a fifth of the time of ResNet-50.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
