@@ -20,7 +20,8 @@ from tpulite_rtl.verilated.toolchain import build_root
 PAGE = Path(__file__).resolve().parents[1] / "docs/proofs.md"
 _BEGIN = "<!-- from here on written by scripts/prove.py --page -->\n"
 
-_COLUMNS = ("block", "case", "property", "status", "method", "depth", "s", "broken by", "cycles")
+_COLUMNS = ("block", "case", "property", "status", "method", "depth", "s", "mutant")
+"""The last: cycles until a mutant breaks it; which one stands in the JSON file and the page."""
 
 
 def says(finding: Finding) -> str:
@@ -39,8 +40,7 @@ def table(findings: list[Finding]) -> Table:
         table.add_column(column, overflow="fold")
     for f in findings:
         row = [f.block, f.case, f.property, says(f), f.method, str(f.depth), f"{f.seconds:.1f}"]
-        broken = [f.mutant or "-", str(f.mutant_cycles or "-")]
-        table.add_row(*row, *broken, style="" if f.good else "bold red")
+        table.add_row(*row, str(f.mutant_cycles or "-"), style="" if f.good else "bold red")
     return table
 
 
@@ -84,7 +84,7 @@ def main() -> None:
     every.sort(key=lambda finding: places.index((finding.block, finding.case)))
     path.write_text(json.dumps([finding.as_dict() for finding in every], indent=1) + "\n")
 
-    Console(width=140).print(table(findings))
+    Console(width=80).print(table(findings))
     bad = [f"{f.block} {f.case} {f.property}" for f in findings if not f.good]
     good = len(findings) - len(bad)
     print(f"{path}: {good} of {len(findings)} good, {time.monotonic() - begin:.0f} s")

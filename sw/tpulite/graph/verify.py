@@ -88,7 +88,8 @@ def _check_window(node: Node, x: Tensor, y: Tensor, window: tuple[int, ...]) -> 
     _expect("height and width of its output", y.shape[1:3], tuple(extents))
 
 
-def _check_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
+def _check_filters(inputs: Inputs, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Check input, weights [filters, height, width, channels] and output; return the first two."""
     x, weight = _given(inputs, 2)
     for what, tensor in (("its input", x), ("its weights", weight), ("its output", y)):
         _rank(what, tensor, 4)
@@ -96,6 +97,11 @@ def _check_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
     _expect(
         "batch and channels of its output", (y.shape[0], y.shape[3]), (x.shape[0], weight.shape[0])
     )
+    return x, weight
+
+
+def _check_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
+    x, weight = _check_filters(inputs, y)
     _check_bias(inputs, weight.shape[0])
     _check_window(node, x, y, weight.shape[1:3])
     _check_axis(weight, 0)
@@ -119,13 +125,7 @@ def _check_depthwise(node: Node, inputs: Inputs, y: Tensor) -> None:
 
 
 def _check_transposed_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
-    x, weight = _given(inputs, 2)
-    for what, tensor in (("its input", x), ("its weights", weight), ("its output", y)):
-        _rank(what, tensor, 4)
-    _expect("channels of its weights", weight.shape[3], x.shape[3])
-    _expect(
-        "batch and channels of its output", (y.shape[0], y.shape[3]), (x.shape[0], weight.shape[0])
-    )
+    _, weight = _check_filters(inputs, y)
     if min(node["stride"]) < 1 or min(node["padding"]) < 0:
         raise ValueError(
             f"strides must be positive and padding not negative, not {node['stride']} and "

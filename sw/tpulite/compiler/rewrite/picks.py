@@ -1,12 +1,13 @@
 """Picked rows, columns and channels as the machine can move them: views, copies, products."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.progressions import consecutive, progressions
+from tpulite.compiler.rewrite.chains import replace_by_chains
 from tpulite.graph.layers import (
     Activation,
     Conv,
@@ -38,19 +39,16 @@ def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
     config : Config
         The machine.
     """
-    made: list[Layer] = []
-    images = dict(layers.activations)
-    for layer in layers.layers:
-        chain: list[Layer] = [layer]
+
+    def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
         if isinstance(layer, Pick):
-            chain = _chain(layer, images[layer.inputs[0]], config)
-        elif isinstance(layer, DepthToSpace) and layer.channels % config.array_size:
+            return _chain(layer, images[layer.inputs[0]], config)
+        if isinstance(layer, DepthToSpace) and layer.channels % config.array_size:
             (source,) = layer.inputs  # of several inputs, parts are whole blocks
-            chain = _filled(layer, images[source].shape[2], config)
-        for one in chain[:-1]:
-            images[one.output] = one._infer(images[one.inputs[0]])
-        made += chain
-    return replace(layers, layers=tuple(made), activations=images)
+            return _filled(layer, images[source].shape[2], config)
+        return [layer]
+
+    return replace_by_chains(layers, chain_of)
 
 
 def mark_views(layers: LayerGraph, config: Config) -> LayerGraph:

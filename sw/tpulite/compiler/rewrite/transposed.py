@@ -4,14 +4,22 @@ Outputs whose distance is the stride form a phase. Phases that read the same win
 are channels of one convolution; their pixels are put side by side afterwards.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.graph.layers import Conv, DepthToSpace, Layer, LayerGraph, TransposedConv
+from tpulite.compiler.rewrite.chains import replace_by_chains
+from tpulite.graph.layers import (
+    Activation,
+    Conv,
+    DepthToSpace,
+    Layer,
+    LayerGraph,
+    TransposedConv,
+)
 
 __all__ = ["split_transposed"]
 
@@ -26,16 +34,13 @@ def split_transposed(layers: LayerGraph, config: Config) -> LayerGraph:
     config : Config
         The machine.
     """
-    made: list[Layer] = []
-    images = dict(layers.activations)
-    for layer in layers.layers:
-        chain: list[Layer] = [layer]
+
+    def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
         if isinstance(layer, TransposedConv):
-            chain = _phases(layer, images[layer.inputs[0]].shape, config)
-        for one in chain[:-1]:
-            images[one.output] = one._infer(images[one.inputs[0]])
-        made += chain
-    return replace(layers, layers=tuple(made), activations=images)
+            return _phases(layer, images[layer.inputs[0]].shape, config)
+        return [layer]
+
+    return replace_by_chains(layers, chain_of)
 
 
 @dataclass(frozen=True)
