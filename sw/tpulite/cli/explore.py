@@ -10,9 +10,10 @@ from rich.console import Console
 from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
+from tpulite.cli.paths import FOLDER, NETWORK
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.study_progress import study_progress
+from tpulite.cli.views import page_option
 from tpulite.configs import named_config
 from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
 from tpulite.explore.limits import Limits, answer
@@ -42,12 +43,6 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     if len(set(names)) < len(names):
         raise ValueError(f"--objective {text} names one twice")
     return names
-
-
-def _needs_bokeh(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None:
-        require_package("bokeh", "report", "--html")
-    return path
 
 
 @click.command()
@@ -86,7 +81,7 @@ def _needs_bokeh(_: click.Context, __: click.Parameter, path: Path | None) -> Pa
 @click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]")
 @click.option("--scheduler", metavar="tcp://HOST:PORT", help="Use the workers of a Dask cluster.")
 @click.option("--store", "folder", type=FOLDER, help="Where outcomes are kept.  [the cache]")
-@click.option("--html", type=OUTPUT, callback=_needs_bokeh, help="Write a page for the browser.")
+@page_option
 @plan_options
 @compiler_options
 @json_option
