@@ -34,7 +34,7 @@ def test_inspect_lists_operators_and_the_hosts_share(tpulite, tmp_path):
     words = ("inspect", CNN_DIGITS, "--json", "out.json", "--csv", "out.csv")
     code, out, err = tpulite(*words, "--exact", "tflm")
     assert (code, err) == (0, "")
-    assert "DEPTHWISE_CONV_2D" in out and "1x8x8x32 int8" in out
+    assert "DEPTHWISE_CONV_2D" in out and "1x8x8x32" in out
     assert out.splitlines()[-1] == "bits of tflm; host: nothing, 0.0% of 397,952 MACs"
     record = json.loads((tmp_path / "out.json").read_text())
     assert record["exactness"] == "tflm"
@@ -44,6 +44,18 @@ def test_inspect_lists_operators_and_the_hosts_share(tpulite, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert sum(int(row["macs"]) for row in rows) == 397_952
     assert rows[0]["inputs"] == "1x16x16x1"
+
+
+@pytest.mark.parametrize(
+    ("width", "name"), [("66", "…hwise_conv_2d_1"), ("80", "depthwise_conv_2d_1")]
+)
+def test_inspect_fits_narrow_terminals(tpulite, monkeypatch, width, name):
+    monkeypatch.setenv("COLUMNS", width)
+    code, out, err = tpulite("inspect", CNN_DIGITS)
+    assert (code, err) == (0, "")
+    table = out.splitlines()[:-2]
+    assert max(map(len, table)) <= int(width)
+    assert any(f"  {name}  1x8x8x32  " in row and row.endswith(" 18,432") for row in table)
 
 
 def test_a_network_runs_with_its_accuracy(tpulite, tmp_path, digits):

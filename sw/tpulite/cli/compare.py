@@ -23,6 +23,7 @@ from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.views import facts_of, page_option
 from tpulite.report.html import write_comparison
+from tpulite.report.name_cell import NameCell
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.inputs import random_inputs
@@ -154,14 +155,14 @@ def _narrow(differences: list[TensorDifference]) -> str:
 
 def _table(differences: Sequence[TensorDifference]) -> Table:
     table = Table(box=box.SIMPLE, title="tensors that differ")
-    table.add_column("node", no_wrap=True)
-    table.add_column("tensor", overflow="fold")
+    table.add_column("node")
+    table.add_column("tensor")
     for column in ("different", "of", "largest"):
         table.add_column(column, justify="right", no_wrap=True)
     for difference in differences:
         table.add_row(
-            difference.node,
-            difference.name,
+            NameCell(difference.node),
+            NameCell(difference.name),
             f"{difference.different:,}",
             f"{difference.elements:,}",
             f"{difference.largest:g}",

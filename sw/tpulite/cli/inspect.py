@@ -20,11 +20,15 @@ from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.graph.passes import simplify
 from tpulite.quant.partition import RefusedError, crossings, partition
 from tpulite.quant.place import Placed, place
+from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
 __all__ = ["inspect"]
+
+_WIDE = 100
+"""Columns of a terminal that has room for the shapes of inputs, too."""
 
 
 @click.command()
@@ -62,7 +66,7 @@ def inspect(
     if csv_path is not None:
         save_csv(csv_path, [_row(operator) for operator in operators])
     console = Console()
-    console.print(_table(graph.name, operators))
+    console.print(_table(graph.name, operators, console.width))
     lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
     lines += ["", statement(operators, exactness, crossings(segments))]
     if refused is not None:
@@ -93,21 +97,33 @@ def _problem(placed: Placed) -> str:
     return ""
 
 
-def _table(title: str, operators: tuple[OperatorSummary, ...]) -> Table:
+def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Table:
+    """Return a row for each operator; inputs are shown where `width` columns have room for them."""
     macs = sum(operator.macs for operator in operators)
-    table = Table(title=title, box=box.SIMPLE, show_footer=True)
+    wide = width >= _WIDE
+    table = Table(
+        title=escape(title),
+        show_footer=True,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     table.add_column("operator", footer="total", no_wrap=True)
-    table.add_column("node", overflow="fold")
-    table.add_column("input", overflow="fold")
-    table.add_column("output", overflow="fold")
+    table.add_column("node")  # names give way, shapes do not
+    if wide:
+        table.add_column("input")
+    table.add_column("output")
+    table.add_column("type", no_wrap=True)
     table.add_column("where", no_wrap=True)
     table.add_column("MACs", footer=f"{macs:,}", justify="right", no_wrap=True)
     for operator in operators:
         table.add_row(
             escape(operator.operator),
-            escape(operator.name),
-            _shapes(operator.inputs),
-            f"{_shapes(operator.outputs)} {operator.dtype}",
+            NameCell(operator.name),
+            *([_shapes(operator.inputs, "\n")] if wide else []),
+            _shapes(operator.outputs, "\n"),
+            operator.dtype,
             operator.where,
             f"{operator.macs:,}" if operator.macs else "",
         )
@@ -119,5 +135,5 @@ def _row(operator: OperatorSummary) -> dict[str, Any]:
     return operator.as_dict() | shapes
 
 
-def _shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
-    return ", ".join("x".join(str(extent) for extent in shape) or "scalar" for shape in shapes)
+def _shapes(shapes: tuple[tuple[int, ...], ...], between: str = ", ") -> str:
+    return between.join("x".join(str(extent) for extent in shape) or "scalar" for shape in shapes)

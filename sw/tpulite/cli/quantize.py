@@ -21,6 +21,7 @@ from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 from tpulite.quant.quality import Quality, measure_outputs
+from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
 from tpulite.runtime.outputs import compare_outputs
 
@@ -191,13 +192,13 @@ def _summary(quality: Quality) -> str:
 def _table(quality: Quality) -> Table:
     """Return the tensors of which the most is lost."""
     table = Table(title="where the most is lost", box=box.SIMPLE)
-    table.add_column("tensor", overflow="fold")
+    table.add_column("tensor")
     table.add_column("operator", no_wrap=True)
     for column in ("dB lost", "signal/noise dB", "largest error", "range"):
         table.add_column(column, justify="right")
     for each in quality.worst[:_SHOWN]:
         table.add_row(
-            escape(each.tensor),
+            NameCell(each.tensor),
             escape(each.operator),
             f"{each.lost:.1f}",
             f"{each.decibels:.1f}",

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from tpulite.report.name_cell import NameCell
 from tpulite.report.spending import Cause
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ def profile_table(profile: "Profile") -> Table:
     return table
 
 
-def _cells(layer: "LayerProfile", cycles: int, longest: int) -> tuple[str | Bar | Text, ...]:
-    name = Text(layer.name, overflow="ellipsis", no_wrap=True)
+def _cells(
+    layer: "LayerProfile", cycles: int, longest: int
+) -> tuple[str | Bar | Text | NameCell, ...]:
+    name = NameCell(layer.name)
     if layer.where != "machine":
         return name, "", "", "", "", "host", ""
     has = layer.cycles > 0
