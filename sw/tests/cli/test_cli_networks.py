@@ -47,7 +47,7 @@ def test_inspect_lists_operators_and_the_hosts_share(tpulite, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("width", "name"), [("66", "…hwise_conv_2d_1"), ("80", "depthwise_conv_2d_1")]
+    ("width", "name"), [("66", "…wise_conv_2d_1"), ("80", "depthwise_conv_2d_1")]
 )
 def test_inspect_fits_narrow_terminals(tpulite, monkeypatch, width, name):
     monkeypatch.setenv("COLUMNS", width)
