@@ -5,14 +5,17 @@
 
 import os
 
+import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 
 from tpulite.frontend.onnx.file import RULES
+from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite_testing.drawn.onnx_cases import OPERATORS
 from tpulite_testing.drawn.onnx_nodes import NODES, node_case
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.model_tensors import equals_library
 
 CASES = max(2, int(os.environ.get("TPULITE_SWEEP", "40")) // 20)
@@ -23,6 +26,28 @@ def test_an_operator_of_a_file(tmp_path, op):
     for seed in range(CASES):
         model = equals_library(tmp_path, node_case(op, seed), "ort", 2)
         assert model.graph.nodes, f"seed {seed}"
+
+
+ONE_PROGRAM = [HostSegment, MachineSegment, HostSegment]
+
+
+@pytest.mark.parametrize("op", ["ConvTranspose (powers of two)", "Resize (linear, at pixels)"])
+def test_exact_forms_are_the_machines(tmp_path, op):
+    for seed in range(CASES):
+        model = equals_library(tmp_path, node_case(op, seed), "ort", 2)
+        assert [type(segment) for segment in model.segments] == ONE_PROGRAM, f"seed {seed}"
+
+
+def test_transposed_convolution_between_convolutions(tmp_path):
+    b, rng = OnnxBuilder(opset=18), np.random.default_rng(5)
+    y = b.quantize(b.input("x", (1, 3, 9, 7)), 2.0**-4, -7)
+    for op, shape in (("Conv", (32, 3)), ("ConvTranspose", (32, 20)), ("Conv", (5, 20))):
+        values = rng.integers(-127, 128, (*shape, 3, 3)).astype(np.int8)
+        options = {"strides": [2, 2]} if op == "ConvTranspose" else {"pads": [1, 1, 1, 1]}
+        y = b.node("Relu", b.node(op, y, b.weight(values, 2.0**-10), **options))
+        y = b.quantize(y, 2.0**-4, -100)
+    model = equals_library(tmp_path, b.build(y), "ort")
+    assert [type(segment) for segment in model.segments] == ONE_PROGRAM
 
 
 def test_every_operator_that_is_read_is_drawn():

@@ -127,9 +127,48 @@ def _conv_transpose(d: _Draw) -> str:
     return d.node("ConvTranspose", d.x, weight, strides=[stride] * 2)
 
 
+def _conv_transpose_in_groups(d: _Draw) -> str:
+    """Draw what ONNX Runtime computes exactly: all scales are powers of two."""
+    group, each, axes = d.integer(1, 4), d.integer(1, 9), d.integer(1, 2)
+    inputs = group * d.integer(1, 9)
+    kernel, stride, dilation = ([d.integer(1, most) for _ in range(axes)] for most in (4, 3, 2))
+    x = d.b.quantize(d.b.input("x", (1, inputs, *(d.integer(3, 7) for _ in kernel))), 2.0**-4, 5)
+    values = d.rng.integers(-127, 128, (inputs, each, *kernel)).astype(np.int8)
+    weight = d.b.weight(values, 2.0 ** d.rng.integers(-8, -5, each), axis=1)
+    bias = [d.rng.normal(size=group * each).astype(np.float32)] * d.integer(0, 1)
+    forms: dict[str, Any] = {
+        "SAME_UPPER": {"auto_pad": "SAME_UPPER"},
+        "SAME_LOWER": {"auto_pad": "SAME_LOWER"},
+        "pads": {
+            "pads": [d.integer(0, k - 1) for k in kernel] * 2,
+            "output_padding": [d.integer(0, step - 1) for step in stride],
+        },
+    }
+    form = forms[str(d.rng.choice([*forms]))]
+    window = {"strides": stride, "dilations": dilation, "group": group, **form}
+    return d.b.quantize(d.node("ConvTranspose", x, weight, *bias, **window), 2.0**-3, 3)
+
+
 def _resize(d: _Draw) -> str:
     mode = d.rng.choice(["nearest", "linear"])
     return d.node("Resize", d.x, "", np.array([1, 1, 2, 2], np.float32), mode=str(mode))
+
+
+def _resize_to_pixels(d: _Draw) -> str:
+    """Draw linear interpolation whose results are all at pixels."""
+    places, n, m = d.rng.choice(
+        np.array(
+            [
+                ("half_pixel", 3, 1),
+                ("asymmetric", 2, 1),
+                ("align_corners", 5, 3),
+                ("half_pixel", 1, 4),
+            ],
+            dtype=object,
+        )
+    )
+    x, sizes = d.input(1, d.channels, n, n), [1, d.channels, m, m]
+    return d.node("Resize", x, "", "", sizes, mode="linear", coordinate_transformation_mode=places)
 
 
 def _pad(d: _Draw) -> str:
@@ -178,6 +217,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Conv": _conv,
     "ConvInteger": _integers("ConvInteger", 1, 5, 5),
     "ConvTranspose": _conv_transpose,
+    "ConvTranspose (powers of two)": _conv_transpose_in_groups,
     "DepthToSpace": _one("DepthToSpace", blocksize=2),
     "Div": lambda d: d.node("Div", d.x, np.float32(d.integer(2, 5))),
     "Dropout": _one("Dropout"),
@@ -201,6 +241,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Reshape": _flat("Reshape", [1, -1]),
     "Reshape (pixels to rows)": lambda d: d.node("Reshape", d.x, [1, d.channels, -1]),
     "Resize": _resize,
+    "Resize (linear, at pixels)": _resize_to_pixels,
     "Sigmoid": _one("Sigmoid"),
     "Slice": lambda d: d.node("Slice", d.x, [0, 1], [d.channels // 2, 100], [1, 2], [1, 1]),
     "Softmax": lambda d: d.b.quantize(d.node("Softmax", d.rows, axis=-1), 1 / 256, -128),

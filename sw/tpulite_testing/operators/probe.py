@@ -51,7 +51,7 @@ OTHERS = {
         *("SHAPE", "SPACE_TO_BATCH_ND", "SVDF", "SQUARE"),
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
     ),
-    "onnx": ("Cast", "ConvTranspose", "InstanceNormalization", "LayerNormalization", "Where"),
+    "onnx": ("Cast", "InstanceNormalization", "LayerNormalization", "Where"),
 }
 """Operators that users look for, wherever they run."""
 

@@ -6,7 +6,14 @@ import numpy as np
 
 from tpulite.graph.graph import Quantization, Tensor
 
-__all__ = ["block_diagonal", "conv_weights", "dense_weights", "flat_bias", "real_values"]
+__all__ = [
+    "block_diagonal",
+    "conv_weights",
+    "dense_weights",
+    "flat_bias",
+    "real_values",
+    "transposed_weights",
+]
 
 _MAX_EXPANDED = 1 << 24
 """Elements of the weights of a grouped convolution, written as one with zeros."""
@@ -50,6 +57,50 @@ def conv_weights(weight: Tensor, group: int) -> tuple[str, Tensor] | None:
         block = data[rows : rows + each].transpose(0, 2, 3, 1)
         wide[rows : rows + each, :, :, columns : columns + inputs] = block
     return "conv", _constant(weight, wide, "ohwi", axis=0)
+
+
+def transposed_weights(
+    weight: Tensor, group: int, dilation: tuple[int, int]
+) -> tuple[str, Tensor] | None:
+    """Return the operator and the weights of a transposed convolution, in one group without gaps.
+
+    Between groups, and in the gaps of a dilated kernel, they are zero (the zero point).
+
+    Parameters
+    ----------
+    weight : Tensor, [I, O / group, kh, kw] or [I, O / group, kw]
+        Weights as in the file.
+    group : int
+        Groups of channels.
+    dilation : (int, int)
+        Outputs from one tap to the next.
+
+    Returns
+    -------
+    tuple of str and Tensor, optional
+        ``transposed_conv`` and [O, kh, kw, I]; None if zeros would be most of a memory.
+    """
+    assert weight.data is not None
+    data = weight.data if weight.data.ndim == 4 else weight.data[:, :, None]
+    inputs, each, *kernel = data.shape
+    height, width = ((k - 1) * step + 1 for k, step in zip(kernel, dilation, strict=True))
+    if inputs * each * group * height * width > max(_MAX_EXPANDED, data.size):
+        return None
+    zero, quantization = np.zeros(each, data.dtype), weight.quantization
+    if quantization is not None:
+        zero = np.broadcast_to(quantization.zero_point.astype(data.dtype), (each,))
+        if quantization.axis is not None:
+            scales, points = quantization.scale, quantization.zero_point
+            tiled = Quantization(np.tile(scales, group), np.tile(points, group), 1)
+            weight = replace(weight, quantization=tiled)
+    wide = np.empty((inputs, group, each, height, width), data.dtype)
+    wide[:] = zero[:, None, None]
+    members = inputs // group
+    for index in range(group):
+        rows = slice(index * members, (index + 1) * members)
+        wide[rows, index, :, :: dilation[0], :: dilation[1]] = data[rows]
+    ohwi = wide.reshape(inputs, group * each, height, width).transpose(1, 2, 3, 0)
+    return "transposed_conv", _constant(weight, ohwi, "ohwi", axis=0)
 
 
 def dense_weights(

@@ -22,10 +22,10 @@ from tpulite.quant.lower.products import (
     lower_conv,
     lower_dense,
     lower_depthwise,
-    lower_transposed_conv,
 )
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
+from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["LOWERED", "joined", "lower_node"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node, Tensor
-from tpulite.graph.layers import Conv, Depthwise, Requantization, TransposedConv
+from tpulite.graph.layers import Conv, Depthwise, Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import (
     activation_bounds,
@@ -19,11 +19,17 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
 __all__ = [
+    "bias_of",
+    "kernels_of",
+    "largest_sum",
     "lower_conv",
     "lower_dense",
     "lower_depthwise",
-    "lower_transposed_conv",
     "reads_image",
+    "requantization_of",
+    "require_rank",
+    "weight_scales",
+    "weight_zero_point",
 ]
 
 _ROUNDINGS = {
@@ -40,9 +46,6 @@ _VECTOR = 8
 """Channels at a time of LiteRT's optimized depthwise and transposed kernels; the rest is left to
 scalar code."""
 
-_FLAT = 16
-"""Elements at a time of its optimized transposed kernel of uint8; likewise."""
-
 _LARGEST_IMAGE = 64
 """Largest image that a dense layer reads as it is."""
 
@@ -50,7 +53,7 @@ _LARGEST_IMAGE = 64
 def lower_conv(node: Node, context: GraphContext) -> None:
     """Lower a convolution; its weights are [O, kh, kw, I]."""
     weight = context.tensor(node.inputs[1])
-    _require_rank(weight, 4)
+    require_rank(weight, 4)
     kernel = centered(weight).transpose(1, 2, 3, 0)
     _require_one_group(node)
     _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv", axis=0)
@@ -59,12 +62,12 @@ def lower_conv(node: Node, context: GraphContext) -> None:
 def lower_depthwise(node: Node, context: GraphContext) -> None:
     """Lower a depthwise convolution; with a multiplier it becomes an ordinary one."""
     weight = context.tensor(node.inputs[1])
-    _require_rank(weight, 3)
+    require_rank(weight, 3)
     kernel = centered(weight)
     _require_one_group(node)
     channels = kernel.shape[2] // node["multiplier"]
     if node["multiplier"] > 1:
-        zero = _weight_zero_point(weight)
+        zero = weight_zero_point(weight)
         full = np.full((*kernel.shape[:2], channels, kernel.shape[2]), zero, np.int8)
         outputs = np.arange(kernel.shape[2])
         full[:, :, outputs // node["multiplier"], outputs] = kernel
@@ -72,7 +75,7 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
         return
     context.read(node.inputs[0])
     context.write(node.outputs[0])
-    requantization = _requantization(node, context, "depthwise", axis=2)
+    requantization = requantization_of(node, context, "depthwise", axis=2)
     if requantization is None:
         raise UnsupportedError("sums of a depthwise convolution cannot be its output")
     context.emit(
@@ -83,36 +86,8 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
         weight=kernel,
         requantization=requantization,
         input_zero_point=context.quantized(node.inputs[0]).zero,
-        weight_zero_point=_weight_zero_point(weight),
+        weight_zero_point=weight_zero_point(weight),
         **_window(node),
-    )
-
-
-def lower_transposed_conv(node: Node, context: GraphContext) -> None:
-    """Lower a transposed convolution; its weights are [O, kh, kw, I]."""
-    weight = context.tensor(node.inputs[1])
-    _require_rank(weight, 4)
-    if context.exactness == Exactness.ORT:
-        raise UnsupportedError("ONNX Runtime adds its products in float32, in an order of its own")
-    optimized = _kernels(node, context, "transposed_conv") == Exactness.LITERT_OPT
-    rest = math.prod(context.tensor(node.outputs[0]).shape) % _FLAT
-    if optimized and rest and context.quantized(node.inputs[0]).unsigned:
-        raise UnsupportedError(f"LiteRT rounds the last {rest} elements differently")
-    context.read(node.inputs[0])
-    shape = context.write(node.outputs[0]).shape
-    requantization = _requantization(node, context, "transposed_conv", axis=0)
-    context.emit(
-        TransposedConv,
-        node.name,
-        (node.inputs[0],),
-        node.outputs[0],
-        weight=np.ascontiguousarray(centered(weight).transpose(1, 2, 3, 0)),
-        requantization=requantization,
-        input_zero_point=context.quantized(node.inputs[0]).zero,
-        weight_zero_point=_weight_zero_point(weight),
-        stride=tuple(node["stride"]),
-        padding=tuple(node["padding"]),
-        size=shape[:2],
     )
 
 
@@ -124,7 +99,7 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     K elements become pixels.
     """
     weight = context.tensor(node.inputs[1])
-    _require_rank(weight, 2)
+    require_rank(weight, 2)
     channels, k = weight.shape
     source = node.inputs[0]
     context.read(source)
@@ -187,9 +162,9 @@ def _emit_conv(
         (source,),
         target,
         weight=np.ascontiguousarray(kernel),
-        requantization=_requantization(node, context, op, axis),
+        requantization=requantization_of(node, context, op, axis),
         input_zero_point=context.quantized(node.inputs[0]).zero,
-        weight_zero_point=_weight_zero_point(context.tensor(node.inputs[1])),
+        weight_zero_point=weight_zero_point(context.tensor(node.inputs[1])),
         **({} if op == "dense" else _window(node)),
     )
 
@@ -203,12 +178,14 @@ def _require_one_group(node: Node) -> None:
         raise UnsupportedError(f"it has {node['group']} groups of channels")
 
 
-def _require_rank(weight: Tensor, rank: int) -> None:
+def require_rank(weight: Tensor, rank: int) -> None:
+    """Refuse weights with another number of axes."""
     if len(weight.shape) != rank:
         raise UnsupportedError(f"its weights have shape {list(weight.shape)}")
 
 
-def _weight_quantization(weight: Tensor, channels: int, axis: int) -> np.ndarray:
+def weight_scales(weight: Tensor, channels: int, axis: int) -> np.ndarray:
+    """Return the scales of weights, [1] or [channels] along this axis."""
     q = weight.quantization
     if q is None:
         raise UnsupportedError(f"weights {weight.name!r} have no quantization")
@@ -217,7 +194,8 @@ def _weight_quantization(weight: Tensor, channels: int, axis: int) -> np.ndarray
     return q.scale
 
 
-def _weight_zero_point(weight: Tensor) -> int:
+def weight_zero_point(weight: Tensor) -> int:
+    """Return the zero point of all weights, as an int8."""
     assert weight.quantization is not None
     zero_points = np.unique(weight.quantization.zero_point)
     if len(zero_points) > 1:
@@ -225,7 +203,8 @@ def _weight_zero_point(weight: Tensor) -> int:
     return int(zero_points[0]) - (128 if weight.dtype == "uint8" else 0)
 
 
-def _bias(node: Node, context: GraphContext) -> np.ndarray:
+def bias_of(node: Node, context: GraphContext) -> np.ndarray:
+    """Return the bias of a node, int32 [1] or [channels]."""
     if len(node.inputs) < 3 or not node.inputs[2]:
         return np.zeros(1, np.int32)
     bias = context.tensor(node.inputs[2])
@@ -234,19 +213,21 @@ def _bias(node: Node, context: GraphContext) -> np.ndarray:
     return np.ascontiguousarray(bias.data.reshape(-1))
 
 
-def _requantization(node: Node, context: GraphContext, op: str, axis: int) -> Requantization | None:
+def requantization_of(
+    node: Node, context: GraphContext, op: str, axis: int
+) -> Requantization | None:
     """Return how the sums are requantized; None if they are the output."""
     weight = context.tensor(node.inputs[1])
     channels = weight.shape[axis]
-    weight_scales = _weight_quantization(weight, channels, axis)
+    scales_of_weight = weight_scales(weight, channels, axis)
     x = context.quantized(node.inputs[0])
     if node.attributes.get("raw", False):
         if len(node.inputs) > 2 and node.inputs[2]:
             raise UnsupportedError("its output are sums, to which a bias cannot be added")
         return None
     y = context.quantized(node.outputs[0])
-    exactness = _kernels(node, context, op)
-    scales = scales_of_product(exactness, op, x, weight_scales, y)
+    exactness = kernels_of(node, context, op)
+    scales = scales_of_product(exactness, op, x, scales_of_weight, y)
     rounding = _ROUNDINGS[exactness][op == "dense"]
     if exactness == Exactness.LITERT_OPT and op == "depthwise":
         rounding = Rounding.TFLITE
@@ -255,16 +236,16 @@ def _requantization(node: Node, context: GraphContext, op: str, axis: int) -> Re
         rounding,
         y.zero,
         activation_bounds(node.attributes.get("activation", "none"), y, exactness),
-        _bias(node, context),
+        bias_of(node, context),
     )
     if exactness == Exactness.LITERT_OPT and op in ("depthwise", "transposed_conv"):
         return result if x.unsigned else _vectorized(result, channels)
     if exactness == Exactness.LITERT_REF and op == "dense":
-        return match_thresholds(result, scales, _largest_sum(weight, x))
+        return match_thresholds(result, scales, largest_sum(weight, x))
     return result
 
 
-def _kernels(node: Node, context: GraphContext, op: str) -> Exactness:
+def kernels_of(node: Node, context: GraphContext, op: str) -> Exactness:
     """Return whose kernels compute a node: LiteRT's optimized ones what XNNPACK does not take."""
     left = op == "depthwise" and context.quantized(node.inputs[0]).unsigned
     if op == "transposed_conv":
@@ -284,8 +265,8 @@ def _vectorized(result: Requantization, channels: int) -> Requantization:
     return replace(result, rounding=Rounding(int(rules[0])) if len(rules) == 1 else rounding)
 
 
-def _largest_sum(weight: Tensor, x: Quantized) -> int:
+def largest_sum(weight: Tensor, x: Quantized) -> int:
     """Return a bound of the magnitude of the sums without their bias."""
     distance = max(x.zero_point - x.low, x.high - x.zero_point)
-    kernel = centered(weight).astype(np.int64) - _weight_zero_point(weight)
-    return int(np.abs(kernel).sum(axis=1).max()) * distance
+    kernel = centered(weight).astype(np.int64) - weight_zero_point(weight)
+    return int(np.abs(kernel).reshape(len(kernel), -1).sum(axis=1).max()) * distance

@@ -15,7 +15,13 @@ from tpulite.frontend.onnx.layout.orders import (
 from tpulite.frontend.onnx.layout.preferences import LayoutPreferences, layout_preferences
 from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
 from tpulite.frontend.onnx.translate.shapes import REDUCTIONS
-from tpulite.frontend.onnx.weights import block_diagonal, conv_weights, dense_weights, flat_bias
+from tpulite.frontend.onnx.weights import (
+    block_diagonal,
+    conv_weights,
+    dense_weights,
+    flat_bias,
+    transposed_weights,
+)
 from tpulite.graph.graph import Graph, Node, Tensor
 
 __all__ = ["LAYOUTS", "channels_last"]
@@ -59,17 +65,21 @@ def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     attributes = dict(node.attributes)
     group = attributes.pop("group")
     known = all(tensor.data is not None for tensor in tensors[1:])
-    weights = conv_weights(tensors[1], group) if known else None
+    weights = None
+    if known and node.op == "transposed_conv":
+        weights = transposed_weights(tensors[1], group, attributes.pop("dilation"))
+    elif known:
+        weights = conv_weights(tensors[1], group)
     if weights is None:
         reason = f"a convolution in {group} groups" if known else "its weights are computed"
         _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), preferences)
         return
     op, weight = weights
     constants = [orders.add_tensor(weight)]
+    channels = orders.graph.tensors[node.outputs[0]].shape[1]
     if op == "depthwise":
-        attributes["multiplier"] = len(tensors[1].data) // group  # type: ignore[arg-type]
-    if len(tensors) > 2:
-        constants.append(orders.add_tensor(flat_bias(tensors[2], len(tensors[1].data))))  # type: ignore[arg-type]
+        attributes["multiplier"] = channels // group
+    constants += [orders.add_tensor(flat_bias(bias, channels)) for bias in tensors[2:]]
     _window(orders, replace(node, op=op, attributes=attributes), constants)
 
 
@@ -286,4 +296,5 @@ LAYOUTS: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     "softmax": _elementwise,
     "space_to_depth": _pool,
     "transpose": _transpose,
+    "transposed_conv": _conv,
 }

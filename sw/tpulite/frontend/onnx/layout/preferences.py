@@ -12,6 +12,7 @@ __all__ = ["LayoutPreferences", "layout_preferences"]
 
 _IMAGE = (
     "conv",
+    "transposed_conv",
     "max_pool",
     "average_pool",
     "batch_norm",

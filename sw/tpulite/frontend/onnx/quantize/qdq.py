@@ -21,10 +21,10 @@ __all__ = ["fuse_quantization"]
 
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
 _FUSIBLE = (
-    *("conv", "dense", "matmul", "add", "sub", "mul", "maximum", "minimum"),
+    *("conv", "transposed_conv", "dense", "matmul", "add", "sub", "mul", "maximum", "minimum"),
     *("average_pool", "mean", "sum", "reduce_max", "reduce_min", "concat"),
 )
-_WEIGHTED = ("conv", "dense")
+_WEIGHTED = ("conv", "transposed_conv", "dense")
 _REAL_PARAMETERS = ("batch_norm", "prelu")
 """Operators whose first input alone has to be quantized."""
 _INT4 = ("int4", "uint4", "int2", "uint2")
@@ -146,7 +146,7 @@ def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
             return None
         axis = tensor.quantization.axis
         if node.op in _WEIGHTED and index == 1:
-            channels = 0 if node.op == "conv" or node["transposed"] else 1
+            channels = 0 if node.op == "conv" or node.attributes.get("transposed") else 1
             several = node.op == "dense" and len(tensor.shape) > 2
             if axis is not None and (several or axis != channels):
                 return None
@@ -156,7 +156,10 @@ def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
     if node.op in _WEIGHTED and len(node.inputs) > 2 and node.inputs[2]:
         x, weight = (draft.tensors[name].quantization for name in integers)
         assert x is not None and weight is not None
-        bias = _bias(draft, node, x.scale[0] * weight.scale)
+        scales = weight.scale
+        if node.op == "transposed_conv" and scales.size > 1:
+            scales = np.tile(scales, node["group"])
+        bias = _bias(draft, node, x.scale[0] * scales)
         return None if bias is None else (*integers, bias)
     return (*integers, *node.inputs[operands:])
 

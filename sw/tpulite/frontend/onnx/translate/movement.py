@@ -127,12 +127,16 @@ def _gather(graph: Importer, node: OnnxNode) -> str | None:
 
 
 def _resize(graph: Importer, node: OnnxNode) -> str | None:
-    """Emit a pick of the nearest positions, computed in float32 as ONNX Runtime does."""
+    """Emit a pick of the nearest positions, computed in float32 as ONNX Runtime does.
+
+    Linear interpolation is one as well if all results are at pixels.
+    """
     shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     mode = node.attributes.get("mode", "nearest")
     if not shape or result is None:
         return UNKNOWN_SHAPE
-    if mode != "nearest" or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+    stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if mode not in ("nearest", "linear") or not stretched or node.attributes.get("antialias", 0):
         return f"mode {mode}"
     old = graph.model.opset < 11 or node.op == "Upsample"
     places = (
@@ -150,6 +154,8 @@ def _resize(graph: Importer, node: OnnxNode) -> str | None:
         if inputs == outputs and scale == 1:
             continue
         x = _PLACES[places](np.arange(outputs, dtype=np.float32), scale, inputs, outputs)
+        if mode == "linear" and np.any((x := np.clip(x, 0, inputs - 1)) % 1):
+            return "linear interpolation between pixels"
         axes[axis] = np.clip(_NEAREST[nearest](x).astype(np.int64), 0, inputs - 1)
     _emit(graph, node, node.outputs[0], axes)
     return None

@@ -97,6 +97,61 @@ def _conv(graph: Importer, node: OnnxNode) -> str | None:
     return None
 
 
+def _transposed_conv(graph: Importer, node: OnnxNode) -> str | None:
+    """Emit a convolution backwards; what its output has more than its windows is bias alone."""
+    x, weight = node.inputs[:2]
+    image, kernel, result = (graph.shape(name) for name in (x, weight, node.outputs[0]))
+    if image is None or kernel is None or result is None:
+        return UNKNOWN_SHAPE
+    if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
+        return "its weights are computed"
+    axes, group = len(image) - 2, node.attributes.get("group", 1)
+    if axes not in (1, 2):
+        return DIMENSIONS
+    if len(kernel) != len(image) or kernel[0] != image[1] or group < 1 or image[1] % group:
+        raise ValueError(
+            f"Node {node.name!r}: {group} groups of kernels {list(kernel)} do not fit an image of "
+            f"shape {list(image)}"
+        )
+    stride = tuple(node.attributes.get("strides", (1,) * axes))
+    dilation = tuple(node.attributes.get("dilations", (1,) * axes))
+    lost = _lost(node, image, kernel, result)
+    if min((*stride, *dilation)) < 1 or min(lost) < 0:
+        return "strides, dilations or padding below their least"
+    none, one = (0,) * (2 - axes), (1,) * (2 - axes)
+    graph.emit(
+        "transposed_conv",
+        node.inputs,
+        node.outputs,
+        stride=(*one, *stride),
+        padding=(*none, *lost),
+        same=False,
+        dilation=(*one, *dilation),
+        group=group,
+        activation="none",
+    )
+    return None
+
+
+def _lost(
+    node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return how much of the first windows of each axis is not there."""
+    axes = len(image) - 2
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if auto in ("NOTSET", "VALID") and "output_shape" not in node.attributes:
+        return tuple(node.attributes.get("pads", (0,) * 2 * axes))[:axes]
+    ones, zeros = (1,) * axes, (0,) * axes
+    stride, dilation = (node.attributes.get(name, ones) for name in ("strides", "dilations"))
+    more = node.attributes.get("output_padding", zeros)
+    lost = []
+    for i, (n, k, size) in enumerate(zip(image[2:], kernel[2:], result[2:], strict=True)):
+        windows = stride[i] * (n - 1) + more[i] + (k - 1) * dilation[i] + 1
+        total = max(windows - size, 0)
+        lost.append(total // 2 if auto == "SAME_UPPER" else total - total // 2)
+    return tuple(lost)
+
+
 def conv_attributes(graph: Importer, node: OnnxNode, window: SlidingWindow) -> dict:
     """Return the attributes of a convolution whose second input are its weights."""
     image, kernel = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
@@ -218,6 +273,7 @@ WINDOW_RULES: dict[str, Rule] = {
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_norm,
     "Conv": _conv,
+    "ConvTranspose": _transposed_conv,
     "GlobalAveragePool": _global_average_pool,
     "GlobalMaxPool": _global_max_pool,
     "MaxPool": _max_pool,
