@@ -45,6 +45,8 @@ OPERATORS = QUANTIZED | {
     *("HardSwish", "Identity", "LeakyRelu", "MatMul", "MaxPool", "Mul", "PRelu", "Pad"),
     *("ReduceMean", "Relu", "Reshape", "Selu", "Sigmoid", "Softmax", "Softplus", "Softsign"),
     *("Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze"),
+    *("ConvTranspose", "DepthToSpace", "InstanceNormalization", "LayerNormalization", "Resize"),
+    *("Slice", "SpaceToDepth", "Split", "Tile"),
 }
 """Operators whose tests are run; a test belongs here if it has no others."""
 
@@ -60,6 +62,7 @@ _AROUND = {"Reshape", "Squeeze", "Unsqueeze"}
 _IMAGE_BY_IMAGE = frozenset(
     {
         *("AveragePool", "BatchNormalization", "Clip", "Conv", "Elu", "Gelu", "GlobalAveragePool"),
+        *("ConvTranspose", "DepthToSpace", "SpaceToDepth"),
         *("GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "MaxPool", "Pad", "Relu"),
         *("Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"),
     }

@@ -14,7 +14,7 @@ _RESULTS = {
     "all elements are those that ONNX Runtime computes from the same quantized file operator by "
     "operator, in floats; on the host: the expected numbers within 0.1 %",
     "one step": "the same, but for some elements that are one step of the output's scale away",
-    "library": "on the host, the bits of ONNX Runtime, which are not those that the test expects",
+    "library": "the bits of ONNX Runtime, which are not those that the test expects",
     "not supported": "refused when it is read, an operator that import names as unsupported, or "
     "what ONNX Runtime does not run either",
     "failed": "wrong, or accepted and then not compiled or run",

@@ -37,7 +37,8 @@ _SCALES_OF_CHANNELS = 13
 """Version of the operators that brought them."""
 
 _QUANTIZED = (
-    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "DepthToSpace", "Elu"),
+    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv"),
+    *("ConvTranspose", "DepthToSpace", "Elu"),
     *("Flatten", "Resize", "Slice", "SpaceToDepth", "Split", "Tile"),
     *("Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish"),
     *("LeakyRelu", "MatMul", "MaxPool", "Mul", "Pad", "ReduceMean", "Relu", "Reshape"),
