@@ -5,7 +5,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.schedule import fit as module
 from tpulite.compiler.schedule.allocate import Allocation, place_buffers
 from tpulite.compiler.schedule.fit import fit
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import LEAD
 from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
 
@@ -21,31 +21,33 @@ def products(rows=4):
 
 @pytest.mark.parametrize("prefetch", [True, False])
 def test_loads_go_ahead_only_if_they_may(prefetch):
-    ordered, allocation = fit(products(), CONFIG, Options(prefetch=prefetch))
+    fitted = fit(products(), CONFIG, Options(prefetch=prefetch))
+    assert not isinstance(fitted, Shortage)
+    ordered, allocation = fitted
     assert ordered.lead == (LEAD if prefetch else 0)
     kinds = [op.opcode for op in ordered.ops]
     assert (kinds == [op.opcode for op in products().ops]) is not prefetch
     assert allocation.peak >= allocation.bound == ordered.bound
 
 
-def test_what_packs_only_without_loads_ahead_is_tried_again(monkeypatch):
-    leads = []
-
-    def place(ordered, config, allocator):
-        leads.append((ordered.lead, allocator))
-        if ordered.lead:
+def test_what_an_allocator_cannot_pack_stays_where_scheduling_has_put_it(monkeypatch):
+    def place(ordered, config, allocator="online"):
+        if allocator == "longest":
             buffer = ordered.lifetimes[0].buffer
-            raise DoesNotFitError(buffer, free=0, largest=0, row_bytes=16, allocator=allocator)
+            return Shortage(buffer, free=0, largest=0, row_bytes=16, allocator=allocator)
         return place_buffers(ordered, config, allocator)
 
     monkeypatch.setattr(module, "place_buffers", place)
-    ordered, _ = fit(products(), CONFIG, Options(allocator="longest"))
-    assert leads == [(LEAD, "longest"), (0, "longest")] and ordered.lead == 0
+    fitted = fit(products(), CONFIG, Options(allocator="longest"))
+    assert not isinstance(fitted, Shortage)
+    ordered, allocation = fitted
+    assert allocation.rows == ordered.rows and ordered.lead == LEAD
 
 
 def test_what_never_fits_is_said():
-    with pytest.raises(DoesNotFitError, match=r"^'w0' needs 70 rows \(1120 bytes\)"):
-        fit(products(rows=70), CONFIG, Options())
+    shortage = fit(products(rows=70), CONFIG, Options())
+    assert isinstance(shortage, Shortage)
+    assert str(shortage).startswith("'w0' needs 70 rows (1120 bytes), but ")
 
 
 def test_places_are_not_trusted(monkeypatch):

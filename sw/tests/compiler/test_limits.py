@@ -9,7 +9,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import place_activations
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.graph.layers import Activation, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
@@ -28,14 +28,14 @@ def layers():
 def after(limits, name, *, layer=0, groups=ALONE, network=None):
     """Return what follows from a buffer of a layer that finds no place."""
     buffer = Buffer(name, 64)
-    error = DoesNotFitError(buffer, free=9, largest=9, row_bytes=16, allocator="online")
+    shortage = Shortage(buffer, free=9, largest=9, row_bytes=16, allocator="online")
     network = network or layers()
     placement = place_activations(
         network, groups, CONFIG, Options(), pool=ConstantPool(), outside=limits.outside
     )
     ops = (Op(Opcode.VECTOR, layer, {}, {"out_row": Region(buffer)}),)
     tiling = Tiling(ops, (), (), 0)
-    return limits.after(error, network, groups, placement, tiling, CONFIG, Options())
+    return limits.after(shortage, network, groups, placement, tiling, CONFIG, Options())
 
 
 def test_an_image_that_finds_no_place_leaves_the_buffer():
@@ -47,19 +47,13 @@ def test_a_group_that_finds_no_place_is_refused():
     assert after(Limits(), "a, rows 0 to 3", groups=SLICED) == Limits(refused=frozenset(SLICED))
 
 
-def test_strips_of_a_layer_become_smaller_then_the_largest_image_leaves_the_buffer():
-    limits, seen = Limits(), []
-    while not limits.outside:
-        limits = after(limits, "x, rows 0 to 3", layer=1)
-        seen.append(limits.shares.get(1))
-    assert seen == pytest.approx([0.6, 0.36, 0.216, 0.1296, None])
-    assert limits.outside == {"a"}  # of 128 rows; b has 64
-    other = after(Limits(shares={0: 0.5, 1: 0.1}), "x, rows 0 to 3", layer=1)
-    assert other == Limits(outside=frozenset("a"), shares={0: 0.5})
+def test_the_largest_image_beside_a_layer_leaves_the_buffer():
+    limits = after(Limits(), "x, rows 0 to 3", layer=1)
+    assert limits == Limits(outside=frozenset("a"))  # of 128 rows; b has 64
 
 
 def test_the_end_names_the_layer_and_what_is_missing():
-    limits = after(Limits(outside=frozenset("xab"), shares={0: 0.1}), "weights of a")
+    limits = after(Limits(outside=frozenset("xab")), "weights of a")
     assert limits.part_by_part  # then in vain
     message = (
         r"^Network 'random' does not fit the unified buffer of 1024 rows \(16384 bytes\), even cut "
@@ -74,7 +68,7 @@ def test_images_whose_vectors_part_never_leave_the_buffer():
     images = {"x": Activation((8, 8, 32)), "r": Activation((4, 8, 64))}
     layer = Reshape(name="r", inputs=("x",), output="r")
     network = LayerGraph("net", (layer,), images, ("x",), ("r",))
-    limits = Limits(shares={0: 0.1}, part_by_part=True)
+    limits = Limits(part_by_part=True)
     with pytest.raises(ValueError, match=r"^Network 'net' does not fit .*: layer 'r': 'p' needs "):
         after(limits, "p", groups=ALONE[:1], network=network)
 

@@ -1,6 +1,6 @@
 """How a layer is cut that does not fit as it cuts itself: strips, columns, channel blocks."""
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
@@ -17,11 +17,11 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement, fixed_lines, place_activations
 from tpulite.compiler.schedule.by_parts import schedule_by_parts
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.uses import Uses
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Cut", "find_cut"]
+__all__ = ["Cut", "CutSearch"]
 
 _SHARES = (1.0, 0.4, 0.15, 0.05, 0.01)
 """Parts of their usual size that strips may have; the smallest makes strips of one row."""
@@ -53,20 +53,10 @@ class Cut:
     share: float
 
 
-def find_cut(
-    layers: LayerGraph,
-    groups: tuple[Group, ...],
-    index: int,
-    config: Config,
-    options: Options,
-    *,
-    outside: frozenset[str] = frozenset(),
-    share: float = 1.0,
-) -> Cut | None:
-    """Return the best cut of a layer that fits, among those into few parts.
+class CutSearch:
+    """Ways to cut a layer, judged on its own, for one image of a batch, beside what stays on chip.
 
-    Each cut is tried on the commands of this layer alone, packed as well as can be. None means that
-    the layer fits as it cuts itself.
+    Each cut is judged by the buffers of its commands, packed as well as can be.
 
     Parameters
     ----------
@@ -82,27 +72,7 @@ def find_cut(
         Choices of the compilation.
     outside : frozenset of str
         Images that must not stay on chip.
-    share : float
-        Part of their usual size that the strips of the layer have, if it cuts itself.
-
-    Raises
-    ------
-    ValueError
-        If not even the finest cut fits; it says what is needed at one time.
     """
-    trial = _Trial(layers, groups, index, config, options, outside)
-    if trial.fits(Cut(Group(range(index, index + 1)), share)):
-        return None
-    refused: set[Cut] = set()
-    while (cut := trial.best(refused)) is not None:
-        if trial.fits(cut):
-            return cut
-        refused.add(cut)
-    raise ValueError(trial.needs())
-
-
-class _Trial:
-    """One layer on its own, for one image of a batch, beside images that stay on chip."""
 
     def __init__(
         self,
@@ -111,7 +81,7 @@ class _Trial:
         index: int,
         config: Config,
         options: Options,
-        outside: frozenset[str],
+        outside: frozenset[str] = frozenset(),
     ) -> None:
         self._others = groups
         self._layers, self._index, self._config, self._options = layers, index, config, options
@@ -124,18 +94,23 @@ class _Trial:
             options.batch * activation_rows(layers.activations[n], config) for n in live
         )
 
-    def best(self, refused: Set[Cut]) -> Cut | None:
-        """Return the cheapest of the cuts into few parts that begin well; None if none do."""
+    @property
+    def uncut(self) -> bool:
+        """Whether the layer fits as it cuts itself."""
+        return self._fits(Cut(Group(range(self._index, self._index + 1)), 1.0))
+
+    def best(self) -> Cut | None:
+        """Return the cheapest of the cuts into few parts that fit; None if none does."""
         found: list[Group] = []
         best: Cut | None = None
         least = None
-        for group in self.groups():
+        for group in self._groups():
             parts = group.columns * group.channels
             if found and parts > _FINER * found[0].columns * found[0].channels:
                 break
             if replace(group, reloaded=frozenset()) in found:
                 continue
-            cut = self._coarsest(group, refused)
+            cut = self._coarsest(group)
             if cut is not None:
                 found.append(group)
                 cost = self._cost(cut, least)
@@ -143,7 +118,7 @@ class _Trial:
                     best, least = cut, cost
         return best
 
-    def groups(self) -> list[Group]:
+    def _groups(self) -> list[Group]:
         """Return ways to cut the layer, those into few parts first."""
         layer, config = self._layers.layers[self._index], self._config
         _, width, channels = self._layers.activations[layer.output].shape
@@ -160,12 +135,12 @@ class _Trial:
             for reloaded in (frozenset[int](), frozenset(members))
         ]
 
-    def _coarsest(self, group: Group, refused: Set[Cut]) -> Cut | None:
-        """Return the largest strips that begin well; None if not even the smallest do."""
+    def _coarsest(self, group: Group) -> Cut | None:
+        """Return the largest strips that fit; None if not even the smallest do."""
         if not self._starts(Cut(group, _SHARES[-1])):
             return None
         cuts = (Cut(group, share) for share in _SHARES)
-        return next((cut for cut in cuts if cut not in refused and self._starts(cut)), None)
+        return next((cut for cut in cuts if self._fits(cut)), None)
 
     def _rows_begin_at_beats(self) -> bool:
         """Return whether columns of all images can be moved: each row of an image is some beats."""
@@ -174,7 +149,7 @@ class _Trial:
         shapes = (self._layers.activations[name].shape for name in fixed)
         return all(height == 1 or width % grain == 0 for height, width, _ in shapes)
 
-    def fits(self, cut: Cut) -> bool:
+    def _fits(self, cut: Cut) -> bool:
         """Return whether the commands of the layer find places."""
         return self._starts(cut) and self._finds_places(self._ops(cut))
 
@@ -184,13 +159,9 @@ class _Trial:
 
     def _finds_places(self, ops: Iterable[Op]) -> bool:
         tiling = self._tiling(ops)
-        try:
-            if Uses(tiling, self._config).bound > self._config.ub_rows - tiling.first_row:
-                return False
-            schedule_by_parts(tiling, self._config, lead=0)
-        except DoesNotFitError:
+        if Uses(tiling, self._config).bound > self._config.ub_rows - tiling.first_row:
             return False
-        return True
+        return not isinstance(schedule_by_parts(tiling, self._config, lead=0), Shortage)
 
     def _cost(self, cut: Cut, most: int | None) -> int:
         """Return rows that are moved, and what commands count as; or anything above ``most``."""
@@ -205,7 +176,7 @@ class _Trial:
 
     def needs(self) -> str:
         """Say what the finest cut must have in the buffer at one time."""
-        cut = Cut(self.groups()[-1], _SHARES[-1])
+        cut = Cut(self._groups()[-1], _SHARES[-1])
         starts = self._starts(cut)
         ops = self._ops(cut) if starts else islice(self._ops(cut, widest=True), _FIRST)
         fullest = Uses(self._tiling(ops), self._config).fullest()

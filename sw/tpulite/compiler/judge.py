@@ -16,7 +16,7 @@ from tpulite.compiler.place.placement import Placement, place_activations
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.schedule.addresses import encode
 from tpulite.compiler.schedule.fit import fit
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import LEAD, schedule_commands
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import LayerGraph
@@ -82,9 +82,8 @@ class Judge:
 
         If the user wants little traffic, bytes of DRAM count first.
         """
-        try:
-            commands = self._lower(groups, placement, plans)
-        except DoesNotFitError:
+        commands = self._lower(groups, placement, plans)
+        if commands is None:
             return math.inf, 0
         cycles = predict_cycles(commands, self.config)
         if self.options.optimize == "memory":
@@ -93,7 +92,8 @@ class Judge:
 
     def _lower(
         self, groups: tuple[Group, ...], placement: Placement, plans: Plans
-    ) -> tuple[Command, ...]:
+    ) -> tuple[Command, ...] | None:
+        """Return a program; None if it does not fit."""
         config, options, limits = self.config, self.options, self.limits
         tiling = tile_groups(
             self.layers,
@@ -107,12 +107,13 @@ class Judge:
         )
         if options.allocator == "online" and not limits.part_by_part:
             lead = plans.lead if options.prefetch else 0
-            commands, _ = schedule_commands(tiling, config, lead=lead)
+            found = schedule_commands(tiling, config, lead=lead)
         else:
-            ordered, allocation = fit(
-                tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead
-            )
-            commands, _ = encode(ordered, allocation.rows)
+            fitted = fit(tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead)
+            found = fitted if isinstance(fitted, Shortage) else encode(fitted[0], fitted[1].rows)
+        if isinstance(found, Shortage):
+            return None
+        commands, _ = found
         return insert_tokens(commands, config, prefetch=options.prefetch)
 
 

@@ -1,22 +1,18 @@
-"""What is known not to fit: each attempt that fails says what to do otherwise in the next one."""
+"""What must not be on chip, or together, or uncut: it follows from what takes too many rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.cuts import find_cut
+from tpulite.compiler.cuts import Cut, CutSearch
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.placement import Placement
-from tpulite.compiler.plan.space import SMALLEST_SHARE
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["Limits"]
-
-_SMALLER = 0.6
-"""Strips of a layer that find no place become so much smaller."""
 
 
 @dataclass(frozen=True)
@@ -29,32 +25,30 @@ class Limits:
         Images that must not stay on chip.
     refused : frozenset of Group
         Groups that do not fit.
-    shares : mapping of int to float
-        By layer, part of their usual size that its strips may have.
     part_by_part : bool
         Whether rows are so few that parts of the program are packed one by one.
-    cuts : mapping of int to Group
+    cuts : mapping of int to Cut
         Layers that do not fit as they cut themselves, and how they are cut.
     """
 
     outside: frozenset[str] = frozenset()
     refused: frozenset[Group] = frozenset()
-    shares: Mapping[int, float] = field(default_factory=dict)
     part_by_part: bool = False
-    cuts: Mapping[int, Group] = field(default_factory=dict)
+    cuts: Mapping[int, Cut] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> dict[int, float]:
+        """By layer, part of their usual size that its strips may have."""
+        return {index: cut.share for index, cut in self.cuts.items()}
 
     def cut(self, groups: tuple[Group, ...]) -> tuple[Group, ...]:
         """Return the groups, layers alone cut as they must be."""
-        if not self.cuts:
-            return groups
-        return tuple(
-            self.cuts.get(each.layers.start, each) if len(each.layers) == 1 else each
-            for each in groups
-        )
+        known = {cut.group.layers: cut.group for cut in self.cuts.values()}
+        return tuple(known.get(each.layers, each) for each in groups)
 
     def after(
         self,
-        error: DoesNotFitError,
+        shortage: Shortage,
         layers: LayerGraph,
         groups: tuple[Group, ...],
         placement: Placement,
@@ -62,40 +56,39 @@ class Limits:
         config: Config,
         options: Options,
     ) -> "Limits":
-        """Return what the next attempt should respect, too.
+        """Return what must be respected, too, because a buffer has no place.
+
+        An image leaves the buffer; a group gives way to its layers; of a layer alone, the largest
+        image beside it leaves. If there is none, each layer that is alone is cut as finely as it
+        must be, and those around it have nothing on chip.
 
         Raises
         ------
         ValueError
-            If nothing is left to try.
+            If nothing is left to give up.
         """
-        users = (op for op in tiling.ops if any(r.buffer is error.buffer for r in op.rows.values()))
+        buffer = shortage.buffer
+        users = (op for op in tiling.ops if any(r.buffer is buffer for r in op.rows.values()))
         index = next(users).layer
         group = next(each for each in groups if index in each.layers)
-        if error.name in layers.activations and error.name not in self.outside:
-            return replace(self, outside=self.outside | {error.name})
+        if buffer.name in layers.activations and buffer.name not in self.outside:
+            return replace(self, outside=self.outside | {buffer.name})
         if group.slices:
             return replace(self, refused=self.refused | {group})
         live = placement.live[index] - placement.pinned
-        if self.part_by_part:
+        if self.part_by_part or not live:
             away = {name for name, store in placement.stores.items() if not store.resident}
             outside = self.outside | live | away
             alone = {each.layers.start for each in groups if not each.slices} - set(self.cuts)
             settled = {i for i in alone if placement.live[i] <= outside | placement.pinned}
-            finer = replace(self, outside=outside)
+            finer = replace(self, outside=outside, part_by_part=True)
             for each in sorted(settled | {index}):
                 finer = finer._finer(each, layers, groups, config, options)
             if finer == self:
-                raise self._refusal(layers, index, error, config)
+                raise self._refusal(layers, index, str(shortage), config)
             return finer
-        share = self.shares.get(index, 1.0) * _SMALLER
-        if share >= SMALLEST_SHARE:
-            return replace(self, shares={**self.shares, index: share})
-        if not live:
-            return replace(self, part_by_part=True)
         largest = max(live, key=lambda name: (placement.stores[name].rows, name))
-        shares = {i: part for i, part in self.shares.items() if i != index}
-        return replace(self, outside=self.outside | {largest}, shares=shares)
+        return replace(self, outside=self.outside | {largest})
 
     def _finer(
         self,
@@ -106,19 +99,15 @@ class Limits:
         options: Options,
     ) -> "Limits":
         """Return the same with a layer cut as it must be."""
-        known, share = self.cut(groups), self.shares.get(index, 1.0)
-        try:
-            cut = find_cut(layers, known, index, config, options, outside=self.outside, share=share)
-        except ValueError as error:
-            raise self._refusal(layers, index, error, config) from error
-        if cut is None:
+        search = CutSearch(layers, self.cut(groups), index, config, options, self.outside)
+        if search.uncut:
             return self
-        cuts, shares = {**self.cuts, index: cut.group}, {**self.shares, index: cut.share}
-        return replace(self, cuts=cuts, shares=shares)
+        cut = search.best()
+        if cut is None:
+            raise self._refusal(layers, index, search.needs(), config)
+        return replace(self, cuts={**self.cuts, index: cut})
 
-    def _refusal(
-        self, layers: LayerGraph, index: int, reason: ValueError, config: Config
-    ) -> ValueError:
+    def _refusal(self, layers: LayerGraph, index: int, reason: str, config: Config) -> ValueError:
         return ValueError(
             f"Network {layers.name!r} does not fit the unified buffer of {config.ub_rows} rows "
             f"({config.ub_rows * config.row_bytes} bytes), even cut into slices: "

@@ -29,8 +29,10 @@ from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.compiler.schedule.addresses import encode
+from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.fit import fit
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
+from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.golden.check import check
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
@@ -196,26 +198,27 @@ def _compile(
         )
         return placement, plans, tiling
 
-    while True:  # until everything fits: what does not changes the next attempt
+    def place(tiling: Tiling, plans: Plans) -> tuple[Schedule, Allocation] | Shortage:
+        tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
+        part_by_part = limits.part_by_part
+        return fit(tiling, config, options, part_by_part=part_by_part, lead=plans.lead)
+
+    while True:  # what has too many rows at a time leaves the chip, or is cut
         judge = Judge(layers, pool, config, options, limits)
         tell("group layers")
         groups = limits.cut(group_layers(layers, config, options, refused=limits.refused))
         placement, plans, tiling = tile(groups, None)
-        try:
-            tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
-            ordered, allocation = fit(
-                tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead
-            )
+        fitted = place(tiling, plans)
+        if not isinstance(fitted, Shortage):
             break
-        except DoesNotFitError as error:
-            limits = limits.after(error, layers, groups, placement, tiling, config, options)
+        limits = limits.after(fitted, layers, groups, placement, tiling, config, options)
     better, plans = choose_groups(judge, groups, placement, plans, len(tiling.ops))
     if better != groups:
         groups = better
         placement, plans, tiling = tile(groups, plans)
-        ordered, allocation = fit(
-            tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead
-        )
+        fitted = place(tiling, plans)
+        assert not isinstance(fitted, Shortage), "the judge has compiled it"
+    ordered, allocation = fitted
     for stage, value in (
         ("group", groups),
         ("place", placement),

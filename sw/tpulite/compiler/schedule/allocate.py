@@ -8,10 +8,10 @@ from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import ALLOCATORS
 from tpulite.compiler.schedule.cpsat import place_cpsat
 from tpulite.compiler.schedule.longest import place_longest, rows_used
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule
 
-__all__ = ["Allocation", "DoesNotFitError", "place_buffers"]
+__all__ = ["Allocation", "place_buffers"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Allocation:
     bound: int
 
 
-def place_buffers(schedule: Schedule, config: Config, allocator: str = "online") -> Allocation:
+def place_buffers(
+    schedule: Schedule, config: Config, allocator: str = "online"
+) -> Allocation | Shortage:
     """Give every buffer of a schedule a place.
 
     Parameters
@@ -50,24 +52,24 @@ def place_buffers(schedule: Schedule, config: Config, allocator: str = "online")
 
     Returns
     -------
-    Allocation
-        Rows, and how many are used.
+    Allocation or Shortage
+        Rows, and how many are used; or what finds no place.
 
     Raises
     ------
-    DoesNotFitError
-        If the allocator finds no place for a buffer.
     ValueError
         If there is no such allocator, or OR-tools are not installed.
     """
     if allocator not in ALLOCATORS:
         raise ValueError(f"allocator must be one of {', '.join(ALLOCATORS)}, not {allocator!r}")
     if allocator == "online":
-        found: Mapping[Buffer, int] = schedule.rows
+        found: Mapping[Buffer, int] | Shortage = schedule.rows
     elif allocator == "longest":
         found = _place(schedule, config, allocator, place_longest)
     else:
         found = _place(schedule, config, allocator, place_cpsat)
+    if isinstance(found, Shortage):
+        return found
     return Allocation(found, rows_used(found), schedule.bound)
 
 
@@ -77,8 +79,8 @@ Placer = Callable[[tuple[Lifetime, ...], range, int], tuple[dict[Buffer, int], L
 
 def _place(
     schedule: Schedule, config: Config, allocator: str, placer: Placer
-) -> Mapping[Buffer, int]:
-    """Return the row of every buffer."""
+) -> Mapping[Buffer, int] | Shortage:
+    """Return the row of every buffer, or what finds no place."""
     places, rows = schedule.places, range(schedule.first_row, config.ub_rows)
     found, missing = placer(places, rows, config.ub_banks)
     if missing is not None:
@@ -88,7 +90,7 @@ def _place(
             if each.buffer in found and each.first <= missing.last and each.last >= missing.first
         ]
         gaps = _gaps(beside, rows)
-        raise DoesNotFitError(
+        return Shortage(
             missing.buffer,
             free=sum(gaps),
             largest=max(gaps),

@@ -1,12 +1,12 @@
 """Scheduling where every row counts: parts of a program that share no buffers, one by one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer, Tiling
 from tpulite.compiler.schedule.longest import place_in_turn, place_longest
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import order_commands
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite.compiler.schedule.uses import Uses
@@ -14,14 +14,14 @@ from tpulite.compiler.schedule.uses import Uses
 __all__ = ["schedule_by_parts"]
 
 
-def schedule_by_parts(tiling: Tiling, config: Config, *, lead: int) -> Schedule:
+def schedule_by_parts(tiling: Tiling, config: Config, *, lead: int) -> Schedule | Shortage:
     """Order the commands of a network part by part, and pack those parts that need it.
 
     Between two parts nothing is in the unified buffer, so no load goes ahead from one into the
     other. Where a part finds no place in the usual way, its commands keep their order and its
     buffers are packed; at last in any bank, as banks are about speed alone.
 
-    Parameters, results and errors are those of
+    Parameters and results are those of
     :func:`tpulite.compiler.schedule.schedule.schedule`.
     """
     order: list[int] = []
@@ -32,14 +32,14 @@ def schedule_by_parts(tiling: Tiling, config: Config, *, lead: int) -> Schedule:
     for part in _parts(tiling, config):
         some = replace(tiling, ops=tiling.ops[part.start : part.stop])
         uses = Uses(some, config)
-        try:
-            indices, found, reached = order_commands(some, config, uses, lead)
-        except DoesNotFitError:
+        ordered = order_commands(some, config, uses, lead)
+        if isinstance(ordered, Shortage):
             packed = _pack(uses.lifetimes, range(tiling.first_row, config.ub_rows), config.ub_banks)
             if packed is None:
-                raise
-            indices, found, reached = range(len(some.ops)), packed, 0
+                return ordered
+            ordered = [*range(len(some.ops))], packed, 0
             anywhere |= set(packed)
+        indices, found, reached = ordered
         order += [part.start + i for i in indices]
         places |= found
         joined |= uses.joined
@@ -63,7 +63,7 @@ def _parts(tiling: Tiling, config: Config) -> Iterator[range]:
     yield range(start, len(tiling.ops))
 
 
-def _pack(places: Sequence[Lifetime], rows: range, banks: int) -> Mapping[Buffer, int] | None:
+def _pack(places: Sequence[Lifetime], rows: range, banks: int) -> dict[Buffer, int] | None:
     """Return places of buffers whose commands keep their order; None if none are found."""
     early = sorted(places, key=lambda each: (each.first, -each.buffer.rows))
     for step in (banks, 1):

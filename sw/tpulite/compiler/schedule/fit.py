@@ -5,7 +5,7 @@ from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.allocate import Allocation, place_buffers
 from tpulite.compiler.schedule.by_parts import schedule_by_parts
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.schedule import LEAD, schedule
 from tpulite.compiler.schedule.scheduled import Schedule
@@ -20,8 +20,10 @@ def fit(
     *,
     part_by_part: bool = False,
     lead: int = LEAD,
-) -> tuple[Schedule, Allocation]:
-    """Schedule commands and place their buffers; loads go less far ahead if that does not fit.
+) -> tuple[Schedule, Allocation] | Shortage:
+    """Schedule commands and place their buffers.
+
+    An allocator that finds no place leaves buffers where they are while scheduling.
 
     Parameters
     ----------
@@ -36,23 +38,19 @@ def fit(
     lead : int
         Loads that go ahead of a command, beyond those that it needs.
 
-    Raises
-    ------
-    DoesNotFitError
-        If the unified buffer is too small for this tiling.
+    Returns
+    -------
+    Schedule and Allocation, or Shortage
+        What finds no place, if the unified buffer is too small for this tiling.
     """
     lead = lead if options.prefetch else 0
     ordered = (schedule_by_parts if part_by_part else schedule)(tiling, config, lead=lead)
-    try:
-        allocation = place_buffers(ordered, config, options.allocator)
-    except DoesNotFitError:
-        if part_by_part:  # the places found while scheduling
-            allocation = place_buffers(ordered, config)
-        elif not ordered.lead:
-            raise
-        else:
-            ordered = schedule(tiling, config, lead=0)
-            allocation = place_buffers(ordered, config, options.allocator)
+    if isinstance(ordered, Shortage):
+        return ordered
+    allocation = place_buffers(ordered, config, options.allocator)
+    if isinstance(allocation, Shortage):  # the places found while scheduling
+        allocation = place_buffers(ordered, config)
+        assert isinstance(allocation, Allocation)
     if violations := verify_places(ordered, allocation.rows, config):
         raise AssertionError(f"Buffers overlap: {violations[0]}")
     return ordered, allocation

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.ops import Buffer, Tiling
-from tpulite.compiler.schedule.online import Allocator, DoesNotFitError
+from tpulite.compiler.schedule.online import Allocator, Shortage
 from tpulite.compiler.schedule.uses import Uses
 
 __all__ = ["ListScheduler"]
@@ -64,25 +64,21 @@ class ListScheduler:
         self._order: list[int | None] = []
         self._rows: dict[Buffer, int] = {}
 
-    def run(self) -> tuple[list[int], dict[Buffer, int]]:
-        """Return indices of the commands in their final order, and the rows of all places.
-
-        Raises
-        ------
-        DoesNotFitError
-            If a buffer finds no place.
-        """
+    def run(self) -> tuple[list[int], dict[Buffer, int]] | Shortage:
+        """Return indices of the commands in their final order, and the rows of all places."""
         order, positions, ending = self._order, self._load_positions, self._uses.ending
         for index, op in enumerate(self._ops):
             self.now = index
             if op.opcode is Opcode.LOAD:
                 self._needed += 1
                 if len(positions) < self._needed:
-                    self._place(index)
+                    if not self._place(index):
+                        return self._shortage(index)
                     self._emit_load(index)
             else:
                 # Places first: what goes ahead must not take those of what comes now.
-                self._place(index)
+                if not self._place(index):
+                    return self._shortage(index)
                 self._prefetch(index)
                 order.append(index)
             for buffer in ending.get(index, ()):
@@ -111,12 +107,16 @@ class ListScheduler:
         self._load_positions.append(len(self._order))
         self._order.append(index)
 
-    def _place(self, index: int) -> None:
-        """Give every buffer of a command a place, at the cost of loads that went ahead of it."""
+    def _place(self, index: int) -> bool:
+        """Give every buffer of a command a place, at the cost of loads that went ahead of it.
+
+        Return whether there is one.
+        """
         while not self._fit(index, index):
             if len(self._load_positions) <= self._needed:
-                raise self._error(index)
+                return False
             self._withdraw()
+        return True
 
     def _fit(self, index: int, now: int) -> bool:
         """Give every buffer of a command a place from ``now`` on; return whether there is one."""
@@ -147,10 +147,10 @@ class ListScheduler:
             if self._uses.spans[buffer][0] == index:
                 self._allocator.free(buffer)
 
-    def _error(self, index: int) -> DoesNotFitError:
+    def _shortage(self, index: int) -> Shortage:
         allocator = self._allocator
         buffer = next(each for each in self._uses.wanted[index] if each not in allocator)
         free, largest = allocator.free_rows
-        return DoesNotFitError(
+        return Shortage(
             buffer, free=free, largest=largest, row_bytes=self._row_bytes, allocator="online"
         )

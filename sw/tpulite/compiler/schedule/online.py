@@ -2,14 +2,16 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tpulite.compiler.ops import Buffer, Side
 
-__all__ = ["Allocator", "DoesNotFitError"]
+__all__ = ["Allocator", "Shortage"]
 
 
-class DoesNotFitError(ValueError):
-    """Buffers that must be there at the same time do not fit.
+@dataclass(frozen=True)
+class Shortage:
+    """What is returned instead of places: buffers that must be there at one time do not fit.
 
     Parameters
     ----------
@@ -21,25 +23,22 @@ class DoesNotFitError(ValueError):
         Bytes of a row.
     allocator : str
         Which allocator gives up.
-
-    Attributes
-    ----------
-    buffer : Buffer
-    name : str
-        Name of the buffer.
     """
 
-    def __init__(
-        self, buffer: Buffer, *, free: int, largest: int, row_bytes: int, allocator: str
-    ) -> None:
+    buffer: Buffer
+    free: int
+    largest: int
+    row_bytes: int
+    allocator: str
+
+    def __str__(self) -> str:
+        buffer = self.buffer
         bank = "" if buffer.bank is None else f" from bank {buffer.bank} on"
-        super().__init__(
-            f"{buffer.name!r} needs {buffer.rows} rows ({buffer.rows * row_bytes} bytes){bank}, "
-            f"but when it is needed {free} rows are free, at most {largest} of them together "
-            f"(allocator {allocator!r})"
+        return (
+            f"{buffer.name!r} needs {buffer.rows} rows ({buffer.rows * self.row_bytes} bytes)"
+            f"{bank}, but when it is needed {self.free} rows are free, at most {self.largest} of "
+            f"them together (allocator {self.allocator!r})"
         )
-        self.buffer = buffer
-        self.name = buffer.name
 
 
 class Allocator:

@@ -8,7 +8,7 @@ from tpulite.compiler.ops import Buffer, Side, Tiling
 from tpulite.compiler.schedule.addresses import encode_ops
 from tpulite.compiler.schedule.list_scheduler import ListScheduler
 from tpulite.compiler.schedule.longest import place_in_turn, place_longest
-from tpulite.compiler.schedule.online import DoesNotFitError
+from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.scheduled import Schedule, find_lifetimes
 from tpulite.compiler.schedule.uses import Uses
 
@@ -33,7 +33,7 @@ _LARGE = 8
 """A buffer of this part of the unified buffer is large: others must not split the space for it."""
 
 
-def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule:
+def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule | Shortage:
     """Order the commands of a network.
 
     All commands but loads keep their order, and so do loads. But loads may go ahead of other
@@ -58,28 +58,23 @@ def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule:
 
     Returns
     -------
-    Schedule
-        Commands, lifetimes, and a row for each buffer.
-
-    Raises
-    ------
-    DoesNotFitError
-        If the unified buffer is too small for this tiling.
+    Schedule or Shortage
+        Commands, lifetimes, and a row for each buffer; or what finds no place, because the unified
+        buffer is too small for this tiling.
     """
     uses = Uses(tiling, config)
-    try:
-        order, places, lead = order_commands(tiling, config, uses, lead)
-    except DoesNotFitError as error:
+    ordered = order_commands(tiling, config, uses, lead)
+    if isinstance(ordered, Shortage):
         large = [each for each in uses.lifetimes if each.buffer.rows >= config.ub_rows // _LARGE]
         rows = range(tiling.first_row, config.ub_rows)
         fixed, missing = place_longest(large, rows, config.ub_banks)
         if missing is not None or uses.bound > len(rows):
-            raise
-        try:
-            order, places = ListScheduler(tiling, config, uses, [0] * len(tiling.ops), fixed).run()
-        except DoesNotFitError:
-            raise error from None
-        lead = 0
+            return ordered
+        again = ListScheduler(tiling, config, uses, [0] * len(tiling.ops), fixed).run()
+        if isinstance(again, Shortage):
+            return ordered
+        ordered = *again, 0
+    order, places, lead = ordered
     ops = tuple(tiling.ops[i] for i in order)
     lifetimes = find_lifetimes(ops)
     joined = uses.joined
@@ -89,22 +84,23 @@ def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule:
 
 def schedule_commands(
     tiling: Tiling, config: Config, *, lead: int
-) -> tuple[tuple[Command, ...], tuple[int, ...]]:
+) -> tuple[tuple[Command, ...], tuple[int, ...]] | Shortage:
     """Order the commands of a network and give them the rows found while scheduling.
 
     For searches that try many tilings: :func:`schedule` and
-    :func:`tpulite.compiler.schedule.addresses.encode` in one, without lifetimes. Parameters and
-    errors are those of :func:`schedule`.
+    :func:`tpulite.compiler.schedule.addresses.encode` in one, without lifetimes. Parameters are
+    those of :func:`schedule`.
 
     Returns
     -------
-    commands : tuple of Command
-        The program without tokens, END last.
-    layers : tuple of int
-        Layer of each command but END.
+    tuple of Command, and tuple of int; or Shortage
+        The program without tokens, END last; the layer of each command but END.
     """
     uses = Uses(tiling, config)
-    order, rows, _ = order_commands(tiling, config, uses, lead)
+    ordered = order_commands(tiling, config, uses, lead)
+    if isinstance(ordered, Shortage):
+        return ordered
+    order, rows, _ = ordered
     for buffer, root in uses.joined.items():
         rows[buffer] = rows[root]
     return encode_ops([tiling.ops[i] for i in order], rows)
@@ -112,34 +108,31 @@ def schedule_commands(
 
 def order_commands(
     tiling: Tiling, config: Config, uses: Uses, lead: int
-) -> tuple[list[int], dict[Buffer, int], int]:
+) -> tuple[list[int], dict[Buffer, int], int] | Shortage:
     """Return indices of commands in their final order, rows of all places, and the lead reached.
 
-    Raises
-    ------
-    DoesNotFitError
-        If a buffer finds no place, even if nothing goes ahead.
+    Or what finds no place, even if nothing goes ahead.
     """
     if lead < 0:
         raise ValueError(f"lead must be at least 0, not {lead}")
     images = _place_images(tiling, config, uses)
     if uses.bound > config.ub_rows - tiling.first_row:
-        lead = 0  # it raises at once: the message says what finds no place
+        lead = 0  # it ends at once, and says what finds no place
     leads, region, last = [lead] * len(tiling.ops), _REGION, -1
     for retries in range(_RETRIES, -1, -1):
         scheduler = ListScheduler(tiling, config, uses, leads, images)
-        try:
-            return *scheduler.run(), max(leads, default=0)
-        except DoesNotFitError:
-            stop = scheduler.now + 1
-            region = region * _WIDER if stop <= last else _REGION
-            start, last = max(0, stop - region), stop
-            if not any(leads[:stop]):  # nothing has gone ahead
-                raise
-            if retries == 1:
-                start, stop = 0, len(leads)
-            leads[start:stop] = [0] * (stop - start)
-    raise AssertionError("The last attempt returns or raises")
+        found = scheduler.run()
+        if not isinstance(found, Shortage):
+            return *found, max(leads, default=0)
+        stop = scheduler.now + 1
+        region = region * _WIDER if stop <= last else _REGION
+        start, last = max(0, stop - region), stop
+        if not any(leads[:stop]):  # nothing has gone ahead
+            return found
+        if retries == 1:
+            start, stop = 0, len(leads)
+        leads[start:stop] = [0] * (stop - start)
+    raise AssertionError("The last attempt returns")
 
 
 def _place_images(tiling: Tiling, config: Config, uses: Uses) -> Mapping[Buffer, int]:
