@@ -3,15 +3,25 @@
 import importlib.util
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
-__all__ = ["BUILD_TOOLS", "Need", "machine_needs", "require_package"]
+__all__ = ["BUILD_TOOLS", "Need", "machine_needs", "missing_for_systems", "require_package"]
 
 BUILD_TOOLS = {"make": "make", "g++": "g++", "perl": "perl"}
 """Programs that build the Verilated chip, with Debian's packages for them."""
+
+_SYSTEM = "the LiteX system"
+_SYSTEM_TOOLS = {
+    "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
+    "event2/event.h": "libevent-dev",
+    "json-c/json.h": "libjson-c-dev",
+    "zlib.h": "zlib1g-dev",
+}
+"""Programs and C headers for LiteX's firmware and its simulator, with Debian's packages."""
 
 _PURPOSES = {
     "": "compile, run, compare",
@@ -25,6 +35,7 @@ _PURPOSES = {
     "explore": "explore --search",
     "cluster": "explore --scheduler",
     "cpsat": "--allocator cpsat",
+    "litex": _SYSTEM,
 }
 """What the extras are for; others are shown without."""
 
@@ -107,12 +118,27 @@ def _packages() -> Iterator[Need]:
         yield Need(name, _PURPOSES.get(extra, ""), listed, tuple(missing), remedy)
 
 
+def missing_for_systems() -> tuple[Need, ...]:
+    """Return what the LiteX system still needs, besides what the Verilated chip does."""
+    return tuple(need for need in machine_needs() if need.purpose == _SYSTEM and need.missing)
+
+
 def _programs() -> Iterator[Need]:
-    """Yield a need for each program."""
+    """Yield a need for each program, or header of a library."""
     purposes = dict.fromkeys(BUILD_TOOLS, "the Verilated chip") | {"iverilog": "SIM=icarus"}
-    packages = BUILD_TOOLS | {"iverilog": "iverilog"}
+    purposes |= dict.fromkeys(_SYSTEM_TOOLS, _SYSTEM)
+    packages = BUILD_TOOLS | {"iverilog": "iverilog"} | _SYSTEM_TOOLS
     for name, package in packages.items():
-        path = shutil.which(name)
+        found = _header(name) if name.endswith(".h") else shutil.which(name)
         how = "brew install" if sys.platform == "darwin" else "apt install"
-        missing = () if path else (name,)
-        yield Need(name, purposes[name], path or "", missing, f"{how} {package}")
+        missing = () if found else (name,)
+        yield Need(name, purposes[name], found or "", missing, f"{how} {package}")
+
+
+def _header(name: str) -> str:
+    """Return the path of a header as the C compiler finds it, or nothing."""
+    if (compiler := shutil.which("cc")) is None:
+        return ""
+    command = [compiler, "-M", "-include", name, "-x", "c", "/dev/null"]
+    listed = subprocess.run(command, capture_output=True, text=True).stdout.split()
+    return next((path for path in listed if path.endswith(name)), "")

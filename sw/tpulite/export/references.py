@@ -66,7 +66,7 @@ def selftest_text(network: ExportedNetwork, references: References, name: str) -
     for index, size in enumerate(sizes):
         parts.append(f"static union {{uint8_t bytes[{size}]; int64_t one;}} output_{index};\n")
     names = ", ".join(f"&output_{index}" for index in range(len(sizes)))
-    parts.append(f"static void *const outputs[] = {{{names}}};\n")
+    parts.append(f"void *const {name}_outputs[] = {{{names}}};\n")
     listed = ", ".join(f"{size}u" for size in sizes)
     parts.append(f"static const uint32_t sizes[] = {{{listed}}};\n")
     parts.append(_SELFTEST.format(name=name, count=len(sizes)))
@@ -80,9 +80,9 @@ tpulite_status {name}_selftest(const tpulite_placement *placement, uint32_t *wro
     *wrong = 0;
     tpulite_status status = tpulite_network_check(&{name}_network, placement);
     if (status == TPULITE_OK)
-        status = tpulite_network_run(&{name}_network, placement, inputs, outputs, account);
+        status = tpulite_network_run(&{name}_network, placement, inputs, {name}_outputs, account);
     for (uint32_t i = 0; status == TPULITE_OK && i < {count}; i++) {{
-        const uint8_t *is = outputs[i], *must_be = expected[i];
+        const uint8_t *is = {name}_outputs[i], *must_be = expected[i];
         for (uint32_t j = 0; j < sizes[i]; j++)
             *wrong += is[j] != must_be[j];
     }}

@@ -40,9 +40,11 @@ def header_text(network: ExportedNetwork, name: str) -> str:
         f"extern const uint32_t {name}_image[{upper}_IMAGE_BYTES / {_WORD}];",
         f"extern uint8_t {name}_memory[{upper}_MEMORY_BYTES];",
         "",
-        "/* Run the reference inputs once; `wrong` is how many bytes of the results differ. */",
+        "/* Run the reference inputs once; `wrong` is how many bytes of the results differ. They",
+        " * are in `outputs`, in the order of the network's. */",
         f"tpulite_status {name}_selftest(const tpulite_placement *placement, uint32_t *wrong,",
         "    tpulite_account *account);",
+        f"extern void *const {name}_outputs[];",
         "",
         "#endif",
     ]

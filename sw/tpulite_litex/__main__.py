@@ -1,0 +1,66 @@
+"""``python -m tpulite_litex``: networks on the simulated LiteX system."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+
+from tpulite.models import MLP_DIGITS, DigitsTest
+from tpulite_litex.steps import check_machine
+from tpulite_litex.system import BuiltSystem, run_system
+from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_rtl.verilog import file_stem
+
+_DIGIT = 7
+"""What the example says."""
+
+
+@click.command()
+@click.argument("networks", nargs=-1)
+@click.option("--config", default="4x4", show_default=True, help="Configuration of the chip.")
+def main(networks: tuple[str, ...], config: str) -> None:
+    """Simulate a LiteX system with the chip, whose firmware runs NETWORKS.
+
+    Each is `mlp`, the digits, or what `tpulite export` takes. The exit code is 1 if a bit of a
+    result is not the golden machine's.
+    """
+    try:
+        right = _simulate(networks or ("mlp",), config)
+    except (OSError, RuntimeError, ValueError) as error:
+        print(f"tpulite: {error}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(not right)
+
+
+def _simulate(networks: tuple[str, ...], config: str) -> bool:
+    check_machine()
+    folder = build_root() / "soc" / file_stem(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    exports = {}
+    for network in networks:
+        name = f"net_{len(exports)}" if network != "mlp" else network
+        exports[name] = folder / "export" / name
+        _export(network, name, config, exports[name])
+    system = BuiltSystem(folder, config)
+    system.build(exports)
+    return run_system(system)
+
+
+def _export(network: str, name: str, config: str, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    more = []
+    if network == "mlp":
+        test = DigitsTest.load()
+        digit = folder.parent / "digit.npy"
+        np.save(digit, test.images[test.labels == _DIGIT][:1])
+        network, more = str(MLP_DIGITS), ["--input", digit]
+    command = [sys.executable, "-m", "tpulite", "export", network, "--config", config]
+    command += ["--name", name, "-o", str(folder), *map(str, more)]
+    if done := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+        sys.exit(done)  # it has said why
+
+
+if __name__ == "__main__":
+    main()

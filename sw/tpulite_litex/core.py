@@ -1,0 +1,116 @@
+"""The chip as a LiteX module: registers on the bus, DRAM through LiteDRAM, an interrupt."""
+
+from pathlib import Path
+
+from litedram.frontend.axi import LiteDRAMAXI2Native
+from litex.gen import LiteXModule
+from litex.soc.integration.soc import SoCRegion
+from litex.soc.interconnect import axi
+from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourceLevel
+from migen import ClockSignal, Instance, ResetSignal, Signal
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.memory import ADDRESS_BITS
+from tpulite_rtl.bus.axi import ID_BITS
+from tpulite_rtl.bus.register_file import OFFSET_BITS
+from tpulite_rtl.verilog import TOP
+
+__all__ = ["ORIGIN", "TpuliteCore", "add_tpulite"]
+
+ORIGIN = 0x8000_0000
+"""Where the registers are mapped: VexRiscv caches nothing from here on."""
+
+REGION_BYTES = 4096
+"""Of the bus; the registers take the first of them."""
+
+_LITE = {
+    "aw": ("addr", "prot"), "w": ("data", "strb"), "b": ("resp",),
+    "ar": ("addr", "prot"), "r": ("data", "resp"),
+}  # fmt: skip
+_ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
+_FULL = {
+    "aw": _ADDRESS, "w": ("data", "strb", "last"), "b": ("id", "resp"),
+    "ar": _ADDRESS, "r": ("id", "data", "resp", "last"),
+}  # fmt: skip
+_FROM_MASTER = ("aw", "w", "ar")
+
+
+class TpuliteCore(LiteXModule):
+    """The chip's Verilog with LiteX's interfaces.
+
+    Parameters
+    ----------
+    platform : GenericPlatform
+        Gets the source.
+    verilog : Path
+        The chip, as ``tpulite verilog`` writes it.
+
+    Attributes
+    ----------
+    registers : AXILiteInterface
+        Subordinate, 32 bits of data.
+    memory : AXIInterface
+        Master, 128 bits of data, INCR bursts that do not cross 4,096 bytes.
+    ev : EventManager
+        The interrupt, high until it is cleared in the chip's IRQ_STATUS.
+    """
+
+    def __init__(self, platform, verilog: Path) -> None:
+        self.registers = axi.AXILiteInterface(data_width=32, address_width=32)
+        self.memory = axi.AXIInterface(
+            data_width=8 * BEAT_BYTES, address_width=ADDRESS_BITS, id_width=ID_BITS
+        )
+        self.ev = EventManager()
+        self.ev.interrupt = EventSourceLevel(description="A program ended, or the chip stopped.")
+        self.ev.finalize()
+
+        interrupt = Signal()
+        self.comb += self.ev.interrupt.trigger.eq(interrupt)
+        ports = {"i_clk": ClockSignal("sys"), "i_rst": ResetSignal("sys"), "o_irq": interrupt}
+        ports |= _ports("s_axil", self.registers, _LITE, master=False)
+        ports |= _ports("m_axi", self.memory, _FULL, master=True)
+        for name in ("s_axil_awaddr", "s_axil_araddr"):
+            ports[f"i_{name}"] = ports[f"i_{name}"][:OFFSET_BITS]
+        self.specials += Instance(TOP, **ports)
+        platform.add_source(str(verilog))
+
+
+def add_tpulite(soc, verilog: Path, *, origin: int = ORIGIN) -> TpuliteCore:
+    """Add the chip to a system that has LiteDRAM, and return it.
+
+    LiteX converts the registers' bus, and LiteDRAM the width of the memory's port. The generated
+    headers have ``TPULITE_BASE`` and ``TPULITE_INTERRUPT``.
+
+    Parameters
+    ----------
+    soc : LiteXSoC
+        The system, after ``add_sdram``.
+    verilog : Path
+        The chip.
+    origin : int
+        Address of the registers, in an uncached part of the CPU's map.
+    """
+    core = TpuliteCore(soc.platform, verilog)
+    soc.add_module("tpulite", core)
+    region = SoCRegion(origin=origin, size=REGION_BYTES, cached=False)
+    soc.bus.add_slave("tpulite", core.registers, region)
+    if soc.irq.enabled:
+        soc.irq.add("tpulite", use_loc_if_exists=True)
+    port = soc.sdram.crossbar.get_port(data_width=core.memory.data_width)
+    soc.submodules.tpulite_memory = LiteDRAMAXI2Native(
+        core.memory, port, base_address=soc.bus.regions["main_ram"].origin
+    )
+    return core
+
+
+def _ports(prefix: str, bus, channels: dict[str, tuple[str, ...]], *, master: bool) -> dict:
+    """Return the connections of a bus to the ports of an Instance."""
+    ports = {}
+    for name, fields in channels.items():
+        channel = getattr(bus, name)
+        driven = master == (name in _FROM_MASTER)
+        directions = dict.fromkeys((*fields, "valid"), "o" if driven else "i")
+        directions["ready"] = "i" if driven else "o"
+        for field, direction in directions.items():
+            ports[f"{direction}_{prefix}_{name}{field}"] = getattr(channel, field)
+    return ports

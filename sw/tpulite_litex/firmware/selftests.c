@@ -1,0 +1,88 @@
+/* Runs the self-tests of exported networks and tells over the UART what came out.
+ *
+ * NETWORKS lists them: X(mlp) X(kws). Each one gives a line:
+ *
+ *     mlp: it says 7, 6917 cycles (9200 of the CPU), 0 wrong bytes
+ *     mlp: error 2, compiled for another version or configuration of the chip
+ *
+ * and the last line is "done, N errors". */
+#include <stdio.h>
+
+#include <generated/csr.h>
+#include <irq.h>
+#include <libbase/uart.h>
+
+#include "tpulite_litex.h"
+
+typedef struct {
+    const char *name;
+    const tpulite_network *network;
+    const uint32_t *image;
+    uint8_t *memory;
+    void *const *outputs;
+    tpulite_status (*selftest)(const tpulite_placement *, uint32_t *, tpulite_account *);
+} entry;
+
+#define X(name) \
+    {#name, &name##_network, name##_image, name##_memory, name##_outputs, name##_selftest},
+static const entry entries[] = {NETWORKS};
+#undef X
+
+static const tpulite_tensor *first_output(const tpulite_network *network)
+{
+    const tpulite_tensor *tensor = network->tensors;
+    while (tensor->place != TPULITE_OUTPUT || tensor->index)
+        tensor++;
+    return tensor;
+}
+
+/* Clock cycles since the system began. */
+static uint32_t uptime(void)
+{
+    timer0_uptime_latch_write(1);
+    return (uint32_t)timer0_uptime_cycles_read();
+}
+
+/* Returns whether every bit was right. */
+static int run(const entry *each)
+{
+    tpulite_placement placement = tpulite_litex_placement(each->image, each->memory);
+    tpulite_account account;
+    uint32_t wrong;
+    uint32_t begin = uptime();
+    tpulite_status status = each->selftest(&placement, &wrong, &account);
+    uint32_t taken = uptime() - begin;
+    if (status == TPULITE_FAULTED) {
+        const tpulite_outcome *outcome = &account.outcome;
+        printf("%s: error %d, %s: fault %lu, %s, command %lu, address 0x%08lx\n", each->name,
+               (int)status, tpulite_litex_status_text(status), (unsigned long)outcome->fault,
+               tpulite_litex_fault_text(outcome->fault), (unsigned long)outcome->index,
+               (unsigned long)outcome->address);
+        return 0;
+    }
+    if (status != TPULITE_OK) {
+        printf("%s: error %d, %s\n", each->name, (int)status, tpulite_litex_status_text(status));
+        return 0;
+    }
+    printf("%s: it says %lu, %lu cycles (%lu of the CPU), %lu wrong bytes\n", each->name,
+           (unsigned long)tpulite_litex_argmax(first_output(each->network), each->outputs[0]),
+           (unsigned long)account.cycles, (unsigned long)taken, (unsigned long)wrong);
+    return !wrong;
+}
+
+int main(void)
+{
+    int errors = 0;
+    irq_setmask(0);
+    irq_setie(1);
+    uart_init();
+    for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++)
+        errors += !run(&entries[i]);
+    printf("done, %d errors\n", errors);
+    uart_sync();
+#ifdef CSR_SIM_FINISH_FINISH_ADDR
+    sim_finish_finish_write(1);
+#endif
+    for (;;)
+        ;
+}

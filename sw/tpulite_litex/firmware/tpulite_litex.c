@@ -1,0 +1,115 @@
+#include "tpulite_litex.h"
+
+#include <generated/mem.h>
+#include <system.h>
+
+/* Reads of the interrupt register, some ten cycles each, before a run is given up, and cycles
+ * without progress before the chip gives up itself. */
+enum { POLLS = 10000000, WATCHDOG = 1000000 };
+
+static uint32_t read_register(void *context, uint32_t offset)
+{
+    return *(volatile uint32_t *)((uintptr_t)context + offset);
+}
+
+static void write_register(void *context, uint32_t offset, uint32_t value)
+{
+    *(volatile uint32_t *)((uintptr_t)context + offset) = value;
+}
+
+/* VexRiscv's cache writes through; LiteX's second cache, if there is one, does not. */
+static void clean(const void *begin, uint32_t bytes)
+{
+    (void)begin;
+    (void)bytes;
+    flush_l2_cache();
+}
+
+static void invalidate(void *begin, uint32_t bytes)
+{
+    (void)begin;
+    (void)bytes;
+    flush_cpu_dcache();
+    flush_l2_cache();
+}
+
+tpulite_placement tpulite_litex_placement(const uint32_t *image, uint8_t *memory)
+{
+    tpulite_placement placement = {0};
+    placement.chip.read = read_register;
+    placement.chip.write = write_register;
+    placement.chip.context = (void *)(uintptr_t)TPULITE_BASE;
+    placement.image_address = (uintptr_t)image;
+    placement.memory = memory;
+    placement.memory_address = (uintptr_t)memory;
+    placement.polls = POLLS;
+    placement.watchdog = WATCHDOG;
+    placement.clean = clean;
+    placement.invalidate = invalidate;
+    return placement;
+}
+
+/* Floats and integers of four bytes as integers in the same order; others as they are. */
+static int32_t element(tpulite_type type, const void *values, uint32_t i)
+{
+    switch (type) {
+    case TPULITE_INT8:
+        return ((const int8_t *)values)[i];
+    case TPULITE_UINT8:
+        return ((const uint8_t *)values)[i];
+    case TPULITE_INT16:
+        return ((const int16_t *)values)[i];
+    case TPULITE_FLOAT32: {
+        int32_t bits = ((const int32_t *)values)[i];
+        return bits < 0 ? -(bits & 0x7FFFFFFF) : bits;
+    }
+    default:
+        return ((const int32_t *)values)[i];
+    }
+}
+
+uint32_t tpulite_litex_argmax(const tpulite_tensor *tensor, const void *values)
+{
+    static const uint8_t bytes[] = {4, 1, 1, 2, 4, 8};
+    uint32_t count = tensor->bytes / bytes[tensor->type];
+    uint32_t step = tensor->type == TPULITE_INT64 ? 2 : 1; /* classes and the like are small */
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        if (element(tensor->type, values, step * i) > element(tensor->type, values, step * best))
+            best = i;
+    }
+    return best;
+}
+
+const char *tpulite_litex_status_text(tpulite_status status)
+{
+    static const char *const texts[] = {
+        [TPULITE_OK] = "all is well",
+        [TPULITE_NO_CHIP] = "there is no tpulite at this address",
+        [TPULITE_OTHER_CHIP] = "compiled for another version or configuration of the chip",
+        [TPULITE_TIMEOUT] = "no interrupt in time",
+        [TPULITE_NOT_QUIESCED] = "a soft reset does not help, reset the system",
+        [TPULITE_MISPLACED] = "image or memory are not at a multiple of 16 bytes",
+        [TPULITE_FAULTED] = "the chip has stopped",
+    };
+    return status < sizeof texts / sizeof *texts ? texts[status] : "unknown status";
+}
+
+const char *tpulite_litex_fault_text(uint32_t fault)
+{
+    static const char *const texts[] = {
+        [TPULITE_FAULT_NONE] = "no fault",
+        [TPULITE_FAULT_OPCODE] = "unknown opcode",
+        [TPULITE_FAULT_FIELD] = "illegal field",
+        [TPULITE_FAULT_WINDOW] = "outside of its window",
+        [TPULITE_FAULT_BUFFER] = "outside of the buffer",
+        [TPULITE_FAULT_READ] = "error of the bus at a read",
+        [TPULITE_FAULT_WRITE] = "error of the bus at a write",
+        [TPULITE_FAULT_FETCH] = "error of the bus at a command",
+        [TPULITE_FAULT_WATCHDOG] = "nothing moved",
+        [TPULITE_FAULT_OVERRUN] = "the program has no END",
+        [TPULITE_FAULT_RECORD] = "a rounding that this chip lacks",
+        [TPULITE_FAULT_STOPPED] = "stopped by the host",
+    };
+    return fault < sizeof texts / sizeof *texts ? texts[fault] : "unknown fault";
+}

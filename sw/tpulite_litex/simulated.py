@@ -1,0 +1,77 @@
+"""The system for LiteX's simulator: VexRiscv, a model of SDRAM behind LiteDRAM, and the chip."""
+
+from pathlib import Path
+
+from litedram.modules import MT48LC16M16
+from litedram.phy.model import SDRAMPHYModel
+from litex.build.generic_platform import Pins, Subsignal
+from litex.build.io import CRG
+from litex.build.sim import SimPlatform
+from litex.soc.integration.common import get_mem_data
+from litex.soc.integration.soc_core import SoCCore
+
+from tpulite_litex.core import add_tpulite
+
+__all__ = ["CLOCK", "SimulatedSystem"]
+
+CLOCK = 1_000_000
+"""Frequency that software is told, in Hz; low, so that what waits for a time does not wait long."""
+
+_DRAM_CLOCK = 100_000_000
+"""Frequency that the timing of the SDRAM is computed for, in Hz."""
+
+_DRAM_BITS = 32
+_ROM_BYTES = 0x10000
+_SRAM_BYTES = 0x2000
+
+_SERIAL = (
+    Subsignal("source_valid", Pins(1)),
+    Subsignal("source_ready", Pins(1)),
+    Subsignal("source_data", Pins(8)),
+    Subsignal("sink_valid", Pins(1)),
+    Subsignal("sink_ready", Pins(1)),
+    Subsignal("sink_data", Pins(8)),
+)
+
+
+class SimulatedSystem(SoCCore):
+    """A system that boots from main memory.
+
+    Parameters
+    ----------
+    verilog : Path
+        The chip.
+    firmware : Path, optional
+        What main memory holds from the start.
+    """
+
+    def __init__(self, verilog: Path, firmware: Path | None = None) -> None:
+        io = [("sys_clk", 0, Pins(1)), ("sys_rst", 0, Pins(1)), ("serial", 0, *_SERIAL)]
+        platform = SimPlatform("SIM", io)
+        self.crg = CRG(platform.request("sys_clk"))
+        super().__init__(
+            platform,
+            clk_freq=CLOCK,
+            ident="tpulite in LiteX's simulator",
+            cpu_type="vexriscv",
+            uart_name="sim",
+            integrated_rom_size=_ROM_BYTES,
+            integrated_sram_size=_SRAM_BYTES,
+            timer_uptime=True,
+        )
+        contents = []
+        if firmware is not None:
+            contents = get_mem_data(str(firmware), data_width=32, endianness="little")
+        module = MT48LC16M16(_DRAM_CLOCK, "1:1")
+        self.sdrphy = SDRAMPHYModel(
+            module=module, data_width=_DRAM_BITS, clk_freq=_DRAM_CLOCK, init=contents
+        )
+        # Without a second cache nothing but VexRiscv's own, which writes through, is to be flushed.
+        self.add_sdram("sdram", phy=self.sdrphy, module=module, l2_cache_size=0)
+        add_tpulite(self, verilog)
+        platform.add_debug(self)  # with a register that ends the simulation
+
+        for name in ("BIOS_NO_PROMPT", "BIOS_NO_DELAYS", "BIOS_NO_CRC"):
+            self.add_config(name)
+        self.add_constant("SDRAM_TEST_DISABLE")  # it would overwrite the firmware
+        self.add_constant("ROM_BOOT_ADDRESS", self.bus.regions["main_ram"].origin)

@@ -1,0 +1,151 @@
+"""Everything between a network and its lines on the UART of the simulated system."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from tpulite.configs import named_config
+from tpulite_litex import firmware
+from tpulite_litex.steps import run_step
+from tpulite_rtl.verilated.library import cached_verilog
+from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_rtl.verilog import file_stem, header
+
+__all__ = ["BuiltSystem", "run_system"]
+
+_SIMULATOR = "build/sim/core/Makefile"
+"""LiteX's makefile of its simulator."""
+
+_MODULES = ("clocker", "serial2console")
+"""What the simulator has around the design; LiteX's others need Ethernet and more."""
+
+_GENERATED = ("sim_init.cpp", "sim_header.h", "variables.mak")
+_PROMPT = "litex>"
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_NOT_UART = re.compile(r"\[\w+\] |.*: Verilog \$finish")
+"""What the simulator itself says."""
+
+_JOBS = 2
+
+# Verilator has optimized already: -O1 is as quick as more. LiteX takes one level for all, before
+# which the levels of Verilator's own makefile give way; `-g0` leaves them their say.
+_LEVELS = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+_LEVEL = "g0"
+_FLAGS = "--trace-depth 1 --x-assign fast --x-initial fast --noassert -Wno-UNSIGNED"
+
+
+@dataclass(frozen=True)
+class BuiltSystem:
+    """A folder with everything of a system.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is built.
+    config : str
+        Name of the chip's configuration.
+    """
+
+    folder: Path
+    config: str
+
+    @property
+    def verilog(self) -> Path:
+        """The chip."""
+        return self.folder / f"{file_stem(self.config)}.v"
+
+    def build(self, networks: Mapping[str, Path]) -> None:
+        """Build the system with firmware that runs exported networks.
+
+        Parameters
+        ----------
+        networks : mapping of str to Path
+            Folders of ``tpulite export``, by the names that C has for the networks.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = named_config(self.config)
+        self.verilog.write_text(header(self.config, config) + cached_verilog(config))
+        self._generate("headers, BIOS and C library (once, a minute)")
+        binary = self._compile(networks)
+        self._generate("Verilog of the system", binary)
+        self._link_simulator()
+
+    def lines(self) -> Iterator[str]:
+        """Run the simulator and yield the lines of its UART; it ends when firmware says so."""
+        command = [self.folder / "gateware" / "Vsim"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, cwd=command[0].parent, stdin=pipe, stdout=pipe, text=True, errors="replace"
+        ) as simulator:
+            assert simulator.stdout is not None
+            try:
+                for line in map(_plain, simulator.stdout):
+                    if line and not _NOT_UART.match(line):
+                        yield line
+                    if line.startswith(_PROMPT):  # the BIOS has found nothing to boot
+                        break
+            finally:
+                simulator.kill()
+
+    def _generate(self, what: str, *binary: Path) -> None:
+        command = [sys.executable, "-m", "tpulite_litex.generate", self.verilog, self.folder]
+        run_step(what, [*command, *binary], self.folder, self.folder / "litex.log")
+
+    def _compile(self, networks: Mapping[str, Path]) -> Path:
+        folder = self.folder / "firmware"
+        folder.mkdir(exist_ok=True)
+        exports = " ".join(str(path.resolve()) for path in networks.values())
+        command = [
+            *("make", "-f", firmware.MAKEFILE),
+            f"BUILD_DIR={self.folder.resolve()}",
+            f"NETWORKS={' '.join(networks)}",
+            f"EXPORTS={exports}",
+        ]
+        run_step("firmware", command, folder, self.folder / "firmware.log")
+        return folder / "firmware.bin"
+
+    def _link_simulator(self) -> None:
+        """Verilate the system unless that was done, and link it into the folder."""
+        gateware = self.folder / "gateware"
+        sources = (gateware / "sources.txt").read_text().split()
+        texts = [re.sub(r"//.*", "", Path(name).read_text()) for name in sources]
+        texts += [(gateware / name).read_text() for name in _GENERATED[:2]]
+
+        def build(folder: Path) -> None:
+            for name in _GENERATED:
+                (folder / name).write_text((gateware / name).read_text())
+            spec = find_spec("litex")
+            assert spec is not None and spec.origin is not None
+            command = [
+                *("make", "-f", Path(spec.origin).parent / _SIMULATOR),
+                f"MODULES={' '.join(_MODULES)}",
+                f"CC_SRCS={_FLAGS} " + " ".join(f"--cc {name}" for name in sources),
+                *(f"OPT_LEVEL={_LEVEL}", f"JOBS={_JOBS}", *_LEVELS.split()),
+            ]
+            run_step("simulator (once, minutes)", command, folder, self.folder / "verilator.log")
+            (folder / "obj_dir" / "Vsim").rename(folder / "Vsim")
+
+        key = [*texts, _FLAGS, _LEVELS, version("verilator"), version("litex")]
+        built = build_once("litex", key, build)
+        for name in ("Vsim", "modules"):
+            link = gateware / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(built / name)
+
+
+def run_system(system: BuiltSystem) -> bool:
+    """Run a system, show its UART, and return whether it said that all is right."""
+    last = ""
+    for line in system.lines():
+        print(line, flush=True)
+        last = line
+    return last == "done, 0 errors"
+
+
+def _plain(line: str) -> str:
+    return _COLOR.sub("", line).strip()
