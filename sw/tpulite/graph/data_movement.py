@@ -115,6 +115,38 @@ def _space_to_depth(
     return [split.transpose(0, 1, 3, 2, 4, 5).reshape(outputs[0].shape)]
 
 
+def _space_to_batch(
+    node: Node, values: list[np.ndarray], outputs: list[Tensor]
+) -> list[np.ndarray]:
+    """Make images of the phases of others; padding is none of their elements."""
+    x, block, pads = values[0], values[1].tolist(), values[2]
+    if pads.any():
+        raise ValueError("it pads the images of a batch")
+    axes, rest = range(1, len(block) + 1), x.shape[len(block) + 1 :]
+    pairs = [
+        n for axis, step in zip(axes, block, strict=True) for n in (x.shape[axis] // step, step)
+    ]
+    split = x.reshape(x.shape[0], *pairs, *rest)
+    places, phases = [2 * axis - 1 for axis in axes], [2 * axis for axis in axes]
+    last = range(1 + len(pairs), split.ndim)
+    return [split.transpose(*phases, 0, *places, *last).reshape(outputs[0].shape)]
+
+
+def _batch_to_space(
+    node: Node, values: list[np.ndarray], outputs: list[Tensor]
+) -> list[np.ndarray]:
+    """Put images side by side as the phases of others, and crop these."""
+    x, block, crops = values[0], values[1].tolist(), values[2].tolist()
+    count = len(block)
+    split = x.reshape(*block, -1, *x.shape[1:])
+    order = [count, *(i for axis in range(count) for i in (count + 1 + axis, axis))]
+    whole = split.transpose(*order, *range(2 * count + 1, split.ndim))
+    sides = (n * step for n, step in zip(x.shape[1:], block, strict=False))
+    whole = whole.reshape(split.shape[count], *sides, *x.shape[count + 1 :])
+    kept = [slice(a, whole.shape[i] - b) for i, (a, b) in enumerate(crops, 1)]
+    return [whole[(slice(None), *kept)]]
+
+
 def _depth_to_space(
     node: Node, values: list[np.ndarray], outputs: list[Tensor]
 ) -> list[np.ndarray]:
@@ -207,6 +239,7 @@ _COMMON: Mapping[str, Rule] = {
     "concat": _concat,
     "gather": _gather,
     "pack": _pack,
+    "pick": _pick,
     "reshape": _reshape,
     "transpose": _transpose,
 }
@@ -214,12 +247,14 @@ _COMMON: Mapping[str, Rule] = {
 DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     "tflite": {
         **_COMMON,
+        "batch_to_space": _batch_to_space,
         "depth_to_space": _depth_to_space,
         "mirror_pad": _mirror_pad,
         "resize_bilinear": _resize_bilinear,
         "resize_nearest": _resize_nearest,
         "reverse": _reverse,
         "slice": _slice,
+        "space_to_batch": _space_to_batch,
         "space_to_depth": _space_to_depth,
         "split": _split,
         "split_v": _split_v,
@@ -230,7 +265,6 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     "onnx": {
         **_COMMON,
         "depth_to_space": _depth_to_space,
-        "pick": _pick,
         "space_to_depth": _space_to_depth,
     },
 }

@@ -94,6 +94,7 @@ class Node:
     - pick: x; indices (positions of each axis)
     - depth_to_space, space_to_depth: x; block
     - resize_bilinear, resize_nearest: x, size; align_corners, half_pixel_centers
+    - space_to_batch, batch_to_space: x, block, amounts (padding, crops), as in TFLite
     - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile: as in TFLite
     - unsupported: a form of a known operator that has no attributes here; reason
     - softmax, argmax and everything else: the host's

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tpulite_testing.drawn.dilated_cases import dilated, dilated_row
 from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
 __all__ = ["MOVEMENT", "MovementCase", "movement_case"]
@@ -21,7 +22,7 @@ class MovementCase:
 
 def movement_case(op: str, seed: int, *, surrounded: bool = False) -> MovementCase:
     """Draw a case of an operator of :data:`MOVEMENT`; ``surrounded``: between convolutions."""
-    draw = _Draw(op, seed, surrounded)
+    draw = MovementDraw(op, seed, surrounded)
     _DRAWS[op](draw)
     outputs = [draw.after(y) for y in draw.made] if surrounded else draw.made
     shapes = [draw.model.shape(x) for x in draw.model.inputs]
@@ -31,10 +32,13 @@ def movement_case(op: str, seed: int, *, surrounded: bool = False) -> MovementCa
     return MovementCase(draw.model.build(*outputs, name=f"{op}-{seed}"), inputs)
 
 
-class _Draw:
+class MovementDraw:
+    """A file that grows."""
+
     def __init__(self, op: str, seed: int, surrounded: bool) -> None:
         self.rng = np.random.default_rng([sorted(_DRAWS).index(op), seed, surrounded])
-        unsigned = self.rng.random() < 0.2 and not surrounded
+        plain = not surrounded and "dilated" not in op
+        unsigned = self.rng.random() < 0.2 and plain
         self.model = ModelBuilder("uint8" if unsigned else "int8")
         self.surrounded = surrounded
         self.made: list[int] = []
@@ -53,7 +57,7 @@ class _Draw:
         x = self.model.input(tuple(shape), 0.05, low + self.integer(0, 255))
         return self.convolved(x, shape[3]) if self.surrounded else x
 
-    def convolved(self, x: int, channels: int, kernel: int = 1) -> int:
+    def convolved(self, x: int, channels: int, kernel: int = 1, *, same: bool = True) -> int:
         """Add a convolution with the scale of its input."""
         model, (batch, height, width, depth) = self.model, self.model.shape(x)
         weight = self.rng.integers(-127, 128, (channels, kernel, kernel, depth)).astype(np.int8)
@@ -61,9 +65,11 @@ class _Draw:
         w = model.constant(weight, np.full(channels, scale), np.zeros(channels, int))
         bias = self.rng.integers(-999, 1000, channels).astype(np.int32)
         b = model.constant(bias, np.full(channels, 0.05 * scale), np.zeros(channels, int))
-        y = model.like(x, (batch, height, width, channels))
+        lost = 0 if same else kernel - 1
+        y = model.like(x, (batch, height - lost, width - lost, channels))
         options = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
-        padding = {"options_type": "Conv2DOptions", "padding": schema.Padding.SAME}
+        kind = schema.Padding.SAME if same else schema.Padding.VALID
+        padding = {"options_type": "Conv2DOptions", "padding": kind}
         return model.operator("CONV_2D", [x, w, b], [y], **padding, **options)
 
     def after(self, y: int) -> int:
@@ -82,7 +88,7 @@ class _Draw:
         self.made += outputs
 
 
-def _slice(draw: _Draw) -> None:
+def _slice(draw: MovementDraw) -> None:
     x = draw.input()
     shape = draw.model.shape(x)
     begin = [0 if draw.choice(0, 1) else draw.integer(0, n - 1) for n in shape]
@@ -96,7 +102,7 @@ def _slice(draw: _Draw) -> None:
     )
 
 
-def _strided_slice(draw: _Draw) -> None:
+def _strided_slice(draw: MovementDraw) -> None:
     x = draw.input()
     shape = draw.model.shape(x)
     begin, end, steps, result = [], [], [], []
@@ -114,7 +120,7 @@ def _strided_slice(draw: _Draw) -> None:
     draw.add("STRIDED_SLICE", [x, *ends], [result], options_type="StridedSliceOptions")
 
 
-def _split(draw: _Draw) -> None:
+def _split(draw: MovementDraw) -> None:
     axis, parts, each = draw.integer(1, 3), draw.integer(2, 4), draw.choice(1, 3, 8, 16, 32)
     extents = [1, *(draw.integer(1, 9) for _ in range(2)), draw.choice(8, 16, 33)]
     extents[axis] = parts * each
@@ -124,7 +130,7 @@ def _split(draw: _Draw) -> None:
     draw.add("SPLIT", inputs, [part] * parts, options_type="SplitOptions", numSplits=parts)
 
 
-def _split_v(draw: _Draw) -> None:
+def _split_v(draw: MovementDraw) -> None:
     axis = draw.integer(1, 3)
     sizes = [draw.choice(1, 2, 7, 16) for _ in range(draw.integer(2, 4))]
     extents = [1, *(draw.integer(1, 9) for _ in range(2)), draw.choice(8, 16, 33)]
@@ -134,7 +140,7 @@ def _split_v(draw: _Draw) -> None:
     draw.add("SPLIT_V", inputs, shapes, options_type="SplitVOptions", numSplits=len(sizes))
 
 
-def _unpack(draw: _Draw) -> None:
+def _unpack(draw: MovementDraw) -> None:
     x, axis = draw.input(), draw.integer(1, 2)
     shape = list(draw.model.shape(x))
     part = shape[:axis] + shape[axis + 1 :]
@@ -142,7 +148,7 @@ def _unpack(draw: _Draw) -> None:
     draw.add("UNPACK", [x], [part] * shape[axis], **options)
 
 
-def _pack(draw: _Draw) -> None:
+def _pack(draw: MovementDraw) -> None:
     shape = 1, draw.integer(1, 9), draw.choice(3, 16, 40)
     axis, count = draw.integer(1, 2), draw.integer(1, 4)
     first = draw.model.input(shape, 0.05, 3)
@@ -152,14 +158,14 @@ def _pack(draw: _Draw) -> None:
     draw.add("PACK", [first, *others], [result], **options)
 
 
-def _reverse(draw: _Draw) -> None:
+def _reverse(draw: MovementDraw) -> None:
     x = draw.input()
     axes = draw.choice([1], [2], [1, 2], [3])
     options = {"options_type": "ReverseV2Options"}
     draw.add("REVERSE_V2", [x, draw.known(axes)], [draw.model.shape(x)], **options)
 
 
-def _mirror_pad(draw: _Draw) -> None:
+def _mirror_pad(draw: MovementDraw) -> None:
     x, symmetric = draw.input(), draw.integer(0, 1)
     shape = draw.model.shape(x)
     most = [0, *(min(3, n - 1 + symmetric) for n in shape[1:3]), 0]
@@ -169,14 +175,14 @@ def _mirror_pad(draw: _Draw) -> None:
     draw.add("MIRROR_PAD", [x, draw.known(pads)], [result], **options)
 
 
-def _tile(draw: _Draw) -> None:
+def _tile(draw: MovementDraw) -> None:
     x = draw.input()
     counts = [1, draw.integer(1, 3), draw.integer(1, 3), draw.choice(1, 1, 2)]
     result = [n * count for n, count in zip(draw.model.shape(x), counts, strict=True)]
     draw.add("TILE", [x, draw.known(counts)], [result], options_type="TileOptions")
 
 
-def _resize(draw: _Draw) -> None:
+def _resize(draw: MovementDraw) -> None:
     x = draw.input()
     batch, height, width, channels = draw.model.shape(x)
     factor = draw.choice(2, 2, 3, 4)
@@ -190,7 +196,7 @@ def _resize(draw: _Draw) -> None:
     draw.add("RESIZE_NEAREST_NEIGHBOR", inputs, [(batch, *size, channels)], **options)
 
 
-def _resize_bilinear(draw: _Draw) -> None:
+def _resize_bilinear(draw: MovementDraw) -> None:
     """Most have nothing between pixels: one pixel, as many as before, every second one."""
     size, channels = [draw.integer(1, 9), draw.integer(1, 9)], draw.choice(1, 3, 16, 32, 20)
     shape, corners, centers = draw.choice(
@@ -206,7 +212,7 @@ def _resize_bilinear(draw: _Draw) -> None:
     draw.add("RESIZE_BILINEAR", inputs, [(1, *size, channels)], **options)
 
 
-def _space_to_depth(draw: _Draw) -> None:
+def _space_to_depth(draw: MovementDraw) -> None:
     block = draw.integer(2, 3)
     height, width, channels = draw.integer(1, 5), draw.integer(1, 5), draw.choice(1, 3, 16, 32, 20)
     x = draw.input((1, height * block, width * block, channels))
@@ -215,7 +221,7 @@ def _space_to_depth(draw: _Draw) -> None:
     draw.add("SPACE_TO_DEPTH", [x], [result], **options)
 
 
-def _depth_to_space(draw: _Draw) -> None:
+def _depth_to_space(draw: MovementDraw) -> None:
     block = draw.integer(2, 3)
     height, width, channels = draw.integer(1, 7), draw.integer(1, 7), draw.choice(1, 3, 16, 32, 20)
     x = draw.input((1, height, width, channels * block**2))
@@ -224,7 +230,7 @@ def _depth_to_space(draw: _Draw) -> None:
     draw.add("DEPTH_TO_SPACE", [x], [result], **options)
 
 
-def _transpose(draw: _Draw) -> None:
+def _transpose(draw: MovementDraw) -> None:
     x = draw.input()
     batch, height, width, channels = draw.model.shape(x)
     inputs = [x, draw.known([0, 2, 1, 3])]
@@ -232,8 +238,10 @@ def _transpose(draw: _Draw) -> None:
     draw.add("TRANSPOSE", inputs, [(batch, width, height, channels)], **options)
 
 
-_DRAWS: dict[str, Callable[[_Draw], None]] = {
+_DRAWS: dict[str, Callable[[MovementDraw], None]] = {
     "depth_to_space": _depth_to_space,
+    "dilated": dilated,
+    "dilated_row": dilated_row,
     "mirror_pad": _mirror_pad,
     "pack": _pack,
     "resize_bilinear": _resize_bilinear,

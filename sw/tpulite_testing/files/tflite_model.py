@@ -31,6 +31,8 @@ _VERSIONS = {
     schema.BuiltinOperator.HARD_SWISH: 1,
     schema.BuiltinOperator.PACK: 1,
     schema.BuiltinOperator.DEPTH_TO_SPACE: 1,
+    schema.BuiltinOperator.EXPAND_DIMS: 1,
+    schema.BuiltinOperator.SQUEEZE: 1,
 }
 
 

@@ -34,9 +34,10 @@ at the end are all messages with which the code refuses. `tpulite inspect` says 
   files, in their own bits.
 
 All of it is about int8 and uint8. Operators of floats and of other integers, and operators that the
-tables do not name, are the library's. In a network the host also takes cheap neighbors along, where
-that saves crossings. `--exact bm1684x` defines convolutions, depthwise and dense layers, and what
-rounds nothing.
+tables do not name, are the library's. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` are the machine's
+around convolutions, which get gaps instead; elsewhere they are the library's. In a network the host
+also takes cheap neighbors along, where that saves crossings. `--exact bm1684x` defines
+convolutions, depthwise and dense layers, and what rounds nothing.
 """
 
 

@@ -26,6 +26,7 @@ from tpulite.graph.layers import (
     Reshape,
     TransposedConv,
 )
+from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
@@ -47,8 +48,8 @@ PLACES: dict[str, tuple[type[Layer], ...]] = {
 
 OTHERS = {
     "tflite": (
-        *("BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CAST", "DIV", "L2_NORMALIZATION", "LOG_SOFTMAX"),
-        *("SHAPE", "SPACE_TO_BATCH_ND", "SVDF", "SQUARE"),
+        *("BATCH_MATMUL", "CAST", "DIV", "L2_NORMALIZATION", "LOG_SOFTMAX"),
+        *("SHAPE", "SVDF", "SQUARE"),
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
     ),
     "onnx": ("Cast", "InstanceNormalization", "LayerNormalization", "Where"),
@@ -173,7 +174,7 @@ def _tflite(count: int) -> Iterator[tuple[str, Graph]]:
         for op in operator_cases.OPERATORS:
             yield "", load_tflite(operator_cases.draw_case(op, seed).model)
         for op in MOVEMENT:
-            yield "", load_tflite(movement_case(op, seed).model)
+            yield "", fold_space_to_batch(load_tflite(movement_case(op, seed).model))
         for op in FORMS:
             yield op, load_tflite(form_case(op, seed))
 

@@ -3,7 +3,9 @@
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes.fold_batch_norm import fold_batch_norm
 from tpulite.graph.passes.fold_constants import fold_constants
+from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch
 from tpulite.graph.passes.fuse_activations import fuse_activations
+from tpulite.graph.passes.fuse_crops import fuse_crops
 from tpulite.graph.passes.fuse_pads import fuse_pads
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
@@ -25,10 +27,12 @@ def simplify(graph: Graph) -> Graph:
     for step in (
         remove_dead_nodes,
         fold_constants,
+        fold_space_to_batch,
         remove_identities,
         fold_batch_norm,
         fuse_activations,
         fuse_pads,
+        fuse_crops,
         remove_dead_nodes,
     ):
         graph = step(graph)
