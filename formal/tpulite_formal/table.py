@@ -1,6 +1,6 @@
 """All proofs."""
 
-from tpulite_formal import dispatcher, fifo, master, registers, tokens
+from tpulite_formal import buffer, dispatcher, fifo, master, registers, tokens
 from tpulite_formal.proofs import Proof
 
 __all__ = ["PROOFS"]
@@ -11,4 +11,5 @@ PROOFS: list[Proof] = [
     *registers.PROOFS,
     *master.PROOFS,
     *dispatcher.PROOFS,
+    *buffer.PROOFS,
 ]
