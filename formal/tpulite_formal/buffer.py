@@ -139,6 +139,6 @@ def _rows() -> Harness:
 
 
 PROOFS = [
-    Proof("ub.unified_buffer", "arbiter, 9 ports, 8 banks", _arbiter),
+    Proof("ub.unified_buffer", "arbiter, 9 ports, 8 banks", _arbiter, mutants=900),
     Proof("ub.unified_buffer", "rows, 8 in each of 8 banks, bit 0", _rows),
 ]
