@@ -8,20 +8,20 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tpulite.report.name_cell import NameCell
 from tpulite_formal.proofs import Finding, run
 from tpulite_formal.table import PROOFS
 from tpulite_rtl.verilated.toolchain import build_root
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/proofs.md"
 _BEGIN = "<!-- from here on written by scripts/prove.py --page -->\n"
-
-_COLUMNS = ("block", "case", "property", "status", "method", "depth", "s", "mutant")
-"""The last: cycles until a mutant breaks it; which one stands in the JSON file and the page."""
 
 
 def says(finding: Finding) -> str:
@@ -34,13 +34,24 @@ def says(finding: Finding) -> str:
 
 
 def table(findings: list[Finding]) -> Table:
-    """Return what was found, a row for each property."""
-    table = Table(title="What is proven")
-    for column in _COLUMNS:
-        table.add_column(column, overflow="fold")
-    for f in findings:
-        row = [f.block, f.case, f.property, says(f), f.method, str(f.depth), f"{f.seconds:.1f}"]
-        table.add_row(*row, str(f.mutant_cycles or "-"), style="" if f.good else "bold red")
+    """Return what was found: a row for each property below the name of its proof."""
+    table = Table(
+        title="What is proven",
+        caption="mutant: cycles until one breaks it",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("property")
+    table.add_column("status", no_wrap=True)
+    table.add_column("method", no_wrap=True)
+    for column in ("depth", "s", "mutant"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for (block, case), group in groupby(findings, key=lambda f: (f.block, f.case)):
+        table.add_row(NameCell(block), style="bold")
+        table.add_row(NameCell(case), style="bold")
+        for f in group:
+            row = [says(f), f.method, str(f.depth), f"{f.seconds:.1f}"]
+            cells = (NameCell(f"  {f.property}"), *row, str(f.mutant_cycles or "-"))
+            table.add_row(*cells, style="" if f.good else "bold red")
     return table
 
 
@@ -84,7 +95,7 @@ def main() -> None:
     every.sort(key=lambda finding: places.index((finding.block, finding.case)))
     path.write_text(json.dumps([finding.as_dict() for finding in every], indent=1) + "\n")
 
-    Console(width=80).print(table(findings))
+    Console().print(table(findings))
     bad = [f"{f.block} {f.case} {f.property}" for f in findings if not f.good]
     good = len(findings) - len(bad)
     print(f"{path}: {good} of {len(findings)} good, {time.monotonic() - begin:.0f} s")

@@ -31,6 +31,7 @@ def _arbiter() -> Harness:
     writes = [getattr(dut, f"write_{name}").request for name in _WRITERS]
     read_rows = [Value.cast(request.payload) for request in reads]
     write_rows = [Value.cast(request.payload.row) for request in writes]
+    others = list(zip(writes, write_rows, strict=True))[1:]
     for kind, requests, rows in (("read", reads, read_rows), ("write", writes, write_rows)):
         for index, (request, row) in enumerate(zip(requests, rows, strict=True)):
             refused = Signal(name=f"{kind}{index}_refused")
@@ -38,7 +39,12 @@ def _arbiter() -> Harness:
             h.m.d.sync += [refused.eq(request.valid & ~request.ready), old.eq(row[:3])]
             h.assume(~refused | (request.valid & (row[:3] == old)))
 
-    h.prove("drain", "the first writer is never refused", writes[0].ready)
+    drained = [w.valid & w.ready & (row[:3] == write_rows[0][:3]) for w, row in others]
+    h.prove(
+        "drain",
+        "the first writer is never refused: its bank is nobody else's",
+        writes[0].ready & ~(writes[0].valid & Cat(drained).any()),
+    )
     h.prove(
         "steady", "the first reader is never refused while steady", ~dut.steady | reads[0].ready
     )
@@ -105,19 +111,20 @@ def _rows() -> Harness:
         h.assume(getattr(dut, f"read_{name}").request.payload[6:] == 0)
     for name in _WRITERS:
         h.assume(getattr(dut, f"write_{name}").request.payload.row[6:] == 0)
-    bit = Signal(name="bit")
+    bit, known_bit = Signal(name="bit"), Signal(name="known_bit")
     writes = [getattr(dut, f"write_{name}").request for name in _WRITERS]
     here = [w.valid & w.ready & (w.payload.row == row) for w in writes]
     for write, hit in zip(writes, here, strict=True):
         with h.m.If(hit):
-            h.m.d.sync += bit.eq(write.payload.data[0])
+            h.m.d.sync += [bit.eq(write.payload.data[0]), known_bit.eq(1)]
     written = Cat(here).any()
     ones = []
     for name in _READERS:
         port = getattr(dut, f"read_{name}")
         asked = port.request.valid & port.request.ready
         stages = [asked]
-        known, value = asked & (port.request.payload == row) & ~written, bit
+        known = asked & (port.request.payload == row) & ~written & known_bit
+        value = bit
         for stage in range(READ_LATENCY):
             late = Signal(3, name=f"{name}_{stage}")
             h.m.d.sync += late.eq(Cat(stages[-1], known, value))
@@ -140,5 +147,5 @@ def _rows() -> Harness:
 
 PROOFS = [
     Proof("ub.unified_buffer", "arbiter, 9 ports, 8 banks", _arbiter, mutants=900),
-    Proof("ub.unified_buffer", "rows, 8 in each of 8 banks, bit 0", _rows),
+    Proof("ub.unified_buffer", "rows, 8 in each of 8 banks, bit 0", _rows, mutants=900),
 ]
