@@ -5,7 +5,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.graph.layers import Activation, LayerGraph, Lut, Pad, Reshape
+from tpulite.graph.layers import Activation, Concat, DepthToSpace, LayerGraph, Lut, Reshape
 from tpulite_testing.graphs.range_layers import affine, conv, pool, single
 
 LIMITS = ShapeRange((1, 4), (3, 40), (3, 50), (16, 16))
@@ -138,7 +138,16 @@ def test_layers_that_depend_on_the_extents():
 
 
 def test_layers_that_have_no_ranges_of_shapes():
-    layer = Pad(name="frame", inputs=("x",), output="y", padding=(1, 1, 1, 1), value=0)
+    layer = DepthToSpace(name="up", inputs=("x",), output="y", block=(2, 2), channels=4)
     image = Activation((4, 4, 16))
-    with pytest.raises(ValueError, match=r"^Layer 'frame' has no ranges of shapes: it is Pad$"):
+    message = r"^Layer 'up' has no ranges of shapes: it is DepthToSpace$"
+    with pytest.raises(ValueError, match=message):
         compile_range(single(layer, image, layer._infer(image)), LIMITS, Config())
+
+
+def test_rows_are_not_joined():
+    layer = Concat(name="below", inputs=("x", "x"), output="y", axis=0)
+    image = Activation((4, 4, 16))
+    message = r"^Layer 'below' has no ranges of shapes: it must join int8 channels, not axis 0 of "
+    with pytest.raises(ValueError, match=message):
+        compile_range(single(layer, image, layer._infer(image, image)), LIMITS, Config())

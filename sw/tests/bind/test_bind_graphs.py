@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.golden.check import check
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import Concat, LayerGraph, Pad
 from tpulite_testing.drawn.range_networks import Builder, config_name, resized, results, wanted
 
 CONFIGS = (
@@ -56,3 +56,49 @@ def test_dilated_depthwise_layers(config, fields):
     net = Builder(np.random.default_rng(4), (16, 16, 20))
     x = net.depthwise(net.conv("x", 40, 1), 3, **fields)
     check_shapes(net.graph(net.conv(x, 16, 1)), config, 4)
+
+
+def dense_block(seed: int) -> LayerGraph:
+    """Draw frames, and channels that are joined, joined again, read twice, and shown."""
+    rng = np.random.default_rng(seed)
+    net = Builder(rng, (16, 16, int(rng.choice([3, 16, 20]))))
+    joined = net.conv("x", int(rng.choice([8, 16, 32, 40])), 3)
+    shown = []
+    for _ in range(int(rng.integers(1, 4))):
+        new = net.conv(joined, int(rng.choice([8, 16, 32])), int(rng.choice([1, 3])))
+        others = [net.lut(joined), net.pool(joined, "max", 3, 1, 1), "x", new, joined]
+        more = [others[i] for i in rng.integers(0, len(others), int(rng.integers(0, 3)))]
+        order = rng.permutation([joined, new, *more]).tolist()
+        joined = net.add(Concat, *order)
+        shown += [joined] if rng.random() < 0.3 else []
+    top, left, bottom, right = rng.integers(0, 5, 4).tolist()
+    frame = {"padding": (top, left, bottom, right), "value": int(rng.integers(-128, 128))}
+    framed = net.add(Pad, joined, **frame)
+    last = net.depthwise(framed, 3, 2) if rng.random() < 0.5 else framed
+    return net.graph(*dict.fromkeys((*shown, last)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("config", CONFIGS, ids=config_name)
+def test_channels_are_joined_and_frames_added(config, seed):
+    check_shapes(dense_block(seed), config, seed)
+
+
+def test_blocks_that_are_joined_are_computed_where_they_lie():
+    net = Builder(np.random.default_rng(1), (16, 16, 16))
+    a, b = net.conv("x", 32, 3), net.conv("x", 16, 1)
+    graph = net.graph(net.conv(net.add(Concat, a, b), 16, 1))
+    bound = compile_range(graph, SHAPES, Config()).bind(16, 16)
+    assert [layer.name for layer in bound.layers] == [layer.name for layer in graph.layers[:2]] + [
+        graph.layers[-1].name
+    ]
+
+
+def test_branches_must_have_the_same_extents_at_every_shape():
+    net = Builder(np.random.default_rng(1), (16, 16, 16))
+    graph = net.graph(net.add(Concat, net.pool("x", "max", 2, 2), net.conv("x", 16, 3, 2)))
+    program = compile_range(graph, SHAPES, Config())
+    assert check(program.bind(16, 20)) == []
+    message = r"^Layer 'layer2' joins 7 x 9 and 8 x 9 positions$"
+    with pytest.raises(ValueError, match=message):
+        program.bind(15, 18)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tpulite.arch.isa import Engine
-from tpulite.compiler.bind.steps import Indices, Step
+from tpulite.compiler.bind.steps import Indices, Maker, Needs, Step
 from tpulite.compiler.bind.tokens import Tokens, Written, growth
 from tpulite.compiler.bind.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words, encode
 
@@ -20,8 +20,8 @@ class Uses(NamedTuple):
 
     Parameters
     ----------
-    operands : tuple of int
-        The step that computes each input; -1: none does.
+    operands : tuple of tuple of Maker
+        The steps that compute each input.
     rows : tuple of (int, int)
         Ranges of rows of the buffer that are written: tiles, and an output that stays.
     also : tuple of (int, int)
@@ -32,7 +32,7 @@ class Uses(NamedTuple):
         What the fields of its commands are counted from, by number of :class:`Origin`.
     """
 
-    operands: tuple[int, ...]
+    operands: tuple[tuple[Maker, ...], ...]
     rows: tuple[tuple[int, int], ...]
     also: tuple[tuple[int, int], ...]
     read_before: int = -1
@@ -149,11 +149,10 @@ class _Linker:
                 before = self._before[engine][number]
                 need = needs[engine][mine]
                 np.maximum(need, loads.freed + before, out=need, where=loads.freed >= 0)
-            producer = self._uses[number].operands[loads.operand] if loads.needs else -1
-            if loads.needs is not None and producer >= 0:
+            if loads.needs is not None:
                 need = needs[Engine.STORE][mine]
-                written = self._written[producer].latest(loads.needs)
-                np.maximum(need, written + self._before[Engine.STORE][producer], out=need)
+                for maker in self._uses[number].operands[loads.operand]:
+                    self._wait(need, maker, loads.needs, Engine.STORE)
         order = np.argsort(due, kind="stable")
         self._due, self._first = due[order], first[order]
         self._load_words = encode(
@@ -179,16 +178,20 @@ class _Linker:
                 need, before = needs[Engine.STORE][mine], self._before[Engine.STORE][number]
                 np.maximum(need, computes.freed + before, out=need, where=computes.freed >= 0)
             for operand, needed in computes.reads.items():
-                producer = uses.operands[operand]
-                engine = int(self._steps[producer].computes.engine)
-                need = needs[engine][mine]
-                written = self._written[producer].latest(needed)
-                np.maximum(need, written + self._before[engine][producer], out=need)
+                for maker in uses.operands[operand]:
+                    engine = self._steps[maker.step].computes.engine
+                    self._wait(needs[engine][mine], maker, needed, engine)
             if computes.early is not None:
                 loaded = self._load_ends[number - 1] if number else 0
                 early[mine] = self._place[computes.early + loaded]
         self._words = encode([s.computes.words for s in self._steps], self._origins)
         self._needs, self._early = needs, early
+
+    def _wait(self, need: Indices, maker: Maker, needed: Needs, engine: Engine) -> None:
+        """Let commands wait for those of an engine that write what they need of one maker's."""
+        before, (needed, mine) = self._before[engine][maker.step], maker.part(needed)
+        latest = self._written[maker.step].latest(needed) + before
+        np.maximum(need, latest, out=need, where=mine)
 
     def _find_earlier(self, uses: Sequence[Uses]) -> list[dict[int, Indices]]:
         """Return the latest commands of earlier steps that have to do with the rows of each.

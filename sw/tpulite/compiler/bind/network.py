@@ -7,16 +7,19 @@ from functools import cached_property
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.conv import Convolution
 from tpulite.compiler.bind.depthwise import DepthwiseFilter
+from tpulite.compiler.bind.join import find_parts
 from tpulite.compiler.bind.normalize import normalize
 from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.pointwise import Pointwise
 from tpulite.compiler.bind.pool import Pooling
 from tpulite.compiler.bind.shapes import ShapeRange
+from tpulite.compiler.bind.steps import Maker
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.graph.layers import (
     Activation,
     Affine,
+    Concat,
     Conv,
     Depthwise,
     Elementwise,
@@ -112,6 +115,8 @@ class Network:
         Their constants.
     packed : mapping of str to Packed
         Inputs that lie there as patches.
+    parts : mapping of str to (str, int)
+        Tensors that lie in others, and their first channel blocks there.
     """
 
     layers: LayerGraph
@@ -119,6 +124,30 @@ class Network:
     config: Config
     constants: bytes
     packed: Mapping[str, Packed]
+    parts: Mapping[str, tuple[str, int]]
+
+    def whole(self, name: str) -> str:
+        """Return the tensor that a tensor lies in; as a rule itself."""
+        return self.parts[name][0] if name in self.parts else name
+
+    @cached_property
+    def makers(self) -> Mapping[str, tuple[Maker, ...]]:
+        """For each tensor that is computed, who computes it."""
+        numbers = {node.output: i for i, node in enumerate(self.nodes)}
+        makers = {name: (Maker(i, 0, self.blocks(name)),) for name, i in numbers.items()}
+        for layer in self.layers.layers:
+            if isinstance(layer, Concat):
+                block, found = 0, []
+                for name in layer.inputs:
+                    found += [maker.behind(block) for maker in makers[name]]
+                    block += self.blocks(name)
+                makers[layer.output] = tuple(found)
+        return makers
+
+    @cached_property
+    def last_readers(self) -> Mapping[str, int]:
+        """For each tensor that lies in no other and that is read, all of it or parts: the last."""
+        return {self.whole(name): i for i, node in enumerate(self.nodes) for name in node.inputs}
 
     def blocks(self, name: str, channels: int | None = None) -> int:
         """Return the channel blocks of a tensor, or of so many channels."""
@@ -140,7 +169,7 @@ class Network:
         for name, packed in self.packed.items():
             found[name] = packed.count(*found[name])
         for node in self.nodes:
-            sizes = found[node.inputs[0]]
+            sizes = found[self.whole(node.inputs[0])]
             outputs = []
             for i, what in enumerate(("height", "width")):
                 axis = node.operator.axes_of(*sizes)[i]
@@ -150,8 +179,29 @@ class Network:
                         f"{node.layer.title}: {what} {sizes[i]} is too small for a window of "
                         f"{axis.extent}"
                     )
-            found[node.output] = (outputs[0], outputs[1])
+            found[node.output] = outputs[0], outputs[1]
+            found.setdefault(self.whole(node.output), found[node.output])
+        found |= {
+            name: found[whole] for name, (whole, _) in self.parts.items() if name not in found
+        }
         return found
+
+    def check_branches(self, extents: Mapping[str, tuple[int, int]]) -> None:
+        """Check that tensors of one size in the file have one size at a shape, where layers join.
+
+        Raises
+        ------
+        ValueError
+            If they have not: strides round extents, each branch in its own way.
+        """
+        images = self.layers.activations
+        for layer in self.layers.layers:
+            first = layer.inputs[0]
+            for name in layer.inputs[1:]:
+                alike = images[name].shape[:2] == images[first].shape[:2]
+                if alike and extents[name] != extents[first]:
+                    a, b = (" x ".join(map(str, extents[each])) for each in (first, name))
+                    raise ValueError(f"{layer.title} joins {a} and {b} positions")
 
     def is_pixel(self, name: str) -> bool:
         """Return whether a tensor is an input that has one pixel where the first one has more."""
@@ -168,13 +218,15 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
     ValueError
         If a layer cannot have such shapes.
     """
-    layers = normalize(layers)
+    layers = normalize(layers, config.array_size)
     nodes: list[Node] = []
     packed: dict[str, Packed] = {}
     kinds: dict[Hashable, int] = {}
     data, size = [], 0
     users = [name for layer in layers.layers for name in layer.inputs]
     for layer in layers.layers:
+        if isinstance(layer, Concat):
+            continue
         inputs = layer.inputs
         single = inputs[0] in layers.inputs and users.count(inputs[0]) == 1
         computed = layer
@@ -189,7 +241,8 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
         padded = operator.constants + b"\0" * (-len(operator.constants) % BEAT_BYTES)
         data.append(padded)
         size += len(padded)
-    return Network(layers, tuple(nodes), config, b"".join(data), packed)
+    parts = find_parts(layers, config.array_size)
+    return Network(layers, tuple(nodes), config, b"".join(data), packed, parts)
 
 
 def _operator(

@@ -4,26 +4,45 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpulite.arch.numerics import INT8
-from tpulite.graph.layers import Layer, LayerGraph, Lut, Reshape
+from tpulite.compiler.bind.join import copy_of, find_parts, join_blocks
+from tpulite.graph.layers import Concat, Depthwise, Layer, LayerGraph, Pad, Reshape
+from tpulite.graph.requantization import IDENTITY
 
 __all__ = ["normalize"]
 
-_IDENTITY = np.array(INT8, np.int8)
-"""Table that leaves every value."""
 
+def normalize(layers: LayerGraph, size: int) -> LayerGraph:
+    """Return a network without reshapes and frames whose outputs no layer reads.
 
-def normalize(layers: LayerGraph) -> LayerGraph:
-    """Return a network without reshapes whose outputs no layer reads.
+    Its concatenations join whole blocks of ``size`` channels: see
+    :func:`tpulite.compiler.bind.join.join_blocks`.
 
     Raises
     ------
     ValueError
         If a tensor is constant, an output is an input, or a layer reshapes what depends on the
-        extents.
+        extents or joins anything but channels.
     """
     _check(layers)
-    return _with_copies(_without_reshapes(layers))
+    layers = _without_reshapes(layers)
+    framed = tuple(_frame(layer, layers) for layer in layers.layers)
+    return _with_copies(join_blocks(replace(layers, layers=framed), size), size)
+
+
+def _frame(layer: Layer, layers: LayerGraph) -> Layer:
+    """Return a depthwise layer of one tap that does the same, if a layer adds a frame."""
+    if not isinstance(layer, Pad):
+        return layer
+    channels = layers.activations[layer.output].shape[2]
+    return Depthwise(
+        name=layer.name,
+        inputs=layer.inputs,
+        output=layer.output,
+        weight=np.ones((1, 1, channels), np.int8),
+        requantization=replace(IDENTITY, zero_point=layer.value),
+        padding=layer.padding,
+        input_zero_point=layer.value,
+    )
 
 
 def _check(layers: LayerGraph) -> None:
@@ -74,9 +93,12 @@ def _without_reshapes(layers: LayerGraph) -> LayerGraph:
     )
 
 
-def _with_copies(layers: LayerGraph) -> LayerGraph:
+def _with_copies(layers: LayerGraph, size: int) -> LayerGraph:
     """Copy outputs that layers read: programs do not read the window of outputs."""
-    read = {name for layer in layers.layers for name in layer.inputs}
+    parts = find_parts(layers, size)
+    computing = (layer for layer in layers.layers if not isinstance(layer, Concat))
+    read = {name for layer in computing for name in layer.inputs}
+    read |= {parts[name][0] for name in read if name in parts}
     hidden = {name: f"{name} (inside)" for name in layers.outputs if name in read}
     rewritten: list[Layer] = []
     for layer in layers.layers:
@@ -84,7 +106,6 @@ def _with_copies(layers: LayerGraph) -> LayerGraph:
         inputs = tuple(hidden.get(source, source) for source in layer.inputs)
         rewritten.append(replace(layer, inputs=inputs, output=hidden.get(name, name)))
         if name in hidden:
-            copied = Lut(name=name, inputs=(hidden[name],), output=name, table=_IDENTITY)
-            rewritten.append(copied)
+            rewritten.append(copy_of(hidden[name], name))
     images = {**layers.activations, **{new: layers.activations[old] for old, new in hidden.items()}}
     return replace(layers, layers=tuple(rewritten), activations=images)

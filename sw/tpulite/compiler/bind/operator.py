@@ -1,6 +1,6 @@
 """What an operator must know to be bound to shapes."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -15,7 +15,16 @@ from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import TensorSpec
 
-__all__ = ["Constants", "Operator", "Place", "Resident", "Site", "Task", "tensor_spec"]
+__all__ = [
+    "Constants",
+    "Operator",
+    "Place",
+    "Resident",
+    "Site",
+    "Task",
+    "begin_parts",
+    "tensor_spec",
+]
 
 
 _O = TypeVar("_O", bound="Operator")
@@ -169,3 +178,15 @@ def tensor_spec(
     dtype = "uint8" if name in layers.unsigned else layers.activations[name].dtype
     batch, height, width = extents
     return TensorSpec(name, window, offset, batch * height * width, channels, dtype, extents)
+
+
+def begin_parts(
+    parts: Mapping[str, tuple[str, int]], begins: Mapping[str, int], places: Mapping[str, Place]
+) -> dict[str, int]:
+    """Return where tensors begin, and those that lie in them, from a channel block of theirs on."""
+    found = dict(begins)
+    for name, (whole, block) in parts.items():
+        place = places[whole]
+        size = place.block_bytes if isinstance(place, DramTensor) else place.block_rows
+        found[name] = begins[whole] + block * size
+    return found

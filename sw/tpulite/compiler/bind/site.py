@@ -17,6 +17,7 @@ from tpulite.compiler.bind.operator import (
     Resident,
     Site,
     Task,
+    begin_parts,
 )
 from tpulite.compiler.bind.residency import ResidentCandidate, place_tensors
 from tpulite.compiler.bind.shapes import Shape
@@ -73,36 +74,37 @@ class _Binder:
         self._config, self._alone = network.config, len(network.nodes) == 1
         self._times = shape.batch // together
         self._sizes = Sizes(network, shape, together)
-        self._computed = {node.output: i for i, node in enumerate(network.nodes)}
         self._tensors, self._tops, self._calm = self._place()
         self._chosen: dict[Hashable, Strategy | None] = {}  # of equal layers, once
 
     @property
     def all_stay(self) -> bool:
         """Whether all tensors but inputs and outputs stay in the buffer."""
-        return len(self._tensors) == len(self._computed) - len(self._network.layers.outputs)
+        computed = {self._network.whole(node.output) for node in self._network.nodes}
+        return len(self._tensors) == len(computed) - len(self._network.layers.outputs)
 
     def _place(self) -> tuple[Mapping[str, int], list[int], list[int]]:
         """Choose the tensors that stay in the buffer, and their rows."""
         network = self._network
-        readers = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
-        lifetimes = [
-            ResidentCandidate(
-                node.output,
-                network.blocks(node.output) * self._sizes.vectors(node.output),
-                number,
-                readers[node.output],
-                number - (number > 0 and _on_array(node) != _on_array(network.nodes[number - 1])),
-            )
-            for number, node in enumerate(network.nodes)
-            if node.output not in network.layers.outputs and node.output in readers
-        ]
+        lifetimes: dict[str, ResidentCandidate] = {}
+        for number, node in enumerate(network.nodes):
+            name = network.whole(node.output)
+            if name in lifetimes or name in network.layers.outputs:
+                continue
+            if (last := network.last_readers.get(name)) is not None:
+                changes = number and _on_array(node) != _on_array(network.nodes[number - 1])
+                rows = network.blocks(name) * self._sizes.vectors(name)
+                lifetimes[name] = ResidentCandidate(name, rows, number, last, number - changes)
         rows = self._config.ub_rows
         limits = [
             rows - min(node.operator.weight_rows + rows // _PLACES, rows // _SPARED)
             for node in network.nodes
         ]
-        return place_tensors(lifetimes, limits)
+        return place_tensors([*lifetimes.values()], limits)
+
+    def _stays(self, name: str) -> bool:
+        """Return whether a tensor stays in the buffer."""
+        return self._network.whole(name) in self._tensors
 
     def cycles(self, works: Sequence[_Worked]) -> int:
         """Return about how long the layers take one after the other."""
@@ -124,7 +126,7 @@ class _Binder:
         steps = self._steps(works, places, constants)
         uses = [self._uses(i, work, begins) for i, work in enumerate(works)]
         if self._times > 1:
-            steps, uses = self._repeat(steps, uses, begins, (*inputs, *outputs))
+            steps, uses = self._repeat(steps, uses, (places, begins), (*inputs, *outputs))
         linked = link(steps, uses, lead=self._config.queue_depth)
         return self._program(linked, constants.image(), scratch, inputs, outputs)
 
@@ -149,8 +151,8 @@ class _Binder:
         """Return the rows below which a layer takes none, and its strategy."""
         height, width = self._sizes.extents[node.inputs[0]]
         channels, rows = self._sizes.channels(node.inputs[0]), self._config.ub_rows
-        sources = tuple(name not in self._tensors for name in node.inputs)
-        stored = node.output not in self._tensors
+        sources = tuple(not self._stays(name) for name in node.inputs)
+        stored = not self._stays(node.output)
         top, calm = self._tops[number], self._calm[number]
         # Half of the rows, so that the next layer can load meanwhile; or all.
         ways = [(top, rows - top)]
@@ -177,8 +179,7 @@ class _Binder:
         for spec in (*inputs, *outputs):
             places[spec.name] = DramTensor.of(spec.one, self._config)
             begins[spec.name] = spec.offset
-        for node in network.nodes:
-            name = node.output
+        for name in dict.fromkeys(network.whole(node.output) for node in network.nodes):
             if name in places:
                 continue
             vectors = self._sizes.vectors(name)
@@ -190,7 +191,8 @@ class _Binder:
             places[name] = DramTensor(Window.SCRATCH, vectors, 1, block_bytes, size, 0)
             begins[name] = scratch
             scratch += network.blocks(name) * block_bytes
-        return places, begins, scratch
+        places |= {name: places[whole] for name, (whole, _) in network.parts.items()}
+        return places, begin_parts(network.parts, begins, places), scratch
 
     def _steps(
         self, works: Sequence[_Worked], places: Mapping[str, Place], constants: Constants
@@ -217,17 +219,17 @@ class _Binder:
         node, network = self._network.nodes[number], self._network
 
         def rows(name: str) -> tuple[int, int]:
-            first = self._tensors[name]
+            first = begins[name]
             return first, first + network.blocks(name) * self._sizes.vectors(name)
 
-        stays = (node.output,) if node.output in self._tensors else ()
+        stays = (node.output,) if self._stays(node.output) else ()
         return Uses(
-            operands=tuple(self._computed.get(name, -1) for name in node.inputs),
+            operands=tuple(network.makers.get(name, ()) for name in node.inputs),
             rows=(
                 (work.row, work.row + work.strategy.sizes["tile_rows"]),
                 *(rows(name) for name in stays),
             ),
-            also=tuple(rows(name) for name in node.inputs if name in self._tensors),
+            also=tuple(rows(name) for name in node.inputs if self._stays(name)),
             origins=self._origins(node, work.row, begins),
         )
 
@@ -235,23 +237,26 @@ class _Binder:
         self,
         steps: list[Step],
         uses: list[Uses],
-        begins: Mapping[str, int],
+        where: tuple[Mapping[str, Place], Mapping[str, int]],
         outer: Sequence[TensorSpec],
     ) -> tuple[list[Step], list[Uses]]:
         """Return the steps of all images: only what the host writes and reads lies elsewhere."""
+        places, begins = where
         network, count = self._network, len(steps)
-        readers = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
         all_uses = list(uses)
         for image in range(1, self._times):
-            here = {spec.name: spec.offset_of(image, self._config) for spec in outer}
+            own = {spec.name: spec.offset_of(image, self._config) for spec in outer}
+            here = begin_parts(network.parts, {**begins, **own}, places)
             for node, use in zip(network.nodes, uses, strict=True):
                 shift = image * count
-                reader = readers.get(node.output, -1) + shift - count
+                reader = network.last_readers.get(network.whole(node.output))
                 all_uses.append(
                     use._replace(
-                        origins=self._origins(node, use.origins[0], {**begins, **here}),
-                        operands=tuple(i + shift if i >= 0 else -1 for i in use.operands),
-                        read_before=reader if node.output in readers else -1,
+                        origins=self._origins(node, use.origins[0], here),
+                        operands=tuple(
+                            tuple(maker.later(shift) for maker in makers) for makers in use.operands
+                        ),
+                        read_before=-1 if reader is None else reader + shift - count,
                     )
                 )
         return steps * self._times, all_uses

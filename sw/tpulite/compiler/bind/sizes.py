@@ -34,6 +34,7 @@ class Sizes:
         self._network, self._shape, self._together = network, shape, together
         self._alone, self._times = len(network.nodes) == 1, shape.batch // together
         self.extents = network.extents(shape.height, shape.width)
+        network.check_branches(self.extents)
 
     def vectors(self, name: str) -> int:
         """Return the vectors of a channel block of a tensor."""

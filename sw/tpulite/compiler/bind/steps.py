@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from tpulite.arch.isa import Engine, Opcode
 from tpulite.compiler.bind.words import Batch
 
-__all__ = ["CONSTANT", "Computes", "Indices", "Loads", "Needs", "Step", "Stores", "no_stores"]
+__all__ = [
+    "CONSTANT",
+    "Computes",
+    "Indices",
+    "Loads",
+    "Maker",
+    "Needs",
+    "Step",
+    "Stores",
+    "no_stores",
+]
 
 Indices = NDArray[np.int64]
 
@@ -136,6 +146,38 @@ class Step:
     begins: Indices
     blocks: Indices | None = None
     freed_by_store: bool = False
+
+
+class Maker(NamedTuple):
+    """A layer that computes channel blocks of a tensor.
+
+    Parameters
+    ----------
+    step : int
+        Its number.
+    block, blocks : int
+        The first block, and how many.
+    """
+
+    step: int
+    block: int
+    blocks: int
+
+    def behind(self, blocks: int) -> "Maker":
+        """Return the same of a tensor in which so many blocks come before these."""
+        return self._replace(block=self.block + blocks)
+
+    def part(self, needs: Needs) -> tuple[Needs, NDArray[np.bool_] | bool]:
+        """Return what is needed of these blocks, and by which commands."""
+        if needs.blocks is None or not self.block:
+            return needs, True
+        block = needs.blocks - self.block
+        mine = (block >= 0) & (block < self.blocks)
+        return Needs(needs.stop, np.where(mine, block, 0)), mine
+
+    def later(self, steps: int) -> "Maker":
+        """Return the same of the layers so many steps later."""
+        return self._replace(step=self.step + steps)
 
 
 def no_stores() -> Stores:
