@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from tpulite.export.c_text import identifier
 from tpulite.models import MLP_DIGITS, DigitsTest
 from tpulite_litex.steps import check_machine
 from tpulite_litex.system import BuiltSystem, run_system
@@ -40,7 +41,7 @@ def _simulate(networks: tuple[str, ...], config: str) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     exports = {}
     for network in networks:
-        name = f"net_{len(exports)}" if network != "mlp" else network
+        name = identifier(Path(network).stem)
         exports[name] = folder / "export" / name
         _export(network, name, config, exports[name])
     system = BuiltSystem(folder, config)

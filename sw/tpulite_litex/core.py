@@ -11,6 +11,7 @@ from migen import ClockSignal, Instance, ResetSignal, Signal
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import ADDRESS_BITS
+from tpulite_litex.guard import AddressGuard
 from tpulite_rtl.bus.axi import ID_BITS
 from tpulite_rtl.bus.register_file import OFFSET_BITS
 from tpulite_rtl.verilog import TOP
@@ -97,8 +98,11 @@ def add_tpulite(soc, verilog: Path, *, origin: int = ORIGIN) -> TpuliteCore:
     if soc.irq.enabled:
         soc.irq.add("tpulite", use_loc_if_exists=True)
     port = soc.sdram.crossbar.get_port(data_width=core.memory.data_width)
+    memory = soc.bus.regions["main_ram"]
+    guard = AddressGuard(core.memory, origin=memory.origin, size=memory.size)
+    soc.submodules.tpulite_guard = guard
     soc.submodules.tpulite_memory = LiteDRAMAXI2Native(
-        core.memory, port, base_address=soc.bus.regions["main_ram"].origin
+        guard.memory, port, base_address=memory.origin
     )
     return core
 

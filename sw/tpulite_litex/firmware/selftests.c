@@ -2,10 +2,12 @@
  *
  * NETWORKS lists them: X(mlp) X(kws). Each one gives a line:
  *
- *     mlp: it says 7, 6917 cycles (9200 of the CPU), 0 wrong bytes
+ *     mlp: it says 7, 6887 cycles, 700 to start and end, 20000 for tensors, 0 wrong bytes
  *     mlp: error 2, compiled for another version or configuration of the chip
  *
- * and the last line is "done, N errors". */
+ * and the last line is "done, N errors". Cycles are those of the chip; then those that the CPU needs
+ * besides, from inputs that lie ready to outputs that can be read, and for conversions and the
+ * comparison; all of a second run. */
 #include <stdio.h>
 
 #include <generated/csr.h>
@@ -43,14 +45,37 @@ static uint32_t uptime(void)
     return (uint32_t)timer0_uptime_cycles_read();
 }
 
+/* The library cleans caches before it starts the chip, and invalidates them when it has ended. */
+static tpulite_placement hooks;
+static uint32_t started, around;
+
+static void clean(const void *begin, uint32_t bytes)
+{
+    started = uptime();
+    hooks.clean(begin, bytes);
+}
+
+static void invalidate(void *begin, uint32_t bytes)
+{
+    hooks.invalidate(begin, bytes);
+    around += uptime() - started;
+    started = uptime();
+}
+
 /* Returns whether every bit was right. */
 static int run(const entry *each)
 {
     tpulite_placement placement = tpulite_litex_placement(each->image, each->memory);
     tpulite_account account;
     uint32_t wrong;
-    uint32_t begin = uptime();
+    hooks = placement;
+    placement.clean = clean;
+    placement.invalidate = invalidate;
     tpulite_status status = each->selftest(&placement, &wrong, &account);
+    uint32_t begin = uptime();
+    around = 0;
+    if (status == TPULITE_OK && !wrong) /* again, with the code in the cache */
+        status = each->selftest(&placement, &wrong, &account);
     uint32_t taken = uptime() - begin;
     if (status == TPULITE_FAULTED) {
         const tpulite_outcome *outcome = &account.outcome;
@@ -64,9 +89,11 @@ static int run(const entry *each)
         printf("%s: error %d, %s\n", each->name, (int)status, tpulite_litex_status_text(status));
         return 0;
     }
-    printf("%s: it says %lu, %lu cycles (%lu of the CPU), %lu wrong bytes\n", each->name,
+    printf("%s: it says %lu, %lu cycles, %lu to start and end, %lu for tensors, %lu wrong bytes\n",
+           each->name,
            (unsigned long)tpulite_litex_argmax(first_output(each->network), each->outputs[0]),
-           (unsigned long)account.cycles, (unsigned long)taken, (unsigned long)wrong);
+           (unsigned long)account.cycles, (unsigned long)(around - account.cycles),
+           (unsigned long)(taken - around), (unsigned long)wrong);
     return !wrong;
 }
 

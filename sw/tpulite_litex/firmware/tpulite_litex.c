@@ -3,6 +3,11 @@
 #include <generated/mem.h>
 #include <system.h>
 
+/* Several chips, or one at another place: define where. */
+#ifndef TPULITE_LITEX_REGISTERS
+#define TPULITE_LITEX_REGISTERS TPULITE_BASE
+#endif
+
 /* Reads of the interrupt register, some ten cycles each, before a run is given up, and cycles
  * without progress before the chip gives up itself. */
 enum { POLLS = 10000000, WATCHDOG = 1000000 };
@@ -38,7 +43,7 @@ tpulite_placement tpulite_litex_placement(const uint32_t *image, uint8_t *memory
     tpulite_placement placement = {0};
     placement.chip.read = read_register;
     placement.chip.write = write_register;
-    placement.chip.context = (void *)(uintptr_t)TPULITE_BASE;
+    placement.chip.context = (void *)(uintptr_t)TPULITE_LITEX_REGISTERS;
     placement.image_address = (uintptr_t)image;
     placement.memory = memory;
     placement.memory_address = (uintptr_t)memory;
