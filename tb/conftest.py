@@ -19,6 +19,7 @@ import pytest
 
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.summary import coverage_lines, random_programs
+from tpulite_testing.regress import REGRESS
 
 _SYSTEM = Path(__file__).parent / "system"
 _NO_ICARUS = pytest.mark.skipif(
@@ -26,11 +27,14 @@ _NO_ICARUS = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def simulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Set ``$SIM`` to the simulator of this run."""
-    monkeypatch.setenv("SIM", request.param)
-    return request.param
+@pytest.fixture(autouse=True)
+def simulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set ``$SIM`` to the simulator of this run, if the test simulates.
+
+    It must be of every test's own: pytest forgets fixtures that only ``metafunc`` names.
+    """
+    if name := getattr(request, "param", None):
+        monkeypatch.setenv("SIM", name)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -41,13 +45,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     both = metafunc.definition.get_closest_marker("both_simulators")
     if both or not metafunc.definition.path.is_relative_to(_SYSTEM):
         simulators.append(pytest.param("icarus", marks=_NO_ICARUS))
-    metafunc.fixturenames.append("simulator")
     metafunc.parametrize("simulator", simulators, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the simulators that sizes of components' benches do not need."""
-    if os.environ.get("TPULITE_REGRESS") or shutil.which("iverilog") is None:
+    if REGRESS or shutil.which("iverilog") is None:
         return
     benches: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:

@@ -1,6 +1,5 @@
 """The replay corpus: no program changes unnoticed (``make replay``, ``make replay-write``)."""
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -22,7 +21,6 @@ FAMILIES = (
     "upwards",
     "zoo",
 )
-REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 
 ADVICE = """
 Programs differ from those that are recorded in {path}, the largest loss first:
@@ -49,7 +47,7 @@ def test_programs_are_those_that_are_recorded(family):
     compare(QUICK, family)
 
 
-@pytest.mark.skipif(not REGRESS, reason="minutes: make regress")
+@pytest.mark.regress("minutes; quick cases of the same families are compared above")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_programs_are_those_that_are_recorded(family):
     compare(FULL, family)

@@ -3,14 +3,14 @@
 ``make regress`` draws others each time. No example has a deadline: others may use the processor.
 """
 
-import os
-
 from hypothesis import HealthCheck, settings
+
+from tpulite_testing.regress import REGRESS
 
 settings.register_profile(
     "tpulite",
     deadline=None,
-    derandomize=not os.environ.get("TPULITE_REGRESS"),
+    derandomize=not REGRESS,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -41,12 +41,12 @@ from tpulite.runtime.session import Session
 from tpulite.zoo import cache_folder
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.regress import REGRESS, breadth
 
 OF_NETWORK, OF_LAYER = 0.01, 0.02
 SHORT = 300
 """Layers of so few cycles are compared with each other only in the sum."""
 
-REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 LAYERS = int(os.environ.get("TPULITE_RANDOM_LAYERS", 400 if REGRESS else 40))
 SEED = int(os.environ.get("TPULITE_LAYER_SEED") or random.SystemRandom().getrandbits(31))
 MOST_CYCLES = 50_000
@@ -120,7 +120,12 @@ def test_random_layers(device: RtlDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "network", "layer"), [("8x8", 0.08, 0.08), ("4x4", 0.1, 0.16), ("32x32", 0.05, 0.08)]
+    ("name", "network", "layer"),
+    [
+        ("8x8", 0.08, 0.08),
+        ("4x4", 0.1, 0.16),
+        *breadth("its C++ takes minutes, and its rows differ but in beats", ("32x32", 0.05, 0.08)),
+    ],
 )
 def test_random_layers_on_other_machines(name: str, network: float, layer: float) -> None:
     """Short tiles, and rows of two beats, meet in ways that the model follows less closely.

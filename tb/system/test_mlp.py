@@ -113,6 +113,7 @@ def test_the_report_says_what_counts(full_run):
         assert words in text
 
 
+@pytest.mark.regress("a minute: smaller chips run on Icarus in all benches of both simulators")
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is missing (Debian: iverilog)")
 def test_icarus_runs_two_batches_in_the_same_cycles(full_run, tmp_path):
     _, record = full_run

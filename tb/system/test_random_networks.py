@@ -13,6 +13,7 @@ from tpulite.arch.config import Config
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
+from tpulite_testing.regress import REGRESS
 
 # Machines of the other system tests, whose simulators are there; and how large images may be.
 GEOMETRIES = {
@@ -20,7 +21,6 @@ GEOMETRIES = {
     "8x8": (Config(array_size=8), 4_000),
     "16x16": (Config(array_size=16, ub_rows=1024, acc_rows=64), 12_000),
 }
-REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 NETWORKS = int(os.environ.get("TPULITE_RANDOM_NETWORKS", 400 if REGRESS else 12))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 DRAM_BYTES = 1 << 24

@@ -30,6 +30,7 @@ from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.random_program import RandomProgram
+from tpulite_testing.regress import REGRESS
 
 CONFIGS = {
     "4x4": Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4),
@@ -45,7 +46,6 @@ CONFIGS = {
     ),
     "16x16": Config(array_size=16, ub_rows=1024, acc_rows=64),
 }
-REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 1_000))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 PER_CONFIG = -(-PROGRAMS // len(CONFIGS))

@@ -76,9 +76,7 @@ def test_the_digits_network_is_exact_and_right(tmp_path):
     assert len(set(record["cycles"])) == 1
 
 
-@pytest.mark.skipif(
-    not os.environ.get("TPULITE_REGRESS"), reason="test_mlp compares, too: make regress"
-)
+@pytest.mark.regress("a minute: smaller chips run on Icarus in all benches of both simulators")
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is missing (Debian: iverilog)")
 def test_icarus_takes_the_same_cycles(tmp_path):
     verilator = make_sim(tmp_path, "--model", "cnn", "--images", "1", SIM="verilator")

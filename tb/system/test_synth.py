@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tpulite.configs import named_config
+from tpulite_rtl.silicon.design import Design, chip_design
+from tpulite_rtl.silicon.ecp5 import sizes
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_RAM_BITS = 16_384
@@ -17,6 +21,24 @@ def synth(name: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_memories_become_block_ram_and_multipliers_dsp():
+    config = named_config("4x4")
+    chip = chip_design(config)
+    blocks = dict(chip.instances())
+
+    def size(block: str) -> dict[str, int]:
+        return sizes(Design(chip.modules, blocks[block].name))["chip"]
+
+    bits = {
+        "buffer": 8 * config.ub_bytes,
+        "mxu.accumulator": 32 * config.array_size * config.acc_rows,
+    }
+    for block, stored in bits.items():
+        assert stored / BLOCK_RAM_BITS <= size(block)["bram"] <= 1.1 * stored / BLOCK_RAM_BITS
+    assert size("mxu.array")["dsp"] == config.array_size**2
+
+
+@pytest.mark.regress("all blocks take two minutes; their gates have budgets in test_silicon")
+def test_the_chip_fits_and_is_the_sum_of_its_blocks():
     config = named_config("4x4")
     result = synth("4x4")
     assert result.returncode == 0, result.stdout + result.stderr

@@ -29,6 +29,7 @@ from tpulite_rtl.dma.burst_splitter import STARTED, BurstSplitter, descriptor_la
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+from tpulite_testing.regress import breadth
 
 
 class _Bench:
@@ -246,7 +247,14 @@ async def stops_at_any_moment(dut, stall: float, moment: int) -> None:
     assert not dut.address__valid.value
 
 
-@pytest.mark.parametrize(("n", "opcode"), [(4, Opcode.LOAD), (16, Opcode.STORE), (32, Opcode.LOAD)])
+@pytest.mark.parametrize(
+    ("n", "opcode"),
+    [
+        (4, Opcode.LOAD),
+        (16, Opcode.STORE),
+        *breadth("rows of two beats are in the benches of both engines", (32, Opcode.LOAD)),
+    ],
+)
 def test_burst_splitter(n, opcode):
     simulate(
         BurstSplitter(CONFIGS[n], opcode),

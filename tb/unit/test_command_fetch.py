@@ -15,6 +15,7 @@ from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor, StreamSink
+from tpulite_testing.regress import breadth
 
 BURST_BEATS = int(os.environ.get("BURST_BEATS", "16"))
 BUFFER_BEATS = 2 * max(16, BURST_BEATS)
@@ -209,7 +210,7 @@ async def outstanding_beats_are_dropped(dut, how: str) -> None:
     assert bench.commands == [(word, index) for index, word in enumerate(bench.memory.words)]
 
 
-@pytest.mark.parametrize("burst_beats", [2, 16, 64])
+@pytest.mark.parametrize("burst_beats", [2, 16, *breadth("longer bursts only wait longer", 64)])
 def test_command_fetch(burst_beats):
     simulate(
         CommandFetch(Config(burst_beats=burst_beats)),

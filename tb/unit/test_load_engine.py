@@ -28,6 +28,7 @@ from tpulite_rtl.dma.load_engine import LoadEngine
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_tb.harness import simulate
 from tpulite_tb.stream import StreamMonitor
+from tpulite_testing.regress import thinned
 
 
 class LoadBench(DmaBench):
@@ -218,7 +219,9 @@ async def stops_at_any_moment(dut, stall: float) -> None:
     await bench.check(bench.random_commands(3))
 
 
-@pytest.mark.parametrize("n", CONFIGS)
+@pytest.mark.parametrize(
+    "n", thinned(CONFIGS, 4, 32, reason="between parts of a beat and several beats a row")
+)
 def test_load_engine(n):
     simulate(
         LoadEngine(CONFIGS[n]), __file__, name=f"load_engine_{n}", extra_env={"ARRAY_SIZE": str(n)}

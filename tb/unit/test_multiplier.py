@@ -13,6 +13,7 @@ from cocotb.triggers import ReadOnly, Timer
 
 from tpulite_rtl.lib.multiplier import STYLES, product
 from tpulite_tb.harness import simulate
+from tpulite_testing.regress import breadth
 
 _PARALLEL = 16
 
@@ -61,9 +62,14 @@ async def multiplies_pairs_of_operands(dut) -> None:
             await Timer(1, unit="ns")
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize(("a_width", "b_width"), [(9, 8), (6, 5)])
-def test_multiplier(style: str, a_width: int, b_width: int) -> None:
+@pytest.mark.parametrize(
+    ("a_width", "b_width", "style"),
+    [
+        *((9, 8, style) for style in STYLES),
+        *breadth("the array has no others than 9x8", *((6, 5, style) for style in STYLES)),
+    ],
+)
+def test_multiplier(a_width: int, b_width: int, style: str) -> None:
     simulate(
         _Products(a_width=a_width, b_width=b_width, style=style),
         __file__,

@@ -18,6 +18,7 @@ from tpulite_tb.bits import pack, unpack
 from tpulite_tb.commands import random_command
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+from tpulite_testing.regress import thinned
 
 CONFIGS = {n: Config(array_size=n) for n in (4, 16, 32)}
 LAYOUT = command_layout(Opcode.CONV)
@@ -165,7 +166,9 @@ async def says_where_the_first_region_ends(dut) -> None:
             assert dut.address.value == outside[0]
 
 
-@pytest.mark.parametrize("n", CONFIGS)
+@pytest.mark.parametrize(
+    "n", thinned(CONFIGS, 4, 32, reason="between the smallest and the largest machine")
+)
 def test_preparation(n: int) -> None:
     simulate(
         Preparation(CONFIGS[n]),

@@ -22,6 +22,7 @@ from tpulite_rtl.vpu.record_loader import BLOCKS, RECORD_COMMAND, RecordLoader
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
+from tpulite_testing.regress import breadth
 
 _LAST_ROW = (1 << 14) - 1
 _ROUNDING_CODES = next(f.range for f in isa.RECORD.fields if f.name == "rounding")
@@ -184,11 +185,14 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
     ("n", "roundings"),
     [
         (4, ("tflite", "float32")),
-        (8, ("single",)),
         (16, ("tflite", "ruy", "single", "float32")),
-        (4, ("tflite", "ruy", "single", "float32", "away")),
-        (16, ("ruy",)),
-        (32, ("ruy", "single", "float32")),
+        *breadth(
+            "sizes and roundings vary how many rows a record has and which it may name",
+            (8, ("single",)),
+            (4, ("tflite", "ruy", "single", "float32", "away")),
+            (16, ("ruy",)),
+            (32, ("ruy", "single", "float32")),
+        ),
     ],
 )
 def test_record_loader(n: int, roundings: tuple[str, ...]) -> None:

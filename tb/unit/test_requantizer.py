@@ -25,6 +25,7 @@ from tpulite_rtl.vpu.shared_lane import LANE_INPUT
 from tpulite_tb.bits import pack, pack_lanes
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor
+from tpulite_testing.regress import breadth
 
 _ALL = tuple(rounding.name.lower() for rounding in Rounding)
 
@@ -252,12 +253,15 @@ async def _play(dut, plan: _Plan) -> None:
     ("n", "lanes", "roundings"),
     [
         (4, 4, _ALL),
-        (4, 2, _ALL),
-        (4, 1, ("tflite",)),
-        (8, 8, ("tflite", "float32")),
         (8, 1, ("ruy", "away")),
-        (16, 16, _ALL),
-        (32, 4, _ALL),
+        *breadth(
+            "other numbers of lanes, and roundings that the lanes' own bench has alone",
+            (4, 2, _ALL),
+            (4, 1, ("tflite",)),
+            (8, 8, ("tflite", "float32")),
+            (16, 16, _ALL),
+            (32, 4, _ALL),
+        ),
     ],
 )
 def test_requantizer(n: int, lanes: int, roundings: tuple[str, ...]) -> None:

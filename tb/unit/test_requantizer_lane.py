@@ -13,6 +13,7 @@ from tpulite.arch.numerics import INT8, INT32, Rounding, requantize, wrap32
 from tpulite_rtl.lib.multiplier import STYLES
 from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 from tpulite_tb.harness import reset, simulate
+from tpulite_testing.regress import breadth
 
 _RESULTS = int(os.environ.get("RESULTS", "4000"))
 _STAGE_OF = {"bias": 0, "shift": 1, "rounding": 1, "multiplier": 2, "zero_point": STAGES - 2}
@@ -107,17 +108,26 @@ async def equals_the_golden_arithmetic(dut, idle: float) -> None:
     assert len(results) > 200
 
 
-@pytest.mark.parametrize("style", STYLES)
+_SOME = (
+    (Rounding.TFLITE,),
+    (Rounding.RUY,),
+    (Rounding.SINGLE,),
+    (Rounding.FLOAT32,),
+    (Rounding.AWAY,),
+    (Rounding.TFLITE, Rounding.AWAY),
+)
+"""Lanes that lack roundings."""
+
+
 @pytest.mark.parametrize(
-    "roundings",
+    ("roundings", "style"),
     [
-        tuple(Rounding),
-        (Rounding.TFLITE,),
-        (Rounding.RUY,),
-        (Rounding.SINGLE,),
-        (Rounding.FLOAT32,),
-        (Rounding.AWAY,),
-        (Rounding.TFLITE, Rounding.AWAY),
+        *((tuple(Rounding), style) for style in STYLES),
+        *((some, STYLES[0]) for some in _SOME),
+        *breadth(
+            "the style is the multiplier's, which has its bench, and all roundings are above",
+            *((some, style) for some in _SOME for style in STYLES[1:]),
+        ),
     ],
 )
 def test_requantizer_lane(roundings: tuple[Rounding, ...], style: str) -> None:

@@ -30,6 +30,7 @@ from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.dma.store_engine import StoreEngine
 from tpulite_tb.harness import simulate
 from tpulite_tb.stream import StreamMonitor
+from tpulite_testing.regress import thinned
 
 
 class StoreBench(DmaBench):
@@ -287,7 +288,9 @@ async def stops_at_any_moment(dut, stall: float) -> None:
     await bench.check(bench.random_commands(3))
 
 
-@pytest.mark.parametrize("n", CONFIGS)
+@pytest.mark.parametrize(
+    "n", thinned(CONFIGS, 4, 32, reason="between parts of a beat and several beats a row")
+)
 def test_store_engine(n):
     simulate(
         StoreEngine(CONFIGS[n]),

@@ -11,6 +11,7 @@ from tpulite.arch.config import Config
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
 from tpulite_tb.bits import pack_lanes, unpack_lanes
 from tpulite_tb.harness import reset, simulate
+from tpulite_testing.regress import breadth
 
 TILES = 16
 
@@ -83,7 +84,12 @@ async def multiplies_tile_after_tile(
 
 
 @pytest.mark.parametrize(
-    ("n", "multipliers"), [(4, "dsp"), (8, "mixed"), (8, "logic"), (16, "dsp")]
+    ("n", "multipliers"),
+    [
+        (4, "dsp"),
+        (8, "mixed"),
+        *breadth("mixed has both kinds of multipliers", (8, "logic"), (16, "dsp")),
+    ],
 )
 def test_systolic_array(n: int, multipliers: str) -> None:
     config = Config(array_size=n, multipliers=multipliers)

@@ -14,6 +14,7 @@ from cocotb.triggers import ClockCycles
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.scoreboard import Scoreboard
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink, runs, width_of
+from tpulite_testing.regress import breadth
 
 BUGS = ("none", "withdraw", "change", "lose", "double", "wrong")
 
@@ -134,7 +135,7 @@ async def fails_if_told(dut) -> None:
     assert "TPULITE_TEST_FAIL" not in os.environ, "told to fail"
 
 
-@pytest.mark.parametrize("width", [1, 16, 200])
+@pytest.mark.parametrize("width", [16, 200, *breadth("narrow, as 16 is", 1)])
 def test_stream_models(width):
     simulate(Slice(width), __file__, name=f"tb_stream_{width}")
 

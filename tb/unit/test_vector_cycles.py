@@ -15,6 +15,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.registers import EngineState
 from tpulite_tb.harness import reset, simulate
+from tpulite_testing.regress import breadth
 
 _DIRECT = (VectorOp.COPY, VectorOp.MAX)
 _WINDOWED = (VectorOp.MAX, VectorOp.SUM)
@@ -179,7 +180,14 @@ async def states_say_what_happens(dut) -> None:
     assert bench.buffer == bench.expected
 
 
-@pytest.mark.parametrize(("n", "lanes"), [(4, 4), (16, 16), (16, 4), (8, 1)])
+@pytest.mark.parametrize(
+    ("n", "lanes"),
+    [
+        (4, 4),
+        (8, 1),
+        *breadth("other ratios of lanes to columns than all and one", (16, 16), (16, 4)),
+    ],
+)
 def test_vector_cycles(n: int, lanes: int) -> None:
     config = Config(array_size=n, vector_lanes=lanes)
     simulate(

@@ -14,6 +14,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite_tb.harness import reset, simulate
+from tpulite_testing.regress import breadth
 
 _ALL = tuple(rounding.name.lower() for rounding in Rounding)
 
@@ -82,9 +83,12 @@ async def commands_follow_each_other(dut, stall: float) -> None:
     [
         (4, 4, _ALL),
         (4, 1, ("tflite",)),
-        (8, 2, ("single", "away")),
-        (16, 16, _ALL),
-        (32, 8, ("float32",)),
+        *breadth(
+            "other ratios of lanes to columns than all and one; roundings are those of the lanes",
+            (8, 2, ("single", "away")),
+            (16, 16, _ALL),
+            (32, 8, ("float32",)),
+        ),
     ],
 )
 def test_vector_engine(n: int, lanes: int, roundings: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ from tpulite.arch.isa import RECORD, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite_tb.harness import reset, simulate
+from tpulite_testing.regress import breadth
 
 LAST = int(os.environ.get("UB_ROWS", "16384")) - 1
 """Last row of the buffer."""
@@ -195,8 +196,11 @@ async def stop_starts_nothing(dut) -> None:
     ("n", "rows", "roundings"),
     [
         (4, 16384, ("tflite", "ruy", "single", "float32", "away")),
-        (16, 8192, ("ruy",)),
-        (32, 8192, ("tflite", "away")),
+        *breadth(
+            "the checks are of fields and rows, not of columns",
+            (16, 8192, ("ruy",)),
+            (32, 8192, ("tflite", "away")),
+        ),
     ],
 )
 def test_vector_faults(n: int, rows: int, roundings: tuple[str, ...]) -> None:

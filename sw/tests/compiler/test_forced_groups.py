@@ -5,7 +5,6 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.options import Options
 from tpulite.graph.layers import (
     Activation,
     Conv,
@@ -20,6 +19,7 @@ from tpulite_testing.compiling.forced_groups import forced_groups, random_groups
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.quick_options import quick_options
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -80,7 +80,7 @@ def same(layers, images, groups, *, outputs=("y",), config=Config(), batch=1, **
 
     images = {n: x if isinstance(x, Activation) else Activation(x) for n, x in images.items()}
     graph = LayerGraph("graph", tuple(layers), images, ("x",), outputs, **fields)
-    compilation = Compilation(graph, config, Options(batch=batch))
+    compilation = Compilation(graph, config, quick_options(batch=batch))
     with forced_groups(choose):
         program = compilation.compile()
     compilation.run(program, "golden")

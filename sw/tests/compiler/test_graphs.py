@@ -26,6 +26,7 @@ from tpulite.graph.layers import (
 )
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.quick_options import quick_options
 
 _NEGATED = np.arange(127, -129, -1).astype(np.int8)
 
@@ -36,7 +37,7 @@ def agree(layers, shapes, config, *, inputs=("x",), outputs=("y",)):
     graph = LayerGraph("graph", tuple(layers), images, inputs, outputs)
     rng = np.random.default_rng(0)
     x = {name: rng.integers(-128, 128, shapes[name]).astype(np.int8) for name in inputs}
-    got = Session(compile_layers(graph, config)).run(x).outputs
+    got = Session(compile_layers(graph, config, quick_options())).run(x).outputs
     expected = run_layers(graph, x)
     for name in outputs:
         np.testing.assert_array_equal(got[name].reshape(shapes[name]), expected[name])

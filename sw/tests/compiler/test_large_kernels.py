@@ -9,12 +9,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.passes import AxisLimits, axis_limits, cut_kernel, plan_tiles
-from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
+from tpulite_testing.quick_options import quick_options
 
 CONFIGS = {
     "16": Config(ub_rows=512, acc_rows=64),
@@ -23,7 +23,7 @@ CONFIGS = {
     "32": Config(array_size=32, ub_rows=512),
 }
 
-ONE, UNPACKED = Options(), Options(dense_mode=False)
+ONE, UNPACKED = quick_options(), quick_options(dense_mode=False)
 
 
 def conv(rng, size, kernel, channels, *, stride=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0), raw):
@@ -100,7 +100,7 @@ def test_inputs_of_one_output_row_may_be_larger_than_the_buffer(
     graph = conv(rng, size, kernel, channels, padding=padding, raw=False)
     blocks = -(-channels[0] // config.array_size)
     assert blocks * min(kernel[0], size[0]) * size[1] > config.ub_rows
-    check_bits(rng, graph, config, Options(batch=batch))
+    check_bits(rng, graph, config, quick_options(batch=batch))
 
 
 @pytest.mark.parametrize("height", [1, 2])

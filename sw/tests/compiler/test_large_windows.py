@@ -19,6 +19,7 @@ from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.compiling.forced_groups import forced_groups
 from tpulite_testing.oracles.plain_layers import plain_pool, random_requantization
+from tpulite_testing.quick_options import quick_options
 
 SMALL = Config(ub_rows=1024)
 MACHINES = {
@@ -28,7 +29,7 @@ MACHINES = {
     "32": Config(array_size=32, ub_rows=512),
 }
 OPS = ("average", "max", "sum")
-ONE = Options()
+ONE = quick_options()
 
 
 def pool(op: str, window: tuple[int, int], source: str = "x", **geometry) -> Pool:
@@ -85,7 +86,7 @@ def test_channel_blocks_come_one_by_one_if_one_of_them_fits(
     """As in networks that scale channels by their averages."""
     graph = alone(pool(op, window), (30, 20, 100))
     assert 4 * SMALL.ub_rows < 30 * 20 * 7
-    program = check_bits(graph, SMALL, Options(batch=batch))
+    program = check_bits(graph, SMALL, quick_options(batch=batch))
     if batch == 1:  # results of several images leave less room
         assert engines(program) == {Opcode.VECTOR}
 
@@ -136,7 +137,7 @@ def test_random_windows_are_exact(seed: int) -> None:
     graph = alone(layer, shape)
     if rng.random() < 0.5 and max(size) <= 40:
         graph = between(layer, shape, rng)
-    check_bits(graph, config, Options(batch=int(rng.integers(1, 4))))
+    check_bits(graph, config, quick_options(batch=int(rng.integers(1, 4))))
 
 
 def between(layer: Pool, shape: tuple[int, int, int], rng: np.random.Generator) -> LayerGraph:

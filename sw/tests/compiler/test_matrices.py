@@ -8,6 +8,7 @@ from tpulite.compiler.options import Options
 from tpulite.graph.layers import Activation, LayerGraph, MatMul, Transpose
 from tpulite_testing.drawn.compilations import Compilation
 from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.quick_options import quick_options
 
 RNG = np.random.default_rng(11)
 MACHINES = [
@@ -47,7 +48,7 @@ def network(shape, zero_points, *, adjoint):
     ],
 )
 def test_products_are_exact_whatever_the_zero_points(shape, zero_points, config, adjoint):
-    case = Compilation(network(shape, zero_points, adjoint=adjoint), config, Options())
+    case = Compilation(network(shape, zero_points, adjoint=adjoint), config, quick_options())
     case.run(case.compile(), "golden")
 
 

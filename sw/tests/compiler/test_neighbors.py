@@ -13,6 +13,7 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.quick_options import quick_options
 
 
 def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0)):
@@ -40,7 +41,7 @@ def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0)):
 
 def assert_exact(layers, config):
     x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
-    results = Session(compile_layers(layers, config), "golden").run({"x": x})
+    results = Session(compile_layers(layers, config, quick_options()), "golden").run({"x": x})
     np.testing.assert_array_equal(results.outputs["z"], run_layers(layers, {"x": x})["z"])
 
 

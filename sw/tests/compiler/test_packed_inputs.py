@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import activation_rows, input_rows
-from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.layers import run_layers
@@ -17,6 +16,7 @@ from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.quick_options import quick_options
 
 CONFIGS = [Config(array_size=4), Config(array_size=8), Config(), Config(array_size=32)]
 
@@ -70,7 +70,7 @@ def networks(draw):
 @settings(max_examples=30)  # each is compiled
 @given(layers=networks(), config=st.sampled_from(CONFIGS), dense=st.booleans())
 def test_packed_inputs_give_the_same_bits(layers, config, dense):
-    program = compile_layers(layers, config, Options(dense_mode=dense))
+    program = compile_layers(layers, config, quick_options(dense_mode=dense))
     x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
     given_x = x.view(np.uint8) ^ 128 if layers.unsigned else x
     results = Session(program, "golden").run({"x": given_x})

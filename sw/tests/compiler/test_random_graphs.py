@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tpulite_testing.drawn.choices import Drawn, Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.regress import REGRESS
 
 GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60"))
-SEEDS = range(40 if os.environ.get("TPULITE_REGRESS") else 16)
+SEEDS = range(40 if REGRESS else 16)
 
 
 @st.composite

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.options import Options
 from tpulite.graph.layers import (
     Activation,
     Affine,
@@ -26,6 +25,7 @@ from tpulite.runtime.model import Model
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.quick_options import quick_options
 
 TINY = Config(ub_rows=64)
 RNG = np.random.default_rng(7)
@@ -115,7 +115,7 @@ def network(name: str) -> LayerGraph:
 
 
 def run(graph: LayerGraph, config: Config, **options) -> None:
-    case = Compilation(graph, config, Options(**options))
+    case = Compilation(graph, config, quick_options(**options))
     case.run(case.compile(), "golden")
 
 

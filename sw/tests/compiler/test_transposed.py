@@ -9,6 +9,7 @@ from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, LayerGraph, Requantization, TransposedConv
 from tpulite.runtime.session import Session
+from tpulite_testing.quick_options import quick_options
 
 
 def network(shape, kernel, stride, *, channels, size=None, padding=(0, 0)) -> LayerGraph:
@@ -37,7 +38,7 @@ def network(shape, kernel, stride, *, channels, size=None, padding=(0, 0)) -> La
 
 def exact(graph: LayerGraph, config: Config) -> None:
     x = np.random.default_rng(4).integers(-128, 128, graph.activations["x"].shape).astype(np.int8)
-    found = Session(compile_layers(graph, config)).run({"x": x}).outputs["y"]
+    found = Session(compile_layers(graph, config, quick_options())).run({"x": x}).outputs["y"]
     np.testing.assert_array_equal(found, run_layers(graph, {"x": x})["y"])
 
 

@@ -15,6 +15,7 @@ from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.quick_options import quick_options
 
 SAME = {"padding": (1, 1, 1, 1)}
 
@@ -46,7 +47,7 @@ def varied(layers):
 
 def assert_exact(layers, config):
     x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
-    results = Session(compile_layers(layers, config), "golden").run({"x": x})
+    results = Session(compile_layers(layers, config, quick_options()), "golden").run({"x": x})
     expected = run_layers(layers, {"x": x})
     for name in layers.outputs:
         np.testing.assert_array_equal(results.outputs[name], expected[name])

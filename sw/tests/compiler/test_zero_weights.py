@@ -14,6 +14,7 @@ from tpulite.graph.layers import Activation, Conv, Depthwise, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
+from tpulite_testing.quick_options import quick_options
 
 CONFIGS = {
     "16": Config(),
@@ -68,7 +69,7 @@ def depthwise(rng, channels: int, **geometry) -> LayerGraph:
 
 
 def check_bits(rng, graph: LayerGraph, config: Config, options: Options | None = None) -> Program:
-    program = compile_layers(graph, config, options or Options())
+    program = compile_layers(graph, config, options or quick_options())
     layer, shape = graph.layers[0], graph.activations["y"].shape
     x = rng.integers(-128, 128, graph.activations["x"].shape).astype(np.int8)
     y = Session(program).run({"x": x.reshape(program.inputs[0].shape)}).outputs["y"]

@@ -1,6 +1,5 @@
 """Footprints, extents and grids against the specification and plain lists of places."""
 
-import os
 import random
 import time
 from functools import partial
@@ -19,8 +18,8 @@ from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.grids import Grid, cover, expand, meet, view
 from tpulite.golden.races.detector import RaceDetector
 from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
+from tpulite_testing.regress import REGRESS
 
-REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
 SEED = time.time_ns() if REGRESS else 0
 COMMANDS = 1_000_000 // 12 if REGRESS else 250
 """Commands of each opcode on each of the three machines."""

@@ -8,19 +8,19 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_layers
-from tpulite.compiler.options import Options
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Program
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.model_run import as_dtype
+from tpulite_testing.quick_options import quick_options
 
 __all__ = ["compile_network", "random_inputs", "random_network", "reference"]
 
 
 def compile_network(network: LayerGraph, config: Config, **options: Any) -> Program:
     """Compile a chain of dense layers, by default without much search."""
-    return compile_layers(network, config, Options(**({"effort": 500} | options)))
+    return compile_layers(network, config, quick_options(**options))
 
 
 def random_network(

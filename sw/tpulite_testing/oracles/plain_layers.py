@@ -7,6 +7,7 @@ from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap3
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.graph.layers import Activation, LayerGraph, Requantization
 from tpulite.runtime.session import Session
+from tpulite_testing.quick_options import quick_options
 
 
 def random_requantization(rng, channels, reach):
@@ -109,7 +110,7 @@ def run_layer(layer, shapes, inputs, config, device="golden", *, raw=False, cons
     if raw:
         images[layer.output] = Activation(shapes[layer.output], "int32")
     graph = LayerGraph(layer.name, (layer,), images, tuple(inputs), (layer.output,), constants)
-    program = compile_layers(graph, config)
+    program = compile_layers(graph, config, quick_options())
     results = Session(program, device).run(inputs)
     assert results.fault is None
     return results.outputs[layer.output]
