@@ -212,6 +212,25 @@ def _resize_bilinear(draw: MovementDraw) -> None:
     draw.add("RESIZE_BILINEAR", inputs, [(1, *size, channels)], **options)
 
 
+def _resize_between(draw: MovementDraw) -> None:
+    """Draw bilinear interpolation by powers of two, and means of the pixels in the middle."""
+    counts, channels = [draw.integer(1, 7), draw.integer(2, 7)], draw.choice(1, 3, 16, 32, 20)
+    steps = draw.choice(1, 2, 4, 8, 16), draw.choice(2, 4, 8, 16)
+    form = draw.choice("corners", "centers", "centers", "plain", "smaller")
+    corners = form == "corners"
+    if form == "centers":  # or weights take more than 8 bits
+        steps = min(8, steps[0]), min(8, steps[1])
+    if form == "smaller":
+        steps = draw.integer(1, 4), draw.choice(2, 4)
+    shape = [n + corners for n in counts]
+    size = [n * step + corners for n, step in zip(counts, steps, strict=True)]
+    shape, size = (size, shape) if form == "smaller" else (shape, size)
+    inputs = [draw.input((1, *shape, channels)), draw.known(size)]
+    options = {"options_type": "ResizeBilinearOptions", "alignCorners": corners}
+    options["halfPixelCenters"] = form in ("centers", "smaller")
+    draw.add("RESIZE_BILINEAR", inputs, [(1, *size, channels)], **options)
+
+
 def _space_to_depth(draw: MovementDraw) -> None:
     block = draw.integer(2, 3)
     height, width, channels = draw.integer(1, 5), draw.integer(1, 5), draw.choice(1, 3, 16, 32, 20)
@@ -244,6 +263,7 @@ _DRAWS: dict[str, Callable[[MovementDraw], None]] = {
     "dilated_row": dilated_row,
     "mirror_pad": _mirror_pad,
     "pack": _pack,
+    "resize_between": _resize_between,
     "resize_bilinear": _resize_bilinear,
     "resize_nearest": _resize,
     "reverse": _reverse,

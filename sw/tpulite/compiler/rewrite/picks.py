@@ -43,9 +43,10 @@ def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
         if isinstance(layer, Pick):
             return _chain(layer, images[layer.inputs[0]], config)
-        if isinstance(layer, DepthToSpace) and layer.channels % config.array_size:
-            (source,) = layer.inputs  # of several inputs, parts are whole blocks
-            return _filled(layer, images[source].shape[2], config)
+        if isinstance(layer, DepthToSpace):
+            count = sum(images[x].shape[2] for x in layer.inputs)
+            if count // len(layer.order) % config.array_size:
+                return _filled(layer, count, config)
         return [layer]
 
     return replace_by_chains(layers, chain_of)
@@ -111,7 +112,11 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
 
 
 def _filled(layer: DepthToSpace, count: int, config: Config) -> list[Layer]:
-    """Return layers that do the same, with channels of each pixel that begin at a block."""
+    """Return layers that do the same, with channels of each pixel that begin at a block.
+
+    Of several inputs they do.
+    """
+    (_,) = layer.inputs
     pixels, size = len(layer.order), config.array_size
     each, apart = count // pixels, -(-layer.channels // size) * size
     chosen = [i * each + c for i in range(pixels) for c in range(layer.channels)]

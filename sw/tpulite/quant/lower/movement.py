@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tpulite.graph.data_movement import DATA_MOVEMENT, pixels_of_resize
+from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Activation, Concat, DepthToSpace, Pick
 from tpulite.quant.exactness import Exactness
@@ -55,9 +55,6 @@ def lower_movement(node: Node, context: GraphContext) -> None:
     if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
         lower_transpose(node, context)
         return
-    shapes = context.tensor(source).shape[1:3], context.tensor(node.outputs[0]).shape[1:3]
-    if node.op == "resize_bilinear" and pixels_of_resize(node, *shapes) is None:
-        raise UnsupportedError("some of its results lie between pixels")
     image = context.read(source)
     for name, numbers in zip(node.outputs, _moved(node, source, context), strict=True):
         same, label = context.requantized(node, source, name), node.name

@@ -24,6 +24,7 @@ from tpulite.quant.lower.products import (
     lower_depthwise,
 )
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
+from tpulite.quant.lower.resize import lower_resize
 from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
 from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError
@@ -55,6 +56,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "pack": lower_pack,
     "depth_to_space": lower_depth_to_space,
     **dict.fromkeys(MOVEMENT, lower_movement),
+    "resize_bilinear": lower_resize,
     "batch_norm": lower_batch_norm,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
