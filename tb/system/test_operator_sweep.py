@@ -11,13 +11,16 @@ from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.place import place
+from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_testing.drawn.movement_cases import movement_case
 from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
 from tpulite_testing.graphs.lowered import lower_graph
-from tpulite_testing.oracles.litert import KERNELS, run_litert
+from tpulite_testing.oracles.litert import KERNELS, moved_by_litert, run_litert
 
 CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))
 """Cases of each machine; TPULITE_RTL_SWEEP=5000 draws more."""
@@ -39,6 +42,19 @@ def test_the_chip_equals_litert_in_windows_that_no_command_can_express():
     drawn = cases(CASES // 4, seed=SEED, operators=WINDOWS, large=True)
     ran, left = compare(Config(ub_rows=1024, acc_rows=64), drawn)
     assert ran >= 0.8 * (CASES // 4), sorted(left)
+
+
+@pytest.mark.parametrize("op", ["resize_between", "dilated", "dilated_row"])
+def test_the_chip_equals_litert_in_operators_that_become_others(op):
+    config = named_config("4x4")
+    device = RtlDevice(config, dram_bytes=1 << 24)
+    for seed in range(4):
+        case = movement_case(op, seed)
+        model = Model.load(load_tflite(case.model), config=config)
+        inputs = dict(zip(model.graph.inputs, case.inputs, strict=True))
+        ours = model.run(inputs, device=device).outputs
+        for name, theirs in zip(model.graph.outputs, moved_by_litert(case), strict=True):
+            np.testing.assert_array_equal(ours[name], theirs, err_msg=f"seed {seed}")
 
 
 def compare(config: Config, drawn: Iterable[Case]) -> tuple[int, list[str]]:

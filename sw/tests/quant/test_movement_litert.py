@@ -16,7 +16,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
 from tpulite_testing.drawn.movement_cases import MOVEMENT, MovementCase, movement_case
-from tpulite_testing.oracles.litert import KERNELS, Interpreter
+from tpulite_testing.oracles.litert import moved_by_litert
 
 CASES = max(2, int(os.environ.get("TPULITE_SWEEP", "40")) // 10)
 CONFIGS = (Config(), Config(array_size=8), Config(ub_rows=512, acc_rows=128), Config(array_size=4))
@@ -26,21 +26,11 @@ LIBRARY = ("resize_bilinear",)
 """Operators of which LiteRT computes some cases: those that do not only move data."""
 
 
-def by_litert(case: MovementCase, exact: Exactness) -> list[np.ndarray]:
-    kernels = {"experimental_op_resolver_type": KERNELS[exact], "num_threads": 1}
-    interpreter = Interpreter(model_content=case.model, **kernels)
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), case.inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
-
-
 def check(case: MovementCase, exact: Exactness, config: Config) -> bool:
     """Compare all outputs; return whether the machine computes them alone."""
     model = Model.load(load_tflite(case.model), exact=exact, config=config)
     results = model.run(dict(zip(model.graph.inputs, case.inputs, strict=True)))
-    for name, wanted in zip(model.graph.outputs, by_litert(case, exact), strict=True):
+    for name, wanted in zip(model.graph.outputs, moved_by_litert(case, exact), strict=True):
         np.testing.assert_array_equal(results.outputs[name], wanted)
     return all(isinstance(segment, MachineSegment) for segment in model.segments)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from tpulite.golden.layers import run_layers
 from tpulite.quant.exactness import Exactness
+from tpulite_testing.drawn.movement_cases import MovementCase
 from tpulite_testing.drawn.operator_cases import Case
 from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.graphs.lowered import lower_graph
@@ -15,7 +16,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-__all__ = ["KERNELS", "run_golden", "run_litert"]
+__all__ = ["KERNELS", "moved_by_litert", "run_golden", "run_litert"]
 
 KERNELS = {
     Exactness.LITERT_REF: OpResolverType.BUILTIN_REF,
@@ -44,6 +45,19 @@ def run_litert(case: Case, exactness: Exactness) -> np.ndarray:
         interpreter.set_tensor(index[name], value)
     interpreter.invoke()
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def moved_by_litert(
+    case: MovementCase, exactness: Exactness = Exactness.LITERT_REF
+) -> list[np.ndarray]:
+    """Return all of LiteRT's outputs of a case that moves data."""
+    kernels = {"experimental_op_resolver_type": KERNELS[exactness], "num_threads": 1}
+    interpreter = Interpreter(model_content=case.model, **kernels)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), case.inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
 
 
 def _of_uint8(case: Case) -> Case:
