@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.pages
 ROOT = Path(__file__).resolve().parents[2]
 
 

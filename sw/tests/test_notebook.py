@@ -9,6 +9,7 @@ pytest.importorskip("ipykernel", reason="ipykernel is missing (pip install nbcli
 import nbformat
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.pages
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "first_steps.ipynb"
 
 

@@ -16,8 +16,8 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 __all__ = ["CHROMIUM", "Page", "open_page"]
 
-CHROMIUM = shutil.which("chromium")
-"""Debian's, if it is there."""
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+"""Debian's, or what hosted machines have instead, if either is there."""
 
 _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),

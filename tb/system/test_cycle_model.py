@@ -47,7 +47,7 @@ OF_NETWORK, OF_LAYER = 0.01, 0.02
 SHORT = 300
 """Layers of so few cycles are compared with each other only in the sum."""
 
-LAYERS = int(os.environ.get("TPULITE_RANDOM_LAYERS", 400 if REGRESS else 40))
+LAYERS = int(os.environ.get("TPULITE_RANDOM_LAYERS", 400 if REGRESS else 24))
 SEED = int(os.environ.get("TPULITE_LAYER_SEED") or random.SystemRandom().getrandbits(31))
 MOST_CYCLES = 50_000
 
@@ -122,9 +122,8 @@ def test_random_layers(device: RtlDevice) -> None:
 @pytest.mark.parametrize(
     ("name", "network", "layer"),
     [
-        ("8x8", 0.08, 0.08),
         ("4x4", 0.1, 0.16),
-        *breadth("its C++ takes minutes, and its rows differ but in beats", ("32x32", 0.05, 0.08)),
+        *breadth("simulators of theirs take minutes", ("8x8", 0.08, 0.08), ("32x32", 0.05, 0.08)),
     ],
 )
 def test_random_layers_on_other_machines(name: str, network: float, layer: float) -> None:

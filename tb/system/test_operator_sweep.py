@@ -21,14 +21,26 @@ from tpulite_testing.drawn.movement_cases import movement_case
 from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
 from tpulite_testing.graphs.lowered import lower_graph
 from tpulite_testing.oracles.litert import KERNELS, moved_by_litert, run_litert
+from tpulite_testing.quick_options import quick_options
+from tpulite_testing.regress import REGRESS, breadth
 
 CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))
 """Cases of each machine; TPULITE_RTL_SWEEP=5000 draws more."""
 
+LARGE_CASES = CASES // 4 if REGRESS else 12
+"""Of windows that no command can express: seconds each, so `make regress` draws the others."""
+
 SEED = int(os.environ.get("TPULITE_SWEEP_SEED", "1000"))
 
 
-@pytest.mark.parametrize("name", ["4x4", "8x8", "16x16"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "4x4",
+        "16x16",
+        *breadth("its simulator takes half a minute, and 8x8 has no form of its own", "8x8"),
+    ],
+)
 def test_the_chip_equals_litert(name, capsys):
     """Kernel sets take turns; what the machine leaves to the host must be the exception."""
     ran, left = compare(named_config(name), cases(CASES, seed=SEED))
@@ -39,9 +51,9 @@ def test_the_chip_equals_litert(name, capsys):
 
 def test_the_chip_equals_litert_in_windows_that_no_command_can_express():
     """With a buffer of so few rows that most images come by tiles."""
-    drawn = cases(CASES // 4, seed=SEED, operators=WINDOWS, large=True)
+    drawn = cases(LARGE_CASES, seed=SEED, operators=WINDOWS, large=True)
     ran, left = compare(Config(ub_rows=1024, acc_rows=64), drawn)
-    assert ran >= 0.8 * (CASES // 4), sorted(left)
+    assert ran >= 0.8 * LARGE_CASES, sorted(left)
 
 
 @pytest.mark.parametrize("op", ["resize_between", "dilated", "dilated_row"])
@@ -50,7 +62,7 @@ def test_the_chip_equals_litert_in_operators_that_become_others(op):
     device = RtlDevice(config, dram_bytes=1 << 24)
     for seed in range(4):
         case = movement_case(op, seed)
-        model = Model.load(load_tflite(case.model), config=config)
+        model = Model.load(load_tflite(case.model), config=config, options=quick_options())
         inputs = dict(zip(model.graph.inputs, case.inputs, strict=True))
         ours = model.run(inputs, device=device).outputs
         for name, theirs in zip(model.graph.outputs, moved_by_litert(case), strict=True):
@@ -71,7 +83,7 @@ def compare(config: Config, drawn: Iterable[Case]) -> tuple[int, list[str]]:
         if any(set(record.roundings) - _has(config) for record in _records(layers)):
             left.append("rounding")
             continue
-        program = compile_layers(layers, config)
+        program = compile_layers(layers, config, quick_options())
         inputs = {
             name: value.reshape(layers.activations[name].shape)
             for name, value in zip(case.graph.inputs, case.inputs, strict=True)

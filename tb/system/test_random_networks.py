@@ -13,7 +13,7 @@ from tpulite.arch.config import Config
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
-from tpulite_testing.regress import REGRESS
+from tpulite_testing.regress import REGRESS, thinned
 
 # Machines of the other system tests, whose simulators are there; and how large images may be.
 GEOMETRIES = {
@@ -29,7 +29,9 @@ MOST_REFUSED = 10
 """Graphs without room for each that runs: beyond, the test would hardly test anything."""
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize(
+    "geometry", thinned(GEOMETRIES, "4x4", "16x16", reason="its simulator takes half a minute")
+)
 def test_random_networks(geometry: str, capsys) -> None:
     config, largest = GEOMETRIES[geometry]
     ran = refused = cycles = 0

@@ -1,6 +1,6 @@
 """Constrained-random programs: the Verilated chip against the golden machine, all of DRAM compared.
 
-``TPULITE_RANDOM_PROGRAMS`` is the number of programs, over all configurations (1,000, or 100,000 in
+``TPULITE_RANDOM_PROGRAMS`` is the number of programs, over all configurations (600, or 100,000 in
 ``make regress``) on the Verilated device; some more run under cocotb. ``TPULITE_RANDOM_SEED`` is
 the first seed. A failure names its seed and the command that repeats it.
 """
@@ -46,7 +46,7 @@ CONFIGS = {
     ),
     "16x16": Config(array_size=16, ub_rows=1024, acc_rows=64),
 }
-PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 1_000))
+PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 600))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 PER_CONFIG = -(-PROGRAMS // len(CONFIGS))
 COCOTB_PROGRAMS = 40

@@ -11,10 +11,10 @@ from tpulite.runtime.model import Model
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.regress import breadth
 
-SLOW_TO_BUILD = "C++ of 1,024 multipliers takes minutes; rows of two beats are in the DMA's benches"
+SLOW_TO_BUILD = "simulators of theirs take minutes; rows of two beats are in the DMA's benches"
 
 
-@pytest.mark.parametrize("name", ["4x4", "8x8", "16x16", *breadth(SLOW_TO_BUILD, "32x32")])
+@pytest.mark.parametrize("name", ["4x4", "16x16", *breadth(SLOW_TO_BUILD, "8x8", "32x32")])
 def test_traffic_is_what_the_chip_counts(name: str) -> None:
     """A machine with N = 4 loads rows that are no whole beats, one with N = 32 two a row."""
     model = Model.load(CNN_DIGITS, config=named_config(name))

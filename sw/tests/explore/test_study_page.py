@@ -63,6 +63,7 @@ def test_a_page_has_every_point_and_loads_nothing(path: Path) -> None:
     assert list(sources["cycles by buffer: exceeds a limit"]["y"]) == [900]
 
 
+@pytest.mark.pages
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing (Debian: chromium)")
 def test_a_browser_draws_it(path: Path, tmp_path: Path) -> None:
     async def look() -> list[dict]:

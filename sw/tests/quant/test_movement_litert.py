@@ -17,6 +17,7 @@ from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
 from tpulite_testing.drawn.movement_cases import MOVEMENT, MovementCase, movement_case
 from tpulite_testing.oracles.litert import moved_by_litert
+from tpulite_testing.quick_options import quick_options
 
 CASES = max(2, int(os.environ.get("TPULITE_SWEEP", "40")) // 10)
 CONFIGS = (Config(), Config(array_size=8), Config(ub_rows=512, acc_rows=128), Config(array_size=4))
@@ -28,7 +29,7 @@ LIBRARY = ("resize_bilinear",)
 
 def check(case: MovementCase, exact: Exactness, config: Config) -> bool:
     """Compare all outputs; return whether the machine computes them alone."""
-    model = Model.load(load_tflite(case.model), exact=exact, config=config)
+    model = Model.load(load_tflite(case.model), exact=exact, config=config, options=quick_options())
     results = model.run(dict(zip(model.graph.inputs, case.inputs, strict=True)))
     for name, wanted in zip(model.graph.outputs, moved_by_litert(case, exact), strict=True):
         np.testing.assert_array_equal(results.outputs[name], wanted)

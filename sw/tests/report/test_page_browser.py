@@ -23,7 +23,10 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import Comparison
 from tpulite_testing.chromium import CHROMIUM, Page, open_page
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing (Debian: chromium)")
+pytestmark = [
+    pytest.mark.pages,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing (Debian: chromium)"),
+]
 
 IDLE = "window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
 COMMANDS = "Bokeh.documents[0].get_model_by_name('commands')"

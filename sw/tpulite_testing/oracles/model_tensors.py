@@ -8,6 +8,7 @@ from tpulite.frontend.files import load_graph
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.quick_options import quick_options
 
 __all__ = ["equals_library"]
 
@@ -31,7 +32,7 @@ def equals_library(
     path = directory / ("net.onnx" if exact == "ort" else "net.tflite")
     path.write_bytes(data)
     oracle = open_oracle(exact, path, load_graph(path))
-    model = Model.load(path, exact=exact)
+    model = Model.load(path, exact=exact, options=quick_options())
     inputs = random_inputs(model.graph, count, 2024)
     run, reference = model.run(inputs, tensors=True), model.reference(inputs)
     each = [
