@@ -36,6 +36,7 @@ _PURPOSES = {
     "cluster": "explore --scheduler",
     "cpsat": "--allocator cpsat",
     "litex": _SYSTEM,
+    "boards": "make bitstream",
 }
 """What the extras are for; others are shown without."""
 

@@ -11,15 +11,13 @@ from migen import ClockSignal, Instance, ResetSignal, Signal
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import ADDRESS_BITS
+from tpulite_litex.device import REGISTERS
 from tpulite_litex.guard import AddressGuard
 from tpulite_rtl.bus.axi import ID_BITS
 from tpulite_rtl.bus.register_file import OFFSET_BITS
 from tpulite_rtl.verilog import TOP
 
-__all__ = ["ORIGIN", "TpuliteCore", "add_tpulite"]
-
-ORIGIN = 0x8000_0000
-"""Where the registers are mapped: VexRiscv caches nothing from here on."""
+__all__ = ["TpuliteCore", "add_tpulite"]
 
 REGION_BYTES = 4096
 """Of the bus; the registers take the first of them."""
@@ -76,7 +74,7 @@ class TpuliteCore(LiteXModule):
         platform.add_source(str(verilog))
 
 
-def add_tpulite(soc, verilog: Path, *, origin: int = ORIGIN) -> TpuliteCore:
+def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS) -> TpuliteCore:
     """Add the chip to a system that has LiteDRAM, and return it.
 
     LiteX converts the registers' bus, and LiteDRAM the width of the memory's port. The generated
@@ -89,7 +87,7 @@ def add_tpulite(soc, verilog: Path, *, origin: int = ORIGIN) -> TpuliteCore:
     verilog : Path
         The chip.
     origin : int
-        Address of the registers, in an uncached part of the CPU's map.
+        Address of the registers, in a part of the CPU's map that it does not cache.
     """
     core = TpuliteCore(soc.platform, verilog)
     soc.add_module("tpulite", core)

@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> None:
     config = SimConfig()
     config.add_clocker("sys_clk", freq_hz=CLOCK)
     config.add_module("serial2console", "serial")
+    config.add_module("serial2tcp", ("serial", 1), args={"port": 0})
     builder = Builder(system, output_dir=str(folder), bios_console="lite")
     builder.build(run=False, sim_config=config)
     sources = "\n".join(str(name) for name, *_ in system.platform.sources if name.endswith(".v"))

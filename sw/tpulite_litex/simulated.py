@@ -7,6 +7,7 @@ from litedram.phy.model import SDRAMPHYModel
 from litex.build.generic_platform import Pins, Subsignal
 from litex.build.io import CRG
 from litex.build.sim import SimPlatform
+from litex.soc.cores.uart import RS232PHYModel, UARTBone
 from litex.soc.integration.common import get_mem_data
 from litex.soc.integration.soc_core import SoCCore
 
@@ -16,6 +17,9 @@ __all__ = ["CLOCK", "SimulatedSystem"]
 
 CLOCK = 1_000_000
 """Frequency that software is told, in Hz; low, so that what waits for a time does not wait long."""
+
+_BRIDGE_CLOCK = CLOCK // 10
+"""Frequency that the bridge is told, in Hz: after a tenth of a second it forgets half a command."""
 
 _DRAM_CLOCK = 100_000_000
 """Frequency that the timing of the SDRAM is computed for, in Hz."""
@@ -35,7 +39,7 @@ _SERIAL = (
 
 
 class SimulatedSystem(SoCCore):
-    """A system that boots from main memory.
+    """A system that boots from main memory; its second UART is a bridge to the bus.
 
     Parameters
     ----------
@@ -46,7 +50,8 @@ class SimulatedSystem(SoCCore):
     """
 
     def __init__(self, verilog: Path, firmware: Path | None = None) -> None:
-        io = [("sys_clk", 0, Pins(1)), ("sys_rst", 0, Pins(1)), ("serial", 0, *_SERIAL)]
+        io = [("sys_clk", 0, Pins(1)), ("sys_rst", 0, Pins(1))]
+        io += [("serial", number, *_SERIAL) for number in range(2)]
         platform = SimPlatform("SIM", io)
         self.crg = CRG(platform.request("sys_clk"))
         super().__init__(
@@ -69,9 +74,16 @@ class SimulatedSystem(SoCCore):
         # Without a second cache nothing but VexRiscv's own, which writes through, is to be flushed.
         self.add_sdram("sdram", phy=self.sdrphy, module=module, l2_cache_size=0)
         add_tpulite(self, verilog)
+        self._add_bridge()
         platform.add_debug(self)  # with a register that ends the simulation
 
         for name in ("BIOS_NO_PROMPT", "BIOS_NO_DELAYS", "BIOS_NO_CRC"):
             self.add_config(name)
         self.add_constant("SDRAM_TEST_DISABLE")  # it would overwrite the firmware
         self.add_constant("ROM_BOOT_ADDRESS", self.bus.regions["main_ram"].origin)
+
+    def _add_bridge(self) -> None:
+        """Let a host reach the bus over the second UART."""
+        self.bridge_phy = RS232PHYModel(self.platform.request("serial", 1))
+        self.bridge = UARTBone(self.bridge_phy, _BRIDGE_CLOCK)
+        self.bus.add_master(name="bridge", master=self.bridge.wishbone)

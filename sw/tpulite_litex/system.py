@@ -1,6 +1,8 @@
 """Everything between a network and its lines on the UART of the simulated system."""
 
+import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,12 +18,12 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_once
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["BuiltSystem", "run_system"]
+__all__ = ["BuiltSystem", "free_port", "run_system"]
 
 _SIMULATOR = "build/sim/core/Makefile"
 """LiteX's makefile of its simulator."""
 
-_MODULES = ("clocker", "serial2console")
+_MODULES = ("clocker", "serial2console", "serial2tcp")
 """What the simulator has around the design; LiteX's others need Ethernet and more."""
 
 _GENERATED = ("sim_init.cpp", "sim_header.h", "variables.mak")
@@ -65,7 +67,8 @@ class BuiltSystem:
         Parameters
         ----------
         networks : mapping of str to Path
-            Folders of ``tpulite export``, by the names that C has for the networks.
+            Folders of ``tpulite export``, by the names that C has for the networks. Without any,
+            firmware waits for the host to use the chip.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         config = named_config(self.config)
@@ -75,12 +78,29 @@ class BuiltSystem:
         self._generate("Verilog of the system", binary)
         self._link_simulator()
 
-    def lines(self) -> Iterator[str]:
-        """Run the simulator and yield the lines of its UART; it ends when firmware says so."""
-        command = [self.folder / "gateware" / "Vsim"]
-        pipe = subprocess.PIPE
+    def lines(self, port: int = 0) -> Iterator[str]:
+        """Run the simulator and yield the lines of its UART; it ends when firmware says so.
+
+        Parameters
+        ----------
+        port : int
+            Where a host can connect to the bridge; 0 is any free port.
+        """
+        gateware, pipe = self.folder / "gateware", subprocess.PIPE
+        settings = gateware / "sim_config.js"
+        modules = json.loads(settings.read_text())
+        for each in modules:
+            if each.get("module") == "serial2tcp":
+                each["args"]["port"] = port or free_port()
+        settings.write_text(json.dumps(modules))
         with subprocess.Popen(
-            command, cwd=command[0].parent, stdin=pipe, stdout=pipe, text=True, errors="replace"
+            [gateware.resolve() / "Vsim"],
+            cwd=gateware,
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+            errors="replace",
+            restore_signals=False,  # a host that goes away must not end the simulator by SIGPIPE
         ) as simulator:
             assert simulator.stdout is not None
             try:
@@ -138,13 +158,20 @@ class BuiltSystem:
             link.symlink_to(built / name)
 
 
-def run_system(system: BuiltSystem) -> bool:
+def run_system(system: BuiltSystem, port: int = 0) -> bool:
     """Run a system, show its UART, and return whether it said that all is right."""
     last = ""
-    for line in system.lines():
+    for line in system.lines(port):
         print(line, flush=True)
         last = line
     return last == "done, 0 errors"
+
+
+def free_port() -> int:
+    """Return a TCP port where nothing listens."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
 
 
 def _plain(line: str) -> str:

@@ -2,27 +2,41 @@
 
 import json
 import re
+import select
+import socket
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
+from tpulite.configs import named_config
 from tpulite.models import MLP_DIGITS, DigitsTest
 from tpulite.needs import missing_for_systems
+from tpulite.runtime.model import Model
 
 if find_spec("litex") is None:
     pytest.skip("LiteX is missing (pip install 'tpulite[litex]')", allow_module_level=True)
 if lacking := missing_for_systems():
     pytest.skip("; ".join(need.remedy for need in lacking), allow_module_level=True)
 
-from tpulite_litex.system import BuiltSystem
+from tpulite_litex.device import LitexDevice
+from tpulite_litex.system import BuiltSystem, free_port
 
 CONFIG = "4x4"
 DIGIT = 7
+CUT_AFTER = 20_003
+"""Bytes from the host: within a word of the weights."""
+
 FAR = 0x4000000
 """Bytes of main memory."""
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory) -> BuiltSystem:
+    return BuiltSystem(tmp_path_factory.mktemp("litex") / "soc", CONFIG)
 
 
 def exported(folder, name: str, config: str):
@@ -52,7 +66,7 @@ def break_first_command(folder, name: str) -> None:
     path.write_text(begin + ",".join(each) + end)
 
 
-def test_the_system_says_7_and_goes_on_after_errors(tmp_path):
+def test_the_system_says_7_and_goes_on_after_errors(system, tmp_path):
     names = ("broken", "cut", "unread", "unwritten", "mlp")
     networks = {"other": exported(tmp_path, "other", "8x8")}
     networks |= {name: exported(tmp_path, name, CONFIG) for name in names}
@@ -63,7 +77,6 @@ def test_the_system_says_7_and_goes_on_after_errors(tmp_path):
     replace_once(networks["unread"] / "unread.c", offsets, rf"\g<1>{FAR}\3\4")
     replace_once(networks["unwritten"] / "unwritten.c", offsets, rf"\1\2\g<3>{FAR}")
 
-    system = BuiltSystem(tmp_path / "soc", CONFIG)
     system.build(networks)
     lines = list(system.lines())
     assert lines[-1] == "done, 5 errors"
@@ -81,3 +94,54 @@ def test_the_system_says_7_and_goes_on_after_errors(tmp_path):
     }
     for name, fault in faults.items():
         assert said[name].startswith(f"error 6, the chip has stopped: fault {fault}"), said
+
+
+def cut_line(port: int, limit: int) -> int:
+    """Pass on what a host sends to a port, and break off after some bytes; return the new port."""
+    listener = socket.create_server(("localhost", 0))
+
+    def forward() -> None:
+        left = limit
+        with (
+            listener,
+            listener.accept()[0] as host,
+            socket.create_connection(("localhost", port)) as chip,
+        ):
+            while left:
+                for ready in select.select([host, chip], [], [])[0]:
+                    data = ready.recv(left if ready is host else 4096)
+                    (chip if ready is host else host).sendall(data)
+                    left -= len(data) if ready is host else 0
+
+    threading.Thread(target=forward, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+# Pyserial leaves a socket to the collector when its other end has gone.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_host_runs_the_same_network_and_survives_a_broken_line(system, monkeypatch):
+    system.build({})
+    port = free_port()
+    uart = system.lines(port)
+    assert "ready for the host" in uart
+    try:
+        model = Model.load(MLP_DIGITS, config=named_config(CONFIG))
+        test = DigitsTest.load()
+        images = test.images[:2]
+        due = model.run(images, device="golden")
+        name = f"litex:tcp:localhost:{port}"
+        results = model.run(images, device=name)
+        assert (results.output == due.output).all()
+        assert results.cycles and min(results.cycles) > 0
+
+        with pytest.raises(OSError, match=r"litex:tcp:localhost:\d+ is broken"):
+            model.run(images, device=f"litex:tcp:localhost:{cut_line(port, CUT_AFTER)}")
+        assert (model.run(images, device=name).output == due.output).all()
+
+        with monkeypatch.context() as patch, pytest.raises(OSError, match=f"{name} is broken"):
+            patch.setattr(LitexDevice, "_wait", LitexDevice.close)  # while the chip runs
+            model.run(images, device=name)
+        assert (model.run(images, device=name).output == due.output).all()
+    finally:
+        uart.close()

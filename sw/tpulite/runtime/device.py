@@ -7,6 +7,7 @@ Devices are found through the entry-point group ``tpulite.devices``: the golden 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from inspect import signature
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -112,25 +113,29 @@ def device_names() -> list[str]:
 
 
 def require_device(name: str) -> None:
-    """Do nothing if there is such a device.
+    """Do nothing if there is such a device; what follows a colon is its address.
 
     Raises
     ------
     ValueError
         If no installed package provides it.
     """
-    if name not in device_names():
-        raise ValueError(f"There is no device {name!r}; installed are {device_names()}")
+    if (kind := name.partition(":")[0]) not in device_names():
+        raise ValueError(f"There is no device {kind!r}; installed are {device_names()}")
 
 
 def open_device(name: str, config: Config, **options: object) -> Device:
-    """Create a device by name.
+    """Create a device by name: ``golden``, or ``NAME:ADDRESS``, which passes on an ``address``.
 
     Raises
     ------
     ValueError
-        If no installed package provides it.
+        If no installed package provides it, or it takes no address.
     """
     require_device(name)
-    entry = next(each for each in entry_points(group="tpulite.devices") if each.name == name)
-    return entry.load()(config, **options)
+    kind, _, address = name.partition(":")
+    entry = next(each for each in entry_points(group="tpulite.devices") if each.name == kind)
+    create = entry.load()
+    if address and "address" not in signature(create).parameters:
+        raise ValueError(f"Device {kind!r} takes no address, as in {name!r}")
+    return create(config, **options | ({"address": address} if address else {}))
