@@ -52,6 +52,13 @@ class Harness:
                 if isinstance(signal, Signal) and len(signal):  # else always valid or ready
                     self._inputs.append(signal)
 
+    def register(self, name: str) -> Signal:
+        """Return a register of the component that is no port: invariants speak of state."""
+        found = [signal for signal in self.inner._driving if signal.name == name]
+        if len(found) != 1:
+            raise ValueError(f"{name}: {len(found)} signals of the component have this name")
+        return found[0]
+
     def free(self, shape: ShapeLike, name: str) -> Signal:
         """Return a signal that may be anything in every cycle."""
         signal = Signal(shape, name=name)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tpulite_formal.engine import Verdict, bounded, decide, model, unbounded
+from tpulite_formal.engine import Verdict, bounded, decide, induct, model, unbounded
 from tpulite_formal.harness import Harness
 
 __all__ = ["Finding", "Proof", "run"]
@@ -28,6 +28,8 @@ class Proof:
         Makes the harness.
     quick : bool
         Whether it is among the tests.
+    inductive : bool
+        Whether all properties together are proven by induction: those of the state are among them.
     mutants : int
         How many are drawn, from which the solver may choose one that breaks a property.
     seconds : int
@@ -38,6 +40,7 @@ class Proof:
     case: str
     harness: Callable[[], Harness]
     quick: bool = False
+    inductive: bool = False
     mutants: int = 100
     seconds: int = 300
 
@@ -56,7 +59,8 @@ class Finding:
     good : bool
         The property holds and a mutant breaks it; or some run reaches what must be reached.
     method : str
-        ``PDR``: for runs of any length; ``BMC n``: for n cycles from reset; ``cover``: a run.
+        ``PDR`` and ``induction``: for runs of any length; ``BMC n``: for n cycles from reset;
+        ``cover``: a run.
     depth : int
         Frames of the induction, or cycles that were searched, or of the run.
     """
@@ -93,7 +97,11 @@ def run(proof: Proof, folder: Path) -> list[Finding]:
         for output, name in fails.items()
     }
     search = bounded(_MUTANT_CYCLES, proof.seconds)
-    found = decide(plain, asked | dict.fromkeys(reaches, search), proof.seconds)
+    if proof.inductive:
+        found = dict.fromkeys(fails, induct(plain, [*fails], proof.seconds))
+        found |= decide(plain, dict.fromkeys(reaches, search), proof.seconds)
+    else:
+        found = decide(plain, asked | dict.fromkeys(reaches, search), proof.seconds)
 
     model(mutated, proof.harness().rtlil(mutants=proof.mutants), [*fails], mutants=proof.mutants)
     broken = decide(mutated, dict.fromkeys(fails, search), proof.seconds)
@@ -103,7 +111,7 @@ def run(proof: Proof, folder: Path) -> list[Finding]:
         good = verdict.status == ("not yet" if bound else "never") and verdict.cycles >= (
             bound or 0
         )
-        method = f"BMC {bound}" if bound else "PDR"
+        method = f"BMC {bound}" if bound else "induction" if proof.inductive else "PDR"
         if mutant is None:
             good, method = verdict.status == "high", "cover"
         return Finding(

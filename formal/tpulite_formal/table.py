@@ -1,6 +1,6 @@
 """All proofs."""
 
-from tpulite_formal import buffer, dispatcher, fifo, master, registers, tokens
+from tpulite_formal import buffer, dispatcher, fifo, master, registers, splitter, tokens
 from tpulite_formal.proofs import Proof
 
 __all__ = ["PROOFS"]
@@ -12,4 +12,5 @@ PROOFS: list[Proof] = [
     *master.PROOFS,
     *dispatcher.PROOFS,
     *buffer.PROOFS,
+    *splitter.PROOFS,
 ]
