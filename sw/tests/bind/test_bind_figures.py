@@ -1,5 +1,6 @@
 """Bound networks take about as many cycles as the programs compiled for their shapes."""
 
+import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
@@ -9,7 +10,7 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
 from tpulite.models.architectures import mobilenet_v2
-from tpulite_testing.drawn.range_networks import resized
+from tpulite_testing.drawn.range_networks import Builder, resized
 from tpulite_testing.graphs.range_networks import keywords, resnet8
 
 MOST = 1.05
@@ -35,3 +36,15 @@ def test_bound_programs_take_hardly_more_cycles(name):
         cycles = [predict_cycles(each.commands, config) for each in (bound, alone)]
         print(f"{name} {batch}x{height}x{width}: {cycles[0]}, compiled for it {cycles[1]}")
         assert cycles[0] <= MOST * cycles[1]
+
+
+@pytest.mark.parametrize("channels", [(16, 32), (64, 64)])
+def test_few_outputs_of_a_stride_take_hardly_more_cycles(channels):
+    net, config = Builder(np.random.default_rng(0), (32, 32, channels[0])), Config()
+    graph = net.graph(net.conv("x", channels[1], 3, 2))
+    program = compile_range(graph, ShapeRange((1, 1), (8, 64), (8, 64)), config)
+    for size in (8, 14, 16):
+        bound = program.bind(size, size)
+        alone = compile_layers(resized(graph, size, size), config)
+        cycles = [predict_cycles(each.commands, config) for each in (bound, alone)]
+        assert cycles[0] <= MOST * cycles[1], f"{size}: {cycles}"

@@ -1,11 +1,13 @@
 """A program that was bound to a shape: encoded already, decoded when somebody looks."""
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from tpulite.arch.config import COMMAND_BYTES
-from tpulite.arch.isa import decode
-from tpulite.program import Program
+from tpulite.arch.isa import Command, decode
+from tpulite.program import LayerInfo, Program
 
 __all__ = ["BoundProgram"]
 
@@ -14,17 +16,32 @@ class BoundProgram(Program):
     """A program made of encoded commands.
 
     It is a :class:`~tpulite.program.Program` like any other. But to run it nobody needs its
-    commands one by one, so they are decoded only at the first use of ``commands``.
+    commands one by one, nor to know which layer each is of: ``commands`` and ``layers`` are made
+    at their first use.
     """
 
     @classmethod
-    def of(cls, stream: bytes, **values: Any) -> "BoundProgram":
-        """Return a program whose encoded commands are ``stream``; ``values`` are its fields."""
+    def of(
+        cls, stream: bytes, layers: Callable[[], tuple[LayerInfo, ...]], **values: Any
+    ) -> "BoundProgram":
+        """Return a program.
+
+        Parameters
+        ----------
+        stream : bytes
+            Its encoded commands.
+        layers : callable
+            Returns what is known of its layers.
+        **values
+            Its other fields.
+        """
         program = cls.__new__(cls)
+        later = {"commands": partial(_decode, stream), "layers": layers}
         for field in fields(Program):
-            if field.name != "commands":
+            if field.name not in later:
                 object.__setattr__(program, field.name, values[field.name])
         object.__setattr__(program, "_stream", stream)
+        object.__setattr__(program, "_later", later)
         return program
 
     def encode(self) -> bytes:
@@ -33,12 +50,16 @@ class BoundProgram(Program):
         return super().encode() if stream is None else stream
 
     def __getattr__(self, name: str) -> Any:
-        if name != "commands" or "_stream" not in self.__dict__:
+        later = self.__dict__.get("_later", {})
+        if name not in later:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        stream = self.encode()
-        commands = tuple(
-            decode(stream[start : start + COMMAND_BYTES])
-            for start in range(0, len(stream), COMMAND_BYTES)
-        )
-        object.__setattr__(self, "commands", commands)
-        return commands
+        value = later[name]()
+        object.__setattr__(self, name, value)
+        return value
+
+
+def _decode(stream: bytes) -> tuple[Command, ...]:
+    return tuple(
+        decode(stream[start : start + COMMAND_BYTES])
+        for start in range(0, len(stream), COMMAND_BYTES)
+    )

@@ -28,12 +28,13 @@ class ConvWork(NamedTuple):
 
 
 def _by_block(work: ConvWork) -> bool:
-    return work.strategy.name.partition("/")[0] not in ("resident", "streamed")
+    return work.strategy.name.partition("/")[0] not in ("resident", "followed", "streamed")
 
 
 def units_of(work: ConvWork) -> Units:
     """Return the units of weights that its strategy loads one at a time."""
-    return work.facts.small if _by_block(work) else work.facts.large
+    large = work.strategy.name.startswith(("resident", "streamed"))
+    return work.facts.large if large else work.facts.small
 
 
 def conv_numbers(work: ConvWork) -> dict[str, int]:
@@ -65,7 +66,7 @@ def conv_numbers(work: ConvWork) -> dict[str, int]:
         "out_block": target.block_rows if isinstance(target, Resident) else 0,
         "largest": units_of(work).largest,
         "by_block": _by_block(work),
-        "resident": kind == "resident",
+        "resident": kind in ("resident", "followed"),
         "cut": kind.endswith("panels"),
         "sourced": sourced,
         "stored": stored,

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -276,12 +277,12 @@ class _Binder:
             sizes[spec.window] = spec.offset + spec.nbytes(self._config)
         return BoundProgram.of(
             np.ascontiguousarray(linked.words.T).tobytes(),
+            partial(self._infos, linked),
             config=self._config,
             constants=constants,
             window_bytes=tuple(sizes.values()),
             inputs=inputs,
             outputs=outputs,
-            layers=self._infos(linked),
             resident=(),
         )
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain
 from tpulite.arch.timing import (
+    COMMAND_BEATS,
     DISPATCH,
     END,
     FIRST_ROW,
@@ -16,7 +17,7 @@ from tpulite.arch.timing import (
 )
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
-from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, root
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
@@ -34,6 +35,14 @@ class Slots(NamedTuple):
 
 
 _SLOTS, _LONE = Slots(2, 3, 3), Slots(1, 1, 1)
+
+_SHORTEST, _COVER = 40, 160
+"""Of few outputs, vectors of a slab at least, and cycles of its products: less would not cover the
+latencies of its LOAD and STOREs."""
+
+_FEW = 320
+"""Vectors up to which outputs are few: what is loaded first and last counts, and weights may come
+block by block, because products wait for them."""
 
 _STORE = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN + END
 """From the last result to the end of a program, beside the rows of the last STORE."""
@@ -61,14 +70,16 @@ def conv_strategies(
     """Return all ways to cut up a batch of images.
 
     - ``resident``: slabs of output rows, one after the other; all weights stay in the buffer;
-    - ``streamed``: the same, but the weights pass by, again for each slab;
+    - ``followed``: the same, and weights come a channel block at a time, for few outputs: products
+      follow them closely;
+    - ``streamed``: slabs again, but the weights pass by, again for each slab;
     - ``tiles``: slabs of one channel block of the input at a time, and its weights: input and
       weights pass by, again for each n-block;
     - ``panels``: the same with part of the columns, where a row is too long;
     - ``lone tiles``, ``lone panels``: one at a time, if the buffer is too small for more.
 
     Lone tiles and panels are for shapes for which none of the others is feasible. A slab has at
-    most as many output vectors as there are accumulators, if DRAM permits. Only the first two are
+    most as many output vectors as there are accumulators, if DRAM permits. Only the first three are
     for inputs that are in the buffer.
     """
     rows, width, columns = slab_rows(facts, extents, room), extents.width, extents.out_width
@@ -80,7 +91,9 @@ def conv_strategies(
     sourced, stored = room.sources[0], int(room.stored)
     fill = most(sourced * facts.blocks * facts.y.stride * width + stored * vectors, 1)
     short = root(total * facts.n_blocks * (CONV_CYCLES + STORE_REQUEST + DISPATCH) // fill)
-    short = most(short, ceil_div(SMALLEST_PART, columns))
+    few = total * columns <= _FEW
+    shortest = pick(few, max(_SHORTEST, _COVER // facts.tiles), SMALLEST_PART)
+    short = most(short, ceil_div(shortest, columns))
     if not sourced and not stored:  # nothing is moved, but the next layer waits
         parts = least(least(PARTS, total * columns // SMALLEST_PART), total)
         short = ceil_div(total, most(parts, 1))
@@ -88,11 +101,14 @@ def conv_strategies(
     large, small = facts.large.largest, facts.small.largest
     kinds = (
         ("resident", _SLOTS, facts.blocks, short, facts.large.total),
+        ("followed", _SLOTS, facts.blocks, short, facts.small.total),
         ("streamed", _SLOTS, facts.blocks, limit, _SLOTS.weights * large),
         ("tiles", _SLOTS, 1, limit, _SLOTS.weights * small),
         ("lone tiles", _LONE, 1, limit, _LONE.weights * small),
     )
-    for name, slots, blocks, wanted, weight_rows in kinds if sourced else kinds[:2]:
+    for name, slots, blocks, wanted, weight_rows in kinds if sourced else kinds[:3]:
+        if name == "followed" and (facts.small is facts.large or few is False):
+            continue
         spare = slots is _LONE or (not sourced and room.chained)
         tried = unmet(strategies) if spare else True
         if tried is False:
@@ -212,13 +228,14 @@ def _cost(
     regions = most(tiles * within, images)
     slots = vectors + bool(facts.byte_step) * images * extents.out_height
     units = facts.large if name in ("resident", "streamed") else facts.small
-    fixed = CONV_CYCLES + (name != "resident") * weights_latency(config)
+    stays = name in ("resident", "followed")
+    fixed = CONV_CYCLES + (sizes["slots"] is _LONE) * weights_latency(config)
     count = len(units.output)
     compute = product_cycles(facts.tiles, slots, regions, config)
     compute += regions * count * fixed
 
     slab = room.sources[0] * sizes["in_rows"] * sizes["in_columns"]
-    if name == "resident":
+    if stays:
         load = tiles * slab * facts.blocks + units.total
         first = slab * facts.blocks
     elif name == "streamed":
@@ -231,7 +248,13 @@ def _cost(
     store = room.stored * tiles * facts.n_blocks * (stored + 2)
     begin = FIRST_ROW + first + int(units.buffer_rows[0])
     end = conv_latency(Drain.REQUANTIZE, config) + stored + _STORE
-    work = compute + load + store
-    if sizes["slots"] is not _LONE:
-        work = most(compute, most(load, store))
-    return begin + work + end, load + store
+    if sizes["slots"] is _LONE:
+        return begin + compute + load + store + end, load + store
+    # What is loaded last is multiplied at the end: a unit of weights, or a slab if these stay.
+    last = ceil_div(compute * int(units.weight_rows[-1]), int(units.weight_rows.sum()))
+    last = pick(tiles == 1, last, compute // tiles) if stays else last // regions
+    # Commands come by the way of loads, too.
+    fetch = 2 * COMMAND_BEATS * count * (1 if stays else regions)
+    loaded = FIRST_ROW + load + fetch + last
+    work = most(begin + compute, most(loaded, begin + store))
+    return work + end, load + store
