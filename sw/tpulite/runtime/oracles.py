@@ -1,7 +1,8 @@
 """Libraries whose bits we promise: they run the network's file and show every tensor.
 
 Each oracle is a function from one input to the values of tensors. Intermediate tensors become
-outputs of the file, so the library must compute each of them, whatever it fuses otherwise.
+outputs of the file, so the library must compute each of them, whatever it fuses otherwise. Products
+between quantized tensors of ONNX files are those of integers, which ONNX Runtime leaves to the CPU.
 """
 
 import warnings
@@ -107,6 +108,8 @@ def _open_ort(data: bytes, graph: Graph) -> Oracle:
     import onnx
     import onnxruntime
 
+    from tpulite.frontend.onnx.quantized_products import quantize_products
+
     model = onnx.load_model_from_string(data)
     computed = {name for node in model.graph.node for name in node.output}
     wanted: dict[str, tuple[str, tuple[int, ...] | None]] = {}
@@ -119,6 +122,7 @@ def _open_ort(data: bytes, graph: Graph) -> Oracle:
             integer = np.issubdtype(graph.tensors[name].dtype, np.integer)
             if origin in computed and (integer or name in graph.outputs):
                 wanted[name] = origin, permutation
+    quantize_products(model, {origin for origin, _ in wanted.values()})
     known = {output.name for output in model.graph.output}
     for origin in dict.fromkeys(origin for origin, _ in wanted.values()):
         if origin not in known:
