@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tpulite.configs import named_config
 from tpulite_litex import firmware
+from tpulite_litex.device import REGISTERS
 from tpulite_litex.steps import run_step
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_once
@@ -51,10 +52,13 @@ class BuiltSystem:
         Where it is built.
     config : str
         Name of the chip's configuration.
+    registers : int
+        Where firmware looks for the chip.
     """
 
     folder: Path
     config: str
+    registers: int = REGISTERS
 
     @property
     def verilog(self) -> Path:
@@ -121,13 +125,15 @@ class BuiltSystem:
         folder.mkdir(exist_ok=True)
         exports = " ".join(str(path.resolve()) for path in networks.values())
         command = [
-            *("make", "-f", firmware.MAKEFILE),
+            *("make", "-B", "-f", firmware.MAKEFILE),  # its files do not tell what it is of
             f"BUILD_DIR={self.folder.resolve()}",
             f"NETWORKS={' '.join(networks)}",
-            f"EXPORTS={exports}",
+            *(f"EXPORTS={exports}", f"REGISTERS={self.registers:#x}u"),
         ]
         run_step("firmware", command, folder, self.folder / "firmware.log")
-        return folder / "firmware.bin"
+        binary = folder / "firmware.bin"
+        print(f"firmware: {binary.stat().st_size:,} bytes", file=sys.stderr)
+        return binary
 
     def _link_simulator(self) -> None:
         """Verilate the system unless that was done, and link it into the folder."""

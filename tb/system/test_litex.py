@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -29,6 +30,9 @@ CONFIG = "4x4"
 DIGIT = 7
 CUT_AFTER = 20_003
 """Bytes from the host: within a word of the weights."""
+
+STACK = 0x1000_0000
+"""Where the CPU has memory of its own."""
 
 FAR = 0x4000000
 """Bytes of main memory."""
@@ -115,6 +119,13 @@ def cut_line(port: int, limit: int) -> int:
 
     threading.Thread(target=forward, daemon=True).start()
     return listener.getsockname()[1]
+
+
+def test_a_chip_that_is_not_there_is_an_error(system, tmp_path):
+    elsewhere = replace(system, registers=STACK)
+    elsewhere.build({"mlp": exported(tmp_path, "mlp", CONFIG)})
+    said = "mlp: error 1, there is no tpulite at this address"
+    assert list(elsewhere.lines())[-2:] == [said, "done, 1 errors"]
 
 
 # Pyserial leaves a socket to the collector when its other end has gone.
