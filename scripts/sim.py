@@ -69,6 +69,7 @@ def main() -> int:
             str(ROOT / "tb/system" / bench),
             top=TOP,
             name=f"{name}_{CONFIG}",
+            opt="-O1",  # a network runs for longer than a bench
             live=True,
             extra_env=environment | QUIET,
         )

@@ -1,8 +1,8 @@
 """Which simulators the benches run on, and what random programs have covered.
 
 ``$SIM`` chooses one. Without it the benches of components run on Verilator and on Icarus, and those
-of the whole chip on Verilator, unless they are marked ``both_simulators``. A test that simulates
-nothing runs once.
+of the whole chip on Verilator, unless they are marked ``both_simulators``: with a reason, on Icarus
+in ``make regress`` alone. A test that simulates nothing runs once.
 
 Where Icarus is installed, a bench of several sizes runs on Verilator in the first, which is the
 smallest, and on Icarus in all others: most of the time would go into C++ of models that are not
@@ -44,7 +44,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     simulators: list[object] = ["verilator"]
     both = metafunc.definition.get_closest_marker("both_simulators")
     if both or not metafunc.definition.path.is_relative_to(_SYSTEM):
-        simulators.append(pytest.param("icarus", marks=_NO_ICARUS))
+        slow = [pytest.mark.regress(reason) for reason in (both.args if both else ())]
+        simulators.append(pytest.param("icarus", marks=[_NO_ICARUS, *slow]))
     metafunc.parametrize("simulator", simulators, indirect=True)
 
 

@@ -125,7 +125,7 @@ async def stops_cleanly(dut, case: str) -> None:
     bench.monitor.finish()
 
 
-@pytest.mark.both_simulators
+@pytest.mark.both_simulators("half a minute; other benches of this chip run on Icarus")
 def test_faults_under_cocotb() -> None:
     simulate_verilog(cached_verilog(CONFIG), __file__, top=TOP, name="faults")
 
