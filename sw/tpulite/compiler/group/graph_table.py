@@ -77,6 +77,7 @@ class GraphTable:
             self.last[root] = max(self.last[root], self.last[name])
         self._engines: dict[tuple[int, int, int], Engines] = {}
         self._touched: dict[range, frozenset[str]] = {}
+        self._alive: dict[range, tuple[str, ...]] = {}
 
     @cached_property
     def reaches(self) -> list[list[tuple[Reach, ...] | None]]:
@@ -162,9 +163,16 @@ class GraphTable:
             and name not in self.layers.outputs
         )
 
-    def live(self, name: str, members: range) -> bool:
-        """Return whether an image is needed while layers run, or before and after them."""
-        return self.first[name] < members.stop and self.last[name] >= members.start
+    def alive(self, members: range) -> tuple[str, ...]:
+        """Return images that are needed while layers run, or before and after, small ones first."""
+        if members not in self._alive:
+            names = (
+                name
+                for name, first in self.first.items()
+                if first < members.stop and self.last[name] >= members.start
+            )
+            self._alive[members] = tuple(sorted(names, key=lambda name: (self.rows(name), name)))
+        return self._alive[members]
 
     def touched(self, members: range) -> frozenset[str]:
         """Return the images that layers read or compute."""

@@ -68,17 +68,11 @@ def resident_activations(
     }
     strips.update(passing_activations(table.layers))
     rows = {name: table.rows(name) for name in table.layers.activations}
-    order = sorted(
-        (
-            name
-            for name in rows
-            if name not in strips and (largest is None or rows[name] <= largest)
-        ),
-        key=lambda name: (rows[name], name),
+    resident = frozenset(
+        name for name in rows if name not in strips and (largest is None or rows[name] <= largest)
     )
-    resident = frozenset(order)
     for group in groups:
-        live = [name for name in order if name in resident and table.live(name, group.layers)]
+        live = [name for name in table.alive(group.layers) if name in resident]
         taken = sum(rows[name] for name in live)
         while live and taken + costs.cost(group, resident).rows > costs.limit:
             name = live.pop()
@@ -94,6 +88,6 @@ def crossing_rows(table: GraphTable, members: range, resident: frozenset[str]) -
     """
     return sum(
         table.rows(name)
-        for name in resident
-        if table.live(name, members) and not table.inside(name, members)
+        for name in table.alive(members)
+        if name in resident and not table.inside(name, members)
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -133,6 +133,7 @@ class DepthwiseWeights:
     zeros: int
 
 
+@lru_cache(maxsize=1024)
 def depthwise_plan(
     kernel: tuple[int, int],
     stride: tuple[int, int],
