@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 
+from tpulite.quant.exactness import Exactness
 from tpulite_testing.operators.conditions import Conditions
 from tpulite_testing.operators.messages import Reader, matches
-from tpulite_testing.operators.page import COLUMNS, page
+from tpulite_testing.operators.page import COLUMNS, LEFT, page
 from tpulite_testing.operators.probe import Probe, file_names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/operators.md"
@@ -23,6 +24,14 @@ def probe():
 
 def test_the_page_is_fresh(probe):
     assert page(probe, Conditions()) == PAGE.read_text(encoding="utf-8"), "run `make docs`"
+
+
+def test_what_is_left_to_others_is_nowhere_the_machines(probe):
+    for name, reason in LEFT.items():
+        file_format, exactness = (
+            ("tflite", Exactness.LITERT_REF) if name.isupper() else ("onnx", Exactness.ORT)
+        )
+        assert not probe.answer(file_format, name, exactness).machine, reason
 
 
 def test_every_link_leads_to_conditions():

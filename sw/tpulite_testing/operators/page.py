@@ -40,6 +40,19 @@ also takes cheap neighbors along, where that saves crossings. `--exact bm1684x` 
 convolutions, depthwise and dense layers, and what rounds nothing.
 """
 
+LEFT = {
+    "ARG_MAX": "its result is 32 or 64 bits wide; numpy computes it",
+    "L2_NORMALIZATION": "every pixel has a multiplier of its own, the root of a sum of squares",
+    "LOG_SOFTMAX": "its fixed point takes logarithms of sums of 32 bits",
+    "SVDF": "its states are 16 bits wide from one run to the next",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "its cells are 16 bits wide",
+    "LayerNormalization": "sums of floats whose order is the library's",
+    "InstanceNormalization": "sums of floats whose order is the library's",
+    "ReduceMean": "every term of the sum is rounded to float32, in an order of the library's",
+    "ReduceSum": "every term of the sum is rounded to float32, in an order of the library's",
+}
+"""Why operators that users look for are never the machine's in the bits of their library."""
+
 
 def page(probe: Probe, conditions: Conditions) -> str:
     """Return the text of the page."""
@@ -61,7 +74,8 @@ def page(probe: Probe, conditions: Conditions) -> str:
     forms = sorted(quantized_forms().items())
     names = ", ".join(f"`{name}` as `{plain}`" for name, plain in forms)
     text = f"Operators with a quantization of their own are counted with the plain ones: {names}."
-    lines += ["", *textwrap.wrap(text, 120)]
+    lines += ["", *textwrap.wrap(text, 120), "", "## What the machine leaves to others", ""]
+    lines += [f"- `{name}`: {reason}." for name, reason in LEFT.items()]
     return "\n".join([*lines, "", *_conditions(conditions, users)]).rstrip() + "\n"
 
 
