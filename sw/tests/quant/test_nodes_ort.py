@@ -38,6 +38,15 @@ def test_exact_forms_are_the_machines(tmp_path, op):
         assert [type(segment) for segment in model.segments] == ONE_PROGRAM, f"seed {seed}"
 
 
+@pytest.mark.parametrize("op", ["Gelu (exported)", "HardSwish (exported)", "Mul (SiLU)", "Div"])
+def test_several_operators_on_one_tensor_are_one_function(tmp_path, op):
+    placed = []
+    for seed in range(3 * CASES):
+        model = equals_library(tmp_path, node_case(op, seed), "ort", 2)
+        placed.append([type(segment) for segment in model.segments] == ONE_PROGRAM)
+    assert sum(placed) > len(placed) / 2
+
+
 def test_transposed_convolution_between_convolutions(tmp_path):
     b, rng = OnnxBuilder(opset=18), np.random.default_rng(5)
     y = b.quantize(b.input("x", (1, 3, 9, 7)), 2.0**-4, -7)

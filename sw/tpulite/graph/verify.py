@@ -15,6 +15,7 @@ FUNCTIONS = frozenset(
         *("sigmoid", "tanh", "erf", "hard_sigmoid", "hard_swish", "mish", "softplus", "softsign"),
         *("abs", "neg", "sign", "ceil", "floor", "round"),
         *("exp", "log", "sin", "cos", "square", "sqrt", "rsqrt", "reciprocal"),
+        "expression",
     }
 )
 """Operators that apply a function of one number to each element."""

@@ -196,6 +196,18 @@ def _gelu(d: _Draw) -> str:
     return d.node("Mul", product, np.float32(0.5))
 
 
+def _hard_swish(d: _Draw) -> str:
+    """Draw what exporters write up to version 13 of the operators."""
+    x = d.rows
+    clipped = d.node("Clip", d.node("Add", x, np.float32(3)), np.float32(0), np.float32(6))
+    return d.node("Mul", x, d.node("Div", clipped, np.float32(6)))
+
+
+def _silu(d: _Draw) -> str:
+    x = d.x
+    return d.node("Mul", x, d.node("Sigmoid", x))
+
+
 def _transpose(d: _Draw) -> str:
     """Draw height and width that are swapped between convolutions."""
     x = d.quantized(d.node("Conv", d.x, d.weight(16, d.channels, 3, 1)), _SCALE)
@@ -224,6 +236,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Flatten": _flat("Flatten"),
     "Gather": lambda d: d.node("Gather", d.x, [0, 2, 1, -1], axis=1),
     "Gelu (exported)": _gelu,
+    "HardSwish (exported)": _hard_swish,
     "Gemm": _gemm,
     "GlobalAveragePool": _one("GlobalAveragePool"),
     "GlobalMaxPool": _one("GlobalMaxPool"),
@@ -235,6 +248,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "MatMul (both computed)": _attention,
     "MatMulInteger": _integers("MatMulInteger", 1),
     "Mul": _two("Mul"),
+    "Mul (SiLU)": _silu,
     "Pad": _pad,
     "ReduceMean": _reduced("ReduceMean"),
     "ReduceSum": _reduced("ReduceSum"),

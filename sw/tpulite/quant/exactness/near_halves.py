@@ -9,7 +9,7 @@ __all__ = ["APPROXIMATED", "check_halves"]
 
 APPROXIMATED = (
     *("sigmoid", "tanh", "elu", "gelu", "exp", "log", "sin", "cos", "erf", "mish", "softplus"),
-    *("hard_sigmoid", "reciprocal", "selu", "sqrt"),
+    *("hard_sigmoid", "reciprocal", "selu", "sqrt", "expression"),
 )
 """Functions whose last bits depend on the CPU and on the library of mathematics."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulite.quant.exactness.expressions import evaluate_steps
 from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.real import real_function
 from tpulite.quant.tensors import Quantized, UnsupportedError
@@ -35,7 +36,11 @@ def ort_table(
         If a result is no number, or depends on the CPU.
     """
     real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
-    result = real if op == "requantize" else _function(op, attributes)(real)
+    bound = None
+    if op == "expression":
+        result, bound = evaluate_steps(attributes["steps"], real)
+    else:
+        result = real if op == "requantize" else _function(op, attributes)(real)
     with np.errstate(over="ignore"):
         scaled = result.astype(np.float32) / y.scale
     if np.isnan(scaled).any():
@@ -45,6 +50,8 @@ def ort_table(
     error = (np.abs(scaled) * _ERROR + np.maximum(np.abs(real), 1) * _ERROR / 2 / y.scale).astype(
         np.float64
     )
+    if bound is not None:
+        error = bound / float(y.scale) + np.abs(scaled) * _ERROR
     check_halves(op, real, scaled, error, y)
     return y.image(np.rint(scaled).astype(np.int64) + y.zero_point)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.frontend.onnx.draft import Draft
+from tpulite.frontend.onnx.quantize.expressions import express
 from tpulite.frontend.onnx.quantize.propagate import (
     INT8,
     meet,
@@ -53,7 +54,7 @@ def fuse_quantization(graph: Graph) -> Graph:
     """
     draft = Draft(graph)
     spread_quantization(draft)
-    for merge in (merge_equal, move, meet, _drop_clips, _fuse):
+    for merge in (merge_equal, move, meet, _drop_clips, _fuse, express):
         _repeat(draft, merge)
     _fold_constants(draft)
     return draft.freeze()

@@ -37,7 +37,17 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
 
 UNARY = frozenset(
     {op for op, _ in _FUNCTIONS.values()}
-    | {"clip", "gelu", "relu6", "relu_n1_1", "square", "quantize", "dequantize", "requantize"}
+    | {
+        "clip",
+        "expression",
+        "gelu",
+        "relu6",
+        "relu_n1_1",
+        "square",
+        "quantize",
+        "dequantize",
+        "requantize",
+    }
 )
 """Operators that work number by number, on one tensor."""
 
