@@ -172,8 +172,10 @@ def layout_section(layout: Layout) -> list[str]:
     """Return the fields of a command or record, below its docstring."""
     rows = []
     for field, low in zip(layout.fields, layout.offsets().values(), strict=True):
-        high = low + field.width - 1
+        high = low + field.width - field.behind - 1
         bits = f"{high}:{low}" if high > low else str(low)
+        if field.behind:
+            bits = f"{layout.grown[field.name]}, {bits}"
         rows.append((bits, f"`{field.name}`", legal_values(field), field.doc))
     return [f"### {layout.name}", "", layout.doc, "", *table("bits|field|values|meaning", rows)]
 
@@ -189,18 +191,21 @@ def legal_values(field: Field) -> str:
 
 def illegal_rules() -> list[str]:
     """Return what `isa.illegal_combination` says to one example of each rule."""
-    config = Config(requant_lanes=1)
+    config = Config(requant_lanes=1, softmax=False)
     depthwise = {"depthwise": 1, "blocks": 1}
+    conv, vector = isa.Opcode.CONV, isa.Opcode.VECTOR
     examples = (
-        {"byte_step": config.array_size + 1},
-        {"byte_step": 1, "depthwise": 1},
-        depthwise | {"blocks": 2},
-        depthwise | {"drain": isa.Drain.RAW},
-        depthwise | {"drain": isa.Drain.REQUANTIZE},
+        (conv, {"byte_step": config.array_size + 1}),
+        (conv, {"byte_step": 1, "depthwise": 1}),
+        (conv, depthwise | {"blocks": 2}),
+        (conv, depthwise | {"drain": isa.Drain.RAW}),
+        (conv, depthwise | {"drain": isa.Drain.REQUANTIZE}),
+        (vector, {"operation": isa.VectorOp.NORM}),
+        (vector, {"tail": 1}),
     )
     rules = []
-    for fields in examples:
-        rule = isa.illegal_combination(isa.Command.make(isa.Opcode.CONV, **fields), config)
+    for opcode, fields in examples:
+        rule = isa.illegal_combination(isa.Command.make(opcode, **fields), config)
         assert rule is not None, fields
         rules.append(re.sub(r", not \d+$", "", rule).replace(str(config.array_size), "N"))
     return rules
@@ -228,8 +233,8 @@ def isa_page() -> str:
         "## Commands",
         "",
         f"A command has {COMMAND_BYTES} bytes, little-endian in DRAM. Bits beyond its fields are",
-        "0; anything else is a fault (FIELD). N is the array size of the machine. Some fields of",
-        "CONV are illegal together, which is the same fault:",
+        "0; anything else is a fault (FIELD). N is the array size of the machine. Some fields are",
+        "illegal together, or on some machines, which is the same fault:",
         "",
         *[f"- {rule}" for rule in illegal_rules()],
         "",
@@ -243,9 +248,11 @@ def isa_page() -> str:
         "They lie in the unified buffer from `param_row` on; each part begins with a row. What an",
         "operation needs is in the table of [operations](#vectorop); the record is a channel",
         f"record, whose bias counts. The table of a LUT has {isa.LUT_BYTES} bytes: the results for",
-        "the inputs -128 to 127, in this order.",
+        "the inputs -128 to 127, in this order. The words of NORM and SHARE have",
+        f"{isa.WORDS_BYTES}: the lowest bytes of all words, then the second ones, and so on.",
         "",
         *layout_section(isa.OPERANDS),
+        *layout_section(isa.NORM),
         *effects_section(),
         *timing_section(),
         "## Values of fields",

@@ -34,9 +34,13 @@ def raw_word(command: Command, **values: int) -> int:
     offsets = layout.offsets()
     for field in layout.fields:
         if field.name in values:
-            mask = (1 << field.width) - 1
-            word &= ~(mask << offsets[field.name])
-            word |= (values[field.name] & mask) << offsets[field.name]
+            parts = [(offsets[field.name], 0, field.width - field.behind)]
+            if field.behind:
+                parts.append((layout.grown[field.name], parts[0][2], field.behind))
+            for offset, first, width in parts:
+                mask = (1 << width) - 1
+                word &= ~(mask << offset)
+                word |= (values[field.name] >> first & mask) << offset
     return word
 
 

@@ -1,8 +1,9 @@
 """Random CONVs and VECTORs that must stop the machine."""
 
 from tpulite.arch.config import RECORD_BYTES
-from tpulite.arch.effects import BINARY, parameter_rows, record_rows, steps_of, tile_count
+from tpulite.arch.effects import parameter_rows, record_rows, steps_of, tile_count
 from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
+from tpulite.golden.effects.vectors import record_offset
 from tpulite_tb.random_conv import draw_conv
 from tpulite_tb.random_faults import BadCommands
 from tpulite_tb.random_records import BlockKind
@@ -113,14 +114,14 @@ def draw_bad_record(state: State) -> BadCommands | None:
         kinds, name, offset = (BlockKind.FULL, BlockKind.SHORT), "record_row", 0
     else:
         operation = VectorOp(command["operation"])
-        if operation in (VectorOp.COPY, VectorOp.MAX, VectorOp.LUT):
+        if operation in (VectorOp.COPY, VectorOp.MAX, VectorOp.LUT, VectorOp.NORM):
             return None
         kind = BlockKind.OPERANDS
         if operation in (VectorOp.SUM, VectorOp.AFFINE):
             kind = BlockKind.SHORT if operation == VectorOp.SUM else BlockKind.FULL
-        kinds, name, offset = (kind,), "param_row", 0
-        if operation in BINARY:  # behind the operands
-            offset = parameter_rows(operation, state.config) // 2
+        if operation == VectorOp.SHARE:
+            kind = BlockKind.WORDS
+        kinds, name, offset = (kind,), "param_row", record_offset(operation, state.config)
     bad = [block for block in state.blocks if not block.usable and block.kind in kinds]
     load = block_load(state, state.rng.choice(bad))
     assert load.block is not None

@@ -201,7 +201,7 @@ class RandomProgram:
 def _lay_out_dram(rng: random.Random, config: Config) -> tuple[int, tuple[WindowBinding, ...], int]:
     """Place the windows and the program in random order, with gaps; few of them start at a page."""
     sizes = {
-        Window.CONSTANTS: max(8192, 512 * config.row_bytes),
+        Window.CONSTANTS: max(8192, 512 * config.row_bytes) * (1 + config.has_softmax),
         Window.INPUT: max(4096, config.ub_bytes // 2),
         Window.OUTPUT: max(6144, 3 * config.ub_bytes),
         Window.SCRATCH: max(4096, config.row_bytes * 512),

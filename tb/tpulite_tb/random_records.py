@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from tpulite.arch import isa
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
-from tpulite.arch.isa import RAW_ROWS, Scaling
+from tpulite.arch.isa import RAW_ROWS, WORDS_BYTES, Scaling
 from tpulite.arch.numerics import Rounding
 
 __all__ = ["Block", "BlockKind", "DepthwiseTaps", "draw_blocks"]
@@ -18,6 +18,7 @@ class BlockKind(StrEnum):
 
     FULL = "full"  #: N channel records
     SHORT = "short"  #: a channel record, padded to whole rows, and N biases
+    WORDS = "words"  #: words of differences and a channel record
     OPERANDS = "operands"  #: OPERANDS and a channel record, each padded to whole rows
     TILE = "tile"  #: a weight tile for depthwise mode
 
@@ -94,6 +95,9 @@ def draw_blocks(rng: random.Random, config: Config) -> tuple[bytes, list[Block]]
         add(short, BlockKind.SHORT, name)
         parts = (_draw_operands(rng), _draw_record(rng, last))
         add(b"".join(_padded(rng, part, size) for part in parts), BlockKind.OPERANDS, name)
+        if config.has_softmax:
+            words = rng.randbytes(WORDS_BYTES)
+            add(words + _padded(rng, _draw_record(rng, last), size), BlockKind.WORDS, name)
     for _ in range(5):
         taps = _draw_taps(rng, size)
         add(_draw_tile(rng, taps, size), BlockKind.TILE, "weights", taps)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tpulite.arch.effects import BINARY, WINDOWED, effects, parameter_rows
-from tpulite.arch.isa import Command, Opcode, VectorOp
+from tpulite.arch.effects import BINARY, ELEMENTWISE, WINDOWED, effects, parameter_rows
+from tpulite.arch.isa import Command, Opcode, VectorOp, operations
 from tpulite_tb.random_records import BlockKind
 from tpulite_tb.random_state import Drawn, State, hazard, mask
 
@@ -12,7 +12,8 @@ __all__ = ["draw_vector"]
 _KINDS = {
     VectorOp.SUM: (BlockKind.FULL, BlockKind.SHORT),
     VectorOp.AFFINE: (BlockKind.FULL,),
-    **dict.fromkeys(BINARY, (BlockKind.OPERANDS,)),
+    VectorOp.SHARE: (BlockKind.WORDS,),
+    **dict.fromkeys(ELEMENTWISE, (BlockKind.OPERANDS,)),
 }
 """Blocks that begin with the parameters of an operation."""
 
@@ -20,14 +21,14 @@ _KINDS = {
 def draw_vector(state: State) -> Drawn | None:
     """Draw a VECTOR on written rows; None if there are no such rows."""
     rng, config = state.rng, state.config
-    operation = rng.choice(list(VectorOp))
+    operation = rng.choice(operations(config))
     param_row, name = rng.randrange(1 << 14), "-"
     if operation in _KINDS:
         found = state.resident(*_KINDS[operation])
         if found is None:
             return None
         param_row, name = found[0], found[1].name
-    elif operation == VectorOp.LUT:
+    elif operation in (VectorOp.LUT, VectorOp.NORM):
         table = state.written_run(parameter_rows(operation, config))
         if table is None:
             return None
@@ -72,6 +73,8 @@ def _places(state: State, operation: VectorOp) -> dict[str, int]:
             places[f"out_{field}"] = places[f"{source}_{field}"]
     # Windows are drawn for all operations: most must ignore them.
     size = rng.choice([(1, 1), (2, 2), (3, 3), (rng.randint(1, 6), rng.randint(1, 6))])
+    if state.config.has_softmax:
+        places["tail"] = rng.choice([0, rng.randrange(state.config.array_size)])
     places |= {"window_rows": size[0], "window_columns": size[1]}
     places["window_pitch"] = rng.choice([size[1], columns, rng.randint(0, 20)])
     return places

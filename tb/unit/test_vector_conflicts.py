@@ -42,6 +42,7 @@ async def operands_in_one_bank_go_apart(dut, distance: int) -> None:
     """Wherever B lies, a sum takes a cycle: the ports walk a bank apart after the first vector."""
     command = draw_command(
         VectorOp.ADD,
+        CONFIG,
         rows=1,
         columns=_VECTORS,
         a_row=64,

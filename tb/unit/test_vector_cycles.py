@@ -8,19 +8,19 @@ import cocotb
 import pytest
 from cocotb.triggers import ClockCycles
 from vector_bench import VectorBench
-from vector_model import PAIRED, parameter_parts
+from vector_model import PAIRED, WINDOWED, parameter_parts
 from vector_path import VectorPath
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import VectorOp
+from tpulite.arch.isa import VectorOp, operations
 from tpulite.arch.registers import EngineState
 from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import breadth
 
 _DIRECT = (VectorOp.COPY, VectorOp.MAX)
-_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
 # Cycles from the acceptance of a vector's last read to its write, with a lane for each channel.
-_LATENCY = {VectorOp.COPY: 5, VectorOp.MAX: 5, VectorOp.LUT: 7}
+_LATENCY = {VectorOp.COPY: 5, VectorOp.MAX: 5, VectorOp.LUT: 7, VectorOp.NORM: 63}
+_DIVIDER = 49  # cycles from a sum of NORM to the next
 _ARITHMETIC = 17
 
 
@@ -31,6 +31,8 @@ def config_of_this_run() -> Config:
 def _slices(operation: VectorOp, config: Config) -> int:
     """Return the cycles that a vector takes in the lanes, or where there are none."""
     assert config.vector_lanes is not None
+    if operation in (VectorOp.NORM, VectorOp.SHARE):
+        return 4 * config.array_size // config.vector_lanes
     return 1 if operation in _DIRECT else config.array_size // config.vector_lanes
 
 
@@ -48,7 +50,10 @@ def _straight(bench: VectorBench, operation: VectorOp, **fields: int):
 async def a_vector_a_cycle(dut, operation: VectorOp) -> None:
     """Or every N / lanes cycles; the overhead of a command is small and known."""
     config = config_of_this_run()
+    if operation not in operations(config):
+        return
     slices = _slices(operation, config)
+    between = max(slices, _DIVIDER) if operation == VectorOp.NORM else slices
     bench = VectorBench(dut, config)
     await reset(dut)
     bench.send(_straight(bench, operation))
@@ -59,7 +64,7 @@ async def a_vector_a_cycle(dut, operation: VectorOp) -> None:
     parameters = sum(-(-size // config.row_bytes) for _, size in parts)
     assert cycles["a"][0] == cycles["take"][0] + 2
     assert cycles["a"][parameters] == cycles["a"][0] + parameters, "no gap before the operands"
-    assert all(b - a == slices for a, b in pairwise(cycles["write"]))
+    assert all(b - a == between for a, b in pairwise(cycles["write"]))
     assert len(cycles["write"]) == 80
     latency = _LATENCY.get(operation, _ARITHMETIC) + slices - 1
     assert cycles["write"][0] == cycles["a"][parameters] + latency
@@ -70,10 +75,12 @@ async def a_vector_a_cycle(dut, operation: VectorOp) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(operation=_WINDOWED, window=[(8, 8), (3, 3), (1, 2), (40, 1)])
+@cocotb.parametrize(operation=WINDOWED, window=[(8, 8), (3, 3), (1, 2), (40, 1)])
 async def a_window_takes_a_cycle_a_vector(dut, operation: VectorOp, window) -> None:
     """Unless the lanes need longer for its sum."""
     config = config_of_this_run()
+    if operation not in operations(config):
+        return
     rows, columns = window
     slices = _slices(operation, config)
     bench = VectorBench(dut, config)
@@ -92,6 +99,8 @@ async def a_window_takes_a_cycle_a_vector(dut, operation: VectorOp, window) -> N
     await bench.finished()
     assert bench.buffer == bench.expected
     period = max(rows * columns, slices)
+    if operation == VectorOp.NORM:
+        period = max(rows * columns * slices, _DIVIDER)
     assert all(b - a == period for a, b in pairwise(bench.cycles["write"]))
 
 
@@ -119,7 +128,7 @@ async def commands_follow_without_delay(dut) -> None:
     """The next command's tokens are taken in the cycle after the last one's were given."""
     bench = VectorBench(dut, config_of_this_run())
     await reset(dut)
-    for operation in VectorOp:
+    for operation in operations(bench.config):
         bench.send(_straight(bench, operation, rows=1, columns=1))
     await bench.finished()
     assert bench.buffer == bench.expected

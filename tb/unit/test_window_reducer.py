@@ -23,7 +23,8 @@ _LARGEST = {field.name: field.range[-1] for field in VECTOR.fields}
 def _result(operation: VectorOp, window: list[list[int]], b: list[int]) -> int:
     reduce = sum if operation == VectorOp.SUM else max
     a = [reduce(channel) for channel in zip(*window, strict=True)]
-    return pack(reduced_pair(CONFIG), {"a": pack_lanes(a, SUM_BITS), "b": pack_lanes(b, 8)})
+    values = {"a": pack_lanes(a, SUM_BITS), "b": pack_lanes(b, 8), "ends": int(CONFIG.has_softmax)}
+    return pack(reduced_pair(CONFIG), values)
 
 
 def _vector() -> list[int]:
@@ -41,6 +42,8 @@ async def reduces_windows(dut, operation: VectorOp, idle: float, stall: float) -
     driver = StreamDriver(dut, "i", idle=idle)
     StreamSink(dut, "o", stall=stall)
     dut.operation.value = operation
+    tail = random.choice([0, 2]) if CONFIG.has_softmax else 0
+    dut.tail.value = tail
     await reset(dut)
     scoreboard = Scoreboard(dut, StreamMonitor(dut, "o"))
     for _ in range(60):
@@ -51,6 +54,8 @@ async def reduces_windows(dut, operation: VectorOp, idle: float, stall: float) -
             values = {"a": pack_lanes(a, 8), "first": index == 0, "last": last}
             other = pack_lanes(b if last else _vector(), 8)
             driver.append(pack(operand_pair(CONFIG), values | {"b": other}))
+        if operation == VectorOp.MAX and tail:
+            window[-1] = window[-1][:tail] + [INT8[0]] * (CONFIG.array_size - tail)
         scoreboard.expect(_result(operation, window, b))
     await scoreboard.drained()
 
@@ -62,6 +67,7 @@ async def the_largest_sum_fits(dut, byte: int) -> None:
     size = _LARGEST["window_rows"] * _LARGEST["window_columns"]
     edge = RisingEdge(dut.clk)
     dut.operation.value = VectorOp.SUM
+    dut.tail.value = 0
     dut.i__valid.value = 0
     dut.o__ready.value = 1
     await reset(dut)

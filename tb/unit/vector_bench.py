@@ -12,7 +12,10 @@ from tpulite.arch.isa import COMMANDS, Command, Opcode, VectorOp
 from tpulite_rtl.lib.interfaces import FAULT, write_layout
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-__all__ = ["VectorBench"]
+__all__ = ["ENDING", "VectorBench"]
+
+ENDING = 1200
+"""Cycles in which all rows that were read become norms, which take longest."""
 
 
 class VectorBench:
@@ -81,7 +84,7 @@ class VectorBench:
 
     def draw(self, operation: VectorOp, *, in_place: bool = False, **fields: int) -> Command:
         """Draw a command and its places; see :func:`draw_command`."""
-        command = draw_command(operation, **fields)
+        command = draw_command(operation, self.config, **fields)
         if in_place:
             command = command.replace(
                 a_pitch=command["out_pitch"],
@@ -111,7 +114,7 @@ class VectorBench:
         """Wait for a fault, and until everything that was under way has ended."""
         while self.fault is None:
             await RisingEdge(self.dut.clk)
-        await ClockCycles(self.dut.clk, 100)
+        await ClockCycles(self.dut.clk, ENDING)
 
     @property
     def fault(self) -> tuple[int, int, int] | None:

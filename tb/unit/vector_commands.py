@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from vector_model import PAIRED, accumulators, parameter_parts
+from vector_model import SCALED, WINDOWED, accumulators, parameter_parts
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import RECORD_BYTES, Config
@@ -11,8 +11,6 @@ from tpulite.arch.isa import LUT_BYTES, OPERANDS, RECORD, Command, Opcode, Vecto
 from tpulite.arch.numerics import INT8, INT32, Rounding
 
 __all__ = ["draw_command", "draw_parameters"]
-
-_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
 
 
 def _draw_operands() -> dict[str, int]:
@@ -52,6 +50,14 @@ def _draw_record(rounding: Rounding, magnitude: int) -> dict[str, Any]:
     }
 
 
+def _draw_words(operation: VectorOp) -> bytes:
+    """Draw the words of NORM or SHARE: mostly so that sums stay below 2**32; or anything."""
+    bits = random.choice([20, 20, 24] if operation == VectorOp.NORM else [31, 31]) + 1
+    bits = random.choice([bits, bits, 32, 1])
+    words = [random.getrandbits(bits - 1) for _ in range(256)]
+    return b"".join(bytes(word >> 8 * byte & 255 for word in words) for byte in range(4))
+
+
 def _with_garbage(layout: Layout, values: dict[str, int]) -> bytes:
     """Pack a layout into 16 bytes; unused bits are garbage."""
     word = layout.pack(**values)
@@ -82,7 +88,7 @@ def draw_parameters(
     def draw_record() -> bytes:
         rounding = Rounding[random.choice(config.roundings).upper()]
         values = _draw_record(rounding, 1)
-        if operation in PAIRED:
+        if operation in SCALED:
             sums = accumulators(operation, operands, gain, [samples], samples[::-1])
         elif operation == VectorOp.AFFINE:
             sums = [100 * values["gain"]]
@@ -96,6 +102,8 @@ def draw_parameters(
     for name, size in parameter_parts(operation, config):
         if name == "operands":
             data = _with_garbage(OPERANDS, operands)
+        elif name == "words":
+            data = _draw_words(operation)
         elif name == "table":
             data = random.randbytes(LUT_BYTES)
         else:
@@ -105,14 +113,14 @@ def draw_parameters(
     return rows
 
 
-def draw_command(operation: VectorOp, **fields: int) -> Command:
-    """Draw a command without places: extents, distances, window, tokens and clamp.
+def draw_command(operation: VectorOp, config: Config, **fields: int) -> Command:
+    """Draw a command without places: extents, distances, window, tokens, clamp and tail.
 
     Operands lie within 512 rows; output rows are distinct and within 512 rows, too.
     """
     rows, columns = random.choice([(1, 1), (1, 20), (3, 5), (6, 2), (2, 9)])
     window_rows, window_columns = random.choice([(1, 1), (2, 2), (3, 3), (1, 4), (3, 1), (5, 5)])
-    if operation not in _WINDOWED and random.random() < 0.5:
+    if operation not in WINDOWED and random.random() < 0.5:
         window_rows, window_columns = random.randint(1, 255), random.randint(1, 255)  # ignored
     step = random.randint(1, 3)
     pitch = columns * step + random.randint(0, 5)
@@ -135,5 +143,8 @@ def draw_command(operation: VectorOp, **fields: int) -> Command:
         "out_step": step,
         "low": low,
         "high": random.choice([127, 127, random.choice(INT8)]),  # above low or not
+        "tail": random.choice([0, random.randrange(config.array_size)])
+        if config.has_softmax
+        else 0,
     }
     return Command.make(Opcode.VECTOR, operation=operation, **(values | fields))

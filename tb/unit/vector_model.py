@@ -4,15 +4,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import LUT_BYTES, OPERANDS, RECORD, Command, Scaling, VectorOp
-from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap32
+from tpulite.arch.isa import (
+    LUT_BYTES,
+    NORM,
+    OPERANDS,
+    RECORD,
+    WORDS_BYTES,
+    Command,
+    Scaling,
+    VectorOp,
+)
+from tpulite.arch.numerics import Rounding, reciprocal, requantize, scale_accumulator, wrap32
 from tpulite.arch.registers import Fault
 
-__all__ = ["PAIRED", "REQUANTIZED", "Outcome", "accumulators", "execute", "parameter_parts"]
+__all__ = [
+    "PAIRED",
+    "REQUANTIZED",
+    "SCALED",
+    "WINDOWED",
+    "Outcome",
+    "accumulators",
+    "execute",
+    "parameter_parts",
+]
 
-PAIRED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
-REQUANTIZED = (*PAIRED, VectorOp.SUM, VectorOp.AFFINE)
-_WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+SCALED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+PAIRED = (*SCALED, VectorOp.NORM, VectorOp.SHARE)
+REQUANTIZED = (*SCALED, VectorOp.SUM, VectorOp.AFFINE, VectorOp.SHARE)
+WINDOWED = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
 
 
 @dataclass
@@ -27,9 +46,11 @@ class Outcome:
 def parameter_parts(operation: VectorOp, config: Config) -> list[tuple[str, int]]:
     """Return the parts of an operation's parameters, and the bytes of each."""
     parts = []
-    if operation in PAIRED:
+    if operation in (VectorOp.NORM, VectorOp.SHARE):
+        parts.append(("words", WORDS_BYTES))
+    if operation in SCALED:
         parts.append(("operands", RECORD_BYTES))
-    if operation in (*PAIRED, VectorOp.SUM):
+    if operation in (*SCALED, VectorOp.SUM, VectorOp.SHARE):
         parts.append(("record", RECORD_BYTES))
     if operation == VectorOp.AFFINE:
         parts.append(("records", RECORD_BYTES * config.array_size))
@@ -75,7 +96,6 @@ def execute(command: Command, buffer: list[bytes], config: Config) -> Outcome:
         name: b"".join(buffer[row : row + -(-size // config.row_bytes)])[:size]
         for name, (row, size) in parts.items()
     }
-    operands = OPERANDS.unpack(int.from_bytes(data.get("operands", b""), "little"))
     records: list[dict] = []
     if "record" in data:
         records = [_record(data["record"])] * config.array_size
@@ -93,7 +113,8 @@ def execute(command: Command, buffer: list[bytes], config: Config) -> Outcome:
 
     for out, window_rows, b_row in _walk(command, operation):
         wanted = [("out", out), *(("a", row) for row in window_rows)]
-        wanted += [("b", b_row)] if operation in PAIRED else []
+        if operation in PAIRED:
+            wanted.insert(2, ("b", b_row))
         for name, row in wanted:
             if row >= config.ub_rows:
                 outcome.fault = (Fault.BUFFER, row)
@@ -102,27 +123,68 @@ def execute(command: Command, buffer: list[bytes], config: Config) -> Outcome:
                 outcome.reads.append((name, row))
         window = [_signed(buffer[row]) for row in window_rows]
         b = _signed(buffer[b_row]) if operation in PAIRED else []
-        if operation == VectorOp.COPY:
-            values = window[0]
-        elif operation == VectorOp.MAX:
-            values = [max(channel) for channel in zip(*window, strict=True)]
-        elif operation == VectorOp.LUT:
-            values = [_signed(data["table"])[a + 128] for a in window[0]]
-        else:
-            gains = [record["gain"] for record in records]
-            sums = accumulators(operation, operands, gains, window, b)
-            values = [
-                requantize(acc, **{k: v for k, v in record.items() if k != "gain"})
-                for acc, record in zip(sums, records, strict=True)
-            ]
+        values = _values(command, window, b, data, records)
         row = bytes(min(max(v, command["low"]), command["high"]) % 256 for v in values)
         buffer[out] = row
         outcome.writes.append((out, row))
     return outcome
 
 
+def _values(
+    command: Command,
+    window: list[list[int]],
+    b: list[int],
+    data: dict[str, bytes],
+    records: list[dict],
+) -> list[int]:
+    """Return what an operation makes of a window of A and a vector of B."""
+    operation = VectorOp(command["operation"])
+    if operation == VectorOp.COPY:
+        return window[0]
+    if operation == VectorOp.MAX:
+        last = [x if _counts(command, c) else -128 for c, x in enumerate(window[-1])]
+        return [max(channel) for channel in zip(*window[:-1], last, strict=True)]
+    if operation == VectorOp.LUT:
+        return [_signed(data["table"])[a + 128] for a in window[0]]
+    if operation == VectorOp.NORM:
+        return _norm(command, window, b, data["words"])
+    scalings = [{k: v for k, v in record.items() if k != "gain"} for record in records]
+    if operation == VectorOp.SHARE:
+        row = int.from_bytes(bytes(x % 256 for x in b), "little")
+        norm = NORM.unpack(row & ((1 << NORM.width) - 1))
+        own = {name: norm[name] for name in ("multiplier", "shift")}
+        scalings = [scaling | own for scaling in scalings]
+        sums = [wrap32(_word(data["words"], norm["maximum"] - a)) for a in window[0]]
+    else:
+        operands = OPERANDS.unpack(int.from_bytes(data.get("operands", b""), "little"))
+        gains = [record["gain"] for record in records]
+        sums = accumulators(operation, operands, gains, window, b)
+    return [requantize(acc, **scaling) for acc, scaling in zip(sums, scalings, strict=True)]
+
+
+def _counts(command: Command, channel: int) -> bool:
+    """Whether a channel of the last vector of a window is before the tail's end."""
+    return not command["tail"] or channel < command["tail"]
+
+
+def _word(words: bytes, difference: int) -> int:
+    return sum(words[256 * byte + difference % 256] << 8 * byte for byte in range(4))
+
+
+def _norm(command: Command, window: list[list[int]], b: list[int], words: bytes) -> list[int]:
+    """Return the bytes of the norm of a window."""
+    total = 0
+    for number, vector in enumerate(window):
+        for channel, a in enumerate(vector):
+            if number < len(window) - 1 or _counts(command, channel):
+                total += _word(words, max(b) - a)
+    multiplier, shift = reciprocal(total % (1 << 32))
+    word = NORM.pack(maximum=max(b), shift=shift, unused=0, multiplier=multiplier)
+    return _signed(word.to_bytes(len(b), "little"))
+
+
 def _walk(command: Command, operation: VectorOp) -> Iterator[tuple[int, list[int], int]]:
-    windowed = operation in _WINDOWED
+    windowed = operation in WINDOWED
     window = [
         wy * command["window_pitch"] + wx
         for wy in range(command["window_rows"] if windowed else 1)

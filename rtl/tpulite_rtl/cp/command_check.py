@@ -6,8 +6,8 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import Config
-from tpulite.arch.isa import COMMANDS, CONV, Axis, Drain, Opcode
-from tpulite_rtl.lib.layout import struct_layout
+from tpulite.arch.isa import COMMANDS, CONV, VECTOR, Axis, Drain, Opcode, VectorOp, operations
+from tpulite_rtl.lib.layout import struct_layout, whole_field
 
 __all__ = ["VERDICT", "judge"]
 
@@ -37,6 +37,8 @@ def judge(m: Module, config: Config, word: Value) -> data.View:
                 problems = [_is_illegal(layout, word)]
                 if code == Opcode.CONV:
                     problems.append(_is_illegal_together(config, word))
+                elif code == Opcode.VECTOR:
+                    problems.append(_is_no_vector(config, word))
                 m.d.comb += [known.eq(1), illegal.eq(Cat(problems).any())]
     # No field is read again: simulators take the whole for a loop.
     verdict = Signal(VERDICT)
@@ -53,7 +55,7 @@ def _is_illegal(layout: Layout, word: Value) -> Value:
     fields = data.View(struct_layout(layout), word[: layout.width])
     problems = [word[layout.width :].any()]
     for field in layout.fields:
-        value = fields[field.name]
+        value = whole_field(fields, field.name) if field.behind else fields[field.name]
         if field.minimum is not None:
             problems.append(value < field.minimum)
         if field.multiple > 1:
@@ -61,6 +63,15 @@ def _is_illegal(layout: Layout, word: Value) -> Value:
         if field.enum is not None:
             problems.append(~Cat(value == member for member in field.enum).any())
     return Cat(problems).any()
+
+
+def _is_no_vector(config: Config, word: Value) -> Value:
+    """Return whether a VECTOR asks for what the machine lacks: ``illegal_combination``, too."""
+    vector = data.View(struct_layout(VECTOR), word[: VECTOR.width])
+    if not config.has_softmax:
+        lacks = [op for op in VectorOp if op not in operations(config)]
+        return whole_field(vector, "operation").matches(*lacks) | (vector.tail != 0)
+    return vector.tail >= config.array_size
 
 
 def _is_illegal_together(config: Config, word: Value) -> Value:

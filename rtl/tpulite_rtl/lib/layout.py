@@ -1,30 +1,40 @@
 """Bridge from the plain-Python contract to Amaranth shapes."""
 
-from amaranth.hdl import Shape, signed, unsigned
+from amaranth.hdl import Cat, Shape, Value, signed, unsigned
 from amaranth.lib import data
 
 from tpulite.arch import isa
-from tpulite.arch.bitfield import Layout
+from tpulite.arch.bitfield import Field, Layout
 
-__all__ = ["INDEX_BITS", "command_layout", "field_shape", "struct_layout"]
+__all__ = ["INDEX_BITS", "command_layout", "field_shape", "struct_layout", "whole_field"]
 
 INDEX_BITS = 24
 """Width of a command index."""
 
 
 def struct_layout(layout: Layout) -> data.StructLayout:
-    """Return the Amaranth layout with the same fields at the same bit offsets."""
-    return data.StructLayout(
-        {
-            field.name: signed(field.width) if field.signed else unsigned(field.width)
-            for field in layout.fields
-        }
-    )
+    """Return the Amaranth layout with the same fields at the same bit offsets.
+
+    Bits of a field that lie behind all others are a member ``NAME_more``: see :func:`whole_field`.
+    """
+    members = {field.name: _shape(field, field.width - field.behind) for field in layout.fields}
+    more = {f"{field.name}_more": field.behind for field in layout.fields if field.behind}
+    return data.StructLayout(members | more)
+
+
+def whole_field(command: data.View, name: str) -> Value:
+    """Return an unsigned field of a command that has bits behind all others."""
+    return Cat(command[name], command[f"{name}_more"])
 
 
 def field_shape(opcode: isa.Opcode, name: str) -> Shape:
     """Return the shape of a field of a command."""
-    return Shape.cast(struct_layout(isa.COMMANDS[opcode])[name].shape)
+    fields = isa.COMMANDS[opcode].fields
+    return next(_shape(field, field.width) for field in fields if field.name == name)
+
+
+def _shape(field: Field, width: int) -> Shape:
+    return signed(width) if field.signed else unsigned(width)
 
 
 def command_layout(opcode: isa.Opcode) -> data.StructLayout:

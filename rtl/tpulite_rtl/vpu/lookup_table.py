@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import WORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES
 from tpulite_rtl.lib.memory import TwoPortRam
 from tpulite_rtl.vpu.vector_parameters import table_row
@@ -29,7 +29,10 @@ class LookupTable(wiring.Component):
     Members
     -------
     i : In(stream.Signature(table_row(config), always_ready=True))
-        Rows of a new table; looked up from the next cycle on.
+        Rows of a new table; looked up from the next cycle on. A lane takes those for its byte of
+        words.
+    moves : In(1)
+        Look up; else the results stay.
     address : In(data.ArrayLayout(unsigned(8), lanes))
         Which bytes to look up.
     o : Out(data.ArrayLayout(unsigned(8), lanes))
@@ -37,6 +40,7 @@ class LookupTable(wiring.Component):
     """
 
     i: stream.Interface
+    moves: Signal
     address: data.View
     o: data.View
 
@@ -47,6 +51,7 @@ class LookupTable(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(table_row(config), always_ready=True)),
+                "moves": In(1),
                 "address": In(lane_bytes),
                 "o": Out(lane_bytes),
             }
@@ -61,12 +66,13 @@ class LookupTable(wiring.Component):
             m.submodules[f"copy_{lane}"] = table
             column = Signal(column_bits, name=f"column_{lane}")
             m.d.comb += [
-                table.write_enable.eq(self.i.valid),
+                table.write_enable.eq(self.i.valid & self.i.payload.planes[lane % WORD_BYTES]),
                 table.write_row.eq(self.i.payload.index),
                 table.write_data.eq(self.i.payload.data),
-                table.read_enable.eq(~self.i.valid),
+                table.read_enable.eq(~self.i.valid & self.moves),
                 table.read_row.eq(self.address[lane][column_bits:]),
                 self.o[lane].eq(table.read_data.word_select(column, 8)),
             ]
-            m.d.sync += column.eq(self.address[lane][:column_bits])
+            with m.If(self.moves):
+                m.d.sync += column.eq(self.address[lane][:column_bits])
         return m

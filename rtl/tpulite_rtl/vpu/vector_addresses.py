@@ -5,18 +5,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Opcode, VectorOp
+from tpulite.arch.effects import BINARY, WINDOWED, parameter_rows
+from tpulite.arch.isa import Opcode, operations
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import command_layout
-from tpulite_rtl.vpu.vector_parameters import parameter_rows
+from tpulite_rtl.lib.layout import command_layout, whole_field
 
-__all__ = ["PAIRED", "STEP", "WINDOWED", "VectorAddresses"]
-
-PAIRED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
-"""Operations with an operand B."""
-
-WINDOWED = (VectorOp.MAX, VectorOp.SUM)
-"""Operations that reduce a window of A."""
+__all__ = ["STEP", "VectorAddresses"]
 
 STEP = data.StructLayout(
     {
@@ -24,7 +18,7 @@ STEP = data.StructLayout(
         "b": ROW_BITS,
         "out": ROW_BITS,
         "parameter": 1,  # a row of parameters
-        "paired": 1,  # read b as well
+        "paired": 1,  # read b as well: beside the first vector of a window
         "first": 1,  # first vector of a window
         "last": 1,  # last vector of a window
     }
@@ -80,10 +74,12 @@ class VectorAddresses(wiring.Component):
         m = Module()
         command = Signal(command_layout(Opcode.VECTOR))
         active, parameter = Signal(), Signal()
+        operation = whole_field(command, "operation")
         paired, windowed = Signal(), Signal()
+        known = operations(self.config)
         m.d.comb += [
-            paired.eq(command.operation.matches(*PAIRED)),
-            windowed.eq(command.operation.matches(*WINDOWED)),
+            paired.eq(operation.matches(*(op for op in BINARY if op in known))),
+            windowed.eq(operation.matches(*(op for op in WINDOWED if op in known))),
         ]
 
         # Where an operand's output row, output vector, window row and row begin.
@@ -131,7 +127,7 @@ class VectorAddresses(wiring.Component):
             step.b.eq(b),
             step.out.eq(out),
             step.parameter.eq(parameter),
-            step.paired.eq(paired & ~parameter),
+            step.paired.eq(paired & first & ~parameter),
             step.first.eq(first & ~parameter),
             step.last.eq(last),
         ]
@@ -176,7 +172,9 @@ class VectorAddresses(wiring.Component):
                     ]
 
         new = self.i.payload
-        new_rows = Array(parameter_rows(self.config)[op] for op in VectorOp)[new.operation]
+        new_rows = Array(parameter_rows(op, self.config) for op in known)[
+            whole_field(new, "operation")
+        ]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [
                 command.eq(new),

@@ -13,7 +13,7 @@ from tpulite_rtl.lib.interfaces import (
     ReadPortSignature,
     WritePortSignature,
 )
-from tpulite_rtl.lib.layout import command_layout
+from tpulite_rtl.lib.layout import command_layout, whole_field
 from tpulite_rtl.vpu.operand_port import OperandPort, capacity
 from tpulite_rtl.vpu.output_rows import OutputRows
 from tpulite_rtl.vpu.shared_lane import LanesSignature
@@ -96,6 +96,7 @@ class VectorEngine(wiring.Component):
 
         # Tokens: a command begins when it has taken its own, and ends when it has given them.
         command = Signal(command_layout(Opcode.VECTOR))
+        operation = whole_field(command, "operation")
         active, halted = Signal(), Signal()
         start, written, written_all, done = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
@@ -158,15 +159,17 @@ class VectorEngine(wiring.Component):
 
         # Arithmetic, or none.
         direct = Signal()
-        m.d.sync += direct.eq(command.operation.matches(VectorOp.COPY, VectorOp.MAX))
+        m.d.sync += direct.eq(operation.matches(VectorOp.COPY, VectorOp.MAX))
         reduced = Cat(reducer.o.payload.a[i][:8] for i in range(config.array_size))
         m.submodules.results = results = StreamFifo(lanes.o.payload.shape(), _RESULTS)
         m.d.comb += [
             parameters.start.eq(start),
-            parameters.operation.eq(command.operation),
+            parameters.operation.eq(operation),
             addresses.loaded.eq(parameters.loaded),
-            reducer.operation.eq(command.operation),
-            lanes.operation.eq(command.operation),
+            reducer.operation.eq(operation),
+            reducer.tail.eq(command.tail),
+            lanes.tail.eq(command.tail),
+            lanes.operation.eq(operation),
             lanes.operands.eq(parameters.operands),
             lanes.records.eq(parameters.records),
             lanes.i.payload.eq(reducer.o.payload),

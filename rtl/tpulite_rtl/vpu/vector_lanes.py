@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import WORD_BYTES, Config
 from tpulite.arch.isa import OPERANDS, RECORD, Opcode, VectorOp
 from tpulite_rtl.lib.layout import field_shape, struct_layout
 from tpulite_rtl.lib.pipeline import delay
@@ -17,6 +18,7 @@ from tpulite_rtl.vpu.operand_scales import OperandScales
 from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LanesSignature
 from tpulite_rtl.vpu.vector_parameters import table_row
 from tpulite_rtl.vpu.window_reducer import reduced_pair
+from tpulite_rtl.vpu.word_lanes import WordLanes
 
 __all__ = ["VectorLanes"]
 
@@ -41,7 +43,7 @@ class VectorLanes(wiring.Component):
 
     Members
     -------
-    operation : In(3), operands : In(struct_layout(OPERANDS))
+    operation : In(4), tail : In(5), operands : In(struct_layout(OPERANDS))
         What to compute. Stable from the cycle before the first vector on.
     records : In(data.ArrayLayout(struct_layout(RECORD), N))
         Record of each channel, just as stable.
@@ -58,6 +60,7 @@ class VectorLanes(wiring.Component):
     """
 
     operation: Signal
+    tail: Signal
     operands: data.View
     records: data.View
     i_table: stream.Interface
@@ -71,9 +74,11 @@ class VectorLanes(wiring.Component):
         self.config = config
         self._lanes = config.vector_lanes
         self._groups = config.array_size // config.vector_lanes
+        self._slices = self._groups * (WORD_BYTES if config.has_softmax else 1)
         super().__init__(
             {
                 "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "tail": In(field_shape(Opcode.VECTOR, "tail")),
                 "operands": In(struct_layout(OPERANDS)),
                 "records": In(data.ArrayLayout(struct_layout(RECORD), config.array_size)),
                 "i_table": In(stream.Signature(table_row(config), always_ready=True)),
@@ -86,26 +91,36 @@ class VectorLanes(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        groups = self._groups
+        groups, slices = self._groups, self._slices
 
         # The slice of this cycle, and those in each later stage. Everything up to the sums stands
         # still while these cannot enter the requantizer.
-        group, last, moves = Signal(range(max(groups, 2))), Signal(), Signal()
-        m.d.comb += [last.eq(group == groups - 1), self.i.ready.eq(last & moves)]
-        if groups > 1:
-            with m.If(self.i.valid & moves):
-                m.d.sync += group.eq(group + 1)
+        group, last, moves = Signal(range(max(slices, 2))), Signal(), Signal()
         is_lookup = self.operation == VectorOp.LUT
-        valids = self._delay(m, self.i.valid & ~is_lookup, moves, "valid")
+        is_norm, is_share, held = Signal(), Signal(), Signal()
+        if self.config.has_softmax:
+            m.d.sync += [  # known before the first vector
+                is_norm.eq(self.operation == VectorOp.NORM),
+                is_share.eq(self.operation == VectorOp.SHARE),
+            ]
+        final = Mux(is_norm | is_share, slices - 1, groups - 1)
+        m.d.comb += [last.eq(group == final), self.i.ready.eq(last & moves & ~held)]
+        if slices > 1:
+            with m.If(self.i.valid & moves & ~held):
+                m.d.sync += group.eq(Mux(last, 0, group + 1))
+        valids = self._delay(m, self.i.valid & ~is_lookup & ~is_norm, moves, "valid")
         lookups = delay(m, self.i.valid & is_lookup, _LOOKUP_STAGE, "lookup")
         lasts = self._delay(m, last, moves, "last")
-        selects = self._delay(m, group, moves, "group") if groups > 1 else []
+        own = group[: exact_log2(groups)]
+        selects = self._delay(m, own, moves, "group") if groups > 1 else []
         m.d.comb += [
             self.requantizer.valid.eq(valids[_SUM_STAGE]),
             moves.eq(~valids[_SUM_STAGE] | self.requantizer.ready),
         ]
         self._arithmetic(m, moves, selects)
-        looked_up = self._look_up(m, group)
+        table = self._look_up(m, own, moves)
+        looked_up = table.o.as_value()
+        words = self._words(m, table, is_norm, is_share) if self.config.has_softmax else None
 
         # Slices meet in the register of the result.
         results = Mux(is_lookup, looked_up, self.requantizer.o.as_value())
@@ -115,6 +130,20 @@ class VectorLanes(wiring.Component):
         with m.If(arrives):
             m.d.sync += self.o.payload.eq(Cat(self.o.payload, results)[len(results) :])
         m.d.comb += self.busy.eq(Cat(valids, lookups, self.o.valid).any())
+        if words is None:
+            return m
+        m.d.comb += [
+            words.moves.eq(moves),
+            words.valid.eq(self.i.valid & (is_norm | is_share)),
+            words.slice.eq(group),
+            held.eq(words.held),
+        ]
+        shares = results[: 8 * self.config.word_lanes]
+        with m.If(words.o.valid):
+            m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(words.o.payload)]
+        with m.Elif(arrives & is_share):
+            m.d.sync += self.o.payload.eq(Cat(self.o.payload, shares)[len(shares) :])
+        m.d.comb += self.busy.eq(Cat(valids, lookups, self.o.valid, words.busy).any())
         return m
 
     @staticmethod
@@ -151,17 +180,43 @@ class VectorLanes(wiring.Component):
                 fields = [self.records[c][name] for c in channels]
                 m.d.comb += lane[name].eq(_choose(fields, selects, _SUM_STAGE + stage))
 
-    def _look_up(self, m: Module, group: Signal) -> Value:
-        """Build the table; return its results, a stage later."""
+    def _words(self, m: Module, table: LookupTable, is_norm: Signal, is_share: Signal) -> WordLanes:
+        """Build what NORM and SHARE have of their own; sums of SHARE go to the requantizer."""
+        m.submodules.words = words = WordLanes(self.config)
+        m.d.comb += [
+            words.is_norm.eq(is_norm),
+            words.tail.eq(self.tail),
+            words.ends.eq(self.i.payload.ends),
+            words.b.eq(self.i.payload.b),
+            *(words.a[c].eq(self.i.payload.a[c][:8]) for c in range(self.config.array_size)),
+        ]
+        for index in range(self.config.word_lanes):
+            first = WORD_BYTES * index
+            lane = self.requantizer.lane[index]
+            m.d.comb += words.words[index].eq(table.o.as_value().word_select(index, 32))
+            with m.If(is_norm | is_share):
+                for byte in range(first, first + WORD_BYTES):
+                    m.d.comb += table.address[byte].eq(words.address[index])
+            with m.If(is_share):
+                m.d.comb += [
+                    lane.sum.eq(words.sums[index]),
+                    lane.multiplier.eq(words.norm.multiplier),
+                    lane.shift.eq(words.norm.shift),
+                ]
+        return words
+
+    def _look_up(self, m: Module, group: Value, moves: Value) -> LookupTable:
+        """Build the table; its results come a stage later."""
         m.submodules.table = table = LookupTable(self.config, lanes=self._lanes)
         wiring.connect(m, wiring.flipped(self.i_table), table.i)
+        m.d.comb += table.moves.eq(moves)
         vector = self.i.payload.a
         for index in range(self._lanes):
             channels = range(index, self.config.array_size, self._lanes)
             byte = _choose([vector[c][:8] for c in channels], [group], 0)
             # The table begins with the result for -128.
             m.d.comb += table.address[index].eq(byte ^ 0x80)
-        return table.o.as_value()
+        return table
 
 
 def _choose(values: Sequence[Value], selects: Sequence[Value], stage: int) -> Value:

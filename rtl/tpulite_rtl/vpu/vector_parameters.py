@@ -3,13 +3,24 @@
 from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import LUT_BYTES, OPERANDS, RECORD, Opcode, RecordForm, VectorOp
+from tpulite.arch.config import RECORD_BYTES, WORD_BYTES, Config
+from tpulite.arch.effects import ELEMENTWISE, parameter_rows
+from tpulite.arch.isa import (
+    LUT_BYTES,
+    OPERANDS,
+    RECORD,
+    WORDS_BYTES,
+    Opcode,
+    RecordForm,
+    VectorOp,
+    operations,
+)
 from tpulite_rtl.lib.layout import field_shape, struct_layout
 from tpulite_rtl.vpu.record_fields import holds_foreign_rounding, record_row
 
-__all__ = ["VectorParameters", "parameter_rows", "table_row"]
+__all__ = ["VectorParameters", "table_row"]
 
 _RECORD_BITS = 8 * RECORD_BYTES
 
@@ -19,26 +30,17 @@ def _single_rows(config: Config) -> int:
     return -(-RECORD_BYTES // config.row_bytes)
 
 
-def parameter_rows(config: Config) -> dict[VectorOp, int]:
-    """Return how many rows of parameters each operation has; each part fills whole rows."""
-    single = _single_rows(config)
-    paired = 2 * single
-    return {
-        VectorOp.COPY: 0,
-        VectorOp.MAX: 0,
-        VectorOp.SUM: single,
-        VectorOp.ADD: paired,
-        VectorOp.SUB: paired,
-        VectorOp.MUL: paired,
-        VectorOp.AFFINE: config.record_rows,
-        VectorOp.LUT: LUT_BYTES // config.row_bytes,
-    }
-
-
 def table_row(config: Config) -> data.StructLayout:
-    """Return the payload that carries a row of a table: its bytes, and which it is."""
+    """Return the payload that carries a row of a table: its bytes, and which it is.
+
+    ``planes`` says for which bytes of words; a table of bytes is for all of them.
+    """
     return data.StructLayout(
-        {"data": 8 * config.row_bytes, "index": range(LUT_BYTES // config.row_bytes)}
+        {
+            "data": 8 * config.row_bytes,
+            "index": range(LUT_BYTES // config.row_bytes),
+            "planes": WORD_BYTES,
+        }
     )
 
 
@@ -84,7 +86,7 @@ class VectorParameters(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._rows = parameter_rows(config)
+        self._rows = [parameter_rows(operation, config) for operation in operations(config)]
         super().__init__(
             {
                 "start": In(1),
@@ -95,7 +97,7 @@ class VectorParameters(wiring.Component):
                 "o_table": Out(stream.Signature(table_row(config), always_ready=True)),
                 "loaded": Out(1),
                 "foreign": Out(1),
-                "index": Out(range(max(self._rows.values()) + 1)),
+                "index": Out(range(max(self._rows) + 1)),
             }
         )
 
@@ -108,15 +110,18 @@ class VectorParameters(wiring.Component):
             m.d.sync += self.index.eq(0)
         with m.Elif(self.i.valid):
             m.d.sync += self.index.eq(self.index + 1)
-        count = Array(self._rows[op] for op in VectorOp)[self.operation]
+        count = Array(self._rows)[self.operation]
         m.d.comb += self.loaded.eq(self.index == count)
 
-        # What the row belongs to.
+        # What the row belongs to. Words are followed by a record, whose index begins at 0 again.
+        planes = 1 << self.index[exact_log2(LUT_BYTES // config.row_bytes) :][:2]
         is_table, is_full, is_operands = Signal(), Signal(), Signal()
-        is_paired = self.operation.matches(VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+        is_paired = self.operation.matches(*ELEMENTWISE)
+        is_words = self.operation.matches(VectorOp.NORM, VectorOp.SHARE) & config.has_softmax
+        in_words = is_words & (self.index < WORDS_BYTES // config.row_bytes)
         record = Signal(record_row(config))
         m.d.comb += [
-            is_table.eq(self.operation == VectorOp.LUT),
+            is_table.eq((self.operation == VectorOp.LUT) | in_words),
             is_full.eq(self.operation == VectorOp.AFFINE),
             is_operands.eq(is_paired & (self.index < single)),
             record.data.eq(self.i.payload),
@@ -127,6 +132,7 @@ class VectorParameters(wiring.Component):
             ),
             self.o_table.payload.data.eq(self.i.payload),
             self.o_table.payload.index.eq(self.index),
+            self.o_table.payload.planes.eq(Mux(in_words, planes, ~0)),
             self.o_table.valid.eq(self.i.valid & is_table),
         ]
         row_bits = 8 * config.row_bytes

@@ -24,11 +24,15 @@ def operand_pair(config: Config) -> data.StructLayout:
 
 
 def reduced_pair(config: Config) -> data.StructLayout:
-    """Return the payload that carries what became of a window of A, and a vector of B."""
+    """Return the payload that carries what became of a window of A, and a vector of B.
+
+    With softmax ``ends`` says that the window is complete.
+    """
     return data.StructLayout(
         {
             "a": data.ArrayLayout(signed(SUM_BITS), config.array_size),
             "b": data.ArrayLayout(signed(8), config.array_size),
+            "ends": int(config.has_softmax),
         }
     )
 
@@ -45,16 +49,17 @@ class WindowReducer(wiring.Component):
 
     Members
     -------
-    operation : In(3)
-        SUM adds, MAX takes the maximum, others have windows of one vector. Stable while a
-        window is inside.
+    operation : In(4), tail : In(5)
+        SUM adds, MAX takes the maximum, NORM takes vectors as they are, others have windows of one
+        vector. Stable while a window is inside.
     i : In(stream.Signature(operand_pair(config)))
-        Vectors; ``b`` counts with the last one of a window.
+        Vectors; ``b`` counts with the last one of a window, of NORM with the first.
     o : Out(stream.Signature(reduced_pair(config)))
-        Results, one for each window.
+        Results, one for each window; of NORM one for each vector.
     """
 
     operation: Signal
+    tail: Signal
     i: stream.Interface
     o: stream.Interface
 
@@ -63,6 +68,7 @@ class WindowReducer(wiring.Component):
         super().__init__(
             {
                 "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "tail": In(field_shape(Opcode.VECTOR, "tail")),
                 "i": In(stream.Signature(operand_pair(config))),
                 "o": Out(stream.Signature(reduced_pair(config))),
             }
@@ -71,17 +77,22 @@ class WindowReducer(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         pair, o = self.i.payload, self.o
-        accepted = Signal()
+        softmax = self.config.has_softmax
+        accepted, leaves, passes = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq(~pair.last | ~o.valid | o.ready),
+            passes.eq((self.operation == VectorOp.NORM) & softmax),
+            leaves.eq(pair.last | passes),
+            self.i.ready.eq(~leaves | ~o.valid | o.ready),
             accepted.eq(self.i.valid & self.i.ready),
         ]
         result = Signal(o.payload.shape(), reset_less=True)
         m.d.comb += o.payload.eq(result)
-        with m.If(accepted & pair.last):
-            m.d.sync += [o.valid.eq(1), result.b.as_value().eq(pair.b)]
+        with m.If(accepted & leaves):
+            m.d.sync += [o.valid.eq(1), result.ends.eq(pair.last)]
         with m.Elif(o.ready):
             m.d.sync += o.valid.eq(0)
+        with m.If(accepted & leaves & (pair.first | ~passes)):
+            m.d.sync += result.b.as_value().eq(pair.b)
 
         adds = (self.operation == VectorOp.SUM) & ~pair.first
         vector = data.View(data.ArrayLayout(signed(8), self.config.array_size), pair.a)
@@ -89,10 +100,15 @@ class WindowReducer(wiring.Component):
             partial = Signal(signed(SUM_BITS), name=f"partial_{channel}", reset_less=True)
             reduced = Signal(signed(SUM_BITS), name=f"reduced_{channel}")
             byte, largest = vector[channel], partial[:8].as_signed()
-            larger = Mux(pair.first | (byte > largest), byte, largest)
+            if softmax and channel:
+                beyond = Signal(name=f"beyond_{channel}")
+                is_cut = (self.operation == VectorOp.MAX) & (self.tail != 0)
+                m.d.sync += beyond.eq(is_cut & (self.tail <= channel))
+                byte = Mux(beyond & pair.last, INT8[0], byte)
+            larger = Mux(pair.first | passes | (byte > largest), byte, largest)
             m.d.comb += reduced.eq(Mux(adds, partial + byte, larger))
             with m.If(accepted):
                 m.d.sync += partial.eq(reduced)
-                with m.If(pair.last):
+                with m.If(leaves):
                     m.d.sync += result.a[channel].eq(reduced)
         return m

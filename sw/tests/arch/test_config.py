@@ -34,6 +34,7 @@ def test_records_fill_whole_rows(size, full, short):
         ({"requant_lanes": 3}, "requant_lanes must divide array_size 16, not 3"),
         ({"requant_lanes": 32}, "requant_lanes must divide array_size 16, not 32"),
         ({"multipliers": "x"}, "multipliers must be one of ('dsp', 'logic', 'mixed'), not 'x'"),
+        ({"softmax": 2}, "softmax must be 0 or 1, not 2"),
         ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
     ],
 )
@@ -55,9 +56,28 @@ def test_roundings_have_one_order():
     assert first.hash == second.hash
 
 
-def test_memories_that_nobody_chose_leave_the_hash():
-    assert "memories" not in Config().as_dict()
-    assert Config(memories="generic").hash == 0x1FE76F43
+def test_what_machines_once_lacked_leaves_the_hash():
+    without = Config(softmax=False)
+    assert not {"memories", "softmax"} & without.as_dict().keys()
+    assert without.hash == 0x1FE76F43
+    assert Config.from_dict(without.as_dict()) == without
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({}, 4), ({"array_size": 8, "vector_lanes": 4, "softmax": 1}, 1), ({"array_size": 32}, 8)],
+)
+def test_four_lanes_look_up_a_word(values, words):
+    assert Config(**values).softmax
+    assert Config(**values).word_lanes == words
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"array_size": 8}, {"array_size": 4, "softmax": 1}, {"vector_lanes": 2}, {"softmax": 0}],
+)
+def test_small_machines_have_no_softmax(values):
+    assert Config(**values).softmax is False
 
 
 def test_survives_json():
@@ -70,7 +90,7 @@ def test_every_field_changes_the_hash():
     changes = {
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
-        "roundings": ("ruy",), "multipliers": "logic", "memories": "macro",
+        "roundings": ("ruy",), "multipliers": "logic", "memories": "macro", "softmax": False,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

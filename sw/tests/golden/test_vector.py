@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
+from tpulite.arch import isa
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Scaling, VectorOp
+from tpulite.arch.isa import Scaling, VectorOp, operations
 from tpulite.arch.numerics import Rounding
 from tpulite.golden.effects.footprint import footprint
+from tpulite.golden.machine.datapath import Datapath
+from tpulite.golden.ops import softmax
+from tpulite.graph.requantization import addends
+from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite_testing.compiling.programs import CONFIG, WINDOWS, vector
 from tpulite_testing.oracles.vector_loops import (
     OPERANDS,
@@ -44,28 +49,71 @@ def record_of(operation: VectorOp, size: int):
     ]
 
 
-@pytest.mark.parametrize("operation", VectorOp)
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "operation"),
+    [(size, op) for size in SIZES for op in operations(Config(array_size=size, softmax=True))],
+)
 def test_every_operation(size, operation):
     command = vector(operation, **PLACES)
     results = check(command, size, record_of(operation, size))
-    assert len(np.unique(results)) > 10
+    assert len(np.unique(results)) > (2 if operation == VectorOp.SHARE else 10)  # random shifts
     check(command.replace(low=-30, high=50), size, record_of(operation, size))
     assert np.all(check(command.replace(low=9, high=-9), size, record_of(operation, size)) == -9)
 
 
 @pytest.mark.parametrize("operation", VectorOp)
-def test_only_max_and_sum_have_windows(operation):
+def test_only_max_sum_and_norm_have_windows(operation):
     window = {"window_rows": 3, "window_columns": 2, "window_pitch": 9}
     command = vector(operation, **PLACES, **window)
-    record = record_of(operation, 4)
-    if operation in (VectorOp.MAX, VectorOp.SUM):
-        check(command, 4, record)
-        check(command.replace(a_pitch=0, a_step=0, window_pitch=0), 4, record)
+    record = record_of(operation, 8)
+    if operation in (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM):
+        check(command, 8, record)
+        check(command.replace(a_pitch=0, a_step=0, window_pitch=0), 8, record)
     else:
-        check(command, 4, record)
-        reads = footprint(command, Config(array_size=4, ub_rows=512), WINDOWS).reads
-        assert len(reads) == 12 * (2 if operation.name in ("ADD", "SUB", "MUL") else 1)
+        check(command, 8, record)
+        reads = footprint(command, Config(array_size=8, ub_rows=512, softmax=True), WINDOWS).reads
+        assert len(reads) == 12 * (2 if operation.name in ("ADD", "SUB", "MUL", "SHARE") else 1)
+
+
+@pytest.mark.parametrize("operation", [VectorOp.MAX, VectorOp.NORM])
+@pytest.mark.parametrize("tail", [1, 5, 7])
+def test_channels_beyond_the_tail_do_not_count(operation, tail):
+    command = vector(operation, **PLACES, tail=tail)
+    several = {"window_rows": 2, "window_columns": 2, "window_pitch": 9}
+    cut, whole = (check(command.replace(**several, tail=n), 8) for n in (tail, 0))
+    assert (cut != whole).any()
+    if operation == VectorOp.MAX:
+        assert (check(command, 8)[:, tail:] == -128).all()
+
+
+def test_norms_and_shares_are_a_softmax():
+    """All differences of int8, and rows that are all alike or far from each other."""
+    words = fixed_point_exponentials(0.03, 1.0)
+    rng = np.random.default_rng(7)
+    x = rng.integers(-128, 128, (40, 53)).astype(np.int8)
+    x[0], x[1], x[2] = -128, 127, np.where(np.arange(53) == 9, 127, -128)
+    config = Config(array_size=8, ub_rows=1024, softmax=True)
+    datapath = Datapath(config)
+    blocks = np.pad(x, ((0, 0), (0, 3)), constant_values=99).reshape(40, 7, 8).transpose(1, 0, 2)
+    datapath.buffer[:280] = blocks.reshape(-1, 8).view(np.uint8)
+    record = RECORD | {"bias": 0, "rounding": Rounding.TFLITE, "zero_point": -128}
+    record |= {"low": -128, "high": 127}
+    for row, values in ((400, addends(words)), (528, words)):
+        planes = values.astype("<i4").view(np.uint8).reshape(-1, 4).T
+        datapath.buffer[row : row + 128] = planes.reshape(-1, 8)
+    packed = isa.RECORD.pack(**record).to_bytes(16, "little")
+    datapath.buffer[656:658] = np.frombuffer(packed, np.uint8).reshape(2, 8)
+    window = {"columns": 40, "a_step": 1, "window_rows": 7, "window_pitch": 40, "tail": 5}
+    norms = {"out_row": 300, "out_step": 1}
+    each = {"rows": 7, "columns": 40, "a_pitch": 40, "a_step": 1, "out_pitch": 40, "out_step": 1}
+    for command in (
+        vector(VectorOp.MAX, **window, **norms),
+        vector(VectorOp.NORM, **window, **norms, b_row=300, b_step=1, param_row=400),
+        vector(VectorOp.SHARE, **each, out_row=0, b_row=300, b_step=1, param_row=528),
+    ):
+        assert datapath.vector(command, footprint(command, config, WINDOWS)) is None
+    shares = datapath.buffer[:280].view(np.int8).reshape(7, 40, 8).transpose(1, 0, 2)
+    assert (shares.reshape(40, 56)[:, :53] == softmax(x, words)).all()
 
 
 @pytest.mark.parametrize("operation", [VectorOp.ADD, VectorOp.SUB, VectorOp.MUL])

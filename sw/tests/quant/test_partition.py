@@ -48,7 +48,8 @@ def test_every_node_has_an_engine():
     engines = [placements[n.name].engine for n in graph.nodes]
     assert engines == ["host", "MXU", "VPU", "host", "host"]
     assert [macs_of(n, graph) for n in graph.nodes] == [0, 32, 0, 0, 0]
-    assert placements[graph.nodes[3].name] == NodePlacement("host", "softmax is the host's", True)
+    reason = "softmax at the end of a network is the host's"
+    assert placements[graph.nodes[3].name] == NodePlacement("host", reason, True)
     (reshape,) = place(chain("reshape"), REF).placements.values()
     assert reshape.engine == "none"
 

@@ -30,6 +30,8 @@ class Field:
         Every legal value is a multiple of this power of two.
     enum : type of IntEnum, optional
         The legal values, by name.
+    behind : int
+        So many of its bits, the highest, lie behind all fields: it has grown.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Field:
     minimum: int | None = None
     multiple: int = 1
     enum: type[IntEnum] | None = None
+    behind: int = 0
 
     @property
     def range(self) -> range:
@@ -84,8 +87,20 @@ class Layout:
     @cached_property
     def _coders(self) -> tuple["_Coder", ...]:
         """All that packing needs, worked out once: programs have thousands of commands."""
-        offsets = accumulate((field.width for field in self.fields), initial=0)
+        offsets = accumulate((field.width - field.behind for field in self.fields), initial=0)
         return tuple(map(_Coder.of, self.fields, offsets))
+
+    @cached_property
+    def grown(self) -> dict[str, int]:
+        """Bit offset of the bits that lie behind all fields, by field."""
+        grown = [field for field in self.fields if field.behind]
+        start = self.width - sum(field.behind for field in grown)
+        offsets = accumulate((field.behind for field in grown), initial=start)
+        return {field.name: offset for field, offset in zip(grown, offsets, strict=False)}
+
+    @cached_property
+    def _grown(self) -> list[tuple[Field, int]]:
+        return [(field, self.grown[field.name]) for field in self.fields if field.behind]
 
     @cached_property
     def _limits(self) -> dict[str, int]:
@@ -102,7 +117,7 @@ class Layout:
         return self._limits[name]
 
     def offsets(self) -> dict[str, int]:
-        """Return the bit offset of each field."""
+        """Return the bit offset of each field, of its lowest bits if it is :attr:`grown`."""
         return {coder.field.name: coder.offset for coder in self._coders}
 
     def problem(self, values: Mapping[str, int]) -> str | None:
@@ -130,6 +145,8 @@ class Layout:
         word = 0
         for field, offset, mask, *_ in self._coders:
             word |= (int(values[field.name]) & mask) << offset
+        for field, offset in self._grown:
+            word |= (int(values[field.name]) >> field.width - field.behind) << offset
         return word
 
     def unpack(self, word: int) -> dict[str, int]:
@@ -140,6 +157,9 @@ class Layout:
             if field.signed and value > mask >> 1:
                 value -= mask + 1
             values[field.name] = value
+        for field, offset in self._grown:
+            more = word >> offset & (1 << field.behind) - 1
+            values[field.name] |= more << field.width - field.behind
         return values
 
 
@@ -160,7 +180,7 @@ class _Coder(NamedTuple):
         return cls(
             field,
             offset,
-            (1 << field.width) - 1,
+            (1 << field.width - field.behind) - 1,
             fits[0] if field.minimum is None else max(fits[0], field.minimum),
             fits[-1],
             field.multiple,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpulite.arch.numerics import Rounding
 
-__all__ = ["BEAT_BYTES", "COMMAND_BYTES", "RECORD_BYTES", "Config"]
+__all__ = ["BEAT_BYTES", "COMMAND_BYTES", "RECORD_BYTES", "WORD_BYTES", "Config"]
 
 BEAT_BYTES = 16
 """Bytes of one AXI beat. DRAM addresses of transfers are multiples of it."""
@@ -17,6 +17,12 @@ COMMAND_BYTES = 32
 
 RECORD_BYTES = 16
 """Bytes of one channel record."""
+
+WORD_BYTES = 4
+"""Bytes of a word that NORM and SHARE look up."""
+
+_SOFTMAX_SIZE = 16
+"""Arrays from this size on have softmax: it is a larger part of others."""
 
 _ARRAY_SIZES = (4, 8, 16, 32)
 _MULTIPLIERS = ("dsp", "logic", "mixed")
@@ -60,6 +66,9 @@ class Config:
         What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
         asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever
         makes a chip of it gives.
+    softmax : bool, optional
+        Whether the vector path has the operations NORM and SHARE; by default if N is 16 or more.
+        A machine of fewer than four vector lanes, or with N = 4, never has.
     """
 
     array_size: int = 16
@@ -74,6 +83,7 @@ class Config:
     roundings: tuple[str, ...] = tuple(rounding.name.lower() for rounding in Rounding)
     multipliers: str = "dsp"
     memories: str = "generic"
+    softmax: bool | None = None
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -106,6 +116,11 @@ class Config:
             raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
         if self.memories not in _MEMORIES:
             raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
+        if self.softmax not in (None, False, True):
+            raise ValueError(f"softmax must be 0 or 1, not {self.softmax!r}")
+        wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
+        able = self.array_size > WORD_BYTES and self.word_lanes > 0
+        object.__setattr__(self, "softmax", wanted and able)
 
     @property
     def lanes(self) -> int:
@@ -118,6 +133,17 @@ class Config:
         """Cycles in which the vector path computes a vector."""
         assert self.vector_lanes is not None
         return self.array_size // self.vector_lanes
+
+    @property
+    def has_softmax(self) -> bool:
+        """Whether the vector path has NORM and SHARE."""
+        return bool(self.softmax)
+
+    @property
+    def word_lanes(self) -> int:
+        """Words that NORM and SHARE look up in a cycle: four lanes have a byte of each."""
+        assert self.vector_lanes is not None
+        return self.vector_lanes // WORD_BYTES
 
     @property
     def row_bytes(self) -> int:
@@ -140,18 +166,21 @@ class Config:
         return -(-RECORD_BYTES // self.row_bytes) + 4
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values that JSON can hold, but for ``generic`` memories.
+        """Return the fields as plain values that JSON can hold, but for what machines once lacked.
 
-        Programs from before there was a choice keep their hash.
+        That is a choice of memories, and softmax: without these a machine keeps its hash.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
         if self.memories == "generic":
             del values["memories"]
+        if not self.softmax:
+            del values["softmax"]
         return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
         """Build a configuration from :meth:`as_dict`'s result."""
+        values = {"softmax": False} | values
         fields: dict[str, Any] = values | {"roundings": tuple(values["roundings"])}
         return cls(**fields)
 

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Command
-from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS
+from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.arch.opcodes import Axis, Drain, Opcode, RecordForm, VectorOp
 
 __all__ = [
     "BINARY",
+    "ELEMENTWISE",
     "WINDOWED",
     "Effects",
     "Step",
@@ -33,11 +34,14 @@ __all__ = [
     "tile_count",
 ]
 
-WINDOWED = (VectorOp.MAX, VectorOp.SUM)
+WINDOWED = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
 """Operations over a window of A; of all others the window is one vector."""
 
-BINARY = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
-"""Operations with an operand B, whose parameters begin with OPERANDS."""
+ELEMENTWISE = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
+"""Operations on A and B alike, whose parameters begin with OPERANDS."""
+
+BINARY = (*ELEMENTWISE, VectorOp.NORM, VectorOp.SHARE)
+"""Operations with an operand B."""
 
 
 class Step(NamedTuple):
@@ -163,7 +167,7 @@ def parameter_rows(operation: int, config: Config) -> int:
     Examples
     --------
     >>> [parameter_rows(operation, Config()) for operation in VectorOp]
-    [0, 0, 1, 2, 2, 2, 16, 16]
+    [0, 0, 1, 2, 2, 2, 16, 16, 64, 65]
     """
     part = -(-RECORD_BYTES // config.row_bytes)
     match operation:
@@ -175,6 +179,10 @@ def parameter_rows(operation: int, config: Config) -> int:
             return config.record_rows
         case VectorOp.LUT:
             return LUT_BYTES // config.row_bytes
+        case VectorOp.NORM:
+            return WORDS_BYTES // config.row_bytes
+        case VectorOp.SHARE:
+            return WORDS_BYTES // config.row_bytes + part
     return 2 * part
 
 
@@ -246,7 +254,7 @@ def _depthwise_steps(command: Command, config: Config) -> Iterator[Step]:
 
 
 def _vector_steps(command: Command) -> Iterator[Step]:
-    """Yield a step for each output vector: its window of A, and B if the operation has one."""
+    """Yield a step for each output vector: its window of A; B comes beside the first of it."""
     c = command.fields
     window = [
         y * c["window_pitch"] + x
@@ -258,7 +266,7 @@ def _vector_steps(command: Command) -> Iterator[Step]:
             a = c["a_row"] + y * c["a_pitch"] + x * c["a_step"]
             reads = [a + row for row in window] if c["operation"] in WINDOWED else [a]
             if c["operation"] in BINARY:
-                reads.append(c["b_row"] + y * c["b_pitch"] + x * c["b_step"])
+                reads.insert(1, c["b_row"] + y * c["b_pitch"] + x * c["b_step"])
             yield Step(tuple(reads), output_rows(command, y, x))
 
 

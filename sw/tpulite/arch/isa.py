@@ -16,12 +16,14 @@ from tpulite.arch.layouts import (
     HEADER,
     LOAD,
     LUT_BYTES,
+    NORM,
     OPERANDS,
     RAW_ROWS,
     RECORD,
     STORE,
     TOKEN_MAX,
     VECTOR,
+    WORDS_BYTES,
 )
 from tpulite.arch.opcodes import Axis, Drain, Engine, Opcode, RecordForm, Scaling, VectorOp
 
@@ -33,12 +35,14 @@ __all__ = [
     "HEADER",
     "LOAD",
     "LUT_BYTES",
+    "NORM",
     "OPERANDS",
     "RAW_ROWS",
     "RECORD",
     "STORE",
     "TOKEN_MAX",
     "VECTOR",
+    "WORDS_BYTES",
     "Axis",
     "Command",
     "Drain",
@@ -52,6 +56,7 @@ __all__ = [
     "disassemble",
     "illegal_combination",
     "named_fields",
+    "operations",
 ]
 
 
@@ -134,6 +139,8 @@ def illegal_combination(command: Command, config: Config) -> str | None:
 
     The dispatcher checks the same and raises a FIELD fault.
     """
+    if command.opcode == Opcode.VECTOR:
+        return _illegal_vector(command, config)
     if command.opcode != Opcode.CONV:
         return None
     depthwise, byte_step = command["depthwise"], command["byte_step"]
@@ -148,6 +155,21 @@ def illegal_combination(command: Command, config: Config) -> str | None:
     if depthwise and command["drain"] != Drain.KEEP and config.lanes < config.array_size:
         return "CONV must keep its sums if depthwise: there are too few requantizer lanes"
     return None
+
+
+def _illegal_vector(command: Command, config: Config) -> str | None:
+    operation, tail = VectorOp(command["operation"]), command["tail"]
+    if operation not in operations(config):
+        most = VectorOp.NORM - 1
+        return f"VECTOR.operation must be at most {most} without softmax, not {operation:d}"
+    if tail and not (config.has_softmax and tail < config.array_size):
+        return f"VECTOR.tail must be 0, or less than {config.array_size} with softmax, not {tail}"
+    return None
+
+
+def operations(config: Config) -> tuple[VectorOp, ...]:
+    """Return the operations of a machine's vector path."""
+    return tuple(VectorOp)[: None if config.has_softmax else VectorOp.NORM]
 
 
 def dense(

@@ -17,12 +17,14 @@ __all__ = [
     "HEADER",
     "LOAD",
     "LUT_BYTES",
+    "NORM",
     "OPERANDS",
     "RAW_ROWS",
     "RECORD",
     "STORE",
     "TOKEN_MAX",
     "VECTOR",
+    "WORDS_BYTES",
 ]
 
 RAW_ROWS = 4
@@ -125,18 +127,18 @@ VECTOR = Layout(
     "VECTOR",
     (
         *HEADER,
-        Field("operation", 3, "What to compute.", enum=VectorOp),
+        Field("operation", 4, "What to compute.", enum=VectorOp, behind=1),
         Field("rows", 11, "Output rows.", minimum=1),
         Field("columns", 11, "Output columns.", minimum=1),
         Field("a_row", 14, "Row of operand A of output (0, 0)."),
         Field("a_pitch", 14, "Rows of the unified buffer, for A, from output row to output row."),
         Field("a_step", 14, "Rows, for A, from an output column to the next."),
-        Field("window_rows", 8, "Rows of the window in A; only of MAX and SUM.", minimum=1),
+        Field("window_rows", 8, "Rows of the window in A; only of MAX, SUM and NORM.", minimum=1),
         Field(
             "window_columns", 8, "Columns of the window, adjacent rows of the buffer.", minimum=1
         ),
         Field("window_pitch", 14, "Rows of the unified buffer from window row to window row."),
-        Field("b_row", 14, "Row of operand B of output (0, 0); only of ADD, SUB and MUL."),
+        Field("b_row", 14, "Row of operand B of output (0, 0); unused by operations of A alone."),
         Field("b_pitch", 14, "Rows, for B, from output row to output row; 0 broadcasts."),
         Field("b_step", 14, "Rows, for B, from an output column to the next; 0 broadcasts."),
         Field("out_row", 14, "Row of output (0, 0)."),
@@ -145,6 +147,12 @@ VECTOR = Layout(
         Field("param_row", 14, "First row of the parameters; unused by COPY and MAX."),
         Field("low", 8, "Smallest result: smaller bytes become it.", signed=True),
         Field("high", 8, "Largest result: larger bytes become it.", signed=True),
+        Field(
+            "tail",
+            5,
+            "Channels that count of the last vector of a window, less than N; 0: all. Only of MAX "
+            "and NORM.",
+        ),
     ),
     "Compute output vectors from vectors of the unified buffer and clamp every int8 to "
     "[low, high]. What the parameters are depends on the operation.",
@@ -203,3 +211,19 @@ OPERANDS = Layout(
 
 LUT_BYTES = 256
 """Bytes of the table of a LUT: results for the inputs -128 to 127, in this order."""
+
+WORDS_BYTES = 4 * LUT_BYTES
+"""Bytes of the words of NORM and SHARE, one of 32 bits for each difference of 0 to 255.
+
+First the lowest bytes of all words, then the second ones, and so on: four tables."""
+
+NORM = Layout(
+    "Norm",
+    (
+        Field("maximum", 8, "Largest byte of B.", signed=True),
+        Field("shift", 8, "Exponent that belongs to the multiplier.", signed=True),
+        Field("unused", 16, "Zeros."),
+        Field("multiplier", 31, "Reciprocal of the sum."),
+    ),
+    "What NORM makes of a window: the first bytes of a row of zeros, if nothing is clamped.",
+)

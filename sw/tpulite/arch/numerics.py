@@ -4,7 +4,8 @@ This is the one definition of rounding. The hardware's requantizer and the vecto
 ``tpulite.golden.ops`` are tested against it, and it is tested against LiteRT and ONNX Runtime.
 
 Sources: ``QuantizeMultiplier`` of TensorFlow Lite (kernels/internal/quantization_util.cc),
-``SaturatingRoundingDoublingHighMul`` and ``RoundingDivideByPOT`` of gemmlowp (fixedpoint.h), and
+``SaturatingRoundingDoublingHighMul``, ``RoundingDivideByPOT`` and
+``one_over_one_plus_x_for_x_in_0_1`` of gemmlowp (fixedpoint.h), ``Softmax`` of the former, and
 IEEE 754 binary32 with round to nearest even.
 """
 
@@ -15,9 +16,15 @@ from enum import IntEnum
 __all__ = [
     "INT8",
     "INT32",
+    "NEWTON_OFFSET",
+    "NEWTON_SLOPE",
+    "NEWTON_STEPS",
+    "SHARE_SHIFT",
     "Rounding",
     "float32_multiplier",
+    "newton",
     "quantize_multiplier",
+    "reciprocal",
     "requantize",
     "rounded_shift",
     "scale_accumulator",
@@ -26,6 +33,16 @@ __all__ = [
 
 INT8 = range(-128, 128)
 INT32 = range(-(1 << 31), 1 << 31)
+
+
+NEWTON_OFFSET, NEWTON_SLOPE = round(48 / 17 * 2**29), round(32 / 17 * 2**29)
+"""Of the linear estimate of a reciprocal, with 29 fractional bits."""
+
+NEWTON_STEPS = 3
+"""Steps of :func:`newton`."""
+
+SHARE_SHIFT = -3
+"""Shift of :func:`reciprocal` plus the bits of the sum: 12 integer bits, and 8 of a share."""
 
 
 class Rounding(IntEnum):
@@ -173,3 +190,46 @@ def requantize(  # noqa: PLR0913 - fields of a channel record
         wrap32(acc + bias), multiplier=multiplier, shift=shift, rounding=rounding
     )
     return min(max(scaled + zero_point, low), high)
+
+
+def newton(half: int) -> int:
+    """Return the reciprocal of a number of [1/2, 1) with 29 fractional bits.
+
+    Three steps of Newton and Raphson from the linear estimate 48/17 - 32/17 x.
+
+    Parameters
+    ----------
+    half : int
+        The number, with 31 fractional bits.
+    """
+    one = 1 << 29
+    result = NEWTON_OFFSET + _high(half, -NEWTON_SLOPE)
+    for _ in range(NEWTON_STEPS):
+        result = result + (_high(result, one - _high(half, result)) << 2)
+    return result
+
+
+def reciprocal(total: int) -> tuple[int, int]:
+    """Return multiplier and shift with which a NORM divides by a sum of words.
+
+    The shares of words of 31 fractional bits, which were added with 19, count in 256ths: a word is
+    ``word * multiplier * 2**(shift - 31)`` of them.
+
+    Parameters
+    ----------
+    total : int
+        An unsigned number of 32 bits; 0 counts as 1.
+
+    Examples
+    --------
+    >>> reciprocal(1 << 19)
+    (2147483647, -23)
+    """
+    length = max(total, 1).bit_length()
+    multiplier = min(newton(max(total, 1) << (32 - length) >> 1) << 1, (1 << 31) - 1)
+    return multiplier, SHARE_SHIFT - length
+
+
+def _high(a: int, b: int) -> int:
+    """Return a * b / 2**31, half up."""
+    return (a * b + (1 << 30)) >> 31

@@ -57,6 +57,10 @@ class Axis(IntEnum):
 class VectorOp(IntEnum):
     """What the vector path computes of each output vector, channel by channel.
 
+    NORM and SHARE are softmax, on machines that have it: the first makes of all channels of a
+    window the ``Norm`` that divides by their sum (:func:`tpulite.arch.numerics.reciprocal`), which
+    the second one reads. ``words`` are 256 numbers of 32 bits, one for each difference from m.
+
     ``requantize`` is :func:`tpulite.arch.numerics.requantize` with a channel record. Parameters
     lie from ``param_row`` on, each part padded to whole rows.
     """
@@ -69,6 +73,8 @@ class VectorOp(IntEnum):
     MUL = 5  #: requantize((a - a_zero_point) * (b - b_zero_point)); OPERANDS, one record
     AFFINE = 6  #: requantize(gain * a); parameters: N records in 16 rows
     LUT = 7  #: table[a + 128]; parameters: 256 bytes
+    NORM = 8  #: norm of b's maximum m and the sum of words[m - a] over window and channels; words
+    SHARE = 9  #: requantize(words[m - a]) by multiplier and shift of b, a norm; words, one record
 
 
 class Scaling(IntEnum):

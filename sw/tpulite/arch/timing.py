@@ -13,7 +13,7 @@ A cost of a program begins with :data:`FIRST_ROW`; that of products needs :func:
 from collections.abc import Mapping
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.effects import parameter_rows
+from tpulite.arch.effects import WINDOWED, parameter_rows
 from tpulite.arch.layouts import RAW_ROWS
 from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.opcodes import Drain, VectorOp
@@ -25,6 +25,7 @@ __all__ = [
     "COMMAND_CHECK",
     "DIRECT",
     "DISPATCH",
+    "DIVIDER",
     "DMA_COMMAND",
     "ELEMENTWISE",
     "END",
@@ -38,6 +39,8 @@ __all__ = [
     "MXU_NEXT",
     "MXU_OFFER",
     "MXU_TOKEN",
+    "NORM",
+    "NORM_STEPS",
     "PREPARATION",
     "RECORDS",
     "REQUANTIZER",
@@ -61,6 +64,7 @@ __all__ = [
     "tile_cycles",
     "turnaround",
     "vector_cycles",
+    "vector_interval",
     "vector_latency",
     "vector_overhead",
     "vector_pace",
@@ -182,6 +186,15 @@ TABLE = DIRECT + ROW_READ
 LANES = DIRECT + ELEMENTWISE + REQUANTIZER_LANE
 """The same for all other operations (``vpu.vector_lanes``)."""
 
+NORM_STEPS = 9
+"""Stages of NORM beside the divider (``vpu.word_lanes``)."""
+
+DIVIDER = 49
+"""Cycles from a sum to its reciprocal, and to the next sum (``vpu.divider``)."""
+
+NORM = DIRECT + NORM_STEPS + DIVIDER
+"""The same for NORM, from its last channels (``vpu.vector_lanes``)."""
+
 VECTOR_TOKEN = 2
 """From the last row of a VECTOR to its token, and to the start of the next one."""
 
@@ -237,12 +250,17 @@ def turnaround(config: Config) -> int:
 
 def vector_window(fields: Mapping[str, int]) -> int:
     """Return the rows of A that a VECTOR reads for each output vector."""
-    windowed = fields["operation"] in (VectorOp.MAX, VectorOp.SUM)
+    windowed = fields["operation"] in WINDOWED
     return fields["window_rows"] * fields["window_columns"] if windowed else 1
 
 
 def vector_pace(operation: int, config: Config) -> int:
-    """Return the cycles in which the vector path computes a vector, its window being one row."""
+    """Return the cycles in which the vector path computes a vector, its window being one row.
+
+    A NORM takes them for each row, and never fewer than :data:`DIVIDER` for a window.
+    """
+    if operation in (VectorOp.NORM, VectorOp.SHARE):
+        return config.array_size // config.word_lanes
     return 1 if operation in (VectorOp.COPY, VectorOp.MAX) else config.vector_cycles
 
 
@@ -250,7 +268,15 @@ def vector_latency(operation: int) -> int:
     """Return the cycles from the request of the last row of a vector to its result."""
     if operation in (VectorOp.COPY, VectorOp.MAX):
         return DIRECT
+    if operation == VectorOp.NORM:
+        return NORM
     return TABLE if operation == VectorOp.LUT else LANES
+
+
+def vector_interval(operation: int, window: int, config: Config) -> int:
+    """Return the cycles from an output vector to the next, with windows of so many rows."""
+    pace = vector_pace(operation, config)
+    return max(window * pace, DIVIDER) if operation == VectorOp.NORM else max(window, pace)
 
 
 def vector_overhead(operation: int, config: Config) -> int:
@@ -278,5 +304,8 @@ def vector_cycles(operation: int, outputs: int, window: int, config: Config) -> 
         The machine.
     """
     pace = vector_pace(operation, config)
+    if operation == VectorOp.NORM:
+        between = (outputs - 1) * vector_interval(operation, window, config)
+        return between + window * pace + vector_overhead(operation, config)
     vectors = max(outputs * window + pace, outputs * pace + window) - 1
     return vectors + vector_overhead(operation, config)

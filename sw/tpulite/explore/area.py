@@ -191,9 +191,10 @@ def _brams(rows: int, bits: int) -> int:
 
 
 def _dsps(config: Config) -> int:
-    """Return the multipliers of 18 x 18: one an element, four a lane."""
+    """Return the multipliers of 18 x 18: one an element, four a lane, and a divider's."""
     logic = _logic_share(config)
     elements = config.array_size**2 * (1 - logic)
     elementwise = 4 * _vector_lanes(config) * (1 - logic)
     requantizer = 0 if config.multipliers == "logic" else 4 * config.lanes
-    return round(elements + elementwise + requantizer)
+    divider = 2 if config.has_softmax and config.multipliers != "logic" else 0
+    return round(elements + elementwise + requantizer + divider)

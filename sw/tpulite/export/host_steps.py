@@ -8,9 +8,10 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponentials
 from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.ops import dequantize, quantize
-from tpulite.runtime.host.softmax import exponentials, fixed_point_exponentials
+from tpulite.runtime.host.softmax import exponentials
 
 __all__ = ["FLOAT_SOFTMAX", "HostCall", "copied", "host_call"]
 
@@ -137,8 +138,8 @@ def _softmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     x, _ = _ends(node, graph)
     assert x.quantization is not None
     scale, beta = float(x.quantization.scale[0]), float(node.attributes.get("beta", 1.0))
-    if exact in (Exactness.LITERT_REF, Exactness.TFLM):
-        exps = fixed_point_exponentials(np.arange(_INTEGERS), scale, beta)
+    if exact in FIXED_POINT:
+        exps = fixed_point_exponentials(scale, beta)
         fields = _axis(node, x) | {"exps": exps}
         return HostCall("tpulite_softmax", "tpulite_softmax_integers", fields)
     fields = _axis(node, x) | {"exps": exponentials(scale, beta)}

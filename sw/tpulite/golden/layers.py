@@ -23,6 +23,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    Softmax,
     Transpose,
     TransposedConv,
 )
@@ -158,6 +159,10 @@ def _lut(layer: Lut, x: Array) -> Array:
     return layer.table[x.astype(np.int64) - INT8[0]]
 
 
+def _softmax(layer: Softmax, x: Array) -> Array:
+    return ops.softmax(x, layer.words)
+
+
 def _pad(layer: Pad, x: Array) -> Array:
     top, left, bottom, right = layer.padding
     return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=layer.value)
@@ -206,6 +211,7 @@ _LAYERS = {
     Pool: _pool,
     Affine: _affine,
     Lut: _lut,
+    Softmax: _softmax,
     Pad: _pad,
     Concat: _concat,
     Pick: _pick,

@@ -4,17 +4,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tpulite.arch.isa import Scaling
-from tpulite.arch.numerics import INT8, Rounding
-from tpulite.graph.requantization import Requantization
+from tpulite.arch.numerics import (
+    INT8,
+    NEWTON_OFFSET,
+    NEWTON_SLOPE,
+    NEWTON_STEPS,
+    SHARE_SHIFT,
+    Rounding,
+)
+from tpulite.graph.requantization import Requantization, addends
 
 __all__ = [
     "SATURATION",
     "dense",
     "matmul_int32",
+    "reciprocals",
     "requantize",
     "requantize_sums",
     "scale_accumulators",
     "scale_operand",
+    "softmax",
     "wrap32",
 ]
 
@@ -154,6 +163,43 @@ def scale_operand(
         shift=-shift,
         rounding=Rounding.TFLITE,
     )
+
+
+def reciprocals(totals: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return multipliers and shifts: :func:`tpulite.arch.numerics.reciprocal` of each total.
+
+    Examples
+    --------
+    >>> [int(x[0]) for x in reciprocals(np.array([3 << 19]))]
+    [1431655765, -24]
+    """
+    totals = np.maximum(totals, 1)
+    length = np.frexp(totals.astype(np.float64))[1].astype(np.int64)
+    half = totals << (32 - length) >> 1
+    result = NEWTON_OFFSET + _high(half, -NEWTON_SLOPE)
+    for _ in range(NEWTON_STEPS):
+        result = result + (_high(result, (1 << 29) - _high(half, result)) << 2)
+    return np.minimum(result << 1, (1 << 31) - 1), SHARE_SHIFT - length
+
+
+def softmax(x: NDArray, words: NDArray[np.integer]) -> NDArray[np.int8]:
+    """Return shares of 1/256, less 128, along the last axis.
+
+    Parameters
+    ----------
+    x : array of int8 or uint8
+        Integers.
+    words : array of integers, [256]
+        Exponentials of differences from the largest, with 31 fractional bits.
+    """
+    exps = words.astype(np.int64)[x.max(axis=-1, keepdims=True).astype(np.int64) - x]
+    multiplier, shift = reciprocals(addends(exps).sum(axis=-1, keepdims=True))
+    scaling = {"multiplier": multiplier, "shift": shift, "rounding": Rounding.TFLITE}
+    return requantize(exps, bias=0, zero_point=INT8[0], low=INT8[0], high=INT8[-1], **scaling)
+
+
+def _high(a: NDArray, b: NDArray | int) -> NDArray:
+    return (a * b + (1 << 30)) >> 31
 
 
 def wrap32(value: ArrayLike) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.arch.isa import OPERANDS, Scaling
+from tpulite.arch.isa import OPERANDS, VECTOR, Scaling
 from tpulite.arch.numerics import INT8
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import (
@@ -14,9 +14,12 @@ from tpulite.graph.layer_checks import (
     check_pair,
     windowed,
 )
-from tpulite.graph.requantization import Requantization
+from tpulite.graph.requantization import Requantization, addends
 
-__all__ = ["Affine", "Elementwise", "Lut", "Pool"]
+__all__ = ["Affine", "Elementwise", "Lut", "Pool", "Softmax"]
+
+SOFTMAX_CHANNELS = 8 * VECTOR.limit("window_rows")
+"""Most channels of a softmax: a window of vectors on any machine, and sums of 31 bits."""
 
 _MULTIPLIERS, _SHIFTS = (
     next(field.range for field in OPERANDS.fields if field.name == name)
@@ -157,6 +160,42 @@ class Lut(Layer):
 
     def _infer(self, *activations: Activation) -> Activation:
         return activations[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Softmax(Layer):
+    """Shares of channels in the sum of their exponentials: of 1/256, less 128.
+
+    Parameters
+    ----------
+    words : ndarray of int32, [256]
+        Exponentials of the differences from the largest channel, with 31 fractional bits.
+    """
+
+    words: np.ndarray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_array(self.title, "words", self.words, "int32", 1)
+        if len(self.words) != 256 or self.words.min() < 0:
+            raise ValueError(f"{self.title}: words must be 256 that are not negative")
+
+    @property
+    def addends(self) -> np.ndarray:
+        """Words as they are added."""
+        return addends(self.words.astype(np.int64)).astype(np.int32)
+
+    @property
+    def requantization(self) -> Requantization:
+        """Return what follows the product with the reciprocal of the sum."""
+        none = np.zeros(1, np.int64)
+        return Requantization(multiplier=none, shift=none, zero_point=INT8[0])
+
+    def _infer(self, *activations: Activation) -> Activation:
+        (x,) = activations
+        if x.shape[2] > SOFTMAX_CHANNELS:
+            raise ValueError(f"{self.title} must be of {SOFTMAX_CHANNELS} channels at most")
+        return x
 
 
 def _check_common(layer: Layer, requantization: Requantization) -> None:

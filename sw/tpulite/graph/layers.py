@@ -15,7 +15,7 @@ from tpulite.graph.layer_checks import check_array
 from tpulite.graph.layer_matrices import MatMul, Transpose
 from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
 from tpulite.graph.layer_products import Conv, Depthwise, TransposedConv
-from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool
+from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool, Softmax
 from tpulite.graph.requantization import Requantization
 from tpulite.program import TensorSpec
 
@@ -36,6 +36,7 @@ __all__ = [
     "Pool",
     "Requantization",
     "Reshape",
+    "Softmax",
     "Transpose",
     "TransposedConv",
 ]

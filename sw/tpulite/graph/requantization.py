@@ -8,7 +8,7 @@ from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, Rounding
 from tpulite.graph.layer_checks import check_array, check_int8
 
-__all__ = ["IDENTITY", "Requantization"]
+__all__ = ["IDENTITY", "Requantization", "addends"]
 
 _RANGES = {
     field.name: field.range for field in RECORD.fields if field.name in ("multiplier", "shift")
@@ -103,3 +103,8 @@ IDENTITY = Requantization(
     multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY
 )
 """A requantization that changes nothing but int32 to int8."""
+
+
+def addends(words: np.ndarray) -> np.ndarray:
+    """Return numbers of 31 fractional bits as they are added for a softmax: with 19."""
+    return (words + (1 << 11)) >> 12

@@ -25,7 +25,7 @@ NATURAL_HOST = frozenset(
 )
 """Operators that a user expects on the host: of floats, of shapes, or of a network's last step."""
 
-_ALWAYS_HOST = ("softmax", "argmax", "quantize", "dequantize", "transpose")
+_ALWAYS_HOST = ("argmax", "quantize", "dequantize", "transpose")
 
 _PRODUCTS = Conv | Depthwise | MatMul | Transpose | TransposedConv
 

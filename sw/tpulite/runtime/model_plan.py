@@ -15,6 +15,7 @@ from tpulite.graph.graph import Graph
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.lower.softmax import lacking
 from tpulite.quant.partition import HostSegment, MachineSegment, Segment, partition
 from tpulite.quant.place import Placed, place
 from tpulite.runtime.compile_cache import ProgramCache
@@ -128,7 +129,8 @@ class PlannedModel:
     def plan(self) -> Plan:  # noqa: D102
         if self.planned is not None:
             return self.planned
-        return Plan.of(place(self.graph, self.exactness), strict=self.strict)
+        placed = place(self.graph, self.exactness, lacking(self.graph, self.config))
+        return Plan.of(placed, strict=self.strict)
 
     @property
     def segments(self) -> tuple[Segment, ...]:

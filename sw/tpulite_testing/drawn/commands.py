@@ -4,7 +4,7 @@ import random
 
 from tpulite.arch import isa
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import Axis, Command, Drain, Opcode, VectorOp
+from tpulite.arch.isa import Axis, Command, Drain, Opcode
 from tpulite.arch.memory import PAGE_BYTES, WindowBinding
 
 __all__ = ["CONFIGS", "WINDOWS", "draw_command"]
@@ -101,7 +101,7 @@ def _conv(rng: random.Random, config: Config) -> dict[str, int]:
 def _vector(rng: random.Random, config: Config) -> dict[str, int]:
     columns = _some(rng, 12)
     fields = {
-        "operation": rng.choice(list(VectorOp)),
+        "operation": rng.choice(isa.operations(config)),
         "rows": _some(rng, 9),
         "columns": columns,
         "window_rows": _some(rng, 5),
@@ -109,6 +109,7 @@ def _vector(rng: random.Random, config: Config) -> dict[str, int]:
         "window_pitch": rng.choice([columns, rng.randrange(40)]),
         "param_row": _row(rng, config),
         "high": 127,
+        "tail": rng.randrange(config.array_size) if config.has_softmax else 0,
     }
     for name in ("a", "b", "out"):
         fields |= {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.isa import LUT_BYTES, RAW_ROWS
+from tpulite.arch.isa import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
@@ -22,6 +22,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    Softmax,
     Transpose,
     TransposedConv,
 )
@@ -147,7 +148,8 @@ def random_compilation(
     """Draw everything; a machine's buffer is from much too small to ample for the graph."""
     graph = random_layer_graph(choices, most=most, largest=largest, more=more)
     if config is None:
-        size = choices.pick((4, 8, 16))
+        softmax = any(isinstance(layer, Softmax) for layer in graph.layers)
+        size = choices.pick((8, 16) if softmax else (4, 8, 16))
         least, times = least_rows(graph, size), choices.pick((4, 3, 2, 2, 1, 1, 1, 0, -1))
         config = Config(
             array_size=size,
@@ -155,7 +157,8 @@ def random_compilation(
             ub_banks=choices.pick((8, 4, 16)),
             acc_rows=choices.pick((1024, 256, 64, 16)),
             requant_lanes=choices.pick((size, size, size, 2)),
-            vector_lanes=choices.pick((size, size, 1)),
+            vector_lanes=choices.pick((size, size, 4 if softmax else 1)),
+            softmax=softmax or None,
         )
     return Compilation(graph, config, random_options(choices))
 
@@ -195,6 +198,8 @@ def _least(layer: Layer, graph: LayerGraph, size: int) -> int:
         rows += size * size
     elif isinstance(layer, Lut):
         rows = LUT_BYTES // size
+    elif isinstance(layer, Softmax):
+        rows += 2 * WORDS_BYTES // size + graph.activations[layer.output].shape[1]
     for name in {*layer.inputs, layer.output}:
         height, width, channels = graph.activations[name].shape
         lines = 1 if name == layer.output else min(window, height)

@@ -27,6 +27,9 @@ MOVING = ("pick", "pick", "pick", "squares")
 MATRICES = ("matmul", "matmul", "transpose")
 """More steps, which take rows for matrices."""
 
+ATTENTION = ("matmul", "transpose", "softmax", "softmax")
+"""More steps, of machines with softmax."""
+
 EVERY = (*MOVING, "upwards", "upwards", *MATRICES)
 """All steps that came later."""
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpulite.graph.layers import Layer, MatMul, Transpose
+from tpulite.graph.layers import Layer, MatMul, Softmax, Transpose
+from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite_testing.drawn.steps import Steps
 from tpulite_testing.oracles.plain_layers import random_requantization
 
@@ -32,6 +33,12 @@ class MatrixSteps(Steps):
             return MatMul(**names, requantization=record, zero_points=zeros)
 
         return self.add(make, x, other)
+
+    def softmax_step(self, x: str) -> str:
+        """Take shares of channels, if the machine may have the operations."""
+        scale = float(self.rng.choice((0.002, 0.02, 0.1, 1.0)))
+        words = fixed_point_exponentials(scale, 1.0).astype(np.int32)
+        return self.add(lambda **names: Softmax(**names, words=words), x)
 
     def transpose_step(self, x: str) -> str:
         """Let columns and channels change places."""

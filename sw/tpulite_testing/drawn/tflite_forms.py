@@ -66,7 +66,14 @@ def _gather(d: _Draw) -> int:
 def _softmax(d: _Draw) -> int:
     x = d.input(1, 10)
     y = d.model.tensor((1, 10), 1 / 256, -128)
-    return d.model.operator("SOFTMAX", [x], [y], options_type="SoftmaxOptions", beta=1.0)
+    y = d.model.operator("SOFTMAX", [x], [y], options_type="SoftmaxOptions", beta=1.0)
+    if d.height % 2:
+        return y
+    # In the middle of a network: attention, more or less.
+    weight = d.model.constant(np.arange(-20, 20, dtype=np.int8).reshape(4, 10), 0.1)
+    mixed = d.model.tensor((1, 4), 0.05)
+    options = {"options_type": "FullyConnectedOptions"}
+    return d.model.operator("FULLY_CONNECTED", [y, weight], [mixed], **options)
 
 
 def _argmax(d: _Draw) -> int:

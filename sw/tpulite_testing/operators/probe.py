@@ -24,6 +24,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    Softmax,
     TransposedConv,
 )
 from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch
@@ -41,7 +42,7 @@ __all__ = ["Answer", "Probe", "file_names", "quantized_forms"]
 
 PLACES: dict[str, tuple[type[Layer], ...]] = {
     "matrix unit": (Conv, Depthwise, MatMul, TransposedConv),
-    "vector path": (Affine, Elementwise, Lut, Pool),
+    "vector path": (Affine, Elementwise, Lut, Pool, Softmax),
     "data movement": (Concat, DepthToSpace, Pad, Pick, Transpose),
     "view": (Reshape,),
 }

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tpulite.arch.config import Config
 from tpulite.frontend.files import load_graph
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -14,7 +15,11 @@ __all__ = ["equals_library"]
 
 
 def equals_library(
-    directory: Path, data: bytes, exact: str = "litert-ref", count: int = 3
+    directory: Path,
+    data: bytes,
+    exact: str = "litert-ref",
+    count: int = 3,
+    config: Config | None = None,
 ) -> Model:
     """Compare all tensors of model and reference with a library; return the model of the file.
 
@@ -28,11 +33,13 @@ def equals_library(
         Whose bits.
     count : int
         Random inputs.
+    config : Config, optional
+        The machine.
     """
     path = directory / ("net.onnx" if exact == "ort" else "net.tflite")
     path.write_bytes(data)
     oracle = open_oracle(exact, path, load_graph(path))
-    model = Model.load(path, exact=exact, options=quick_options())
+    model = Model.load(path, exact=exact, config=config, options=quick_options())
     inputs = random_inputs(model.graph, count, 2024)
     run, reference = model.run(inputs, tensors=True), model.reference(inputs)
     each = [

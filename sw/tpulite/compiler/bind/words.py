@@ -36,7 +36,7 @@ _Place = tuple[int, int, Field]
 _LANES, _LANE_BITS = COMMAND_BYTES // 8, 64
 _FIELDS: dict[Opcode, dict[str, _Place]] = {
     opcode: {
-        field.name: (offset, field.width, field)
+        field.name: (offset, field.width - field.behind, field)
         for field, offset in zip(layout.fields, layout.offsets().values(), strict=True)
     }
     for opcode, layout in COMMANDS.items()

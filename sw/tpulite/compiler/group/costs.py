@@ -36,6 +36,7 @@ from tpulite.graph.layers import (
     MatMul,
     Pool,
     Reshape,
+    Softmax,
     Transpose,
 )
 
@@ -145,6 +146,11 @@ def compute_cycles(
             _, width, channels = images[0].shape
             cycles, count = transpose_cycles((rows, width, channels), config)
             return Engines(cycles, 0, count)
+        case Softmax():
+            steps = [(VectorOp.MAX, vectors, blocks), (VectorOp.NORM, vectors, blocks)]
+            steps.append((VectorOp.SHARE, vectors * blocks, 1))
+            each = sum(vector_cycles(*step, config) for step in steps)
+            return Engines(0, each, len(steps))
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
             few, many = sorted(-(-image.shape[2] // size) for image in images)
             if many % few == 0:

@@ -19,6 +19,7 @@ from tpulite.graph.layers import (
     Pick,
     Requantization,
     Reshape,
+    Softmax,
     Transpose,
 )
 
@@ -29,10 +30,10 @@ def channels_can_be_cut(layer: Layer) -> bool:
     """Return whether blocks of a layer's output can be computed one after the other.
 
     Reshaping and picking are left out, and so is joining channels: what they move lies in other
-    blocks later.
+    blocks later. Softmax needs all channels.
     """
     return not (
-        isinstance(layer, DepthToSpace | Pick | Reshape | Transpose)
+        isinstance(layer, DepthToSpace | Pick | Reshape | Softmax | Transpose)
         or (isinstance(layer, Concat) and layer.axis == 2)
         or (isinstance(layer, MatMul) and len({*layer.inputs}) == 1)
     )

@@ -12,6 +12,7 @@ from tpulite.compiler.lower.matrices.transpose import TransposeLowering
 from tpulite.compiler.lower.pick import PickLowering
 from tpulite.compiler.lower.pool.pool import PoolLowering
 from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
+from tpulite.compiler.lower.softmax import SoftmaxLowering
 from tpulite.compiler.lower.vector import AffineLowering, ElementwiseLowering, LutLowering
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.layer_plan import LayerPlan
@@ -29,6 +30,7 @@ from tpulite.graph.layers import (
     Pick,
     Pool,
     Reshape,
+    Softmax,
     Transpose,
 )
 
@@ -49,6 +51,7 @@ _LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
     MatMul: MatMulLowering,
     Transpose: TransposeLowering,
     Reshape: ReshapeLowering,
+    Softmax: SoftmaxLowering,
 }
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Command, Opcode, VectorOp
+from tpulite.arch.effects import WINDOWED
+from tpulite.arch.isa import Command, Opcode
 from tpulite.compiler.ops import Buffer, Op
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.golden.effects.extents import Toucher
@@ -186,7 +187,7 @@ def _in_turn(op: Op, new: Buffer, old: Buffer, config: Config) -> bool:
     if op.rows["out_row"].buffer is new:
         out = op.rows["out_row"].row + y * get("out_pitch", 0) + x * get("out_step", 0)
         np.minimum.at(written, out, number)
-    windowed = get("operation") in (VectorOp.MAX, VectorOp.SUM)
+    windowed = get("operation") in WINDOWED
     pitch = get("window_pitch", 0)
     window = [
         wy * pitch + wx

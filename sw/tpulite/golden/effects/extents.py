@@ -72,7 +72,17 @@ _PLACES = {
     Opcode.CONV: ("act_row", "weight_row", "record_row", "acc_row", "out_row"),
     Opcode.VECTOR: ("a_row", "b_row", "out_row", "param_row"),
 }
-_VALUES = ("flip", "window", "prefetch", "pad", "weight_zero_point", "accumulate", "low", "high")
+_VALUES = (
+    "flip",
+    "window",
+    "prefetch",
+    "pad",
+    "weight_zero_point",
+    "accumulate",
+    "low",
+    "high",
+    "tail",
+)
 """Fields that do not change what is touched, places aside."""
 
 

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.effects import BINARY, WINDOWED, parameter_rows
-from tpulite.arch.isa import Command, VectorOp
+from tpulite.arch.effects import BINARY, ELEMENTWISE, WINDOWED, parameter_rows
+from tpulite.arch.isa import WORDS_BYTES, Command, VectorOp
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
 
@@ -32,12 +32,12 @@ def vector_footprint(command: Command, config: Config) -> Footprint:
     fault = None
     if wrong.size:
         first = int(wrong[0])
-        rows = np.concatenate([[out[first]], a[first] + window, [b[first]]])
+        rows = np.insert(np.append(out[first], a[first] + window), 2, b[first])
         fault = FaultSite(Fault.BUFFER, int(rows[rows >= limit][0]))
         a, b, out = a[:first], b[:first], out[:first]
     reads = a[:, None] + window
     if operation in BINARY:
-        reads = np.concatenate([reads, b[:, None]], axis=1)
+        reads = np.insert(reads, 1, b, axis=1)
     return Footprint(
         early_reads=parameters,
         reads=reads.ravel(),
@@ -50,7 +50,9 @@ def vector_footprint(command: Command, config: Config) -> Footprint:
 
 def record_offset(operation: VectorOp, config: Config) -> int:
     """Return the rows of parameters before the channel record."""
-    return -(-RECORD_BYTES // config.row_bytes) if operation in BINARY else 0
+    if operation == VectorOp.SHARE:
+        return WORDS_BYTES // config.row_bytes
+    return -(-RECORD_BYTES // config.row_bytes) if operation in ELEMENTWISE else 0
 
 
 def operand_rows(command: Command, name: str) -> NDArray[np.int64]:

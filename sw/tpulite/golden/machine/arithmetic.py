@@ -6,13 +6,16 @@ from numpy.typing import NDArray
 from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.effects import tile_count
-from tpulite.arch.isa import Command, VectorOp
+from tpulite.arch.isa import LUT_BYTES, WORDS_BYTES, Command, VectorOp
 from tpulite.golden.effects.convolution import outputs_of, sum_positions, tap_rows
-from tpulite.golden.ops import matmul_int32, requantize, scale_operand, wrap32
+from tpulite.golden.machine.records import unpack_records
+from tpulite.golden.ops import matmul_int32, reciprocals, requantize, scale_operand, wrap32
 
 __all__ = ["Records", "conv_sums", "vector_results"]
 
 Records = dict[str, NDArray[np.int64]]
+
+_NORM_BYTES = -(-isa.NORM.width // 8)
 
 
 def conv_sums(
@@ -63,7 +66,7 @@ def vector_results(
     a : array of int8, [outputs, window, N]
         Operand A.
     b : array of int8, [outputs, N]
-        Operand B of ADD, SUB and MUL.
+        Operand B, if there is one.
     parameters : array of uint8, [rows, N]
         All rows of parameters.
     records : dict of str to array
@@ -75,7 +78,10 @@ def vector_results(
         case VectorOp.COPY:
             result = a[:, 0]
         case VectorOp.MAX:
-            result = a.max(axis=1)
+            last = a[:, -1]
+            if command["tail"]:
+                last = np.where(np.arange(a.shape[2]) < command["tail"], last, np.int8(-128))
+            result = np.maximum(a[:, :-1].max(axis=1, initial=-128), last)
         case VectorOp.LUT:
             result = parameters.reshape(-1).view(np.int8)[a[:, 0].astype(np.int64) + 128]
         case VectorOp.SUM:
@@ -84,7 +90,35 @@ def vector_results(
             result = requantize(wrap32(a[:, 0] * records["gain"]), **scaling)
         case VectorOp.ADD | VectorOp.SUB | VectorOp.MUL:
             result = requantize(_combined(operation, a[:, 0], b, parameters), **scaling)
+        case VectorOp.NORM:
+            result = _norms(command["tail"], a, b, _words(parameters))
+        case VectorOp.SHARE:
+            words = _words(parameters)[b[:, :1].astype(np.int64) - a[:, 0] & 255]
+            norm = unpack_records(b.view(np.uint8)[:, :_NORM_BYTES], isa.NORM)
+            own = {name: norm[name][:, None] for name in ("multiplier", "shift")}
+            result = requantize(words.view(np.int32), **scaling | own)
     return np.clip(result, command["low"], command["high"]).astype(np.int8)
+
+
+def _words(parameters: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the words of NORM and SHARE, of which the parameters have the bytes one by one."""
+    planes = parameters.reshape(-1)[:WORDS_BYTES].reshape(4, LUT_BYTES)
+    return np.ascontiguousarray(planes.T).view("<u4")[:, 0]
+
+
+def _norms(
+    tail: int, a: NDArray[np.int8], b: NDArray[np.int8], words: NDArray[np.uint32]
+) -> NDArray[np.int8]:
+    """Return what NORM makes of windows [outputs, window, N]."""
+    maxima = b.max(axis=1).astype(np.int64)
+    found = words[maxima[:, None, None] - a & 255].astype(np.int64)
+    if tail:
+        found[:, -1, tail:] = 0
+    multiplier, shift = reciprocals(found.sum(axis=(1, 2)) & 0xFFFFFFFF)
+    result = np.zeros(b.shape, np.int8)
+    result[:, 0], result[:, 1] = maxima, shift
+    result[:, 4:8] = multiplier.astype("<i4")[:, None].view(np.int8)
+    return result
 
 
 def _combined(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.effects import BINARY, parameter_rows, tile_count
+from tpulite.arch.effects import BINARY, ELEMENTWISE, parameter_rows, tile_count
 from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
@@ -105,7 +105,7 @@ class Datapath:
         offset = record_offset(operation, self.config)
         if operation == VectorOp.AFFINE:
             records = read_records(parameters, RecordForm.FULL)
-        elif operation == VectorOp.SUM or operation in BINARY:
+        elif operation in (VectorOp.SUM, VectorOp.SHARE, *ELEMENTWISE):
             data = parameters[offset:].reshape(-1)[:RECORD_BYTES]
             records = unpack_records(data[None])
         fault = self._record_fault(records, command["param_row"] + offset) if records else None
@@ -113,8 +113,8 @@ class Datapath:
         if fault is None and outputs:
             reads = self.buffer[access.reads].view(np.int8)
             reads = reads.reshape(outputs, -1, self.config.array_size)
-            b = reads[:, -1]
-            a = reads[:, :-1] if operation in BINARY else reads
+            b = reads[:, min(1, reads.shape[1] - 1)]
+            a = np.delete(reads, 1, axis=1) if operation in BINARY else reads
             results = vector_results(command, a, b, parameters, records)
             self.buffer[access.writes] = results.view(np.uint8)
         return fault or access.fault

@@ -4,18 +4,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch import isa
+from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import RecordForm
 
 __all__ = ["read_records", "unpack_records"]
 
 
-def unpack_records(data: NDArray[np.uint8]) -> dict[str, NDArray[np.int64]]:
-    """Unpack records of 16 bytes, [n, 16], into an array of n values for each field."""
+def unpack_records(
+    data: NDArray[np.uint8], layout: Layout = isa.RECORD
+) -> dict[str, NDArray[np.int64]]:
+    """Unpack records, [n, bytes], into an array of n values for each field."""
     bits = np.unpackbits(data, axis=1, bitorder="little").astype(np.int64)
     values = {}
-    offsets = isa.RECORD.offsets()
-    for field in isa.RECORD.fields:
+    offsets = layout.offsets()
+    for field in layout.fields:
         offset = offsets[field.name]
         value = bits[:, offset : offset + field.width] @ (1 << np.arange(field.width))
         if field.signed:

@@ -12,6 +12,7 @@ from tpulite.arch.timing import (
     VECTOR_REQUEST,
     VECTOR_TOKEN,
     vector_cycles,
+    vector_interval,
     vector_latency,
     vector_pace,
     vector_window,
@@ -54,7 +55,7 @@ class Vectors(Head):
         cycles = vector_cycles(operation, outputs, window, self.config)
         if operation in BINARY and (fields["a_row"] - fields["b_row"]) % self.banks == 0:
             cycles += 1  # B follows A
-        self.each = max(window, vector_pace(operation, self.config))
+        self.each = vector_interval(operation, window, self.config)
         self.begin = time + VECTOR_REQUEST + self.parameters[operation]
         self._read(fields, window)
         self.running = record, fields

@@ -26,6 +26,7 @@ from tpulite.quant.lower.products import (
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.resize import lower_resize
 from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
+from tpulite.quant.lower.softmax import lower_softmax
 from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError
 
@@ -54,6 +55,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "concat": lower_concat,
     "reshape": lower_reshape,
     "pack": lower_pack,
+    "softmax": lower_softmax,
     "depth_to_space": lower_depth_to_space,
     **dict.fromkeys(MOVEMENT, lower_movement),
     "resize_bilinear": lower_resize,

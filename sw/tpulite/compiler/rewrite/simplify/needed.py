@@ -14,6 +14,7 @@ from tpulite.graph.layers import (
     MatMul,
     Pick,
     Reshape,
+    Softmax,
     Transpose,
     TransposedConv,
 )
@@ -22,7 +23,7 @@ __all__ = ["foldable", "needed_channels"]
 
 Mask = NDArray[np.bool_]
 
-_WHOLE = DepthToSpace | Pick | MatMul | Transpose | TransposedConv
+_WHOLE = DepthToSpace | Pick | MatMul | Softmax | Transpose | TransposedConv
 
 _FEW = 16
 """Outputs of a convolution of which almost every input is read by one."""

@@ -23,6 +23,7 @@ from tpulite.graph.layers import (
     Pool,
     Requantization,
     Reshape,
+    Softmax,
     Transpose,
     TransposedConv,
 )
@@ -228,6 +229,7 @@ _RULES = {
     Pool: _pool,
     Affine: _affine,
     Lut: _lut,
+    Softmax: lambda layer, x: _whole(len(x.low)),
     Pad: _pad,
     Concat: _concat,
     Pick: _pick,

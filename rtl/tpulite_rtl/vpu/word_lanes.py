@@ -1,0 +1,215 @@
+"""What NORM and SHARE look up, slice by slice, and what becomes of a NORM's words."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite.arch import timing
+from tpulite.arch.config import Config
+from tpulite.arch.isa import NORM, Opcode
+from tpulite_rtl.lib.layout import field_shape, struct_layout
+from tpulite_rtl.lib.pipeline import delay
+from tpulite_rtl.vpu.divider import Divider
+
+__all__ = ["WORD_STAGE", "WordLanes"]
+
+_MAXIMUM_STAGE = 2  # in which the maximum is there
+_ADDRESS_STAGE = 3
+WORD_STAGE = timing.ELEMENTWISE
+"""Stage in which words are there, so that they enter the requantizer as other sums do."""
+_TOTAL_STAGE = timing.NORM_STEPS - 1
+_PARTS = 4  # of a row, of which the maximum is found in two stages
+
+
+class WordLanes(wiring.Component):
+    """Find the words of ``config.word_lanes`` channels a cycle, and norms of their sums.
+
+    Stages: choose the channels of a slice, and parts of the maximum; the maximum; differences; the
+    table; words, without those beyond the tail. Of a NORM, stages more add words to their sum,
+    which goes to the divider.
+
+    Parameters
+    ----------
+    config : Config
+        Geometry.
+
+    Members
+    -------
+    is_norm : In(1), tail : In(5)
+        The operation, if it is no SHARE; of the command.
+    moves : In(1)
+        Stages up to the words move on.
+    valid : In(1), slice : In, a, b : In, ends : In(1)
+        A slice of a vector, all channels of this, a row of maxima or a NORM, and whether it is
+        the last vector of a window.
+    held : Out(1)
+        The divider has no room for what this slice completes: it must not enter.
+    address : Out(data.ArrayLayout(8, word_lanes)), words : In(data.ArrayLayout(32, word_lanes))
+        The table: words come a cycle after their addresses, or stay if nothing moves.
+    sums : Out(data.ArrayLayout(signed(32), word_lanes))
+        Words, :data:`WORD_STAGE` cycles after their slice.
+    norm : Out(struct_layout(NORM))
+        Of a SHARE, the cycle after the word.
+    o : Out(stream.Signature(unsigned(8 * N), always_ready=True))
+        Rows of a NORM, ``timing.NORM_STEPS - 1 + timing.DIVIDER`` cycles after the last slice.
+    busy : Out(1)
+        A slice of a NORM is inside.
+    """
+
+    is_norm: Signal
+    tail: Signal
+    moves: Signal
+    valid: Signal
+    slice: Signal
+    a: data.View
+    b: data.View
+    ends: Signal
+    held: Signal
+    address: data.View
+    words: data.View
+    sums: data.View
+    norm: data.View
+    o: stream.Interface
+    busy: Signal
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._slices = config.array_size // config.word_lanes
+        vector = data.ArrayLayout(signed(8), config.array_size)
+        lanes = config.word_lanes
+        super().__init__(
+            {
+                "is_norm": In(1),
+                "tail": In(field_shape(Opcode.VECTOR, "tail")),
+                "moves": In(1),
+                "valid": In(1),
+                "slice": In(range(self._slices)),
+                "a": In(vector),
+                "b": In(vector),
+                "ends": In(1),
+                "held": Out(1),
+                "address": Out(data.ArrayLayout(unsigned(8), lanes)),
+                "words": In(data.ArrayLayout(unsigned(32), lanes)),
+                "sums": Out(data.ArrayLayout(signed(32), lanes)),
+                "norm": Out(struct_layout(NORM)),
+                "o": Out(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        lanes = self.config.word_lanes
+        is_norm = self.is_norm
+        enters, completes, waiting = Signal(), Signal(), Signal(range(timing.DIVIDER))
+        m.d.comb += [
+            completes.eq(self.ends & (self.slice == self._slices - 1) & is_norm),
+            self.held.eq(completes & (waiting != 0)),
+            enters.eq(self.valid & self.moves & ~self.held),
+        ]
+        with m.If(enters & completes):
+            m.d.sync += waiting.eq(timing.DIVIDER - 1)
+        with m.Elif(waiting != 0):
+            m.d.sync += waiting.eq(waiting - 1)
+
+        maximum = self._maximum(m)
+        for lane in range(lanes):
+            channels = range(lane, self.config.array_size, lanes)
+            kept = Signal(name=f"kept_{lane}")
+            tails = Array(Const(channel, len(self.tail)) for channel in channels)
+            everything = ~self.ends | (self.tail == 0) | ~is_norm
+            m.d.comb += kept.eq(everything | (tails[self.slice] < self.tail))
+            keeps = self._follow(m, kept, WORD_STAGE - 1, f"kept_{lane}")
+            byte = Array(self.a[channel] for channel in channels)[self.slice]
+            bytes_ = self._follow(m, byte, _MAXIMUM_STAGE, f"byte_{lane}")
+            word = Signal(32, name=f"word_{lane}", reset_less=True)
+            with m.If(self.moves):
+                m.d.sync += [
+                    self.address[lane].eq(maximum - bytes_[-1]),
+                    word.eq(Mux(keeps[-1], self.words[lane], 0)),
+                ]
+            m.d.comb += self.sums[lane].eq(word)
+        self._hold(m)
+        self._add(m, enters & is_norm, completes, maximum)
+        return m
+
+    def _follow(self, m: Module, value: Value, stages: int, name: str) -> list:
+        return delay(m, value, stages, name, enables=[self.moves] * stages)
+
+    def _maximum(self, m: Module) -> Signal:
+        """Return the largest byte of B, or that of its NORM, in stage 2."""
+        size = self.config.array_size // _PARTS
+        parts = []
+        for part in range(_PARTS):
+            largest = Signal(signed(8), name=f"largest_{part}", reset_less=True)
+            found = _largest([self.b[part * size + i] for i in range(size)])
+            chosen = Mux(self.is_norm, found, self.b[0])
+            with m.If(self.moves):
+                m.d.sync += largest.eq(chosen)
+            parts.append(largest)
+        maximum = Signal(signed(8), reset_less=True)
+        with m.If(self.moves):
+            m.d.sync += maximum.eq(_largest(parts))
+        return maximum
+
+    def _hold(self, m: Module) -> None:
+        """Keep the norm of a SHARE until the words of all slices have entered the requantizer."""
+        first = Signal()
+        m.d.comb += first.eq(self.valid & (self.slice == 0))
+        firsts = self._follow(m, first, WORD_STAGE, "first")
+        kept = Signal(struct_layout(NORM), reset_less=True)
+        # The row stays as long as its slices enter: four cycles at least.
+        with m.If(firsts[3] & self.moves):
+            m.d.sync += kept.eq(self.b.as_value()[: NORM.width])
+        with m.If(firsts[WORD_STAGE] & self.moves):
+            m.d.sync += self.norm.eq(kept)
+
+    def _add(self, m: Module, valid: Value, completes: Value, maximum: Signal) -> None:
+        """Add up the words of a window; make rows of its maximum and what the divider finds."""
+        style = "logic" if self.config.multipliers == "logic" else None
+        m.submodules.divider = divider = Divider(style)
+        valids = delay(m, valid, _TOTAL_STAGE, "norm_valid")
+        ends = delay(m, valid & completes, _TOTAL_STAGE, "norm_ends")
+
+        words = [self.sums[lane].as_unsigned() for lane in range(self.config.word_lanes)]
+        pairs = []
+        for i, pair in enumerate(zip(words[::2], [*words[1::2], Const(0, 1)], strict=False)):
+            total = Signal(32, name=f"pair_{i}", reset_less=True)
+            m.d.sync += total.eq(sum(pair))
+            pairs.append(total)
+        part, total = Signal(32, reset_less=True), Signal(32, reset_less=True)
+        fresh = Signal(init=1)  # the next words are the first ones of a window
+        m.d.sync += part.eq(sum(pairs))
+        with m.If(valids[_TOTAL_STAGE - 1]):
+            m.d.sync += [
+                total.eq(Mux(fresh, 0, total) + part),
+                fresh.eq(ends[_TOTAL_STAGE - 1]),
+            ]
+        m.d.comb += [
+            divider.i.valid.eq(ends[_TOTAL_STAGE]),
+            divider.i.payload.eq(total),
+        ]
+        # The next window's maximum may come before the result.
+        following, current = (Signal(signed(8), name=x) for x in ("following", "current"))
+        with m.If(ends[_MAXIMUM_STAGE]):
+            m.d.sync += following.eq(maximum)
+        with m.If(divider.i.valid):
+            m.d.sync += current.eq(following)
+
+        row = Signal(struct_layout(NORM))
+        m.d.comb += [
+            row.maximum.eq(current),
+            row.shift.eq(divider.o.payload.shift),
+            row.multiplier.eq(divider.o.payload.multiplier),
+            self.o.payload.eq(row.as_value()),
+            self.o.valid.eq(divider.o.valid),
+            self.busy.eq(Cat(valids, divider.busy).any()),
+        ]
+
+
+def _largest(values: list) -> Value:
+    """Return the largest of a power of two of values."""
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [Mux(a > b, a, b) for a, b in pairs]
+    return values[0]
