@@ -10,6 +10,7 @@ from tpulite.graph.layers import Conv, Depthwise, MatMul, Transpose, TransposedC
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
+from tpulite.quant.lower.softmax import NO_SOFTMAX
 from tpulite.quant.macs import macs_of
 from tpulite.quant.own import is_own
 from tpulite.quant.tensors import UnsupportedError
@@ -130,7 +131,8 @@ def _place(graph: Graph, exactness: Exactness, along: Mapping[str, str]) -> Plac
         level = max(before, default=0)
         behind_host = bool(before) and level > 0 and level % 2 == 0
         if node.name in along:
-            placement = NodePlacement("host", along[node.name], follows=True)
+            reason = along[node.name]
+            placement = NodePlacement("host", reason, follows=reason != NO_SOFTMAX)
         elif behind_host and node.op == "requantize":
             placement = NodePlacement("host", "its input is the host's", True, follows=True)
         else:
