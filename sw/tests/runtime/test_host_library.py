@@ -89,6 +89,24 @@ def test_the_host_takes_along_what_costs_little(tmp_path):
     assert model.crossings == 1
 
 
+@pytest.mark.parametrize("extent", [12, 6, "output"])
+def test_what_only_the_host_reads_crosses_before_it_grows(tmp_path, extent):
+    b = Builder()
+    x = conv(b, b.input(SHAPE, 0.05, -7))
+    rows = 12 if extent == "output" else extent
+    y = b.tensor((1, rows, rows, 8), 0.05, -7)
+    size = b.constant(np.array([rows, rows], np.int32))
+    b.operator("RESIZE_BILINEAR", [x, size], [y], options_type="ResizeBilinearOptions")
+    best = y
+    if extent != "output":
+        axis, best = b.constant(np.array(3, np.int32)), b.tensor((1, rows, rows), dtype="int32")
+        b.operator("ARG_MAX", [y, axis], [best], options_type="ArgMaxOptions", outputType=2)
+    model = equals_library(tmp_path, b.build(best))
+    resize = next(node for node in model.graph.nodes if node.op == "resize_bilinear")
+    on_host = model.plan.placed.placements[resize.name].engine == "host"
+    assert on_host == (extent == 12)
+
+
 def test_sixteen_bits_are_the_librarys(tmp_path):
     b = Builder("int16")
     x = b.input(SHAPE, 0.001)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 
 from tpulite.graph.graph import Graph, Node, Source
@@ -32,6 +33,11 @@ _PRODUCTS = Conv | Depthwise | MatMul | Transpose | TransposedConv
 
 _FEW = 100
 """Part of the machine's MACs that the host takes along to save crossings."""
+
+_ENLARGED = 4
+"""Times that a result must be larger than what it is made of to be cheaper to make than to move."""
+
+_RESIZES = ("resize_bilinear", "resize_nearest")
 
 _TINY = 1 << 15
 """MACs that cost no more than to start a program: not worth two crossings."""
@@ -102,7 +108,8 @@ def place(
     Beside segments that a library runs the host takes along what saves crossings and costs little:
     segments of the machine, as long as they have a hundredth of its MACs together, and any of at
     most 32,768 MACs between two of a library's. What stands between a library and the machine
-    goes along, too, if the file has no such tensor.
+    goes along, too, if the file has no such tensor. A resize that makes a tensor at least four
+    times larger, for nobody but the host, is the host's: the small one crosses.
 
     Parameters
     ----------
@@ -153,9 +160,31 @@ def _place(graph: Graph, exactness: Exactness, along: Mapping[str, str]) -> Plac
 
 def _taken_along(placed: Placed) -> dict[str, str]:
     """Return nodes of the machine that the host should take along with a library's, and why."""
-    if not placed.libraries or placed.graph.source is None:
+    if placed.graph.source is None:
         return {}
-    return _cheap(placed) | _without_tensor(placed, placed.graph.source)
+    enlarged = _enlarged(placed)
+    if not placed.libraries:
+        return enlarged
+    return enlarged | _cheap(placed) | _without_tensor(placed, placed.graph.source)
+
+
+def _enlarged(placed: Placed) -> dict[str, str]:
+    """Return the resizes of the machine whose results only the host reads, and are much larger."""
+    graph, levels = placed.graph, placed.levels
+    wanted = set(graph.outputs)  # by the user, or by the machine
+    wanted |= {name for node in graph.nodes if levels[node.name] % 2 for name in node.inputs}
+    taken = {}
+    for node in graph.nodes:
+        if node.op not in _RESIZES or levels[node.name] % 2 == 0 or wanted & set(node.outputs):
+            continue
+        small, large = (
+            prod(graph.tensors[name].shape) for name in (node.inputs[0], node.outputs[0])
+        )
+        if large >= _ENLARGED * small:
+            taken[node.name] = (
+                f"only the host reads its result, {large / small:.0f} times its input"
+            )
+    return taken
 
 
 def _cheap(placed: Placed) -> dict[str, str]:
