@@ -71,7 +71,8 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_exported_network_gives_goldens_bits(name, tmp_path):
     options = Options(batch=3 if name == "mlp" else 1)
-    model = Model.load(NETWORKS[name](), options=options)
+    exact = "litert-opt" if name == "classifier" else None  # whose softmax is always the host's
+    model = Model.load(NETWORKS[name](), options=options, exact=exact)
     exported = export_network(model)
     inputs = random_inputs(model.graph, exported.batch, seed=1)
     (key,) = model.graph.inputs

@@ -215,8 +215,7 @@ def test_what_is_compiled_takes_no_options(tpulite, words, message):
 
 def test_a_network_that_does_not_fit_is_one_line(tpulite, tmp_path, monkeypatch):
     # As if no cut of a layer were fine enough: really so few rows do.
-    monkeypatch.setattr("tpulite.compiler.cuts._Trial.fits", lambda trial, cut: False)
-    monkeypatch.setattr("tpulite.compiler.cuts._Trial.best", lambda trial, refused: None)
+    monkeypatch.setattr("tpulite.compiler.cuts.CutSearch._fits", lambda search, cut: False)
     words = ("--config", "16x16,ub_rows=64")
     code, out, err = tpulite("compile", CNN_DIGITS, *words)
     assert (code, out) == (2, "")

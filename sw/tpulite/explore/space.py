@@ -4,7 +4,7 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tpulite.arch.config import Config
@@ -76,6 +76,8 @@ class Space:
         """
         same: dict[str, Any] = {x.name: getattr(self.base, x.name) for x in fields(Config)}
         same |= {name: None for name in _LANES if same[name] == self.base.array_size}
+        if replace(self.base, softmax=None) == self.base:
+            same["softmax"] = None  # as the array has it
         return Config(**same | values)
 
 

@@ -171,7 +171,7 @@ def reciprocals(totals: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     Examples
     --------
     >>> [int(x[0]) for x in reciprocals(np.array([3 << 19]))]
-    [1431655765, -24]
+    [1431655762, -24]
     """
     totals = np.maximum(totals, 1)
     length = np.frexp(totals.astype(np.float64))[1].astype(np.int64)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 from tpulite.arch.config import COMMAND_BYTES
@@ -36,12 +36,11 @@ class BoundProgram(Program):
             Its other fields.
         """
         program = cls.__new__(cls)
-        later = {"commands": partial(_decode, stream), "layers": layers}
         for field in fields(Program):
-            if field.name not in later:
+            if field.name not in ("commands", "layers"):
                 object.__setattr__(program, field.name, values[field.name])
         object.__setattr__(program, "_stream", stream)
-        object.__setattr__(program, "_later", later)
+        object.__setattr__(program, "_name", layers)
         return program
 
     def encode(self) -> bytes:
@@ -49,13 +48,15 @@ class BoundProgram(Program):
         stream = self.__dict__.get("_stream")
         return super().encode() if stream is None else stream
 
-    def __getattr__(self, name: str) -> Any:
-        later = self.__dict__.get("_later", {})
-        if name not in later:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = later[name]()
-        object.__setattr__(self, name, value)
-        return value
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its commands, decoded."""
+        return _decode(self.__dict__["_stream"])
+
+    @cached_property
+    def layers(self) -> tuple[LayerInfo, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What is known of its layers."""
+        return self.__dict__["_name"]()
 
 
 def _decode(stream: bytes) -> tuple[Command, ...]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.arch.bitfield import Field
+from tpulite.arch.bitfield import Field, Layout
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, HEADER, Opcode
 from tpulite.compiler.plan.segments import Segments
@@ -30,15 +30,22 @@ Words = NDArray[np.int64]
 
 Numbers = NDArray[np.int64]
 
-_Place = tuple[int, int, Field]
-"""A field, its offset and its width."""
+_Place = tuple[Field, list[tuple[int, int, int]]]
+"""A field, and its parts: offset, width, and which of its bits is the first."""
 
 _LANES, _LANE_BITS = COMMAND_BYTES // 8, 64
+
+
+def _place(layout: Layout, field: Field) -> _Place:
+    width = field.width - field.behind
+    parts = [(layout.offsets()[field.name], width, 0)]
+    if field.behind:
+        parts.append((layout.grown[field.name], field.behind, width))
+    return field, parts
+
+
 _FIELDS: dict[Opcode, dict[str, _Place]] = {
-    opcode: {
-        field.name: (offset, field.width - field.behind, field)
-        for field, offset in zip(layout.fields, layout.offsets().values(), strict=True)
-    }
+    opcode: {field.name: _place(layout, field) for field in layout.fields}
     for opcode, layout in COMMANDS.items()
 }
 
@@ -171,18 +178,21 @@ def encode(batches: Sequence[Batch], places: Sequence[Sequence[int]] = ()) -> Wo
 
 def _insert(words: Words, column: int | Numbers, place: _Place) -> str | None:
     """Write a field into words, or return why it does not fit."""
-    offset, width, layout = place
+    layout, parts = place
     if isinstance(column, np.ndarray):
         problem = _problem(layout, column)
     else:
         column = int(column)  # looked up at once in a range, as a number of numpy is not
         problem = layout.problem(column)
     if problem is None and (isinstance(column, np.ndarray) or column):
-        lane, shift = divmod(offset, _LANE_BITS)
-        bits = column & ((1 << width) - 1) if layout.signed else column
-        words[lane] |= np.left_shift(bits, shift, dtype=np.int64)
-        if shift + width > _LANE_BITS:
-            words[lane + 1] |= bits >> (_LANE_BITS - shift)
+        for offset, width, start in parts:
+            lane, shift = divmod(offset, _LANE_BITS)
+            bits = column
+            if layout.signed or layout.behind:
+                bits = column >> start & ((1 << width) - 1)
+            words[lane] |= np.left_shift(bits, shift, dtype=np.int64)
+            if shift + width > _LANE_BITS:
+                words[lane + 1] |= bits >> (_LANE_BITS - shift)
     return problem
 
 
