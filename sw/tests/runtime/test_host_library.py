@@ -107,6 +107,19 @@ def test_what_only_the_host_reads_crosses_before_it_grows(tmp_path, extent):
     assert on_host == (extent == 12)
 
 
+def test_a_shape_that_is_an_input_has_one_value(tmp_path):
+    b = Builder()
+    said = b.tensor((4,), dtype="int32")
+    b.inputs.append(said)
+    x, weight = b.input(SHAPE, 0.05, -7), b.constant(weights(4, 3, 3, 8), 0.01)
+    y = b.tensor((1, 12, 12, 4), 0.05, 3)
+    options = {"options_type": "TransposeConvOptions", "strideH": 2, "strideW": 2}
+    b.operator("TRANSPOSE_CONV", [said, weight, x], [y], **options)
+    model = equals_library(tmp_path, b.build(y))
+    (drawn,) = random_inputs(model.graph, 1, 7)[model.graph.inputs[0]].reshape(1, 4).tolist()
+    assert drawn == [1, 12, 12, 4]
+
+
 def test_sixteen_bits_are_the_librarys(tmp_path):
     b = Builder("int16")
     x = b.input(SHAPE, 0.001)

@@ -74,7 +74,8 @@ class Node:
     - depthwise: x, weight [kh, kw, C * multiplier], bias?; stride, dilation, padding, multiplier,
       activation
     - transposed_conv: x, weight [O, kh, kw, I], bias [O]?; stride, padding (top, left),
-      same (bool: whether a TFLite file calls it so, as its library asks for that), activation
+      same (bool: whether a TFLite file calls it so, as its library asks for that), activation,
+      said_by (name of the tensor that says its shape to the library, if that is no constant)?
     - dense: x, weight [O, K], bias?; activation (x is flattened to [batch, K])
     - add, sub, mul: a, b; activation
     - maximum, minimum, squared_difference: a, b

@@ -47,6 +47,8 @@ def convert_transposed(options, inputs, outputs) -> Operation:
     found = _window(options, outputs[0], weight.shape[1:3])
     same = options.get("Padding", 0) == tflite.Padding.SAME
     attributes = {"stride": found["stride"], "padding": found["padding"][:2], "same": same}
+    if inputs[0].data is None:
+        attributes["said_by"] = inputs[0].name  # an input of the network, which the library reads
     bias = () if len(inputs) < 4 or inputs[3] is None else (3,)
     activation = fused_activation(options)
     return Operation("transposed_conv", (2, 1, *bias), attributes | {"activation": activation})
