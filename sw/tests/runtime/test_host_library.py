@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.export.network import check_exportable
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.inputs import random_inputs
@@ -105,6 +106,12 @@ def test_what_only_the_host_reads_crosses_before_it_grows(tmp_path, extent):
     resize = next(node for node in model.graph.nodes if node.op == "resize_bilinear")
     on_host = model.plan.placed.placements[resize.name].engine == "host"
     assert on_host == (extent == 12)
+    strict = Model.load(tmp_path / "net.tflite", strict=True)
+    assert strict.plan.placed.placements[resize.name].engine != "host"
+    check_exportable(strict)
+    if on_host:
+        with pytest.raises(ValueError, match="; --strict needs none$"):
+            check_exportable(model)
 
 
 def test_a_shape_that_is_an_input_has_one_value(tmp_path):

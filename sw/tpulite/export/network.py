@@ -164,11 +164,14 @@ def check_exportable(model: Model) -> None:
         if not is_own(node, graph, model.exactness)
     ]
     if refused:
-        reference = Exactness.LITERT_REF
-        way = "" if place(graph, reference).libraries else f"; --exact {reference} needs none"
+        reference, ways = Exactness.LITERT_REF, ""
+        if not place(graph, model.exactness, strict=True).libraries:
+            ways = "; --strict needs none"
+        elif not place(graph, reference).libraries:
+            ways = f"; --exact {reference} needs none"
         raise ValueError(
             f"{graph.name} cannot be exported: firmware has no library for {'; '.join(refused)}; "
-            f"--inputs and --outputs leave out what lies at the ends{way}"
+            f"--inputs and --outputs leave out what lies at the ends{ways}"
         )
     if not model.layers:
         raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")

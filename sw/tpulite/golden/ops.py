@@ -6,11 +6,9 @@ from numpy.typing import ArrayLike, NDArray
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import (
     INT8,
-    NEWTON_OFFSET,
-    NEWTON_SLOPE,
-    NEWTON_STEPS,
     SHARE_SHIFT,
     Rounding,
+    newton,
 )
 from tpulite.graph.requantization import Requantization, addends
 
@@ -175,11 +173,8 @@ def reciprocals(totals: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     """
     totals = np.maximum(totals, 1)
     length = np.frexp(totals.astype(np.float64))[1].astype(np.int64)
-    half = totals << (32 - length) >> 1
-    result = NEWTON_OFFSET + _high(half, -NEWTON_SLOPE)
-    for _ in range(NEWTON_STEPS):
-        result = result + (_high(result, (1 << 29) - _high(half, result)) << 2)
-    return np.minimum(result << 1, (1 << 31) - 1), SHARE_SHIFT - length
+    found = newton(totals << (32 - length) >> 1)  # pyright: ignore[reportArgumentType]: of arrays
+    return np.minimum(found << 1, (1 << 31) - 1), SHARE_SHIFT - length
 
 
 def softmax(x: NDArray, words: NDArray[np.integer]) -> NDArray[np.int8]:
@@ -196,10 +191,6 @@ def softmax(x: NDArray, words: NDArray[np.integer]) -> NDArray[np.int8]:
     multiplier, shift = reciprocals(addends(exps).sum(axis=-1, keepdims=True))
     scaling = {"multiplier": multiplier, "shift": shift, "rounding": Rounding.TFLITE}
     return requantize(exps, bias=0, zero_point=INT8[0], low=INT8[0], high=INT8[-1], **scaling)
-
-
-def _high(a: NDArray, b: NDArray | int) -> NDArray:
-    return (a * b + (1 << 30)) >> 31
 
 
 def wrap32(value: ArrayLike) -> NDArray[np.int64]:

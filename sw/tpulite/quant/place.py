@@ -11,7 +11,6 @@ from tpulite.graph.layers import Conv, Depthwise, MatMul, Transpose, TransposedC
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
-from tpulite.quant.lower.softmax import NO_SOFTMAX
 from tpulite.quant.macs import macs_of
 from tpulite.quant.own import is_own
 from tpulite.quant.tensors import UnsupportedError
@@ -98,7 +97,12 @@ class Placed:
 
 
 def place(
-    graph: Graph, exactness: Exactness, along: Mapping[str, str] = MappingProxyType({})
+    graph: Graph,
+    exactness: Exactness,
+    along: Mapping[str, str] = MappingProxyType({}),
+    *,
+    lacking: Mapping[str, str] = MappingProxyType({}),
+    strict: bool = False,
 ) -> Placed:
     """Place and lower every node; every node of any kind has an answer.
 
@@ -109,7 +113,8 @@ def place(
     segments of the machine, as long as they have a hundredth of its MACs together, and any of at
     most 32,768 MACs between two of a library's. What stands between a library and the machine
     goes along, too, if the file has no such tensor. A resize that makes a tensor at least four
-    times larger, for nobody but the host, is the host's: the small one crosses.
+    times larger, for nobody but the host, is the host's, unless it may do only what it must: the
+    small one crosses.
 
     Parameters
     ----------
@@ -119,16 +124,22 @@ def place(
         Whose bits.
     along : mapping of str to str
         Nodes that the host takes along in any case, and why.
+    lacking : mapping of str to str
+        Nodes that this machine lacks the operations for, and why.
+    strict : bool
+        Whether the host may do only what it must.
     """
     while True:
-        placed = _place(graph, exactness, along)
-        more = _taken_along(placed)
+        placed = _place(graph, exactness, along, lacking)
+        more = _taken_along(placed) if strict else _enlarged(placed) | _taken_along(placed)
         if not more:
             return placed
         along = {**along, **more}
 
 
-def _place(graph: Graph, exactness: Exactness, along: Mapping[str, str]) -> Placed:
+def _place(
+    graph: Graph, exactness: Exactness, along: Mapping[str, str], lacking: Mapping[str, str]
+) -> Placed:
     producer = {name: node.name for node in graph.nodes for name in node.outputs}
     placements: dict[str, NodePlacement] = {}
     levels: dict[str, int] = {}
@@ -137,9 +148,10 @@ def _place(graph: Graph, exactness: Exactness, along: Mapping[str, str]) -> Plac
         before = [levels[producer[name]] for name in node.inputs if name in producer]
         level = max(before, default=0)
         behind_host = bool(before) and level > 0 and level % 2 == 0
-        if node.name in along:
-            reason = along[node.name]
-            placement = NodePlacement("host", reason, follows=reason != NO_SOFTMAX)
+        if node.name in lacking:
+            placement = NodePlacement("host", lacking[node.name])
+        elif node.name in along:
+            placement = NodePlacement("host", along[node.name], follows=True)
         elif behind_host and node.op == "requantize":
             placement = NodePlacement("host", "its input is the host's", True, follows=True)
         else:
@@ -160,17 +172,16 @@ def _place(graph: Graph, exactness: Exactness, along: Mapping[str, str]) -> Plac
 
 def _taken_along(placed: Placed) -> dict[str, str]:
     """Return nodes of the machine that the host should take along with a library's, and why."""
-    if placed.graph.source is None:
+    if not placed.libraries or placed.graph.source is None:
         return {}
-    enlarged = _enlarged(placed)
-    if not placed.libraries:
-        return enlarged
-    return enlarged | _cheap(placed) | _without_tensor(placed, placed.graph.source)
+    return _cheap(placed) | _without_tensor(placed, placed.graph.source)
 
 
 def _enlarged(placed: Placed) -> dict[str, str]:
     """Return the resizes of the machine whose results only the host reads, and are much larger."""
     graph, levels = placed.graph, placed.levels
+    if graph.source is None:
+        return {}
     wanted = set(graph.outputs)  # by the user, or by the machine
     wanted |= {name for node in graph.nodes if levels[node.name] % 2 for name in node.inputs}
     taken = {}
@@ -181,9 +192,8 @@ def _enlarged(placed: Placed) -> dict[str, str]:
             prod(graph.tensors[name].shape) for name in (node.inputs[0], node.outputs[0])
         )
         if large >= _ENLARGED * small:
-            taken[node.name] = (
-                f"only the host reads its result, {large / small:.0f} times its input"
-            )
+            times = f"{large / small:.0f} times its input"
+            taken[node.name] = f"only the host reads its result, {times}"
     return taken
 
 

@@ -13,6 +13,7 @@ from tpulite.archive import opened, packed
 from tpulite.compiler.options import Options
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.lower.softmax import lacking
 from tpulite.quant.place import place
 from tpulite.runtime.host.part import LibraryFile
 from tpulite.runtime.model import Model
@@ -78,13 +79,14 @@ def load_model_file(path: Path) -> Model:
         names = map(_program_name, range(metadata["programs"]))
         programs = tuple(Program.unpack(archive.read(name), name) for name in names)
         graph = graph_from_json(metadata["graph"], arrays)
-        placed = place(graph, Exactness(metadata["exactness"]), metadata["along"])
         files = [
             LibraryFile(archive.read(_library_name(number)), _ports(inputs), _ports(outputs))
             for number, (inputs, outputs) in enumerate(metadata["library"])
         ]
         config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])
-        strict = bool(metadata["strict"])
+        strict, exactness = bool(metadata["strict"]), Exactness(metadata["exactness"])
+        lacks = lacking(graph, config)
+        placed = place(graph, exactness, metadata["along"], lacking=lacks, strict=strict)
     try:
         plan = Plan.of(placed, strict=strict, files=files)
         return Model(graph, placed.exactness, config, strict, programs, options, plan)

@@ -129,7 +129,8 @@ class PlannedModel:
     def plan(self) -> Plan:  # noqa: D102
         if self.planned is not None:
             return self.planned
-        placed = place(self.graph, self.exactness, lacking(self.graph, self.config))
+        lacks = lacking(self.graph, self.config)
+        placed = place(self.graph, self.exactness, lacking=lacks, strict=self.strict)
         return Plan.of(placed, strict=self.strict)
 
     @property

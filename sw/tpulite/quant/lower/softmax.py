@@ -12,10 +12,7 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.own import is_own
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["NO_SOFTMAX", "lacking", "lower_softmax"]
-
-NO_SOFTMAX = "the machine has no softmax"
-"""Why a node is the host's that another machine would run."""
+__all__ = ["lacking", "lower_softmax"]
 
 _PRODUCTS = ("conv", "depthwise", "dense", "transposed_conv", "matmul")
 
@@ -50,7 +47,7 @@ def lacking(graph: Graph, config: Config) -> Mapping[str, str]:
     if config.has_softmax:
         return {}
     nodes = (node for node in graph.nodes if node.op == "softmax" and not _is_last(node, graph))
-    return {node.name: NO_SOFTMAX for node in nodes}
+    return {node.name: "the machine has no softmax" for node in nodes}
 
 
 def _is_last(node: Node, graph: Graph) -> bool:
