@@ -110,7 +110,7 @@ def test_what_only_the_host_reads_crosses_before_it_grows(tmp_path, extent):
     assert strict.plan.placed.placements[resize.name].engine != "host"
     check_exportable(strict)
     if on_host:
-        with pytest.raises(ValueError, match="; --strict needs none$"):
+        with pytest.raises(ValueError, match=r"; --strict needs none$"):
             check_exportable(model)
 
 
