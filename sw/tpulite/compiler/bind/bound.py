@@ -40,7 +40,7 @@ class BoundProgram(Program):
             if field.name not in ("commands", "layers"):
                 object.__setattr__(program, field.name, values[field.name])
         object.__setattr__(program, "_stream", stream)
-        object.__setattr__(program, "_name", layers)
+        object.__setattr__(program, "_find_layers", layers)
         return program
 
     def encode(self) -> bytes:
@@ -56,7 +56,7 @@ class BoundProgram(Program):
     @cached_property
     def layers(self) -> tuple[LayerInfo, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """What is known of its layers."""
-        return self.__dict__["_name"]()
+        return self.__dict__["_find_layers"]()
 
 
 def _decode(stream: bytes) -> tuple[Command, ...]:
