@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.configs import named_config
+from tpulite.frontend.files import network_name
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -110,7 +111,7 @@ def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str
         known = ", ".join(["mlp", "cnn", *(entry.name for entry in ENTRIES)])
         raise ValueError(f"Model must be one of {known}, or a file, not {name!r}")
     else:
-        name = path.stem
+        name = network_name(path)
     model = Model.load(path, config=named_config(CONFIG))
     if len(model.graph.inputs) != 1 or len(model.graph.outputs) != 1:
         raise ValueError(f"Model {name!r} must have one input and one output to be simulated here")

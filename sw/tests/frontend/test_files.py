@@ -1,12 +1,13 @@
 import importlib.util
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.frontend.files import load_graph
+from tpulite.frontend.files import load_graph, network_name
 from tpulite.models import MLP_DIGITS
 from tpulite_testing.files.tflite_builder import Builder
 
@@ -142,3 +143,18 @@ def test_our_own_files_that_no_graph_can_express_are_refused(tmp_path, changes, 
     with pytest.raises(ValueError) as error:
         load_graph(chain(tmp_path / "a.npz", **changes))
     assert str(error.value).endswith(f"a.npz: this is not a tpulite network file: {message}")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("net.tflite", "net"),
+        ("mobilenet_v1_0.25_128.tflite", "mobilenet_v1_0.25_128"),
+        ("net.int8.onnx", "net.int8"),
+        ("net.tflite.zip", "net"),
+        ("net_0.25", "net_0.25"),
+        (".tflite", ".tflite"),
+    ],
+)
+def test_a_network_is_named_after_its_file_dots_included(file, name):
+    assert network_name(Path(file)) == name

@@ -11,6 +11,7 @@ from tpulite.cli.info import summary
 from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.bind import RangeProgram, ShapeRange, compile_range
+from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
 from tpulite.runtime.model import Model
@@ -51,7 +52,7 @@ def bind_file(
         start = time.perf_counter()
         bound = program.bind(height, width, batch=batch)
         taken = time.perf_counter() - start
-        path = output / f"{network.stem}_{batch}x{height}x{width}.tpu"
+        path = output / f"{network_name(network)}_{batch}x{height}x{width}.tpu"
         write_whole(path, bound.save)
         click.echo(f"{path}: {summary(bound)}, bound in {1e3 * taken:.1f} ms")
 

@@ -15,7 +15,7 @@ from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar,
 from tpulite.cli.inputs import PIXELS
 from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.cli.samples import Samples, read_samples
-from tpulite.frontend.files import load_graph
+from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
@@ -79,7 +79,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     """
     data = network.read_bytes()
     tflite = data[4:8] == IDENTIFIER
-    output = output or Path(f"{network.stem}.int8.{'tflite' if tflite else 'onnx'}")
+    output = output or Path(f"{network_name(network)}.int8.{'tflite' if tflite else 'onnx'}")
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
     if tflite and (per_tensor or symmetric or percentile < 100):

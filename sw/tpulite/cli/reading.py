@@ -15,7 +15,7 @@ from tpulite.cli.paths import PATH
 from tpulite.cli.samples import read_samples
 from tpulite.configs import named_config
 from tpulite.frontend.cut import cut_graph
-from tpulite.frontend.files import load_graph
+from tpulite.frontend.files import load_graph, network_name
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.needs import require_package
@@ -76,7 +76,7 @@ class Reading:
             if graph.format != "onnx" or graph.source is None:
                 raise ValueError("--calibrate is for ONNX files of floats, and this is none")
             samples, _ = read_samples(self.calibration, graph)
-            return load_onnx(quantize_onnx(graph.source.data, samples), path.stem)
+            return load_onnx(quantize_onnx(graph.source.data, samples), network_name(path))
         except ValueError as error:
             text = str(error)
             files = (str(path), str(self.calibration))

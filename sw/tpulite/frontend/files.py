@@ -10,7 +10,7 @@ from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 
-__all__ = ["load_graph"]
+__all__ = ["load_graph", "network_name"]
 
 _ZIP = b"PK\x03\x04"
 _MAX_BYTES = 1 << 31
@@ -52,6 +52,13 @@ def load_graph(path: str | Path) -> Graph:
         raise ValueError(f"{path}: {error}") from error
 
 
+def network_name(path: Path) -> str:
+    """Return what a network in a file is called: ``net_0.25`` of ``net_0.25.tflite``."""
+    if path.suffix == ".zip":
+        path = Path(path.stem)
+    return path.stem if path.suffix[1:2].isalpha() else path.name
+
+
 def _load(path: Path) -> Graph:
     try:
         data = path.read_bytes()
@@ -59,7 +66,7 @@ def _load(path: Path) -> Graph:
         raise ValueError(f"the file cannot be read: {error.strerror}") from error
     if not data:
         raise ValueError("the file is empty")
-    name = path.name.split(".")[0] or path.name
+    name = network_name(path)
     if data.startswith(_ZIP):
         return _load_archive(path, data, name)
     if data[4:8] == IDENTIFIER:
