@@ -7,6 +7,7 @@ from importlib.metadata import version
 from amaranth.back import verilog
 
 from tpulite.arch.config import Config
+from tpulite.collector import collector_paused
 from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
@@ -16,6 +17,7 @@ TOP = "tpulite"
 """Name of the top module."""
 
 
+@collector_paused()
 def chip_verilog(config: Config) -> str:
     """Return synthesizable Verilog of the whole chip; equal configurations give equal texts."""
     # Line numbers of the Python sources would make every edited comment a different design.

@@ -9,6 +9,7 @@ from functools import cached_property
 from amaranth.back import rtlil
 
 from tpulite.arch.config import Config
+from tpulite.collector import collector_paused
 from tpulite_rtl.top import Chip
 
 __all__ = ["Design", "Module", "chip_design", "joint_name", "plain_name"]
@@ -161,6 +162,7 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
     return names.setdefault(match[0], f"{match[1]}${len(names)}")
 
 
+@collector_paused()
 def chip_design(config: Config, platform: object = None) -> Design:
     """Return the design of the chip, as elaborated for a platform."""
     name = "tpulite"

@@ -1,7 +1,8 @@
-"""Compiler launcher that compiles each file of Verilator's runtime once for all models.
+"""Compiler launcher that does once what is the same for all models.
 
-The runtime takes most of the time of building a small model. Verilator's makefile calls this script
-in front of every compiler command (``OBJCACHE``); commands for other files run as they are.
+The runtime takes most of the time of building a small model: its files are compiled once, and so is
+the header of it that ``TPULITE_HEADER`` names, which then precedes every file of a model.
+Verilator's makefile calls this script in front of every compiler command (``OBJCACHE``).
 """
 
 import hashlib
@@ -16,22 +17,49 @@ def main(command: list[str]) -> int:
     """Run a compiler command, or copy the object file that the same command made before."""
     runtime = Path(os.environ["VERILATOR_ROOT"]) / "include"
     source = Path(command[-1])
-    if source.suffix != ".cpp" or source.parent != runtime or "-o" not in command:
+    if source.suffix != ".cpp" or "-o" not in command:
         return subprocess.call(command)
+    if source.parent != runtime:
+        header = os.environ.get("TPULITE_HEADER")
+        return subprocess.call(with_header(command, runtime / header) if header else command)
     target = Path(command[command.index("-o") + 1])
     # The runtime includes nothing of the model, so its path and the command say everything.
-    digest = hashlib.sha256("\0".join([str(source), *command]).encode()).hexdigest()[:20]
-    cached = Path(os.environ["TPULITE_OBJCACHE"]) / f"{digest}.o"
+    cached = _cache(str(source), *command).with_suffix(".o")
     if not cached.exists():
         if code := subprocess.call(command):
             return code
-        # A rename is atomic, so that nobody copies half a file.
-        partial = cached.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(target, partial)
-        partial.rename(cached)
+        _keep(target, cached)
         return 0
     shutil.copyfile(cached, target)
     return 0
+
+
+def with_header(command: list[str], header: Path) -> list[str]:
+    """Return a command that reads a header first, as the compiler keeps headers it has read."""
+    compiler = command[: command.index("-o")]
+    folder = _cache(str(header), *sorted(compiler))  # their order is not always the same
+    kept = folder / header.name
+    if not kept.with_suffix(".h.gch").exists():
+        folder.mkdir(exist_ok=True)
+        partial = folder / f"{os.getpid()}.gch"
+        making = [word for word in compiler if word not in ("-c", "-MMD")]
+        if subprocess.call([*making, "-x", "c++-header", "-o", str(partial), str(header)]):
+            return command
+        partial.rename(kept.with_suffix(".h.gch"))
+    # The compiler looks for what it has kept before it looks for the header, which is not here.
+    return [*compiler, "-include", str(kept), *command[len(compiler) :]]
+
+
+def _cache(*contents: str) -> Path:
+    digest = hashlib.sha256("\0".join(contents).encode()).hexdigest()[:20]
+    return Path(os.environ["TPULITE_OBJCACHE"]) / digest
+
+
+def _keep(made: Path, cached: Path) -> None:
+    """Copy a file into the cache; a rename is atomic, so that nobody copies half of it."""
+    partial = cached.with_suffix(f".{os.getpid()}")
+    shutil.copyfile(made, partial)
+    partial.rename(cached)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tpulite.arch.config import Config
-from tpulite.compiler.collector import collector_paused
+from tpulite.collector import collector_paused
 from tpulite.compiler.encode.assemble import assemble
 from tpulite.compiler.encode.batch import check_sizes, compile_batch
 from tpulite.compiler.encode.tokens import insert_tokens

@@ -3,7 +3,7 @@ import gc
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.collector import collector_paused
+from tpulite.collector import collector_paused
 from tpulite.compiler.pipeline import compile_layers
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
