@@ -28,7 +28,7 @@ def write_whole(path: Path, save: Callable[[Path], object]) -> None:
     os.close(handle)
     temporary = Path(name)
     try:
-        save(temporary)
+        _save(path, temporary, save)
         # mkstemp lets nobody else read it; files that people ask for are like other files.
         umask = os.umask(0)
         os.umask(umask)
@@ -37,3 +37,13 @@ def write_whole(path: Path, save: Callable[[Path], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _save(path: Path, temporary: Path, save: Callable[[Path], object]) -> None:
+    """Write the file under its other name; errors of a full disk name no file of themselves."""
+    try:
+        save(temporary)
+    except OSError as error:
+        if error.strerror is None or error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -12,6 +12,7 @@ PARTS = {
     "zoo": "networks of the zoo",
     "onnx_tests": "conformance tests of ONNX",
     "explore": "results of explorations",
+    "evaluate": "answers of networks to data sets",
     "verilog_cache": "Verilog of chips",
     "verilated": "simulators of chips",
     "models": "simulators of benches",

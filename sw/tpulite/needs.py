@@ -33,7 +33,7 @@ _PURPOSES = {
     "pictures": "pictures as inputs",
     "report": "--html",
     "explore": "explore --search",
-    "cluster": "explore --scheduler",
+    "cluster": "--scheduler",
     "cpsat": "--allocator cpsat",
     "litex": _SYSTEM,
     "boards": "make bitstream",

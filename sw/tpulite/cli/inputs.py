@@ -14,7 +14,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs
 from tpulite.runtime.pictures import PICTURES, load_picture, picture_remark
 
-__all__ = ["PIXELS", "InputReader", "Inputs"]
+__all__ = ["PIXELS", "InputReader", "Inputs", "named_error"]
 
 _ARRAYS = (".npy", ".npz")
 
@@ -113,7 +113,7 @@ class InputReader:
             try:
                 image = load_picture(path, self.graph, self.exact, self.pixels)
             except ValueError as error:
-                raise _named(path, error) from error
+                raise named_error(path, error) from error
             (name,) = self.graph.inputs
             remark = picture_remark(self.graph, self.pixels)
             return Inputs({name: image[None]}, (path.name,), (remark,))
@@ -127,7 +127,7 @@ class InputReader:
                 given = given | converted
             values, count = check_inputs(self.graph, given)
         except ValueError as error:
-            raise _named(path, error) from error
+            raise named_error(path, error) from error
         names = [f"{path.name}[{i}]" for i in range(count)] if count > 1 else [path.name]
         return Inputs(values, tuple(names), tuple(f"{path.name}: {x}" for x in remarks))
 
@@ -142,6 +142,7 @@ class InputReader:
                 yield name, converted
 
 
-def _named(path: Path, error: ValueError) -> ValueError:
+def named_error(path: Path, error: ValueError) -> ValueError:
+    """Return an error that begins with the file."""
     text = str(error)
     return ValueError(text if text.startswith(str(path)) else f"{path}: {text}")

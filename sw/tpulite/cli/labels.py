@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.cli.common import load_array
 from tpulite.graph.graph import Graph
 
-__all__ = ["load_classes", "load_names"]
+__all__ = ["count_classes", "load_classes", "load_names"]
 
 
 def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
         names = tuple(line.strip() for line in path.read_text().rstrip().splitlines())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text with a name a line, nor a .npy file") from error
-    classes = _classes(graph)
+    classes = count_classes(graph)
     if len(names) != classes:
         raise ValueError(f"{path} has {len(names)} names, and the network {classes} classes")
     return names
@@ -48,14 +48,15 @@ def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray | None:
             f"{path} must hold {count} integers, one for each input, not {labels.dtype} of shape "
             f"{list(labels.shape)}"
         )
-    classes = _classes(graph)
+    classes = count_classes(graph)
     labels = labels.reshape(-1)
     if wrong := [int(label) for label in labels if not 0 <= label < classes]:
         raise ValueError(f"{path}: labels must be from 0 to {classes - 1}, not {wrong[0]}")
     return labels
 
 
-def _classes(graph: Graph) -> int:
+def count_classes(graph: Graph) -> int:
+    """Return how many values the only output has; ValueError if there are several."""
     if len(graph.outputs) != 1:
-        raise ValueError(f"--labels needs one output, not {list(graph.outputs)}")
+        raise ValueError(f"Classes need one output, not {list(graph.outputs)}")
     return math.prod(graph.tensors[graph.outputs[0]].shape)

@@ -3,12 +3,16 @@
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Generic, Self
 
 from tpulite.executors.executor import ATTEMPTS, Done, Result, Shared, Task, Work, reason_of
 from tpulite.needs import require_package
 
 __all__ = ["ClusterExecutor"]
+
+_AHEAD = 4
+"""Tasks with the scheduler for each thread of a worker, at most; half of them at least."""
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[^]/]+\]|[^]/:]+):\d+")
 
@@ -76,21 +80,51 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         self._client.close()
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, Result]]:
-        """Do tasks and yield each when it is finished, in any order."""
+        """Do tasks and yield each when it is finished, in any order.
+
+        Tasks are asked for when workers are about to run out of them, not all at once.
+        """
         from distributed import as_completed
 
-        submit = self._client.submit
-        futures = {
-            submit(self._function, self._held, task, pure=False, retries=ATTEMPTS - 1): task
-            for task in tasks
-        }
-        for future in as_completed(list(futures), loop=self._client.loop):
+        waiting, futures = iter(tasks), dict[Any, Task]()
+        completed = as_completed(loop=self._client.loop)
+
+        def fill() -> None:
+            """Top up the tasks of the workers, of which there may be more than before."""
+            ahead = max(_AHEAD * sum(self._client.nthreads().values()), _AHEAD)
+            for task in islice(waiting, ahead - len(futures)):
+                future = self._client.submit(
+                    self._function, self._held, task, pure=False, retries=ATTEMPTS - 1
+                )
+                futures[future] = task
+                completed.add(future)
+            nonlocal low
+            low = ahead // 2
+
+        low = 0
+        fill()
+        for future in completed:
             error = future.exception()
             task = futures.pop(future)
+            if len(futures) <= low:
+                fill()
             if error is None:
                 yield Done(task, future.result())
             else:
                 yield Done(task, failure=reason_of(error))
+
+    def _check_versions(self, versions: Any) -> None:
+        """Raise ValueError if the scheduler or a worker has another Python or another Dask."""
+        here = versions["client"]
+        python = platform.python_version_tuple()[:2]
+        sides = {f"The scheduler at {self._address}": versions["scheduler"], **versions["workers"]}
+        for side, found in sides.items():
+            there = found["host"]["python"]
+            if tuple(there.split(".")[:2]) != python:
+                raise ValueError(f"{side} has Python {there}, and we have {'.'.join(python)}")
+            ours, theirs = (x["packages"].get("distributed") for x in (here, found))
+            if ours != theirs:
+                raise ValueError(f"{side} has distributed {theirs}, and we have {ours}")
 
     def _check_workers(self) -> None:
         """Raise ValueError if there are no workers, or one would give other results."""
@@ -98,16 +132,12 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
             self._client.wait_for_workers(1, timeout=_WORKERS_S)
         except OSError as error:
             raise ValueError(f"The scheduler at {self._address} has no workers") from error
-        here = platform.python_version_tuple()[:2]
-        versions = self._client.get_versions()["workers"]
-        for worker, found in versions.items():
-            there = found["host"]["python"]
-            if tuple(there.split(".")[:2]) != here:
-                raise ValueError(f"{worker} has Python {there}, and we have {'.'.join(here)}")
-        try:
-            said = self._client.run(self._identity)
-        except ImportError as error:
-            raise ValueError(f"A worker has another tpulite, or none: {error}") from error
+        self._check_versions(self._client.get_versions())
+        said = self._client.run(self._identity, on_error="return")
         for worker, identity in said.items():
+            if isinstance(identity, ImportError):
+                raise ValueError(f"{worker} has another tpulite, or none: {identity}")
+            if isinstance(identity, BaseException):
+                raise ValueError(f"{worker}: {identity}")
             if identity != self._identity():
                 raise ValueError(f"{worker} has another version of tpulite")

@@ -3,12 +3,13 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["COMPILER", "ProgramCache", "compiler_key", "program_key"]
+__all__ = ["COMPILER", "ProgramCache", "add_sources", "compiler_key", "program_key"]
 
 COMPILER = (
     "arch",
@@ -106,6 +107,14 @@ class ProgramCache:
                     entry.unlink(missing_ok=True)
 
 
+class Digest(Protocol):
+    """A hash that is being computed."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
+        ...
+
+
 def program_key(layers: LayerGraph, config: Config, options: Options) -> str:
     """Return a name for all that a program depends on: 128 bits as hexadecimal digits.
 
@@ -131,15 +140,19 @@ def _ortools() -> str:
 @cache
 def compiler_key() -> str:
     """Return the version of the package and a hash of the compiler's source."""
-    root = Path(tpulite.__path__[0])
     digest = hashlib.blake2b(version("tpulite").encode())
-    for name in COMPILER:
+    add_sources(digest, Path(tpulite.__path__[0]), COMPILER)
+    return digest.hexdigest()
+
+
+def add_sources(digest: Digest, root: Path, names: Iterable[str]) -> None:
+    """Add Python sources to a hash, by their places below ``root``: files, and whole folders."""
+    for name in names:
         path = root / name
         for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             content = source.read_bytes()
             digest.update(f"{source.relative_to(root).as_posix()} {len(content)}\n".encode())
             digest.update(content)
-    return digest.hexdigest()
 
 
 def _serialize(value: object) -> Iterator[bytes | memoryview]:

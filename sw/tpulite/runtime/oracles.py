@@ -15,8 +15,9 @@ import numpy as np
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
+from tpulite.runtime.host.libraries import library_package
 
-__all__ = ["ORACLES", "Oracle", "open_oracle"]
+__all__ = ["ORACLES", "Oracle", "open_oracle", "oracle_package"]
 
 Oracle = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """Runs one input, by names of the graph, and returns tensors by names of the graph."""
@@ -58,14 +59,18 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     wanted = "onnx" if name == "ort" else "tflite"
     if graph.format != wanted:
         raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {graph.format}")
-    package, extra = ("onnxruntime", "onnx") if name == "ort" else ("ai_edge_litert", "litert")
-    require_package(package, extra, f"Oracle {name}")
+    require_package(*oracle_package(name), f"Oracle {name}")
     data = path.read_bytes() if graph.source is None else graph.source.data
     try:
         return _open_ort(data, graph) if name == "ort" else _open_litert(data, graph, name)
     except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
         message = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"Oracle {name} refuses {path}: {message[0]}") from error
+
+
+def oracle_package(name: str) -> tuple[str, str]:
+    """Return the package of an oracle as it is imported, and the extra that brings it."""
+    return library_package("onnx" if name == "ort" else "tflite")
 
 
 def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:

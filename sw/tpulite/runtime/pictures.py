@@ -9,7 +9,7 @@ from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import input_range, quantize_input
 
-__all__ = ["PICTURES", "load_picture", "picture_remark"]
+__all__ = ["PICTURES", "load_picture", "picture_remark", "pixel_remark", "pixels_to_inputs"]
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp")
 """Suffixes of pictures, in lower case."""
@@ -46,14 +46,47 @@ def load_picture(
     ValueError
         If it cannot be read, or the network takes no pictures.
     """
-    height, width, channels, first = _extents(graph)
+    height, width, channels, _ = _extents(graph)
     values = _read(path, _MODES[channels], (width, height)).reshape(height, width, channels)
+    return pixels_to_inputs(values[None], graph, exact, pixels)[0]
+
+
+def pixels_to_inputs(
+    values: np.ndarray, graph: Graph, exact: Exactness, pixels: tuple[float, float] | None = None
+) -> np.ndarray:
+    """Return pictures that have their size as inputs of a network.
+
+    Parameters
+    ----------
+    values : ndarray of uint8, [count, height, width, channels]
+        Their pixels; one channel may have no axis.
+    graph, exact, pixels
+        As for :func:`load_picture`.
+
+    Returns
+    -------
+    ndarray, [count, *shape]
+        In shape and dtype of the input.
+
+    Raises
+    ------
+    ValueError
+        If the network takes no pictures, or pictures of another size.
+    """
+    height, width, channels, first = _extents(graph)
     (name,) = graph.inputs
+    size = (height, width, channels)
+    if values.shape[1:] != (size if channels > 1 or values.ndim == 4 else size[:2]):
+        raise ValueError(
+            f"Pictures must be {height}x{width}x{channels} for input {name!r}, "
+            f"not {'x'.join(map(str, values.shape[1:]))}"
+        )
+    values = values.reshape(-1, *size)
     tensor = graph.tensors[name]
     low, high = pixels or input_range(graph, name)
     real = low + values.astype(np.float64) / _WHITE * (high - low)
-    real = real.transpose(2, 0, 1) if first else real
-    image = real.astype(np.float32).reshape(tensor.shape)
+    real = real.transpose(0, 3, 1, 2) if first else real
+    image = real.astype(np.float32).reshape(-1, *tensor.shape)
     if np.issubdtype(tensor.dtype, np.floating):
         return image.astype(tensor.dtype)
     return quantize_input(image, tensor, exact)
@@ -62,12 +95,15 @@ def load_picture(
 def picture_remark(graph: Graph, pixels: tuple[float, float] | None = None) -> str:
     """Say in words what :func:`load_picture` does to each picture."""
     height, width, channels, _ = _extents(graph)
-    low, high = pixels or input_range(graph, graph.inputs[0])
     kind = "gray" if channels == 1 else "RGB"
-    return (
-        f"each picture as a whole becomes {width}x{height} {kind} (bilinear), "
-        f"black {low:.4g}, white {high:.4g}"
-    )
+    said = pixel_remark(graph, pixels)
+    return f"each picture as a whole becomes {width}x{height} {kind} (bilinear), {said}"
+
+
+def pixel_remark(graph: Graph, pixels: tuple[float, float] | None = None) -> str:
+    """Say in words what pixels are to a network."""
+    low, high = pixels or input_range(graph, graph.inputs[0])
+    return f"black {low:.4g}, white {high:.4g}"
 
 
 def _extents(graph: Graph) -> tuple[int, int, int, bool]:

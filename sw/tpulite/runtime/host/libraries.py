@@ -9,7 +9,7 @@ import numpy as np
 from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 
-__all__ = ["KERNELS", "Run", "library_name", "open_library", "require_library"]
+__all__ = ["KERNELS", "Run", "library_name", "library_package", "open_library", "require_library"]
 
 Run = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a file: from its inputs to its outputs, both in the file's order."""
@@ -42,8 +42,12 @@ def require_library(file_format: str) -> None:
     ValueError
         If it is not; the message says which extra brings it.
     """
-    package, extra = _PACKAGES[file_format]
-    require_package(package, extra, "this")
+    require_package(*library_package(file_format), "this")
+
+
+def library_package(file_format: str) -> tuple[str, str]:
+    """Return the package of a format's library as it is imported, and the extra that brings it."""
+    return _PACKAGES[file_format]
 
 
 def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:

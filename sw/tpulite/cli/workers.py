@@ -1,0 +1,72 @@
+"""Options of commands whose work comes in many tasks: who does it, and where results are kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tpulite.cache import cache_home
+from tpulite.cli.paths import FOLDER
+from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
+from tpulite.executors.kept import Records
+
+__all__ = ["Workers", "worker_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What was chosen of :func:`worker_options`.
+
+    Parameters
+    ----------
+    processes : int, optional
+        Processes of this machine; by default one for each core.
+    scheduler : str, optional
+        A scheduler of Dask, whose workers are to be used.
+    store : Path, optional
+        Where results are kept.
+    """
+
+    processes: int | None = None
+    scheduler: str | None = None
+    store: Path | None = None
+
+    def executor(
+        self, function: Callable[[Any, Any], Any], shared: Any, identity: Callable[[], str]
+    ) -> Executor[Any, Any]:
+        """Return what does tasks; ``identity`` is asked on workers of other machines."""
+        if self.scheduler is None:
+            return LocalExecutor(function, shared, self.processes)
+        return ClusterExecutor(function, shared, self.scheduler, identity)
+
+    def records(self, part: str) -> Records:
+        """Return where results are, by default a part of the cache."""
+        return Records(self.store or cache_home() / part)
+
+
+_OPTIONS = (
+    click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]"),
+    click.option(
+        "--scheduler", metavar="tcp://HOST:PORT", help="Use the workers of a Dask cluster."
+    ),
+    click.option("--store", type=FOLDER, help="Where results are kept.  [the cache]"),
+)
+
+
+def worker_options(command: Command) -> Command:
+    """Add the options; the command gets them as :class:`Workers`, ``work``."""
+
+    @wraps(command)
+    def collect(workers: int | None, scheduler: str | None, store: Path | None, **rest: Any) -> Any:
+        if workers is not None and scheduler is not None:
+            raise click.UsageError("--workers and --scheduler cannot be used together.")
+        return command(work=Workers(workers, scheduler, store), **rest)
+
+    for option in reversed(_OPTIONS):
+        collect = option(collect)
+    return collect  # type: ignore[return-value]

@@ -1,0 +1,124 @@
+"""An evaluation: images in ranges, answers from the store or from workers, and what they say."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tpulite.evaluate.network import Images, Network
+from tpulite.executors import Executor
+from tpulite.executors.kept import Records, run_kept
+
+__all__ = ["Answers", "Evaluation", "Tell"]
+
+Tell = Callable[[int, int], None]
+"""Called with how many images are answered, and how many there are."""
+
+_RANGE = 16
+"""Images of a task: some work for most networks, and little that an interruption loses."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers to the images of a data set, in their order.
+
+    Parameters
+    ----------
+    images : tuple of dict
+        What is known of each image: its likeliest classes, ``ranked``; ``equal`` and ``same`` if a
+        library ran it, too. Empty if its task failed.
+    cycles : tuple of int
+        Different numbers of cycles that runs took, if the device has a clock.
+    failures : mapping of str to int
+        How many images have no answers, by reason.
+    """
+
+    images: tuple[Mapping[str, Any], ...]
+    cycles: tuple[int, ...]
+    failures: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A network and a data set.
+
+    Parameters
+    ----------
+    network : Network
+        The network.
+    identity : str
+        What answers depend on besides network and images.
+    count : int
+        How many images there are.
+    read : callable
+        Returns images from one number up to another: inputs by name, [count, *shape].
+    batch : int
+        Images that a run of the machine takes.
+    """
+
+    network: Network
+    identity: str
+    count: int
+    read: Callable[[int, int], Mapping[str, np.ndarray]]
+    batch: int = 1
+
+    def run(
+        self,
+        executor: Executor[Images, dict[str, Any]],
+        records: Records,
+        *,
+        fresh: bool = False,
+        tell: Tell = lambda *_: None,
+    ) -> Answers:
+        """Answer all images; what is known already is not asked again.
+
+        Raises
+        ------
+        ValueError
+            If an image cannot be read.
+        OSError
+            If answers cannot be kept.
+        """
+        ranges: dict[str, list[range]] = {}
+        images: list[dict[str, Any]] = [{} for _ in range(self.count)]
+        cycles: set[int] = set()
+        failures: dict[str, int] = {}
+        answered = 0
+        tell(answered, self.count)
+        for done in run_kept(self._tasks(ranges), executor, records, fresh=fresh):
+            numbers = ranges[done.task].pop()
+            answered += len(numbers)
+            tell(answered, self.count)
+            if done.result is None:
+                failures[done.failure] = failures.get(done.failure, 0) + len(numbers)
+                continue
+            cycles.update(done.result["cycles"] or ())
+            for place, number in enumerate(numbers):
+                images[number] = {
+                    name: done.result[name][place]
+                    for name in ("ranked", "equal", "same")
+                    if done.result.get(name) is not None
+                }
+        return Answers(tuple(images), tuple(sorted(cycles)), failures)
+
+    def _tasks(self, ranges: dict[str, list[range]]) -> Iterator[Images]:
+        """Yield images in ranges, and note where those of each key belong."""
+        network = hashlib.blake2b(digest_size=16)
+        graph = self.network.graph
+        source = graph.source if graph is not None else None
+        for part in (self.identity, self.network.device, self.network.oracle):
+            network.update(f"{part}\n".encode())
+        for data in (self.network.data, b"" if source is None else source.data):
+            network.update(f"{len(data)}\n".encode() + data)
+        step = -(-_RANGE // self.batch) * self.batch
+        for start in range(0, self.count, step):
+            numbers = range(start, min(start + step, self.count))
+            values = self.read(numbers.start, numbers.stop)
+            digest = network.copy()
+            for name, array in values.items():
+                digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+                digest.update(np.ascontiguousarray(array).data)
+            ranges.setdefault(digest.hexdigest(), []).append(numbers)
+            yield Images(digest.hexdigest(), values)

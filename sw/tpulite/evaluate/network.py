@@ -1,0 +1,168 @@
+"""A network in a worker: what it answers to images, as plain values."""
+
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tpulite.graph.graph import Graph
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import load_model_file, save_model
+from tpulite.runtime.model_run import Runner, join_runs
+from tpulite.runtime.oracles import Oracle, open_oracle
+
+__all__ = ["RANKS", "Images", "Network", "answer_images"]
+
+RANKS = 5
+"""Classes of an answer at most, the likeliest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A compiled network that can be sent anywhere, and what it is compared with.
+
+    Parameters
+    ----------
+    data : bytes
+        The compiled network, as a file.
+    device : str
+        Where it runs.
+    oracle : str
+        A library that runs it, too; or nothing.
+    graph : Graph, optional
+        What the library runs: as it was read, not simplified.
+    """
+
+    data: bytes
+    device: str
+    oracle: str = ""
+    graph: Graph | None = None
+
+    @classmethod
+    def of(
+        cls, model: Model, device: str, oracle: str | None = None, graph: Graph | None = None
+    ) -> "Network":
+        """Pack a network, which is compiled if it is not."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "network.tpulite"
+            save_model(model, path)
+            return cls(path.read_bytes(), device, oracle or "", graph)
+
+    def open(self) -> "_Opened":
+        """Make it ready to run here."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "network.tpulite"
+            path.write_bytes(self.data)
+            return _Opened(self, load_model_file(path))
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Some images of a data set.
+
+    Parameters
+    ----------
+    key : str
+        A name for all that answers depend on.
+    values : mapping of str to ndarray
+        Inputs by name, [count, *shape].
+    """
+
+    key: str
+    values: Mapping[str, np.ndarray]
+
+    def each(self) -> list[dict[str, np.ndarray]]:
+        """Return the inputs of each image by name."""
+        count = len(next(iter(self.values.values())))
+        return [{name: array[i] for name, array in self.values.items()} for i in range(count)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """A network with its device and its library."""
+
+    network: Network
+    model: Model
+
+    @cached_property
+    def runner(self) -> Runner:
+        return Runner(self.model, self.network.device)
+
+    @cached_property
+    def library(self) -> Oracle | None:
+        network = self.network
+        if network.graph is None:
+            return None
+        return open_oracle(network.oracle, Path(network.graph.name), network.graph)
+
+    def answer(self, images: Images) -> dict[str, Any]:
+        each, names = images.each(), self.model.graph.outputs
+        run = join_runs(list(self.runner.runs(each)))
+        ours = [
+            {name: values.reshape(len(each), -1)[i] for name, values in run.outputs.items()}
+            for i in range(len(each))
+        ]
+        record: dict[str, Any] = {
+            "ranked": [_ranked(one[names[0]]) for one in ours] if len(names) == 1 else None,
+            "cycles": run.cycles,
+        }
+        if self.library is not None:
+            pairs = list(zip(ours, map(self.library, each), strict=True))
+            for field, alike in (("equal", _equal), ("same", _same)):
+                record[field] = [
+                    all(alike(a[x], b[x].reshape(-1)) for x in names) for a, b in pairs
+                ]
+        return record
+
+
+_here = threading.local()
+"""Of each thread of a worker: the network that it has opened."""
+
+
+def answer_images(network: Network, images: Images) -> dict[str, Any]:
+    """Run images.
+
+    Parameters
+    ----------
+    network : Network
+        The network; a thread opens it once.
+    images : Images
+        The images.
+
+    Returns
+    -------
+    dict
+        Plain values. ``ranked``: the :data:`RANKS` likeliest classes of each image, of those that
+        are alike the first, or None for a network of several outputs. ``cycles``: those of each
+        run, None if the device has no clock. With a library, ``equal`` and ``same``: for each image
+        whether all outputs have its bits, and whether their largest elements are the same ones.
+
+    Raises
+    ------
+    ValueError
+        If a library or the device is missing.
+    RuntimeError
+        If the machine stops at a fault.
+    """
+    opened = getattr(_here, "opened", None)
+    if opened is None or opened.network is not network:
+        opened = _here.opened = network.open()
+    return opened.answer(images)
+
+
+def _ranked(values: np.ndarray) -> list[int]:
+    order = np.argsort(-values.astype(np.float64), kind="stable")
+    return order[:RANKS].tolist()
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return _ranked(a)[0] == _ranked(b)[0]
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
