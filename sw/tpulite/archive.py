@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["opened", "packed"]
+__all__ = ["members", "opened", "packed"]
+
+_UNPACKED_BYTES = 1 << 28
+_RATIO = 4
 
 
 def packed(
@@ -34,11 +37,29 @@ def _digest(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
+def members(data: bytes) -> dict[str, bytes]:
+    """Return what an archive holds, by name.
+
+    Raises
+    ------
+    ValueError
+        If it unpacks to more than 256 MiB and more than four times its own size, which networks
+        never do: small files must not take much memory.
+    BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error
+        If it is damaged, encrypted or compressed in an unknown way.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+        if size > max(_UNPACKED_BYTES, _RATIO * len(data)):
+            raise ValueError(f"the archive of {len(data):,} bytes unpacks to {size:,}")
+        return {member.filename: archive.read(member) for member in archive.infolist()}
+
+
 @contextmanager
 def opened(
     kind: str, version: int, data: bytes, path: str | Path
-) -> Iterator[tuple[dict[str, Any], zipfile.ZipFile]]:
-    """Open what :func:`packed` has made: its metadata and its members, while they are read.
+) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
+    """Open what :func:`packed` has made: its metadata and its members, while they are used.
 
     Raises
     ------
@@ -47,16 +68,14 @@ def opened(
         fails; the message begins with the path.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            metadata = json.loads(archive.read(f"{kind}.json"))
-            if metadata["format"] != f"tpulite-{kind}":
-                raise ValueError(f"format {metadata['format']!r}")
-            if metadata["version"] != version:
-                raise ValueError(f"version {metadata['version']!r}, this is {version}")
-            expected = metadata.pop("sha256")
-            names = (name for name in archive.namelist() if name != f"{kind}.json")
-            if _digest(metadata, {name: archive.read(name) for name in names}) != expected:
-                raise ValueError("its contents were changed, they do not have their checksum")
-            yield metadata, archive
+        parts = members(data)
+        metadata = json.loads(parts.pop(f"{kind}.json"))
+        if metadata["format"] != f"tpulite-{kind}":
+            raise ValueError(f"format {metadata['format']!r}")
+        if metadata["version"] != version:
+            raise ValueError(f"version {metadata['version']!r}, this is {version}")
+        if metadata.pop("sha256") != _digest(metadata, parts):
+            raise ValueError("its contents were changed, they do not have their checksum")
+        yield metadata, parts
     except Exception as error:  # damaged archives, and wrong contents, make readers raise anything
         raise ValueError(f"{path} is not a tpulite {kind} file: {error}") from error

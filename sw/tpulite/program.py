@@ -115,14 +115,14 @@ class Program:
         ValueError
             If it is not a whole program of this version; the message begins with the path.
         """
-        with opened("program", _VERSION, data, path) as (metadata, archive):
-            commands = archive.read("commands.bin")
+        with opened("program", _VERSION, data, path) as (metadata, parts):
+            commands = parts["commands.bin"]
             if len(commands) % COMMAND_BYTES:
                 raise ValueError(f"{len(commands)} bytes of commands")
             return cls(
                 config=Config.from_dict(metadata["config"]),
                 commands=tuple(_decode_all(commands)),
-                constants=archive.read("constants.bin"),
+                constants=parts["constants.bin"],
                 window_bytes=tuple(metadata["window_bytes"]),
                 inputs=tuple(map(TensorSpec.from_dict, metadata["inputs"])),
                 outputs=tuple(map(TensorSpec.from_dict, metadata["outputs"])),

@@ -21,6 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from tpulite.arrays import read_array, read_arrays
 from tpulite.atomic import write_whole
 from tpulite.cli.paths import OUTPUT
 from tpulite.configs import CONFIGS
@@ -109,7 +110,8 @@ def load_array(path: Path) -> np.ndarray:
     if begin != _NPY:
         raise ValueError(f"{path} is not a .npy file: it does not begin like one")
     try:
-        return np.load(path)
+        with path.open("rb") as file:
+            return read_array(file, path.stat().st_size)
     except Exception as error:  # it evaluates the header as Python
         raise ValueError(f"{path} is not a whole .npy file of numbers: {error}") from error
 
@@ -125,8 +127,7 @@ def load_inputs(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
         return load_array(path)
     try:
-        with np.load(path) as archive:
-            return {name: archive[name] for name in archive.files}
+        return read_arrays(path.read_bytes())
     except Exception as error:
         raise ValueError(f"{path} is not a whole .npz file of numbers: {error}") from error
 

@@ -4,7 +4,6 @@ Such a file has the integers of each layer and the factors of its sums, but no s
 activations. So these are 1, and the weights have the whole factor.
 """
 
-import io
 import json
 from collections.abc import Mapping
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.arch.numerics import INT8, Rounding
+from tpulite.arrays import read_arrays
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.graph.verify import verify
 
@@ -40,11 +40,11 @@ def load_dense_chain(data: bytes) -> Graph:
         If the file is damaged or of another version, or a layer rounds or clamps otherwise.
     """
     try:
-        with np.load(io.BytesIO(data)) as archive:
-            metadata = json.loads(str(archive["network"]))
-            if (found := (metadata["format"], metadata["version"])) != _FORMAT:
-                raise ValueError(f"format and version are {found}")
-            graph = _graph(metadata, archive)
+        arrays = read_arrays(data)
+        metadata = json.loads(str(arrays["network"]))
+        if (found := (metadata["format"], metadata["version"])) != _FORMAT:
+            raise ValueError(f"format and version are {found}")
+        graph = _graph(metadata, arrays)
         verify(graph)
         return graph
     except Exception as error:  # headers of arrays are evaluated as Python

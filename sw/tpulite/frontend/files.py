@@ -4,6 +4,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from tpulite.archive import members
 from tpulite.frontend.dense_chain import MEMBER, load_dense_chain
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
@@ -13,7 +14,6 @@ from tpulite.needs import require_package
 __all__ = ["load_graph", "network_name"]
 
 _ZIP = b"PK\x03\x04"
-_MAX_BYTES = 1 << 31
 
 # What zipfile raises when an archive is damaged, encrypted or compressed in an unknown way.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
@@ -68,7 +68,7 @@ def _load(path: Path) -> Graph:
         raise ValueError("the file is empty")
     name = network_name(path)
     if data.startswith(_ZIP):
-        return _load_archive(path, data, name)
+        return _load_archive(data, name)
     if data[4:8] == IDENTIFIER:
         return load_tflite(data, name)
     require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
@@ -83,24 +83,20 @@ def _load(path: Path) -> Graph:
         raise ValueError(f"this is no TFLite file, and as an ONNX file: {error}") from error
 
 
-def _load_archive(path: Path, data: bytes, name: str) -> Graph:
+def _load_archive(data: bytes, name: str) -> Graph:
     """Read the only TFLite file of an archive, or an archive that is a network itself."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            if MEMBER in archive.namelist():
-                return load_dense_chain(data)
-            files = [file for file in archive.infolist() if file.filename.endswith(".tflite")]
-            if len(files) > 1:
-                files = [file for file in files if not file.filename.endswith(".float32.tflite")]
-            if len(files) != 1:
-                raise ValueError(f"the archive must hold one .tflite file, not {len(files)}")
-            if files[0].file_size > _MAX_BYTES:
-                raise ValueError(
-                    f"{files[0].filename} in the archive has {files[0].file_size} bytes"
-                )
-            data = archive.read(files[0])
+        parts = members(data)
     except _UNREADABLE as error:
         raise ValueError(f"the archive cannot be read: {error}") from error
+    if MEMBER in parts:
+        return load_dense_chain(data)
+    files = [name for name in parts if name.endswith(".tflite")]
+    if len(files) > 1:
+        files = [name for name in files if not name.endswith(".float32.tflite")]
+    if len(files) != 1:
+        raise ValueError(f"the archive must hold one .tflite file, not {len(files)}")
+    data = parts[files[0]]
     if data[4:8] != IDENTIFIER:
         raise ValueError("the file in the archive is no TFLite file")
     return load_tflite(data, name)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.archive import opened, packed
+from tpulite.arrays import read_array
 from tpulite.compiler.options import Options
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
@@ -68,19 +69,19 @@ def load_model_file(path: Path) -> Model:
     ValueError
         If the file is not a whole one of this version, or a library that it needs is missing.
     """
-    with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, archive):
+    with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, parts):
         arrays = {
-            name.removeprefix("arrays/").removesuffix(".npy"): np.load(
-                io.BytesIO(archive.read(name))
+            name.removeprefix("arrays/").removesuffix(".npy"): read_array(
+                io.BytesIO(data), len(data)
             )
-            for name in archive.namelist()
+            for name, data in parts.items()
             if name.startswith("arrays/")
         }
         names = map(_program_name, range(metadata["programs"]))
-        programs = tuple(Program.unpack(archive.read(name), name) for name in names)
+        programs = tuple(Program.unpack(parts[name], name) for name in names)
         graph = graph_from_json(metadata["graph"], arrays)
         files = [
-            LibraryFile(archive.read(_library_name(number)), _ports(inputs), _ports(outputs))
+            LibraryFile(parts[_library_name(number)], _ports(inputs), _ports(outputs))
             for number, (inputs, outputs) in enumerate(metadata["library"])
         ]
         config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])

@@ -19,6 +19,9 @@ _MODES = {1: "L", 3: "RGB"}
 
 _WHITE = 255
 
+_MAX_PIXELS = 1 << 26
+"""More are no photograph for a small network; they would take a gigabyte."""
+
 
 def load_picture(
     path: Path, graph: Graph, exact: Exactness, pixels: tuple[float, float] | None = None
@@ -128,6 +131,8 @@ def _read(path: Path, mode: str, size: tuple[int, int]) -> np.ndarray:
 
     try:
         with Image.open(path, formats=("PNG", "JPEG", "BMP")) as picture:
+            if (pixels := picture.width * picture.height) > _MAX_PIXELS:
+                raise ValueError(f"it has {pixels:,} pixels, more than {_MAX_PIXELS:,}")
             if picture.mode.startswith(("I", "F")):
                 raise ValueError(f"its pixels have more than 8 bits ({picture.mode})")
             upright = ImageOps.exif_transpose(picture).convert(mode)

@@ -104,13 +104,13 @@ class HostPart:
             given.append(np.ascontiguousarray(value if perm is None else _unpermuted(value, perm)))
         try:
             results = run(given)
-        except Exception as error:  # whatever a library raises for values that it cannot take
+            return {
+                name: _shaped(results[index], self.graph.tensors[name], perm)
+                for name, perm, index in file.outputs
+            }
+        except Exception as error:  # a library's, for values that it cannot take; of wrong files
             message = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"{self._named}: {message[0]}") from error
-        return {
-            name: _shaped(results[index], self.graph.tensors[name], perm)
-            for name, perm, index in file.outputs
-        }
 
     @cached_property
     def part(self) -> LibraryFile:

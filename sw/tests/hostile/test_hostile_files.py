@@ -1,0 +1,79 @@
+"""Files that others made: taken, or refused in one line, whatever is in them."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+pytest.importorskip("PIL", reason="Pillow is missing (pip install pillow)")
+
+from tpulite.archive import members
+from tpulite.arrays import read_array
+from tpulite.models import MLP_DIGITS
+from tpulite_testing.hostile.trials import guarded, trials
+from tpulite_testing.regress import thinned
+
+_PART = 500
+_QUICK = 30
+
+
+@pytest.mark.parametrize(
+    "first",
+    thinned(
+        range(0, 20 * _PART, _PART), 0, reason="each part has mutants of all kinds; 10,000 in all"
+    ),
+)
+def test_mutants_are_taken_or_refused_in_one_line(first, tmp_path):
+    count = _PART if first else _QUICK
+    found = [trial for trial in trials(range(first, first + count), tmp_path) if trial.problem]
+    assert not found, "\n".join(map(str, found))
+
+
+def test_the_guard_sees_what_is_written_elsewhere_and_errors_of_one_line(tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("model.json", "[" * 100_000)
+    with guarded(tmp_path) as guard:
+        (guard.folder / "deep.tpulite").write_bytes(buffer.getvalue())
+        assert guard.run("info", "deep.tpulite") == (False, "")
+        _, problem = guard.run("compile", str(MLP_DIGITS), "--config", "4x4", "-o", "../x.tpulite")
+    assert "nobody asked for" in problem and "x.tpulite" in problem
+
+
+def npy(header: str) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '|O', 'fortran_order': False, 'shape': (0,), }",
+        "{'descr': '|i1', 'fortran_order': False, 'shape': (1 << 40,), }",
+        "{'descr': '|i1', 'fortran_order': False, 'shape': (1099511627776,), }",
+        "{'descr': '|i1', 'fortran_order': False, 'shape': (-1,), }",
+    ],
+)
+def test_arrays_are_not_larger_than_their_files(header):
+    data = npy(header)
+    with pytest.raises(ValueError):
+        read_array(io.BytesIO(data), len(data))
+
+
+def test_arrays_begin_where_their_file_is(tmp_path):
+    buffer = io.BytesIO(b"..")
+    buffer.seek(2)
+    np.save(buffer, np.arange(3))
+    buffer.seek(2)
+    np.testing.assert_array_equal(read_array(buffer, len(buffer.getvalue()) - 2), np.arange(3))
+
+
+def test_small_archives_do_not_unpack_to_much():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in "ab":
+            archive.writestr(name, bytes((1 << 27) + 1))
+    with pytest.raises(ValueError, match="unpacks to 268,435,458"):
+        members(buffer.getvalue())

@@ -1,0 +1,140 @@
+"""Trials: a mutant by its number, the command that reads it, and what was wrong."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tpulite_testing.hostile.corpus import corpus
+from tpulite_testing.hostile.guard import BYTES
+from tpulite_testing.hostile.mutants import mutant
+
+__all__ = ["Guard", "Trial", "guarded", "trials"]
+
+_SIGXCPU = -24
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mutant, and what a command made of it.
+
+    Parameters
+    ----------
+    number : int
+        Of the mutant.
+    kind : str
+        Kind of the file.
+    words : tuple of str
+        The command.
+    taken : bool
+        Whether the command did its work; else it refused the file.
+    problem : str
+        What was wrong, if anything.
+    """
+
+    number: int
+    kind: str
+    words: tuple[str, ...]
+    taken: bool
+    problem: str
+
+    def __str__(self) -> str:
+        return f"mutant {self.number}, tpulite {' '.join(self.words)}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A process that runs commands under limits; see :mod:`tpulite_testing.hostile.guard`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they run: they may write there alone.
+    asks, answers : file
+        Its ends.
+    """
+
+    folder: Path
+    asks: IO[str]
+    answers: IO[str]
+
+    def run(self, *words: str) -> tuple[bool, str]:
+        """Run a command; return whether it did its work, and what was wrong."""
+        self.asks.write(json.dumps({"words": words, "folder": str(self.folder)}) + "\n")
+        self.asks.flush()
+        outcome = json.loads(self.answers.readline())
+        return outcome["code"] == 0, _problem(outcome)
+
+
+@contextmanager
+def guarded(folder: Path) -> Iterator[Guard]:
+    """Start a guard, and stop it."""
+    inside = folder / "inside"
+    shutil.rmtree(inside, ignore_errors=True)
+    inside.mkdir(parents=True)
+    (folder / "outside").write_bytes(bytes(4096))
+    settings = {"TPULITE_CACHE": str(inside / "cache"), "TMPDIR": str(inside), "COLUMNS": "200"}
+    settings["OPENBLAS_NUM_THREADS"] = "1"  # each thread takes addresses
+    with subprocess.Popen(
+        [sys.executable, "-m", "tpulite_testing.hostile.guard"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | settings,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        yield Guard(inside, process.stdin, process.stdout)
+
+
+def trials(numbers: Iterable[int], folder: Path) -> Iterator[Trial]:
+    """Try mutants, each by one command in a process of its own.
+
+    Parameters
+    ----------
+    numbers : iterable of int
+        Which; a number always means the same mutant and command.
+    folder : Path
+        Mutants that something was wrong with stay there, named by their number.
+    """
+    with guarded(folder) as guard:
+        np.save(guard.folder / "x.npy", np.zeros((1, 256), np.int8))
+        for number in numbers:
+            rng = np.random.default_rng(number)
+            group: Sequence = corpus()[number % len(corpus())]
+            whole = group[rng.integers(len(group))]
+            words = whole.commands[rng.integers(len(whole.commands))]
+            path = guard.folder / whole.name
+            path.write_bytes(mutant(whole.data, whole.kind, rng))
+            words = tuple(whole.name if word == "@" else word for word in words)
+            taken, problem = guard.run(*words)
+            if problem:
+                path.rename(folder / f"{number}{path.suffix}")
+            yield Trial(number, whole.kind, words, taken, problem)
+
+
+def _problem(outcome: dict[str, Any]) -> str:
+    """Say what is wrong with an outcome, or nothing."""
+    code, err = outcome["code"], outcome["err"].strip()
+    if outcome["noted"]:
+        return f"it did what nobody asked for: {outcome['noted']}"
+    if code == _SIGXCPU:
+        return "it did not end within its time"
+    if outcome["bytes"] > BYTES:
+        return f"it took {outcome['bytes'] >> 20} MiB"
+    if code == 0:
+        return f"it printed errors: {err}" if err else ""
+    if code != 2:
+        return f"it ended with {code}: {err}"
+    if len(err.splitlines()) != 1 or not err.startswith("tpulite: "):
+        return f"its error is not one line: {err}"
+    if "fault of tpulite" in err or "not enough memory" in err or "Unable to allocate" in err:
+        return err
+    return ""
