@@ -13,6 +13,7 @@ PARTS = {
     "onnx_tests": "conformance tests of ONNX",
     "explore": "results of explorations",
     "evaluate": "answers of networks to data sets",
+    "regress": "results of regressions",
     "verilog_cache": "Verilog of chips",
     "verilated": "simulators of chips",
     "models": "simulators of benches",

@@ -1,11 +1,14 @@
 """How long tests that compare bits let the compiler search for better plans."""
 
+import os
 from typing import Any
 
 from tpulite.compiler.options import Options
-from tpulite_testing.regress import REGRESS
 
-__all__ = ["quick_options"]
+__all__ = ["REGRESS", "quick_options"]
+
+REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
+"""Whether this is ``make regress``."""
 
 _EFFORT = Options().effort if REGRESS else 500
 """A longer search takes most of the time of compiling, and may not change a bit.

@@ -4,15 +4,13 @@
 same ways through the code.
 """
 
-import os
 from collections.abc import Iterable
 
 import pytest
 
-__all__ = ["REGRESS", "breadth", "thinned"]
+from tpulite_testing.quick_options import REGRESS
 
-REGRESS = bool(os.environ.get("TPULITE_REGRESS"))
-"""Whether this is ``make regress``."""
+__all__ = ["REGRESS", "breadth", "thinned"]
 
 
 def breadth(reason: str, *cases: object) -> list[object]:

@@ -9,18 +9,12 @@ import os
 
 import pytest
 
-from tpulite.arch.config import Config
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.jobs import MACHINES
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 from tpulite_testing.regress import REGRESS, thinned
 
-# Machines of the other system tests, whose simulators are there; and how large images may be.
-GEOMETRIES = {
-    "4x4": (Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4), 300),
-    "8x8": (Config(array_size=8), 4_000),
-    "16x16": (Config(array_size=16, ub_rows=1024, acc_rows=64), 12_000),
-}
 NETWORKS = int(os.environ.get("TPULITE_RANDOM_NETWORKS", 400 if REGRESS else 12))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 DRAM_BYTES = 1 << 24
@@ -30,10 +24,10 @@ MOST_REFUSED = 10
 
 
 @pytest.mark.parametrize(
-    "geometry", thinned(GEOMETRIES, "4x4", "16x16", reason="its simulator takes half a minute")
+    "geometry", thinned(MACHINES, "4x4", "16x16", reason="its simulator takes half a minute")
 )
 def test_random_networks(geometry: str, capsys) -> None:
-    config, largest = GEOMETRIES[geometry]
+    config, largest = MACHINES[geometry]
     ran = refused = cycles = 0
     while ran < NETWORKS:
         seed = FIRST_SEED + ran + refused

@@ -7,45 +7,20 @@ the first seed. A failure names its seed and the command that repeats it.
 
 import json
 import os
-import random
 from collections import Counter
-from collections.abc import Callable
 
 import cocotb
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import Command, Engine
-from tpulite.arch.memory import MemoryTiming
-from tpulite.arch.registers import EngineState
-from tpulite.golden.effects.footprint import decode_commands
-from tpulite.golden.machine import Execution, Machine
-from tpulite.golden.machine.dram import Dram
-from tpulite.runtime.device import Device, Job, RunResult
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
+from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.regress import REGRESS
 
-CONFIGS = {
-    "4x4": Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4),
-    "8x8": Config(
-        array_size=8,
-        ub_rows=512,
-        acc_rows=64,
-        requant_lanes=2,
-        vector_lanes=4,
-        roundings=("single", "float32"),
-        burst_beats=8,
-        dma_bursts=2,
-    ),
-    "16x16": Config(array_size=16, ub_rows=1024, acc_rows=64),
-}
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 600))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 PER_CONFIG = -(-PROGRAMS // len(CONFIGS))
@@ -96,118 +71,3 @@ async def runs_like_the_golden_machine(dut, seed: int) -> None:
 @pytest.mark.both_simulators
 def test_random_programs_under_cocotb() -> None:
     simulate_verilog(cached_verilog(CONFIGS["4x4"]), __file__, top=TOP, name="random_programs")
-
-
-def memory_options(program: RandomProgram) -> dict:
-    """Draw a memory that suits the program: fast or slow, steady or not."""
-    rng = random.Random(program.seed)
-    return {
-        "dram_bytes": program.dram_bytes,
-        "timing": MemoryTiming(rng.randint(2, 60), rng.randint(2, 20)),
-        "stall": rng.choice([0.0, 0.1, 0.5]),
-        "jitter": rng.choice([0, 0, 3, 40]),
-        "read_errors": program.read_errors,
-        "write_errors": program.write_errors,
-    }
-
-
-def check(program: RandomProgram, device: Device, no_errors: Callable[[], None]) -> None:
-    """Run a program on the chip; if it faults, reset the chip and run the legal one after it."""
-    legal, legal_dram = run_golden(program, program.legal_dram, program.legal_job)
-    if program.fault is not None:
-        faulty, _ = run_golden(program, program.dram, program.job, errors=True)
-        assert faulty.fault is not None
-        result, dram = run_rtl(device, program.dram, program.job)
-        report = result.fault
-        assert report is not None, f"{program.fault} does not happen"
-        golden = (faulty.fault.code, faulty.index, faulty.fault.address)
-        assert (report.code, report.index, report.address) == golden
-        assert (program.fault.code, program.fault.index, program.fault.address) == golden
-        # Commands behind the one at fault may have been executed, or not.
-        skipped, _ = run_golden(program, program.dram, program.job, skip=faulty.index)
-        check_untouched(program.dram, dram, legal, faulty, skipped)
-        no_errors()
-        device.reset()
-    result, dram = run_rtl(device, program.legal_dram, program.legal_job)
-    assert result.fault is None, result.fault
-    check_same(dram, legal_dram, legal, program.legal_commands)
-
-
-def run_golden(
-    program: RandomProgram,
-    image: NDArray[np.uint8],
-    job: Job,
-    *,
-    errors: bool = False,
-    skip: int | None = None,
-) -> tuple[Execution, NDArray[np.uint8]]:
-    """Run on the golden machine, without command ``skip``; return what it did and its DRAM."""
-    dram = Dram(
-        program.dram_bytes,
-        read_errors=program.read_errors if errors else (),
-        write_errors=program.write_errors if errors else (),
-    )
-    dram.write(0, image)
-    data = dram.read(job.program_address, COMMAND_BYTES * job.program_length)
-    commands = decode_commands(data.tobytes())
-    if skip is not None:
-        commands = [*commands[:skip], *commands[skip + 1 :]]
-    done = Machine(program.config).run(
-        commands,
-        job.windows,
-        dram,
-        strict=skip is None,
-        program_address=job.program_address,
-    )
-    return done, dram.data
-
-
-def run_rtl(
-    device: Device, image: NDArray[np.uint8], job: Job
-) -> tuple[RunResult, NDArray[np.uint8]]:
-    """Run on the chip; return the result and DRAM. Every cycle of every engine is accounted for."""
-    device.write(0, image)
-    result = device.run(job)
-    counters = result.counters
-    for engine in Engine:
-        states = {state: counters[f"{engine.name}_{state.name}".lower()] for state in EngineState}
-        assert sum(states.values()) == counters["cycles"], f"{engine.name}: {states}"
-    return result, device.read(0, image.size)
-
-
-def check_untouched(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], *executions: Execution
-) -> None:
-    """Check that every byte has its first value, or one that a STORE of the program gives it.
-
-    How many of the commands around a fault are executed is a matter of timing.
-    """
-    legal = before == after
-    for execution in executions:
-        for line in execution.stores:
-            place = slice(line.address, line.address + line.data.size)
-            legal[place] |= after[place] == line.data
-    wrong = np.flatnonzero(~legal)
-    assert not wrong.size, f"After the fault {wrong.size} bytes differ, the first at {wrong[0]:#x}"
-
-
-def check_same(
-    dram: NDArray[np.uint8],
-    expected: NDArray[np.uint8],
-    golden: Execution,
-    commands: tuple[Command, ...],
-) -> None:
-    """Check all of DRAM; a difference names the command that should have written there."""
-    wrong = np.flatnonzero(dram != expected)
-    if wrong.size:
-        first = int(wrong[0])
-        writers = [
-            line.command
-            for line in golden.stores
-            if line.address <= first < line.address + line.data.size
-        ]
-        writer = f"command {writers[-1]}, {commands[writers[-1]]}" if writers else "no command"
-        raise AssertionError(
-            f"{wrong.size} bytes of DRAM differ, the first at {first:#x}: {dram[first]}, "
-            f"expected {expected[first]} of {writer}"
-        )

@@ -26,9 +26,9 @@ from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
 from tpulite.evaluate.evaluation import Evaluation
-from tpulite.evaluate.identity import Library, identity
 from tpulite.evaluate.network import Network, answer_images
 from tpulite.runtime.host.libraries import library_package
+from tpulite.runtime.identity import Library, device_packages, identity
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import Runner
@@ -116,12 +116,12 @@ def evaluate(  # noqa: PLR0913 - options of the command
         console.print(data_set.remark, highlight=False, markup=False, soft_wrap=True)
     model = compile_model(model, cache=choices.cache)
     batch = max((program.batch for program in model.programs), default=1)
-    libraries = _libraries(model, oracle)
+    needed = partial(identity, device_packages(device), _libraries(model, oracle))
     network = Network.of(model, device, oracle, graph)
-    evaluation = Evaluation(network, identity(device, libraries), count, data_set.read, batch)
+    evaluation = Evaluation(network, needed(), count, data_set.read, batch)
     if work.scheduler is None:
         Runner(model, device)  # which builds a simulator once, and not in each process
-    where = work.executor(answer_images, network, partial(identity, device, libraries))
+    where = work.executor(answer_images, network, needed)
     with where as executor, study_progress() as tell:
         answers = evaluation.run(
             executor, work.records("evaluate"), fresh=not choices.cache, tell=tell

@@ -17,6 +17,7 @@ _COMMANDS = {
     "explore": ("explore", "Which machine for my networks: many, compared."),
     "run": ("run", "Run a network: results, accuracy, cycles."),
     "evaluate": ("evaluate", "Accuracy on a data set, and what is mistaken."),
+    "regress": ("regress", "Check this version at random, by seeds."),
     "export": ("export", "Write C sources that run a network from firmware."),
     "compare": ("compare", "Compare every bit with a library, or with the RTL."),
     "quantize": ("quantize", "A network of floats becomes int8; what that costs."),

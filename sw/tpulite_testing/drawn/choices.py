@@ -1,10 +1,12 @@
 """Choices of random tests: drawn by hypothesis, which shrinks them, or from a seed."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from hypothesis import strategies as st
 
 __all__ = ["Choices", "Drawn", "Seeded"]
 
@@ -30,11 +32,13 @@ class Choices(Protocol):
 class Drawn:
     """Choices that hypothesis makes."""
 
-    def __init__(self, draw: Callable[[st.SearchStrategy], int]) -> None:
+    def __init__(self, draw: "Callable[[st.SearchStrategy], int]") -> None:
         self._draw = draw
 
     def integer(self, low: int, high: int) -> int:
         """Return a number from low to high, both included."""
+        from hypothesis import strategies as st  # which the wheel does without
+
         return self._draw(st.integers(low, high))
 
     def pick(self, options: Sequence[T]) -> T:

