@@ -50,13 +50,14 @@ def jobs_identity(names: tuple[str, ...]) -> str:
     ValueError
         If something is missing that they need, with what to install.
     """
+    found = " ".join(map(job_identity, names))
     for name in names:
         if ready := JOBS[name].ready:
             try:
                 _function(ready)()
             except (ImportError, RuntimeError) as error:
                 raise ValueError(str(error)) from error
-    return " ".join(map(job_identity, names))
+    return found
 
 
 def job_identity(name: str) -> str:
