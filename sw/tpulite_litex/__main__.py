@@ -1,22 +1,17 @@
 """``python -m tpulite_litex``: networks on the simulated LiteX system."""
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import click
-import numpy as np
 
 from tpulite.export.c_text import identifier
-from tpulite.models import MLP_DIGITS, DigitsTest
+from tpulite_litex.exports import DIGITS, export
 from tpulite_litex.steps import check_machine
 from tpulite_litex.system import BuiltSystem, run_system
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem
-
-_DIGIT = 7
-"""What the example says."""
 
 
 @click.command()
@@ -44,27 +39,13 @@ def _simulate(networks: tuple[str, ...], config: str, listen: int | None) -> boo
     folder = build_root() / "soc" / file_stem(config)
     folder.mkdir(parents=True, exist_ok=True)
     exports = {}
-    for network in () if listen else networks or ("mlp",):
+    for network in () if listen else networks or (DIGITS,):
         name = identifier(Path(network).stem)
         exports[name] = folder / "export" / name
-        _export(network, name, config, exports[name])
+        export(network, name, config, exports[name])
     system = BuiltSystem(folder, config)
     system.build(exports)
     return run_system(system, listen or 0)
-
-
-def _export(network: str, name: str, config: str, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    more = []
-    if network == "mlp":
-        test = DigitsTest.load()
-        digit = folder.parent / "digit.npy"
-        np.save(digit, test.images[test.labels == _DIGIT][:1])
-        network, more = str(MLP_DIGITS), ["--input", digit]
-    command = [sys.executable, "-m", "tpulite", "export", network, "--config", config]
-    command += ["--name", name, "-o", str(folder), *map(str, more)]
-    if done := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-        sys.exit(done)  # it has said why
 
 
 if __name__ == "__main__":

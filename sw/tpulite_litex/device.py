@@ -9,7 +9,7 @@ from tpulite.needs import require_package
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
 
-__all__ = ["DRAM_BYTES", "DRAM_ORIGIN", "REGISTERS", "LitexDevice"]
+__all__ = ["DRAM_BYTES", "DRAM_ORIGIN", "REGISTERS", "LitexDevice", "parsed_address"]
 
 REGISTERS = 0x8000_0000
 """Address of the chip's registers on the bus."""
@@ -48,7 +48,7 @@ class LitexDevice:
     """
 
     def __init__(self, config: Config, *, address: str = "", dram_bytes: int = DRAM_BYTES) -> None:
-        port, baud = _parsed(address)
+        port, baud = parsed_address(address)
         if dram_bytes > DRAM_BYTES:
             raise ValueError(
                 f"Device litex has {DRAM_BYTES} bytes of DRAM for the host, not {dram_bytes}"
@@ -139,8 +139,8 @@ class LitexDevice:
             )
 
 
-def _parsed(address: str) -> tuple[str, int]:
-    """Return pyserial's name of a line, and its baud rate."""
+def parsed_address(address: str) -> tuple[str, int]:
+    """Return pyserial's name of a line, and its baud rate; ValueError if it is none."""
     kind, _, rest = address.partition(":")
     port, _, baud = rest.partition("@")
     if kind == "tcp" and ":" in port:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_once
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["BuiltSystem", "free_port", "run_system"]
+__all__ = ["BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
 
 _SIMULATOR = "build/sim/core/Makefile"
 """LiteX's makefile of its simulator."""
@@ -65,7 +66,12 @@ class BuiltSystem:
         """The chip."""
         return self.folder / f"{file_stem(self.config)}.v"
 
-    def build(self, networks: Mapping[str, Path]) -> None:
+    def build(
+        self,
+        networks: Mapping[str, Path],
+        main: str = "selftests",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         """Build the system with firmware that runs exported networks.
 
         Parameters
@@ -73,12 +79,17 @@ class BuiltSystem:
         networks : mapping of str to Path
             Folders of ``tpulite export``, by the names that C has for the networks. Without any,
             firmware waits for the host to use the chip.
+        main : str
+            What the firmware does with them.
+        settings : mapping of str to str, optional
+            More variables of its makefile.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         config = named_config(self.config)
         self.verilog.write_text(header(self.config, config) + cached_verilog(config))
         self._generate("headers, BIOS and C library (once, a minute)")
-        binary = self._compile(networks)
+        variables = {"MAIN": main if networks else "idle", **(settings or {})}
+        binary = self._compile(networks, variables)
         self._generate("Verilog of the system", binary)
         self._link_simulator()
 
@@ -90,6 +101,12 @@ class BuiltSystem:
         port : int
             Where a host can connect to the bridge; 0 is any free port.
         """
+        with self.console(port) as console:
+            yield from console.lines
+
+    @contextmanager
+    def console(self, port: int = 0) -> Iterator["SimulatedConsole"]:
+        """Run the simulator while its UART is used; parameters are those of :meth:`lines`."""
         gateware, pipe = self.folder / "gateware", subprocess.PIPE
         settings = gateware / "sim_config.js"
         modules = json.loads(settings.read_text())
@@ -106,13 +123,8 @@ class BuiltSystem:
             errors="replace",
             restore_signals=False,  # a host that goes away must not end the simulator by SIGPIPE
         ) as simulator:
-            assert simulator.stdout is not None
             try:
-                for line in map(_plain, simulator.stdout):
-                    if line and not _NOT_UART.match(line):
-                        yield line
-                    if line.startswith(_PROMPT):  # the BIOS has found nothing to boot
-                        break
+                yield SimulatedConsole(simulator)
             finally:
                 simulator.kill()
 
@@ -120,7 +132,7 @@ class BuiltSystem:
         command = [sys.executable, "-m", "tpulite_litex.generate", self.verilog, self.folder]
         run_step(what, [*command, *binary], self.folder, self.folder / "litex.log")
 
-    def _compile(self, networks: Mapping[str, Path]) -> Path:
+    def _compile(self, networks: Mapping[str, Path], variables: Mapping[str, str]) -> Path:
         folder = self.folder / "firmware"
         folder.mkdir(exist_ok=True)
         exports = " ".join(str(path.resolve()) for path in networks.values())
@@ -129,6 +141,7 @@ class BuiltSystem:
             f"BUILD_DIR={self.folder.resolve()}",
             f"NETWORKS={' '.join(networks)}",
             *(f"EXPORTS={exports}", f"REGISTERS={self.registers:#x}u"),
+            *(f"{name}={value}" for name, value in variables.items()),
         ]
         run_step("firmware", command, folder, self.folder / "firmware.log")
         binary = folder / "firmware.bin"
@@ -162,6 +175,34 @@ class BuiltSystem:
             link = gateware / name
             link.unlink(missing_ok=True)
             link.symlink_to(built / name)
+
+
+class SimulatedConsole:
+    """The UART of a simulator that runs.
+
+    Attributes
+    ----------
+    lines : iterator of str
+        What it says, until it ends or its BIOS has found nothing to boot.
+    """
+
+    def __init__(self, simulator: subprocess.Popen[str]) -> None:
+        self._simulator = simulator
+        self.lines = self._said()
+
+    def send(self, text: str) -> None:
+        """Send text; its buffer holds 2,048 characters that firmware has not read."""
+        assert self._simulator.stdin is not None
+        self._simulator.stdin.write(text)
+        self._simulator.stdin.flush()
+
+    def _said(self) -> Iterator[str]:
+        assert self._simulator.stdout is not None
+        for line in map(_plain, self._simulator.stdout):
+            if line and not _NOT_UART.match(line):
+                yield line
+            if line.startswith(_PROMPT):
+                break
 
 
 def run_system(system: BuiltSystem, port: int = 0) -> bool:

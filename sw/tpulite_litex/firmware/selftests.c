@@ -89,16 +89,10 @@ static int run(const entry *each)
     if (status == TPULITE_OK && !wrong) /* again, with the code in the cache */
         status = each->selftest(&placement, &wrong, &account);
     uint32_t taken = uptime() - begin;
-    if (status == TPULITE_FAULTED) {
-        const tpulite_outcome *outcome = &account.outcome;
-        printf("%s: error %d, %s: fault %lu, %s, command %lu, address 0x%08lx\n", each->name,
-               (int)status, tpulite_litex_status_text(status), (unsigned long)outcome->fault,
-               tpulite_litex_fault_text(outcome->fault), (unsigned long)outcome->index,
-               (unsigned long)outcome->address);
-        return 0;
-    }
     if (status != TPULITE_OK) {
-        printf("%s: error %d, %s\n", each->name, (int)status, tpulite_litex_status_text(status));
+        char text[160];
+        tpulite_litex_explain(text, sizeof text, status, &account.outcome);
+        printf("%s: %s\n", each->name, text);
         return 0;
     }
     if (!interrupts) {

@@ -1,5 +1,7 @@
 #include "tpulite_litex.h"
 
+#include <stdio.h>
+
 #include <generated/mem.h>
 #include <system.h>
 
@@ -117,4 +119,17 @@ const char *tpulite_litex_fault_text(uint32_t fault)
         [TPULITE_FAULT_STOPPED] = "stopped by the host",
     };
     return fault < sizeof texts / sizeof *texts ? texts[fault] : "unknown fault";
+}
+
+void tpulite_litex_explain(char *text, size_t size, tpulite_status status,
+                           const tpulite_outcome *outcome)
+{
+    if (status != TPULITE_FAULTED) {
+        snprintf(text, size, "error %d, %s", (int)status, tpulite_litex_status_text(status));
+        return;
+    }
+    snprintf(text, size, "error %d, %s: fault %lu, %s, command %lu, address 0x%08lx", (int)status,
+             tpulite_litex_status_text(status), (unsigned long)outcome->fault,
+             tpulite_litex_fault_text(outcome->fault), (unsigned long)outcome->index,
+             (unsigned long)outcome->address);
 }
