@@ -1,1 +1,1 @@
-"""What tests, benches and scripts share; no part of the package that users install."""
+"""What tests, benches, scripts and the jobs of ``tpulite regress`` share."""

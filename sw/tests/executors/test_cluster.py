@@ -1,6 +1,8 @@
 """A study on a real cluster of Dask: a worker is killed, then the client; nothing is lost."""
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tpulite.executors import ClusterExecutor
 from tpulite.models import CNN_DIGITS
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
-pytest.importorskip("distributed", reason="the extra `cluster` is missing")
+distributed = pytest.importorskip("distributed", reason="the extra `cluster` is missing")
 
 STUDY = (
     *("explore", CNN_DIGITS, "--vary", "array_size=8,16", "--vary", "ub_rows=512..2048"),
@@ -73,6 +76,52 @@ def test_a_study_survives_the_death_of_a_worker_and_of_the_client(cluster, tmp_p
     subprocess.run([*command, *map(str, local)], check=True, stdout=subprocess.DEVNULL)
     assert json.loads(there.read_text()) == json.loads(here.read_text())
     assert kept(store) == 6
+
+
+def test_what_does_not_suit_is_told_before_any_work(cluster, monkeypatch):
+    address, _ = cluster
+    here = os.getpid()
+
+    def lacks() -> str:
+        if os.getpid() != here:
+            raise ValueError("Oracle ort needs: pip install 'tpulite[onnx]'")
+        return ""
+
+    def entered(identity) -> str:
+        with (
+            pytest.raises(ValueError, match=r".") as error,
+            ClusterExecutor(max, None, address, identity),
+        ):
+            pass
+        return str(error.value)
+
+    worker = r"tcp://127\.0\.0\.1:\d+"
+    assert re.fullmatch(
+        rf"{worker}: Oracle ort needs: pip install 'tpulite\[onnx\]'", entered(lacks)
+    )
+    told = entered(lambda: str(os.getpid()))
+    assert re.fullmatch(rf"{worker} has another version of tpulite", told)
+    found = distributed.versions.get_versions()
+    found["packages"]["distributed"] = "1.2"
+    monkeypatch.setattr(distributed.versions, "get_versions", lambda **_: found)
+    told = f"The scheduler at {address} has distributed {distributed.__version__}, and we have 1.2"
+    assert entered(lacks) == told
+
+
+def test_tasks_are_asked_for_as_they_are_needed(cluster):
+    address, _ = cluster
+    asked: list[int] = []
+
+    def tasks() -> Iterator[int]:
+        for number in range(100):
+            asked.append(number)
+            yield number
+
+    with ClusterExecutor(pow, 2, address, str) as executor:
+        run = executor.run(tasks())
+        first = next(run)
+        assert first.result == 2**first.task and len(asked) < 50
+        assert sorted([first.task, *(done.task for done in run)]) == list(range(100))
 
 
 def test_a_scheduler_that_is_not_there_is_told(tpulite):

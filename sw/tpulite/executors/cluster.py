@@ -2,6 +2,7 @@
 
 import platform
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Generic, Self
@@ -65,7 +66,9 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         from distributed import Client  # takes a second
 
         try:
-            self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of versions, which we check ourselves
+                self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
         except OSError as error:
             raise ValueError(f"There is no scheduler at {self._address}: {error}") from error
         try:
@@ -92,12 +95,11 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         def fill() -> None:
             """Top up the tasks of the workers, of which there may be more than before."""
             ahead = max(_AHEAD * sum(self._client.nthreads().values()), _AHEAD)
-            for task in islice(waiting, ahead - len(futures)):
-                future = self._client.submit(
-                    self._function, self._held, task, pure=False, retries=ATTEMPTS - 1
-                )
-                futures[future] = task
-                completed.add(future)
+            more = list(islice(waiting, ahead - len(futures)))
+            held = [self._held] * len(more)
+            found = self._client.map(self._function, held, more, pure=False, retries=ATTEMPTS - 1)
+            futures.update(zip(found, more, strict=True))
+            completed.update(found)
             nonlocal low
             low = ahead // 2
 

@@ -1,0 +1,115 @@
+"""How well workers are used: 2 processes with real tasks, 64 of a simulated cluster with sleep.
+
+``python scripts/workers.py`` measures tasks of ``tpulite regress`` on one process and on two, and
+then has a real scheduler of Dask hand tasks of the same lengths to 64 threads that sleep so long.
+Efficiency is work divided by workers times wall-clock time, without the time until they are ready.
+The first figure needs two idle cores.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from distributed import Client
+
+from tpulite.executors import ClusterExecutor, LocalExecutor
+from tpulite.regress.regression import seed_ranges
+from tpulite.regress.seeds import Seeds, run_seeds
+
+JOB = "random-graphs"
+SEEDS = range(320)
+PROCESSES, THREADS = 8, 8
+ROUNDS = 30
+"""Tasks of each simulated worker, on average."""
+
+
+def timed(_: None, seeds: Seeds) -> tuple[float, float]:
+    """Do a task; return its seconds, and those that it had a processor."""
+    begun, processor = time.perf_counter(), time.process_time()
+    run_seeds(None, seeds)
+    return time.perf_counter() - begun, time.process_time() - processor
+
+
+def rest(_: None, seconds: float) -> float:
+    """Sleep, as a task of that length on another machine lets this one sleep."""
+    time.sleep(seconds)
+    return seconds
+
+
+def identity() -> str:
+    """Say nothing: simulated workers do nothing."""
+    return ""
+
+
+def local(workers: int) -> tuple[float, list[float]]:
+    """Do tasks in processes; return the wall-clock time, and the processor time of each task."""
+    tasks = list(seed_ranges([JOB], SEEDS))
+    with LocalExecutor(timed, None, workers) as executor:
+        warm = Seeds(JOB, 0, 1, "")
+        list(executor.run([warm] * workers * 4))  # imports take their time
+        begun = time.perf_counter()
+        results = [done.result for done in executor.run(tasks)]
+        return time.perf_counter() - begun, [result[1] for result in results if result]
+
+
+def simulated(durations: Sequence[float]) -> tuple[float, float]:
+    """Have tasks of such lengths done by a cluster; return their sum, and the wall-clock time."""
+    rng = random.Random(1)
+    tasks = rng.choices(durations, k=ROUNDS * PROCESSES * THREADS)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        where = ("--scheduler-file", str(folder / "scheduler.json"), "--no-dashboard")
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+
+        def start(*words: str) -> None:
+            command = [sys.executable, "-m", "dask", *words, *where]
+            with (folder / "log").open("a") as log:
+                process = subprocess.Popen(
+                    command, env=environment, cwd=folder, stdout=log, stderr=log
+                )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+
+        start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        while not (folder / "scheduler.json").exists():
+            time.sleep(0.1)
+        for _ in range(PROCESSES):
+            start("worker", "--no-nanny", "--nthreads", str(THREADS))
+        address = json.loads((folder / "scheduler.json").read_text())["address"]
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(PROCESSES)
+        with ClusterExecutor(rest, None, address, identity) as executor:
+            begun = time.perf_counter()
+            results = [done.result for done in executor.run(tasks)]
+            wall = time.perf_counter() - begun
+    assert Counter(results) == Counter(tasks)
+    return sum(tasks), wall
+
+
+def main() -> None:
+    """Measure, and print."""
+    one, durations = local(1)
+    two, _ = local(2)
+    print(f"{len(durations)} tasks of {JOB}, {sum(durations) / len(durations):.2f} s each")
+    print(f"1 process {one:.1f} s, 2 processes {two:.1f} s: efficiency {one / two / 2:.0%}")
+    slots = PROCESSES * THREADS
+    work, wall = simulated(durations)
+    print(
+        f"{ROUNDS * slots} tasks as long, asleep, on {slots} simulated workers: {work:.0f} s of "
+        f"work in {wall:.1f} s, efficiency {work / wall / slots:.0%}"
+    )
+    tiny = [0.0] * len(durations)
+    _, wall = simulated(tiny)
+    print(f"tasks of no length: {wall / ROUNDS / slots * 1e3:.2f} ms each")
+
+
+if __name__ == "__main__":
+    main()
