@@ -1,0 +1,1 @@
+"""Small changes of compiled programs, and who notices them."""
