@@ -1,8 +1,9 @@
 """A compiled program: commands, constants and what the host must know to run it; save and load."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
@@ -13,6 +14,9 @@ from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 __all__ = ["LayerInfo", "PackedRows", "Patches", "Program", "TensorSpec"]
 
 _VERSION = 6
+
+_LARGEST = 1 << 40
+"""No address, size or count of a program is larger."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Program:
             commands = parts["commands.bin"]
             if len(commands) % COMMAND_BYTES:
                 raise ValueError(f"{len(commands)} bytes of commands")
+            _check_numbers(metadata)
             return cls(
                 config=Config.from_dict(metadata["config"]),
                 commands=tuple(_decode_all(commands)),
@@ -137,6 +142,16 @@ class Program:
     def load(cls, path: str | Path) -> "Program":
         """Read a program file; raise ValueError if it is none."""
         return cls.unpack(Path(path).read_bytes(), path)
+
+
+def _check_numbers(metadata: Mapping[str, Any]) -> None:
+    """Check what numbers a file holds, which may be anything; ValueError with the wrong one."""
+    numbers = [*metadata["window_bytes"], *(row for rows in metadata["resident"] for row in rows)]
+    for layer in metadata["layers"]:
+        numbers += [*(layer[name] for name in "mkn"), *layer["commands"], *layer["others"]]
+    for number in numbers:
+        if type(number) is not int or not 0 <= number <= _LARGEST:
+            raise ValueError(f"there is the number {number!r}")
 
 
 def _decode_all(data: bytes) -> Iterable[Command]:

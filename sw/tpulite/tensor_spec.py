@@ -66,6 +66,23 @@ class Patches:
     fill: int
 
 
+_NUMBERS = ("offset", "m", "channels", "batch")
+
+
+def _check_types(values: Mapping[str, Any]) -> None:
+    """Check fields of a file, which may hold anything; ValueError with the first wrong one."""
+    name = values["name"]
+    if any(type(values[field]) is not int or values[field] < 0 for field in _NUMBERS):
+        raise ValueError(f"tensor {name!r} has the numbers {[values[x] for x in _NUMBERS]}")
+    nested = [values["image"] or []]
+    nested += [list((values[field] or {}).values()) for field in ("strings", "patches")]
+    for number in (x for each in nested for value in each for x in np.ravel(value)):
+        if not isinstance(number, np.integer | np.bool_):
+            raise ValueError(f"tensor {name!r} has the number {number!r}")
+    if values["dtype"] not in ("int8", "uint8", "int32") or not isinstance(name, str):
+        raise ValueError(f"tensor {name!r} has the type {values['dtype']!r}")
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """A network input or output in DRAM.
@@ -176,6 +193,7 @@ class TensorSpec:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TensorSpec":
         """Return the spec of :meth:`as_dict`, whose tuples JSON has made lists."""
+        _check_types(values)
         fields = dict(values)
         packed_rows, image, patches = fields.pop("strings"), values["image"], values["patches"]
         if patches is not None:

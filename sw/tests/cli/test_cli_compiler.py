@@ -120,6 +120,17 @@ def test_what_a_program_needs_is_always_told(tpulite):
         assert "bytes read" in out and "of 16,384 rows used" in out
 
 
+def test_programs_are_validated(tpulite, tmp_path, monkeypatch):
+    words = ("compile", MLP, "--config", "4x4", "-o", "net.tpulite", "--validate")
+    code, out, err = tpulite(*words)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "validated: 1 program, for all inputs"
+    monkeypatch.setattr("tpulite.cli.compiling.validate", lambda layers, program: ["No."])
+    code, _, err = tpulite(*words)
+    assert code == 2 and "does not compute its layers" in err
+    assert tpulite(*words, "--resident")[0] == 2
+
+
 def test_stages_are_dumped(tpulite, tmp_path):
     words = ("compile", CNN_DIGITS, "--dump", "layers,encode")
     code, out, _ = tpulite(*words)

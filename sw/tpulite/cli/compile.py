@@ -7,7 +7,7 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import json_option, save_json
-from tpulite.cli.compiling import compile_model, report_model
+from tpulite.cli.compiling import compile_model, report_model, validate_model
 from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.info import summary
 from tpulite.cli.options import Choices, compiler_options
@@ -30,6 +30,7 @@ _COMPILED_SUFFIX = ".tpulite"
 @plan_options
 @compiler_options
 @click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
+@click.option("--validate", is_flag=True, help="Check that the commands compute the layers.")
 @dump_options
 @page_option
 @json_option
@@ -39,6 +40,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
     reading: Reading,
     choices: Choices,
     report: bool,
+    validate: bool,
     dumps: Dumps,
     html: Path | None,
     json_path: Path | None,
@@ -50,10 +52,13 @@ def compile_file(  # noqa: PLR0913 - options of the command
     plan = reading.model(network, choices)
     if plan.options.resident and dumps.stages:
         raise click.UsageError("--dump cannot be used with --resident.")
+    if plan.options.resident and validate:
+        raise click.UsageError("--validate cannot be used with --resident.")
     if plan.compiled and dumps.stages:
         raise click.UsageError(f"--dump cannot be used: {network} is compiled.")
     model = compile_model(plan, cache=choices.cache, dump=dumps if dumps.stages else None)
     texts = dumps.texts(model)
+    statement = validate_model(model) if validate else ""
     reports = report_model(model, full=report, cache=choices.cache)
 
     write_whole(output, lambda path: save_model(model, path))
@@ -72,3 +77,5 @@ def compile_file(  # noqa: PLR0913 - options of the command
         for each in reports.values():
             click.echo(each.line())
     click.echo(model.statement())
+    if statement:
+        click.echo(statement)

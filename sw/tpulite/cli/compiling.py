@@ -5,11 +5,12 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tpulite.golden.validation import validate
 from tpulite.report import CompilationReport, report_programs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compile import Dump
 
-__all__ = ["compile_model", "report_model"]
+__all__ = ["compile_model", "report_model", "validate_model"]
 
 
 def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Model:
@@ -34,6 +35,26 @@ def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Mod
             progress=lambda step: progress.update(task, description=f"compile: {step}"),
             dump=dump,
         )
+
+
+def validate_model(model: Model) -> str:
+    """Check that every program computes its layers, whatever the inputs are; return a line.
+
+    Raises
+    ------
+    RuntimeError
+        If one does not.
+    NotImplementedError
+        If there is a softmax, which validation does not know.
+    """
+    for number, (program, part) in enumerate(zip(model.programs, model.simplified, strict=True)):
+        if wrong := validate(part.layers, program):
+            raise RuntimeError(
+                f"Program {number} does not compute its layers, which is a fault of tpulite or a "
+                f"file that was changed. {wrong[0]}"
+            )
+    count = len(model.programs)
+    return f"validated: {count} program{'s' * (count != 1)}, for all inputs"
 
 
 def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, CompilationReport]:

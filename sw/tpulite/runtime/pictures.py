@@ -1,5 +1,6 @@
 """Pictures as inputs of networks."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -130,7 +131,10 @@ def _read(path: Path, mode: str, size: tuple[int, int]) -> np.ndarray:
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path, formats=("PNG", "JPEG", "BMP")) as picture:
+        with (
+            warnings.catch_warnings(action="ignore"),  # of many pixels, which are refused here
+            Image.open(path, formats=("PNG", "JPEG", "BMP")) as picture,
+        ):
             if (pixels := picture.width * picture.height) > _MAX_PIXELS:
                 raise ValueError(f"it has {pixels:,} pixels, more than {_MAX_PIXELS:,}")
             if picture.mode.startswith(("I", "F")):

@@ -1,14 +1,15 @@
-"""Who notices a mutant of a program: the static check, the golden machine, the bits."""
+"""Who notices a mutant of a program: the static check, the golden machine, validation."""
 
 from collections.abc import Iterator
 from enum import StrEnum
 
 import numpy as np
 
+from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.golden.check import check
 from tpulite.golden.machine import RaceError
+from tpulite.golden.validation import validate
 from tpulite.program import Program
-from tpulite.runtime.session import Session
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.mutants.programs import KINDS, program_mutant
@@ -23,22 +24,32 @@ class Verdict(StrEnum):
 
     STATIC = "static check"
     MACHINE = "race detector, fault"
-    BITS = "other bits"
-    EQUAL = "equal bits"
+    VALIDATION = "validation"
+    MISSED = "nobody"
+    EQUAL = "equivalent"
 
 
 def judge(case: Compilation, mutant: Program) -> Verdict:
-    """Return what notices a mutant of the program of a case."""
+    """Return what notices a mutant of the program of a case.
+
+    One that no check notices and that computes the same bits for random inputs is equivalent: that
+    is what validation says of it. If it computes others, it is missed.
+    """
     if check(mutant):
         return Verdict.STATIC
+    same = True
     try:
         for seed in range(_DRAWS):
             case.run(mutant, "golden", seed)
     except RaceError:
         return Verdict.MACHINE
     except AssertionError as error:
-        return Verdict.MACHINE if "Fault" in str(error) else Verdict.BITS
-    return Verdict.EQUAL
+        if "Fault" in str(error):
+            return Verdict.MACHINE
+        same = False
+    if validate(simplify_layers(case.graph, case.config, case.options).layers, mutant):
+        return Verdict.VALIDATION
+    return Verdict.EQUAL if same else Verdict.MISSED
 
 
 def verdicts(seed: int, each: int) -> Iterator[tuple[str, Program, Verdict]]:
