@@ -67,7 +67,7 @@ class Terms:
             here, (values, lows, highs) = found
             inner = np.where(here, values, x)
             first, last = np.where(here, lows, first), np.where(here, highs, last)
-        least, most = np.clip(least, first, last), np.clip(most, first, last)
+        least, most = np.clip(first, least, most), np.clip(last, least, most)
         whole = (least == INT8[0]) & (most == INT8[-1])
         if whole.all():
             return inner
