@@ -186,7 +186,7 @@ def test_old_softmax_is_over_all_axes_from_one_on(axis):
     check(b.build(b.node("Softmax", b.input("x", (2, 3, 4)), axis=axis)), draw(2, 3, 4))
 
 
-@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("keepdims", [0, 1, 2])
 @pytest.mark.parametrize("axes", [[2, 3], [-1], [1], [1, 3]])
 def test_means_of_any_axes(axes, keepdims):
     b = OnnxBuilder()

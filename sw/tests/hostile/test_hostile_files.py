@@ -1,6 +1,7 @@
 """Files that others made: taken, or refused in one line, whatever is in them."""
 
 import io
+import json
 import zipfile
 
 import numpy as np
@@ -10,9 +11,21 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("PIL", reason="Pillow is missing (pip install pillow)")
 
-from tpulite.archive import members
+from PIL import Image
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.memory import Window
+from tpulite.archive import members, packed
 from tpulite.arrays import read_array
-from tpulite.models import MLP_DIGITS
+from tpulite.frontend.files import load_graph
+from tpulite.models import CNN_DIGITS, MLP_DIGITS
+from tpulite.program import Program
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.model_file import load_model_file
+from tpulite.runtime.pictures import load_picture
+from tpulite.tensor_spec import TensorSpec
+from tpulite_testing.hostile.corpus import corpus
 from tpulite_testing.hostile.trials import guarded, trials
 from tpulite_testing.regress import thinned
 
@@ -77,3 +90,47 @@ def test_small_archives_do_not_unpack_to_much():
             archive.writestr(name, bytes((1 << 27) + 1))
     with pytest.raises(ValueError, match="unpacks to 268,435,458"):
         members(buffer.getvalue())
+
+
+def spec(**changed):
+    return TensorSpec("x", Window.INPUT, 0, m=4, channels=3, image=(2, 2)).as_dict() | changed
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"batch": 1.0}, {"m": -1}, {"image": [2, "2"]}, {"dtype": "object"}, {"name": ["x"]}],
+)
+def test_tensors_of_programs_have_numbers(changed):
+    assert TensorSpec.from_dict(spec()).shape == (2, 2, 3)
+    with pytest.raises(ValueError, match=r"has the (number|type)"):
+        TensorSpec.from_dict(spec(**changed))
+
+
+def test_programs_have_whole_numbers():
+    program = Program(Config(), (Command.make(Opcode.END),), window_bytes=(0, 1, 2, -3))
+    with pytest.raises(ValueError, match="there is the number -3"):
+        Program.unpack(program.pack(), "p")
+
+
+def test_what_a_library_gives_has_a_name(tmp_path):
+    (whole,) = corpus()[7]
+    parts = members(whole.data)
+    about = json.loads(parts.pop("model.json"))
+    for key in ("sha256", "format"):
+        del about[key]
+    version, (ports,) = about.pop("version"), about["library"]
+    model, inputs = tmp_path / "m.tpulite", {"x0": np.zeros((1, 8, 4), np.float32)}
+    for end in ports:
+        named, end[0][0] = end[0][0], "nobody"
+        model.write_bytes(packed("model", version, about, parts))
+        with pytest.raises(ValueError, match="nobody"):
+            load_model_file(model).run(inputs)
+        end[0][0] = named
+
+
+@pytest.mark.parametrize("size", [(13_000, 9_000), (30_000, 30_000)])
+def test_pictures_of_many_pixels_are_refused(size, tmp_path):
+    path = tmp_path / "x.png"
+    Image.new("1", size).save(path)
+    with pytest.raises(ValueError, match=r"x.png is not a whole PNG.*pixels"):
+        load_picture(path, load_graph(CNN_DIGITS), Exactness.ORT)

@@ -58,6 +58,22 @@ JOBS = {
         "graphs of layers, compiled, on the golden machine: static check, races, every bit",
         10,
     ),
+    "validation": Job(
+        "tpulite_testing.jobs.graphs:validated_graph",
+        "graphs of layers, compiled: the commands compute them, for all inputs",
+        10,
+    ),
+    "program-mutants": Job(
+        "tpulite_testing.jobs.graphs:program_mutants",
+        "compiled programs, changed: static check, race detector or validation must notice",
+        2,
+    ),
+    "hostile-files": Job(
+        "tpulite_testing.jobs.files:hostile_file",
+        "damaged and hostile files, read by commands under limits: taken, or refused in one line",
+        100,
+        libraries=(_LITERT, *_ONNX),
+    ),
     "litert-networks": Job(
         "tpulite_testing.jobs.networks:litert_network",
         "TFLite networks on the golden machine: every tensor is LiteRT's",

@@ -88,6 +88,9 @@ def load_model_file(path: Path) -> Model:
         strict, exactness = bool(metadata["strict"]), Exactness(metadata["exactness"])
         lacks = lacking(graph, config)
         placed = place(graph, exactness, metadata["along"], lacking=lacks, strict=strict)
+    for spec in (spec for program in programs for spec in program.inputs):
+        if spec.name not in graph.tensors:
+            raise ValueError(f"{path}: a program needs {spec.name!r}, which is no tensor")
     try:
         plan = Plan.of(placed, strict=strict, files=files)
         return Model(graph, placed.exactness, config, strict, programs, options, plan)

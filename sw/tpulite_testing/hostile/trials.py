@@ -13,11 +13,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from tpulite_testing.hostile.corpus import corpus
+from tpulite_testing.hostile.corpus import Whole, corpus
 from tpulite_testing.hostile.guard import BYTES
 from tpulite_testing.hostile.mutants import mutant
 
-__all__ = ["Guard", "Trial", "guarded", "trials"]
+__all__ = ["Guard", "Trial", "guarded", "trials", "try_mutant"]
 
 _SIGXCPU = -24
 
@@ -105,19 +105,24 @@ def trials(numbers: Iterable[int], folder: Path) -> Iterator[Trial]:
         Mutants that something was wrong with stay there, named by their number.
     """
     with guarded(folder) as guard:
-        np.save(guard.folder / "x.npy", np.zeros((1, 256), np.int8))
         for number in numbers:
-            rng = np.random.default_rng(number)
-            group: Sequence = corpus()[number % len(corpus())]
-            whole = group[rng.integers(len(group))]
-            words = whole.commands[rng.integers(len(whole.commands))]
-            path = guard.folder / whole.name
-            path.write_bytes(mutant(whole.data, whole.kind, rng))
-            words = tuple(whole.name if word == "@" else word for word in words)
-            taken, problem = guard.run(*words)
-            if problem:
-                path.rename(folder / f"{number}{path.suffix}")
-            yield Trial(number, whole.kind, words, taken, problem)
+            yield try_mutant(number, guard)
+
+
+def try_mutant(number: int, guard: Guard) -> Trial:
+    """Try a mutant; it stays in the folder above the guard's if something was wrong."""
+    rng = np.random.default_rng(number)
+    group: Sequence[Whole] = corpus()[number % len(corpus())]
+    whole = group[rng.integers(len(group))]
+    words = whole.commands[rng.integers(len(whole.commands))]
+    path = guard.folder / whole.name
+    path.write_bytes(mutant(whole.data, whole.kind, rng))
+    np.save(guard.folder / "x.npy", np.zeros((1, 256), np.int8))
+    words = tuple(whole.name if word == "@" else word for word in words)
+    taken, problem = guard.run(*words)
+    if problem:
+        path.rename(guard.folder.parent / f"{number}{path.suffix}")
+    return Trial(number, whole.kind, words, taken, problem)
 
 
 def _problem(outcome: dict[str, Any]) -> str:

@@ -97,13 +97,8 @@ class HostPart:
                 known |= run_node(node, self.graph, known, self.exactness)
             return {name: known[name] for node in self.segment.nodes for name in node.outputs}
         file, run = (self._whole, self._run_whole) if tensors else (self.part, self._run)
-        given = []
-        for name, perm in file.inputs:
-            constant = self.graph.tensors[name].data
-            value = values[name] if constant is None else constant
-            given.append(np.ascontiguousarray(value if perm is None else _unpermuted(value, perm)))
         try:
-            results = run(given)
+            results = run([self._given(name, perm, values) for name, perm in file.inputs])
             return {
                 name: _shaped(results[index], self.graph.tensors[name], perm)
                 for name, perm, index in file.outputs
@@ -111,6 +106,11 @@ class HostPart:
         except Exception as error:  # a library's, for values that it cannot take; of wrong files
             message = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"{self._named}: {message[0]}") from error
+
+    def _given(self, name: str, perm: Perm, values: Values) -> np.ndarray:
+        constant = self.graph.tensors[name].data
+        value = values[name] if constant is None else constant
+        return np.ascontiguousarray(value if perm is None else _unpermuted(value, perm))
 
     @cached_property
     def part(self) -> LibraryFile:

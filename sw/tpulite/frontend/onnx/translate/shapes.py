@@ -115,7 +115,7 @@ def _reduction(graph: Importer, node: OnnxNode) -> str | None:
         [x],
         node.outputs,
         axes=tuple(sorted(int(axis) % len(shape) for axis in axes)),
-        keep_dims=bool(node.attributes.get("keepdims", 1)),
+        keep_dims=node.attributes.get("keepdims", 1) == 1,
     )
     return None
 
@@ -147,7 +147,7 @@ def _argmax(graph: Importer, node: OnnxNode) -> str | None:
     if node.attributes.get("select_last_index", 0):
         return "the last of several maxima"
     axis = node.attributes.get("axis", 0) % len(shape)
-    keep_dims = bool(node.attributes.get("keepdims", 1))
+    keep_dims = node.attributes.get("keepdims", 1) == 1
     graph.emit("argmax", node.inputs, node.outputs, axis=axis, keep_dims=keep_dims)
     return None
 
