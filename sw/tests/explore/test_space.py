@@ -1,6 +1,7 @@
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.configs import CONFIGS
 from tpulite.explore.space import Space, read_axes
 
@@ -18,6 +19,14 @@ def test_a_sample_is_of_the_grid_and_repeatable():
     assert len(sample) == 7 and sample == [x for x in grid if x in sample]
     assert sample == list(space.sample(7, seed=3)) != list(space.sample(7, seed=4))
     assert list(space.sample(100, seed=3)) == grid
+
+
+def test_the_memory_is_beside_the_machine():
+    space = Space(Config(), read_axes(["dram_latency=25..100", "array_size=8"]))
+    values = list(space.grid())[2]
+    assert space.memory(values) == MemoryTiming(read_latency=100)
+    assert space.config(values) == Config(array_size=8)
+    assert Space.memory({}) == REFERENCE_MEMORY
 
 
 def test_whole_lanes_follow_the_array_and_others_stay():
@@ -39,6 +48,8 @@ def test_whole_lanes_follow_the_array_and_others_stay():
         (["ub_rows=0..64"], "is an empty range"),
         (["ub_rows="], "ub_rows needs a value"),
         (["ub_rows=64,,128"], "ub_rows needs a value"),
+        (["dram_latency=1"], "dram_latency must be 2 to 10,000 cycles, not 1"),
+        (["dram_response=8..4"], "dram_response=8..4 is an empty range"),
         (["ub_rows=many"], "ub_rows must be a whole number, not 'many'"),
     ],
 )

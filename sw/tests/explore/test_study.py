@@ -9,11 +9,12 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.effects import effects, steps_of, tile_count
 from tpulite.arch.isa import Opcode
+from tpulite.arch.memory import MemoryTiming
 from tpulite.compiler.options import Options
 from tpulite.executors import Done
-from tpulite.explore.measure import Counts, Outcome, Task, measure
+from tpulite.explore.measure import Counts, Outcome, Run, Task, measure, tasks_of
 from tpulite.explore.space import Space, read_axes
-from tpulite.explore.store import Store, digest_of, task_key
+from tpulite.explore.store import Store, digest_of, run_key
 from tpulite.explore.study import Study
 from tpulite.golden.timing import predict
 from tpulite.models import CNN_DIGITS
@@ -35,12 +36,23 @@ class Inline:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, Outcome]]:
+    def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, tuple[Outcome, ...]]]:
         for task in tasks:
             if len(self.begun) == self.stop:
                 raise KeyboardInterrupt
             self.begun.append(task)
-            if task.config.ub_banks == 16:
+            if task[0].config.ub_banks == 16:
+                yield Done(task, failure="its process died")
+            else:
+                yield Done(task, measure(NETWORKS, task))
+
+
+class Brittle(Inline):
+    """An executor that two outstanding bursts kill."""
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, tuple[Outcome, ...]]]:
+        for task in tasks:
+            if any(run.config.dma_bursts == 2 for run in task):
                 yield Done(task, failure="its process died")
             else:
                 yield Done(task, measure(NETWORKS, task))
@@ -53,7 +65,7 @@ def study(folder, *axes: str) -> Study:
 
 def test_counts_are_those_of_the_specification():
     config = Config(array_size=8, ub_rows=1024)
-    counts = measure(NETWORKS, Task("digits", config, Options())).counts
+    counts = measure(NETWORKS, (Run("digits", config, Options()),))[0].counts
     (program,) = replace(MODEL, config=config).compile().programs
     expected = Counter()
     for command in program.commands:
@@ -110,6 +122,28 @@ def test_failures_are_told_and_not_kept(tmp_path):
     assert (first.begun[1:], len(first.begun)) == (second.begun, 2)
 
 
+def test_machines_that_differ_in_speed_share_what_is_not_of_it():
+    fast, plain = Config(array_size=8, ub_rows=512), Options()
+    slow = replace(fast, burst_beats=2, dma_bursts=1, queue_depth=2)
+    task = tuple(
+        Run("digits", config, plain, memory)
+        for config in (fast, slow)
+        for memory in (MemoryTiming(2, 2), MemoryTiming(), MemoryTiming(400, 90))
+    )
+    assert tasks_of(task) == [task]
+    together = measure(NETWORKS, task)
+    assert together == tuple(measure(NETWORKS, (run,))[0] for run in task)
+    cycles = [each.counts.cycles for each in together if each.counts]
+    assert cycles[:3] == sorted(set(cycles[:3])) and cycles[3:] == sorted(set(cycles[3:]))
+    assert cycles[0] < cycles[3]
+
+
+def test_one_bad_run_does_not_take_those_of_its_task_along(tmp_path):
+    one = study(tmp_path, "dma_bursts=1,2,4")
+    points = one.points(one.space.grid(), Brittle())
+    assert [bool(point.trouble) for point in points] == [False, True, False]
+
+
 def test_what_is_not_whole_counts_as_missing(tmp_path):
     store = Store(tmp_path)
     store.put("ab12", Outcome(Counts(cycles=5)))
@@ -122,12 +156,13 @@ def test_what_is_not_whole_counts_as_missing(tmp_path):
 
 def test_keys_tell_apart_what_changes_programs():
     digest = digest_of(MODEL.layers)
-    task = Task("digits", Config(), Options())
+    run = Run("digits", Config(), Options())
     others = [
-        task_key(digest, task),
-        task_key(digest[::-1], task),
-        task_key(digest, replace(task, config=Config(dma_bursts=1))),
-        task_key(digest, replace(task, options=Options(batch=2))),
+        run_key(digest, run),
+        run_key(digest[::-1], run),
+        run_key(digest, replace(run, config=Config(dma_bursts=1))),
+        run_key(digest, replace(run, options=Options(batch=2))),
+        run_key(digest, replace(run, memory=MemoryTiming(write_response=9))),
     ]
     assert len(set(others)) == len(others)
-    assert task_key(digest, replace(task, network="other name")) == others[0]
+    assert run_key(digest, replace(run, network="other name")) == others[0]

@@ -124,7 +124,7 @@ def explore(  # noqa: PLR0913 - options of the command
     store = Store.default() if folder is None else Store(folder)
     study = Study(parts, space, choices.options(), store, fresh=not choices.cache)
     if scheduler is None:
-        where: Executor[Task, Outcome] = LocalExecutor(measure, parts, workers)
+        where: Executor[Task, tuple[Outcome, ...]] = LocalExecutor(measure, parts, workers)
     else:
         where = ClusterExecutor(measure, parts, scheduler, compiler_key)
     with where as executor, study_progress() as tell:

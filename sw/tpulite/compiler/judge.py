@@ -1,13 +1,14 @@
 """What a program takes: the cycle model judges ways to compile a network as a whole."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.known import Known
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
@@ -39,6 +40,11 @@ class Plans:
     convs: Mapping[int, ConvPlan] = field(default_factory=dict)
     lead: int = LEAD
 
+    @property
+    def key(self) -> Hashable:
+        """Something that equal plans have, and no others."""
+        return frozenset(self.convs.items()), self.lead
+
 
 @dataclass(frozen=True)
 class Judge:
@@ -56,6 +62,8 @@ class Judge:
         Choices of the compilation.
     limits : Limits
         What is known not to fit.
+    known : Known
+        Programs for machines that differ in nothing but speed, without regard to which.
     """
 
     layers: LayerGraph
@@ -63,13 +71,14 @@ class Judge:
     config: Config
     options: Options
     limits: Limits
+    known: Known
 
     def place(self, groups: tuple[Group, ...]) -> Placement:
         """Return where images are; what is known goes to a pool of its own."""
         return place_activations(
             self.layers,
             groups,
-            self.config,
+            self.known.config,
             self.options,
             pool=self.pool.empty(),
             outside=self.limits.outside,
@@ -82,7 +91,10 @@ class Judge:
 
         If the user wants little traffic, bytes of DRAM count first.
         """
-        commands = self._lower(groups, placement, plans)
+        commands = self.known.once(
+            ("judge", self.options.batch, self.limits.key, groups, plans.key),
+            lambda: self._lower(groups, placement, plans),
+        )
         if commands is None:
             return math.inf, 0
         cycles = predict_cycles(commands, self.config)
@@ -94,7 +106,7 @@ class Judge:
         self, groups: tuple[Group, ...], placement: Placement, plans: Plans
     ) -> tuple[Command, ...] | None:
         """Return a program; None if it does not fit."""
-        config, options, limits = self.config, self.options, self.limits
+        config, options, limits = self.known.config, self.options, self.limits
         tiling = tile_groups(
             self.layers,
             groups,

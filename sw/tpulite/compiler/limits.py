@@ -1,6 +1,6 @@
 """What must not be on chip, or together, or uncut: it follows from what takes too many rows."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tpulite.arch.config import Config
@@ -35,6 +35,11 @@ class Limits:
     refused: frozenset[Group] = frozenset()
     part_by_part: bool = False
     cuts: Mapping[int, Cut] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Hashable:
+        """Something that equal limits have, and no others."""
+        return self.outside, self.refused, self.part_by_part, frozenset(self.cuts.items())
 
     @property
     def shares(self) -> dict[int, float]:

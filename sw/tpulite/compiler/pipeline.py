@@ -1,38 +1,25 @@
 """The road from a graph of integer layers to a program, stage by stage."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
-from tpulite.compiler.encode.assemble import assemble
-from tpulite.compiler.encode.batch import check_sizes, compile_batch
-from tpulite.compiler.encode.tokens import insert_tokens
+from tpulite.compiler.attempt import Attempt
+from tpulite.compiler.encode.batch import compile_batch
 from tpulite.compiler.encode.warm import without_loads
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.group.search import group_layers
-from tpulite.compiler.judge import Judge, Plans
+from tpulite.compiler.judge import Judge
+from tpulite.compiler.known import Known, unpaced
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.tile_groups import tile_groups
-from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool, Pins
-from tpulite.compiler.place.placement import Placement, place_activations
+from tpulite.compiler.place.placement import place_activations
 from tpulite.compiler.planning import choose_groups, choose_plans
-from tpulite.compiler.rewrite.neighbors import join_neighbors
-from tpulite.compiler.rewrite.order import order_layers
-from tpulite.compiler.rewrite.patches import pack_patches
-from tpulite.compiler.rewrite.picks import mark_views, split_picks
-from tpulite.compiler.rewrite.simplify.network import simplify_layers
-from tpulite.compiler.rewrite.stack import stack_images, unstack_tensors
-from tpulite.compiler.rewrite.substitute import substitute_layers
-from tpulite.compiler.rewrite.transposed import split_transposed
-from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
-from tpulite.compiler.schedule.addresses import encode
-from tpulite.compiler.schedule.allocate import Allocation
-from tpulite.compiler.schedule.fit import fit
+from tpulite.compiler.rewrite.stack import unstack_tensors
+from tpulite.compiler.rewritten import Rewritten, rewrite_network
 from tpulite.compiler.schedule.online import Shortage
-from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.golden.check import check
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
@@ -49,6 +36,7 @@ def compile_layers(
     *,
     progress: Callable[[str], None] | None = None,
     dump: Callable[[str, object], None] | None = None,
+    known: Known | None = None,
 ) -> Program:
     """Compile a network of integer layers.
 
@@ -65,6 +53,9 @@ def compile_layers(
     dump : callable, optional
         Called with the name of each stage and its result, when all are done: of those numbers of
         images that go together, the best one, and of several attempts to fit, the last one.
+    known : Known, optional
+        What compilations of the same network with the same options share, for machines that differ
+        in nothing but speed. The program is the same without it.
 
     Returns
     -------
@@ -79,7 +70,10 @@ def compile_layers(
         If a layer does not suit the machine, an output is not computed, or the network does not
         fit, even cut into slices.
     """
-    return _build(layers, config, options, None, progress=progress, dump=dump)[0]
+    known = known or Known(config)
+    if known.config != unpaced(config):
+        raise ValueError("What is known is of a machine that differs in more than speed")
+    return _build(layers, config, options, None, known, _Watch.of(progress, dump))[0]
 
 
 def compile_pair(
@@ -100,13 +94,30 @@ def compile_pair(
     ValueError
         If the constants do not fit the unified buffer, or nothing else fits beside them.
     """
-    cold, left = _build(layers, config, options, False, progress=progress)
-    warm, wanted = _build(layers, config, options, True, progress=progress)
+    watch = _Watch.of(progress, None)
+    cold, left = _build(layers, config, options, False, Known(config), watch)
+    warm, wanted = _build(layers, config, options, True, Known(config), watch)
     if left.data != wanted.data:  # plans differ so much that constants do
         warm = without_loads(cold, left.end, prefetch=options.prefetch)
         if violations := check(warm):
             raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
     return cold, warm
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Whom the stages tell: lines of text, and results."""
+
+    tell: Callable[[str], None]
+    dump: Callable[[str, object], None] | None
+
+    @classmethod
+    def of(
+        cls,
+        progress: Callable[[str], None] | None,
+        dump: Callable[[str, object], None] | None,
+    ) -> "_Watch":
+        return cls(progress or (lambda text: None), dump)
 
 
 @collector_paused()
@@ -115,126 +126,84 @@ def _build(
     config: Config,
     options: Options,
     loaded: bool | None,
-    *,
-    progress: Callable[[str], None] | None = None,
-    dump: Callable[[str, object], None] | None = None,
+    known: Known,
+    watch: _Watch,
 ) -> tuple[Program, Pins]:
     """Return a program, and the constants that stay: if ``loaded`` says whether they are there."""
     for name in layers.outputs:
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
-    tell = progress or (lambda text: None)
-    tell("simplify")
-    split = split_transposed(split_picks(layers, config), config)
-    simplified = simplify_layers(split, config, options)
-    layers = simplified.layers
-    if options.simplify:
-        layers = remove_unread_pixels(layers)
-    check_sizes(layers, config, options.batch)
-    together = stack_images(layers, options.batch)
-    stacked, layers = together is not None, together or layers
-    macs = layers.macs()
-    layers = substitute_layers(order_layers(layers), config)
-    if options.dense_mode and not stacked:
-        layers = pack_patches(join_neighbors(layers, config), config)
-    layers = mark_views(layers, config)
+    watch.tell("simplify")
+    network = known.once("rewrite", lambda: rewrite_network(layers, known.config, options))
     # By the images that go together, results of stages, and constants.
     made: dict[int, dict[str, object]] = {}
     pools: dict[int, ConstantPool] = {}
 
     def compile_images(count: int) -> Program:
         made[count] = {}
-        show = (lambda stage, value: None) if dump is None else made[count].__setitem__
+        show = None if watch.dump is None else made[count].__setitem__
         pins = None if loaded is None else Pins(config.ub_banks, loaded=loaded)
-        pool = ConstantPool(pins)
+        packed = known.once(("pool", count), lambda: ConstantPool(pins))
         choices = replace(options, batch=count)
-        program, pools[count] = _compile(layers, macs, config, choices, pool, tell, show)
+        program, pools[count] = _compile(
+            network, packed, config, choices, known, _Watch(watch.tell, show)
+        )
         return program
 
-    if stacked:
+    if network.stacked:
         program, count = unstack_tensors(compile_images(1), options.batch), 1
     else:
         program, count = compile_batch(compile_images, options)
-    if dump is not None:
+    if watch.dump is not None:
         results = {
-            "simplify": simplified,
-            "layers": layers,
+            "simplify": network.simplified,
+            "layers": network.layers,
             **made[count],
             "encode": program.commands,
         }
         for stage, value in results.items():
-            dump(stage, value)
-    tell("check")
-    if violations := check(program):
+            watch.dump(stage, value)
+    watch.tell("check")
+    same = known.once(("checked", id(program.commands)), lambda: (program.commands, check(program)))
+    if violations := same[1]:
         raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
     return program, pools[count].pins or Pins(config.ub_banks, loaded=False)
 
 
 def _compile(
-    layers: LayerGraph,
-    macs: Mapping[str, int],
+    network: Rewritten,
+    packed: ConstantPool,
     config: Config,
     options: Options,
-    pool: ConstantPool,
-    tell: Callable[[str], None],
-    show: Callable[[str, object], None],
+    known: Known,
+    watch: _Watch,
 ) -> tuple[Program, ConstantPool]:
     """Compile a network for all images of a batch together."""
-    limits = Limits()
-    taken = 0 if pool.pins is None else _pinned_rows(layers, pool, config, options)
-
-    def tile(groups: tuple[Group, ...], plans: Plans | None) -> tuple[Placement, Plans, Tiling]:
-        nonlocal pool
-        pool = pool.empty()
-        placement = place_activations(
-            layers, groups, config, options, pool=pool, outside=limits.outside, taken=taken
-        )
-        tell("tile")
-        if plans is None:
-            plans = choose_plans(judge, groups, placement)
-        shares = limits.shares
-        tiling = tile_groups(
-            layers, groups, placement, pool, config, options, shares=shares, plans=plans.convs
-        )
-        return placement, plans, tiling
-
-    def place(tiling: Tiling, plans: Plans) -> tuple[Schedule, Allocation] | Shortage:
-        tell(f"schedule {len(tiling.ops)} commands, and place their buffers")
-        part_by_part = limits.part_by_part
-        return fit(tiling, config, options, part_by_part=part_by_part, lead=plans.lead)
-
+    layers, limits = network.layers, Limits()
+    taken = 0 if packed.pins is None else _pinned_rows(layers, packed, known.config, options)
     while True:  # what has too many rows at a time leaves the chip, or is cut
-        judge = Judge(layers, pool, config, options, limits)
-        tell("group layers")
-        groups = limits.cut(group_layers(layers, config, options, refused=limits.refused))
-        placement, plans, tiling = tile(groups, None)
-        fitted = place(tiling, plans)
-        if not isinstance(fitted, Shortage):
+        attempt = Attempt(network, packed, options, limits, taken, known, watch.tell)
+        judge = Judge(layers, packed, config, options, limits, known)
+        groups = attempt.groups()
+        plans = choose_plans(judge, groups, attempt.placement(groups))
+        made = attempt.fitted(groups, plans)
+        if not isinstance(made.places, Shortage):
             break
-        limits = limits.after(fitted, layers, groups, placement, tiling, config, options)
-    better, plans = choose_groups(judge, groups, placement, plans, len(tiling.ops))
-    if better != groups:
-        groups = better
-        placement, plans, tiling = tile(groups, plans)
-        fitted = place(tiling, plans)
-        assert not isinstance(fitted, Shortage), "the judge has compiled it"
-    ordered, allocation = fitted
-    for stage, value in (
-        ("group", groups),
-        ("place", placement),
-        ("tile", tiling),
-        ("schedule", ordered),
-        ("allocate", allocation),
-    ):
-        show(stage, value)
-    tell("encode and insert tokens")
-    commands, owners = encode(ordered, allocation.rows)
-    commands = insert_tokens(commands, config, prefetch=options.prefetch)
-    resident = tiling.resident
-    program = assemble(
-        layers, macs, placement, pool, commands, owners, config, options.batch, resident
-    )
-    return program, pool
+        limits = attempt.harder(made.places, groups, plans)
+    groups, plans = choose_groups(judge, groups, made.placement, plans, len(made.tiling.ops))
+    program = attempt.program(groups, plans)
+    made = attempt.fitted(groups, plans)
+    if watch.dump is not None:
+        assert not isinstance(made.places, Shortage)
+        for stage, value in (
+            ("group", groups),
+            ("place", made.placement),
+            ("tile", made.tiling),
+            ("schedule", made.places[0]),
+            ("allocate", made.places[1]),
+        ):
+            watch.dump(stage, value)
+    return replace(program, config=config), made.pool
 
 
 def _pinned_rows(layers: LayerGraph, pool: ConstantPool, config: Config, options: Options) -> int:

@@ -54,7 +54,7 @@ def choose_groups(
     commands : int
         And how many commands there are.
     """
-    layers, config, options = judge.layers, judge.config, judge.options
+    layers, config, options = judge.layers, judge.known.config, judge.options
     settled = options.allocator == "cpsat" or options.order == "document" or not options.grouping
     settled |= judge.pool.pins is not None
     settled |= all(store.resident for store in placement.stores.values())
@@ -105,7 +105,7 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
     settled = not options.prefetch or options.allocator == "cpsat" or options.batch > 1
     if settled or judge.limits != Limits() or (effort < _LEAST and not documented):
         return Plans()
-    sites = _sites(layers, groups, placement, judge.pool.pins, judge.config)
+    sites = _sites(layers, groups, placement, judge.pool.pins, judge.known.config)
     if not sites:
         return Plans()
 

@@ -1,13 +1,14 @@
-"""What a network costs on a machine, as counts of events: the work of one task."""
+"""What a network costs on machines, as counts of events: the work of one task."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
-from tpulite.arch.memory import WINDOWS, WindowBinding
+from tpulite.arch.memory import REFERENCE_MEMORY, WINDOWS, MemoryTiming, WindowBinding
+from tpulite.compiler.known import Known, unpaced
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.effects.footprint import footprint
@@ -16,7 +17,7 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.report.traffic import dram_traffic
 
-__all__ = ["Counts", "Outcome", "Task", "measure"]
+__all__ = ["Counts", "Outcome", "Run", "Task", "measure", "tasks_of"]
 
 _WINDOW = WindowBinding(size=(1 << 32) - 16, read=True, write=True)
 
@@ -28,7 +29,7 @@ class Counts:
     Parameters
     ----------
     cycles : int
-        By the cycle model, with the reference memory.
+        By the cycle model, with the memory of the point.
     commands : int
         Commands.
     macs : int
@@ -79,39 +80,85 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A network, by the name that workers know it by, on a machine."""
+class Run:
+    """A network, by the name that workers know it by, on a machine with a memory.
+
+    Programs are compiled for the reference memory, as those that users have are.
+    """
 
     network: str
     config: Config
     options: Options
+    memory: MemoryTiming = REFERENCE_MEMORY
 
 
-def measure(networks: Mapping[str, tuple[LayerGraph, ...]], task: Task) -> Outcome:
-    """Compile a network for a machine and count what a run of it does.
+Task = tuple[Run, ...]
+"""Runs of one network with the same options, on machines that only differ in speed: stages of the
+compiler that do not look at speed are done once."""
+
+_TOGETHER = 32
+"""Runs of a task, at most, so that all workers have something to do, and little is lost."""
+
+
+def tasks_of(runs: Iterable[Run]) -> list[Task]:
+    """Return tasks that have all runs; those that share the most are together."""
+    alike: dict[object, list[Run]] = {}
+    for run in runs:
+        alike.setdefault((run.network, unpaced(run.config), run.options), []).append(run)
+    return [
+        tuple(each[start : start + _TOGETHER])
+        for each in alike.values()
+        for start in range(0, len(each), _TOGETHER)
+    ]
+
+
+def measure(networks: Mapping[str, tuple[LayerGraph, ...]], task: Task) -> tuple[Outcome, ...]:
+    """Compile a network for machines and count what runs of it do.
 
     Parameters
     ----------
     networks : mapping of str to tuple of LayerGraph
         For each network the parts that are the machine's.
     task : Task
-        Which one, and for which machine.
+        Which one, and for which machines.
 
     Returns
     -------
-    Outcome
-        With a reason if it does not suit the machine.
+    tuple of Outcome
+        For each run; with a reason if the network does not suit the machine.
     """
-    counted: Counter[str] = Counter()
-    try:
-        for layers in networks[task.network]:
-            counted.update(_count(compile_layers(layers, task.config, task.options)))
-    except ValueError as error:
-        return Outcome(reason=" ".join(str(error).split()))
-    return Outcome(Counts(**counted))
+    parts = [_Part(layers, Known(task[0].config)) for layers in networks[task[0].network]]
+    outcomes = []
+    for run in task:
+        counted: Counter[str] = Counter()
+        try:
+            for part in parts:
+                counted.update(part.count(run))
+            outcomes.append(Outcome(Counts(**counted)))
+        except ValueError as error:
+            outcomes.append(Outcome(reason=" ".join(str(error).split())))
+    return tuple(outcomes)
 
 
-def _count(program: Program) -> dict[str, int]:
+@dataclass(frozen=True)
+class _Part:
+    """Layers that are the machine's, and what is known of them."""
+
+    layers: LayerGraph
+    known: Known
+
+    def count(self, run: Run) -> dict[str, int]:
+        """Return the counts of a run; ValueError if the layers do not suit the machine."""
+        program = self.known.once(
+            ("compiled", run.config),
+            lambda: compile_layers(self.layers, run.config, run.options, known=self.known),
+        )
+        events = self.known.once(("events", id(program.commands)), lambda: _events(program))
+        return events | {"cycles": predict_cycles(program.commands, run.config, run.memory)}
+
+
+def _events(program: Program) -> dict[str, int]:
+    """Return all counts but cycles."""
     counts: Counter[str] = Counter()
     for command in program.commands:
         touched = footprint(command, program.config, (_WINDOW,) * WINDOWS)
@@ -127,7 +174,6 @@ def _count(program: Program) -> dict[str, int]:
             counts["accumulator_reads"] += (tiles - 1 + command["accumulate"]) * sums
     traffic = dram_traffic(program)
     return counts | {
-        "cycles": predict_cycles(program.commands, program.config),
         "commands": len(program.commands),
         "macs": program.macs,
         "read_bytes": traffic.read_bytes,

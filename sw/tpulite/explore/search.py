@@ -25,7 +25,7 @@ def search(
     study: Study,
     count: int,
     objectives: Sequence[str],
-    executor: Executor[Task, Outcome],
+    executor: Executor[Task, tuple[Outcome, ...]],
     *,
     seed: int,
     tell: Tell = lambda *_: None,

@@ -8,17 +8,33 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tpulite.arch.config import Config
+from tpulite.arch.memory import MemoryTiming
 from tpulite.configs import read_field
 
 __all__ = ["Axis", "Space", "read_axes"]
 
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_MEMORY = {"dram_latency": "read_latency", "dram_response": "write_response"}
+"""What may vary of the DRAM, and where a memory has it."""
+
+_CYCLES = range(2, 10_001)
+"""Cycles that a DRAM may take: the simulated one needs two."""
+
 _LANES = ("requant_lanes", "vector_lanes")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A field of :class:`tpulite.arch.config.Config`, and the values it takes, all different."""
+    """A field of a machine or its memory, and the values it takes, all different.
+
+    Parameters
+    ----------
+    field : str
+        Of :class:`tpulite.arch.config.Config`, or ``dram_latency`` or ``dram_response``: the two of
+        :class:`tpulite.arch.memory.MemoryTiming`.
+    values : tuple
+        Its values.
+    """
 
     field: str
     values: tuple[Any, ...]
@@ -78,7 +94,12 @@ class Space:
         same |= {name: None for name in _LANES if same[name] == self.base.array_size}
         if replace(self.base, softmax=None) == self.base:
             same["softmax"] = None  # as the array has it
-        return Config(**same | values)
+        return Config(**same | {name: x for name, x in values.items() if name not in _MEMORY})
+
+    @staticmethod
+    def memory(values: dict[str, Any]) -> MemoryTiming:
+        """Return the memory of a point: the reference memory, but for what varies."""
+        return MemoryTiming(**{_MEMORY[x]: value for x, value in values.items() if x in _MEMORY})
 
 
 def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
@@ -92,7 +113,7 @@ def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     axes: list[Axis] = []
     for text in texts:
         name, equals, rest = text.partition("=")
-        known = [field.name for field in fields(Config)]
+        known = [*(field.name for field in fields(Config)), *_MEMORY]
         if not equals or name not in known:
             raise ValueError(f"{text!r} must be FIELD=VALUES; fields are {', '.join(known)}")
         if name in [axis.field for axis in axes]:
@@ -109,11 +130,19 @@ def _read(name: str, text: str) -> Iterator[Any]:
     if match is None:
         if not text:
             raise ValueError(f"{name} needs a value between commas, or LOW..HIGH")
-        yield read_field(name, text)
+        yield _checked(name, read_field(name, text))
         return
     low, high = map(int, match.groups())
     if not 0 < low <= high:
         raise ValueError(f"{name}={text} is an empty range")
     while low <= high:
-        yield read_field(name, str(low))
+        yield _checked(name, read_field(name, str(low)))
         low *= 2
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return a value; ValueError if it is of a memory that cannot be. Of machines Config knows."""
+    if name in _MEMORY and value not in _CYCLES:
+        ends = f"{_CYCLES.start:,} to {_CYCLES.stop - 1:,}"
+        raise ValueError(f"{name} must be {ends} cycles, not {value}")
+    return value

@@ -10,13 +10,13 @@ from tpulite.arch.config import Config
 from tpulite.atomic import write_whole
 from tpulite.cache import cache_home
 from tpulite.compiler.options import Options
-from tpulite.explore.measure import Outcome, Task
+from tpulite.explore.measure import Outcome, Run
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.compile_cache import program_key
 
-__all__ = ["Store", "digest_of", "task_key", "timed_config"]
+__all__ = ["Store", "digest_of", "run_key", "timed_config"]
 
-_FORMAT = 1
+_FORMAT = 2
 """Another number makes all outcomes that were kept before count as missing."""
 
 
@@ -65,8 +65,9 @@ def timed_config(config: Config) -> Config:
     return replace(config, multipliers="dsp", memories="generic")
 
 
-def task_key(digest: str, task: Task) -> str:
+def run_key(digest: str, run: Run) -> str:
     """Return a name for all that an outcome depends on; machines that time alike share one."""
-    record = [_FORMAT, digest, timed_config(task.config).as_dict(), asdict(task.options)]
+    config = timed_config(run.config).as_dict()
+    record = [_FORMAT, digest, config, asdict(run.options), asdict(run.memory)]
     text = json.dumps(record, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -7,10 +7,10 @@ from typing import Any
 
 from tpulite.compiler.options import Options
 from tpulite.executors import Executor
-from tpulite.explore.measure import Outcome, Task
+from tpulite.explore.measure import Outcome, Run, Task, tasks_of
 from tpulite.explore.point import Point
 from tpulite.explore.space import Space
-from tpulite.explore.store import Store, digest_of, task_key, timed_config
+from tpulite.explore.store import Store, digest_of, run_key, timed_config
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["Study", "Tell"]
@@ -50,7 +50,7 @@ class Study:
     def points(
         self,
         chosen: Iterable[dict[str, Any]],
-        executor: Executor[Task, Outcome],
+        executor: Executor[Task, tuple[Outcome, ...]],
         tell: Tell = lambda *_: None,
     ) -> list[Point]:
         """Return points with these values, in their order.
@@ -63,29 +63,38 @@ class Study:
             If an outcome cannot be kept.
         """
         begun = [self._begin(values) for values in chosen]
-        tasks = {key: task for _, each in begun for key, task in each.items()}
-        known = {} if self.fresh else {key: self.store.get(key) for key in tasks}
+        runs = {key: run for _, each in begun for key, run in each.items()}
+        known = {} if self.fresh else {key: self.store.get(key) for key in runs}
         outcomes = {key: outcome for key, outcome in known.items() if outcome is not None}
-        keys = {task: key for key, task in tasks.items()}
-        tell(len(outcomes), len(tasks))
-        for done in executor.run(task for key, task in tasks.items() if key not in outcomes):
-            if done.result is not None:  # what failed may do better next time
-                self.store.put(keys[done.task], done.result)
-            outcomes[keys[done.task]] = done.result or Outcome(reason=done.failure)
-            tell(len(outcomes), len(tasks))
+        keys = {run: key for key, run in runs.items()}
+        tell(len(outcomes), len(runs))
+        tasks = tasks_of(run for key, run in runs.items() if key not in outcomes)
+        while tasks:
+            apart: list[Task] = []
+            for done in executor.run(tasks):
+                if done.result is None and len(done.task) > 1:  # not all runs need be to blame
+                    apart += [(run,) for run in done.task]
+                    continue
+                failed = (Outcome(reason=done.failure),) * len(done.task)
+                for run, outcome in zip(done.task, done.result or failed, strict=True):
+                    outcomes[keys[run]] = outcome
+                    if done.result is not None:  # what failed may do better next time
+                        self.store.put(keys[run], outcome)
+                tell(len(outcomes), len(runs))
+            tasks = apart
         return [self._point(point, each, outcomes) for point, each in begun]
 
-    def _begin(self, values: dict[str, Any]) -> tuple[Point, dict[str, Task]]:
-        """Return a point without outcomes, and the tasks that it needs by their keys."""
+    def _begin(self, values: dict[str, Any]) -> tuple[Point, dict[str, Run]]:
+        """Return a point without outcomes, and the runs that it needs by their keys."""
         try:
-            config = self.space.config(values)
+            config, memory = self.space.config(values), self.space.memory(values)
         except ValueError as error:
             return Point(values, None, {}, str(error)), {}
-        tasks = [Task(name, timed_config(config), self.options) for name in self.networks]
-        keys = {task_key(self._digests[task.network], task): task for task in tasks}
+        runs = [Run(name, timed_config(config), self.options, memory) for name in self.networks]
+        keys = {run_key(self._digests[run.network], run): run for run in runs}
         return Point(values, config, {}), keys
 
     @staticmethod
-    def _point(point: Point, tasks: Mapping[str, Task], outcomes: Mapping[str, Outcome]) -> Point:
-        found = {task.network: outcomes[key] for key, task in tasks.items()}
+    def _point(point: Point, runs: Mapping[str, Run], outcomes: Mapping[str, Outcome]) -> Point:
+        found = {run.network: outcomes[key] for key, run in runs.items()}
         return Point(point.values, point.config, found, point.reason)

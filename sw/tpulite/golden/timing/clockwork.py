@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import ENGINE_OF, TOKEN_MAX, Command, Engine
+from tpulite.arch.memory import MemoryTiming
 from tpulite.arch.timing import (
     COMMAND_BEATS,
     COMMAND_CHECK,
@@ -109,6 +110,8 @@ class Clockwork:
         The program with tokens, END last.
     config : Config
         The machine.
+    memory : MemoryTiming
+        The DRAM beside it.
 
     Attributes
     ----------
@@ -142,9 +145,10 @@ class Clockwork:
         By giver: tokens that wait because a counter is full.
     """
 
-    def __init__(self, commands: Sequence[Command], config: Config) -> None:
+    def __init__(self, commands: Sequence[Command], config: Config, memory: MemoryTiming) -> None:
         self.commands = commands
         self.config = config
+        self.memory = memory
         self.records: list[Record] = []
         self.finish = 0
         self.due = [NEVER] * _ENGINES + [0]

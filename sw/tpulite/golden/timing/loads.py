@@ -4,7 +4,7 @@ from collections import deque
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
-from tpulite.arch.memory import PAGE_BYTES, REFERENCE_MEMORY
+from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
 from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.phases import KnownPhases, Walk
@@ -13,7 +13,6 @@ from tpulite.golden.timing.transfers import TransferHead
 
 __all__ = ["Loads"]
 
-_LATENCY = REFERENCE_MEMORY.read_latency
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 
 
@@ -61,6 +60,7 @@ class Loads(TransferHead):
         config = self.config = machine.config
         machine.fetch, machine.follow = self.fetch, self.run
         self.event = machine.event(self.run)
+        self.latency = machine.memory.read_latency
         self.banks = config.ub_banks
         self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
@@ -107,9 +107,9 @@ class Loads(TransferHead):
 
     def _expect(self, time: int) -> None:
         """Come back when a command can be finished, or all of its bursts issued."""
-        due, channel = NEVER, self.channel
+        due, channel, latency = NEVER, self.channel, self.latency
         for address, _, cycles, load, _, last in self.flying:
-            begin = max(address + _LATENCY, channel)
+            begin = max(address + latency, channel)
             channel = begin + cycles
             if last:
                 due = (begin if load is None else channel) - self.known
@@ -130,7 +130,7 @@ class Loads(TransferHead):
             if not flying:
                 return
             burst = flying[0]
-            begin, load = burst[0] + _LATENCY, burst[3]
+            begin, load = burst[0] + self.latency, burst[3]
             if begin < self.channel:
                 begin = self.channel
             if begin + (0 if load is None else burst[2]) > limit:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.golden.timing.clockwork import Clockwork
 from tpulite.golden.timing.loads import Loads
 from tpulite.golden.timing.matrix import Matrix
@@ -14,8 +15,10 @@ from tpulite.golden.timing.vectors import Vectors
 __all__ = ["CommandTimes", "Timeline", "predict", "predict_cycles"]
 
 
-def predict(commands: Sequence[Command], config: Config) -> Timeline:
-    """Predict when every command of a program runs on a machine with the reference memory.
+def predict(
+    commands: Sequence[Command], config: Config, memory: MemoryTiming = REFERENCE_MEMORY
+) -> Timeline:
+    """Predict when every command of a program runs on a machine.
 
     It is assumed that the program is legal and that DRAM windows and program begin at multiples of
     4 KiB, as :class:`tpulite.runtime.session.Session` places them. What is modeled, and how well,
@@ -27,6 +30,8 @@ def predict(commands: Sequence[Command], config: Config) -> Timeline:
         The program with tokens, END last.
     config : Config
         The machine.
+    memory : MemoryTiming, optional
+        The DRAM beside it, by default the reference memory.
 
     Raises
     ------
@@ -40,17 +45,19 @@ def predict(commands: Sequence[Command], config: Config) -> Timeline:
     >>> predict((load, Command.make(Opcode.END)), Config()).cycles
     125
     """
-    machine = _machine(commands, config)
+    machine = _machine(commands, config, memory)
     cycles = machine.run()
     return Timeline(tuple(commands), cycles, tuple(map(CommandTimes.of, machine.records)))
 
 
-def predict_cycles(commands: Sequence[Command], config: Config) -> int:
+def predict_cycles(
+    commands: Sequence[Command], config: Config, memory: MemoryTiming = REFERENCE_MEMORY
+) -> int:
     """Predict the cycles of a program from start to interrupt: :func:`predict`, and faster."""
-    return _machine(commands, config).run()
+    return _machine(commands, config, memory).run()
 
 
-def _machine(commands: Sequence[Command], config: Config) -> Clockwork:
-    machine = Clockwork(commands, config)
+def _machine(commands: Sequence[Command], config: Config, memory: MemoryTiming) -> Clockwork:
+    machine = Clockwork(commands, config, memory)
     machine.heads = [Loads(machine), Stores(machine), Matrix(machine), Vectors(machine)]
     return machine

@@ -7,7 +7,6 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.timing import (
     STARVED,
-    STORE_ANSWER,
     STORE_BEAT,
     STORE_REQUEST,
     STORE_TOKEN,
@@ -38,6 +37,7 @@ class Stores(TransferHead):
         self.read = 0  # cycle after the last row of the one before
         self.stopped = 0
         self.banks = config.ub_banks
+        self.answer = STORE_BEAT + machine.memory.write_response  # as STORE_ANSWER
         self.contest: _Place | None = None  # how far the first one was followed
         machine.contend = self.contend
 
@@ -51,7 +51,7 @@ class Stores(TransferHead):
         cycles = lines * rows * self.beats_per_row
         if bursts > most:
             # So many are outstanding, each from its issue to its response: short ones wait.
-            cycles = max(cycles, int((cycles + bursts * STORE_ANSWER) / most))
+            cycles = max(cycles, int((cycles + bursts * self.answer) / most))
         self.started.append((fields, record, cycles))
         self.bursts.append(bursts)
         self.free = max(time + bursts, self._room()) + 1
@@ -68,7 +68,7 @@ class Stores(TransferHead):
         for (_, record, cycles), bursts in zip(self.started, self.bursts, strict=True):
             begin = max(begin, record.start + STORE_REQUEST)
             if over <= bursts:
-                return begin + -(-cycles * over // bursts) + STORE_ANSWER
+                return begin + -(-cycles * over // bursts) + self.answer
             over -= bursts
             begin += cycles
         raise AssertionError("at least one burst may always go out")
@@ -93,7 +93,7 @@ class Stores(TransferHead):
         self.bursts.popleft()
         self.contest = None
         self.read = time
-        answered = time - 1 + STORE_ANSWER
+        answered = time - 1 + self.answer
         idle = self.started[0][1].start if self.started else answered
         record.axi = max(0, min(idle, answered) - (time + STORE_BEAT))
         stop = answered + 1
