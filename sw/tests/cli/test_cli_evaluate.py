@@ -83,6 +83,15 @@ def test_folders_of_pictures_and_an_array_give_the_same(tpulite, tmp_path, table
         assert record["equal"] == (24 if "--oracle" in words else None)
 
 
+def test_flat_images_have_the_shape_of_the_input(tpulite):
+    words = ("--data", DIGITS, "--limit", 16, "--workers", 1, "--json", "-")
+    code, out, _ = tpulite("evaluate", CNN_DIGITS, *words)
+    digits = DigitsTest.load()
+    images = digits.images[:16].reshape(-1, 16, 16, 1)
+    outputs = Model.load(CNN_DIGITS).reference(images)["dense"]
+    assert code == 0 and json.loads(out)["accuracy"] == digits.accuracy(outputs)
+
+
 def test_bits_that_differ_are_counted(tpulite):
     np.savez("set.npz", x=PIXELS)
     words = ("--data", "set.npz", "--oracle", "litert-ref", "--exact", "ort", "--workers", 1)

@@ -1,6 +1,7 @@
 """Data sets on the command line: images and their classes."""
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -211,6 +212,9 @@ class SetReader:
             if self._are_pixels(images):
                 return {name: pixels_to_inputs(part, self.graph, self.exact, self.pixels)}
             part, _ = as_inputs(part, self.graph.tensors[name], self.exact)
+            shape = self.graph.tensors[name].shape[1:]
+            if part.ndim == 2 and part.shape[1] == math.prod(shape):  # flat
+                part = part.reshape(-1, *shape)
             return check_inputs(self.graph, {name: part})[0]
         except ValueError as error:
             raise named_error(path, error) from error
