@@ -25,9 +25,9 @@ from tpulite.regress.regression import seed_ranges
 from tpulite.regress.seeds import Seeds, run_seeds
 
 JOB = "random-graphs"
-SEEDS = range(320)
+SEEDS = range(160)
 PROCESSES, THREADS = 8, 8
-ROUNDS = 30
+ROUNDS = 20
 """Tasks of each simulated worker, on average."""
 
 
@@ -98,6 +98,7 @@ def main() -> None:
     """Measure, and print."""
     one, durations = local(1)
     two, _ = local(2)
+    print(f"load of the last minute: {os.getloadavg()[0]:.1f}")
     print(f"{len(durations)} tasks of {JOB}, {sum(durations) / len(durations):.2f} s each")
     print(f"1 process {one:.1f} s, 2 processes {two:.1f} s: efficiency {one / two / 2:.0%}")
     slots = PROCESSES * THREADS

@@ -56,7 +56,7 @@ JOBS = {
     "random-graphs": Job(
         "tpulite_testing.jobs.graphs:random_graph_on_golden",
         "graphs of layers, compiled, on the golden machine: static check, races, every bit",
-        10,
+        4,
     ),
     "validation": Job(
         "tpulite_testing.jobs.graphs:validated_graph",
