@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tpulite.parts import PARTS, SIZES, Part
+from tpulite_litex.device_tree import write_fragment
 
 __all__ = ["BOARDS", "Board", "board_system"]
 
@@ -145,6 +146,7 @@ def main(arguments: list[str]) -> None:
     name, verilog, folder = arguments
     system = board_system(BOARDS[name], Path(verilog).resolve())
     Builder(system, output_dir=folder, bios_console="lite").build(run=False)
+    write_fragment(Path(folder))
 
 
 if __name__ == "__main__":

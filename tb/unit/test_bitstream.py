@@ -1,5 +1,6 @@
 """A system for each board can be made, and what nextpnr says of it is understood."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from tpulite.configs import CONFIGS
 from tpulite_litex.bitstream import Report
 from tpulite_litex.boards import BOARDS
+from tpulite_litex.device_tree import fragment
 from tpulite_litex.load import command, main
 from tpulite_testing.regress import thinned
 
@@ -66,6 +68,13 @@ def test_a_system_has_the_chip_on_its_bus(name, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert f"tpulite,{0x80000000:#x}" in (tmp_path / "csr.csv").read_text()
+    described = json.loads((tmp_path / "csr.json").read_text())
+    events, number = described["csr_bases"]["tpulite"], described["constants"]["tpulite_interrupt"]
+    node = fragment(described)
+    assert f"reg = <0x80000000 0x1000>, <{events:#x} 0xc>;" in node
+    assert f"interrupts = <{number}>;" in node and node.count("{") == node.count("}") == 3
+    with pytest.raises(ValueError, match="no tpulite"):
+        fragment({"memories": {}})
     (verilog,) = (tmp_path / "gateware").glob("*.v")
     assert ".m_axi_araddr" in verilog.read_text()
 
