@@ -10,9 +10,17 @@ from amaranth.lib.wiring import In, Out
 from tpulite_formal.harness import Harness
 from tpulite_formal.proofs import Proof, run
 from tpulite_formal.table import PROOFS
+from tpulite_testing.regress import breadth
 
 
-@pytest.mark.parametrize("proof", [proof for proof in PROOFS if proof.quick], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "proof",
+    [
+        *(proof for proof in PROOFS if proof.quick),
+        *breadth("minutes; `make prove` decides all", *(p for p in PROOFS if not p.quick)),
+    ],
+    ids=lambda p: p.name,
+)
 def test_holds_and_a_mutant_breaks_it(proof: Proof, tmp_path: Path) -> None:
     found = run(proof, tmp_path)
     assert found and [f"{f.property}: {f.status}, {f.mutant}" for f in found if not f.good] == []

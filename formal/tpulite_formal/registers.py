@@ -162,4 +162,4 @@ def _control(h: Harness, dut: RegisterFile, write: _Write) -> None:
     )
 
 
-PROOFS = [Proof("bus.register_file", "watches bit 9", _harness, quick=True)]
+PROOFS = [Proof("bus.register_file", "watches bit 9", _harness)]

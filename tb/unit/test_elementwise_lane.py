@@ -15,9 +15,10 @@ from tpulite.arch.numerics import INT8
 from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, STAGES, ElementwiseLane
 from tpulite_rtl.vpu.operand_scales import OperandScales
 from tpulite_rtl.vpu.window_reducer import SUM_BITS
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 
-_RESULTS = int(os.environ.get("RESULTS", "3000"))
+_RESULTS = repeats(int(os.environ.get("RESULTS", "3000")))
 _BATCH = 20  # results with the same operands
 _OPERATIONS = (VectorOp.SUM, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.AFFINE)
 _GAINS = next(field.range for field in RECORD.fields if field.name == "gain")

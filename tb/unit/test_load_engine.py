@@ -26,6 +26,7 @@ from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.dma.load_engine import LoadEngine
 from tpulite_rtl.lib.interfaces import ROW_BITS
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate
 from tpulite_tb.stream import StreamMonitor
 from tpulite_testing.regress import thinned
@@ -100,7 +101,7 @@ async def loads_what_the_commands_say(dut, stall: float, latency: int) -> None:
     bench = await LoadBench.start(dut, stall=stall, latency=latency)
     for name in ("write__request", "engine__take", "engine__give"):
         StreamMonitor(dut, name)
-    await bench.check(bench.random_commands(60))
+    await bench.check(bench.random_commands(repeats(60)))
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -188,7 +189,7 @@ async def refuses_what_is_illegal(dut, kind: str, stall: float) -> None:
 async def reports_read_errors(dut, stall: float) -> None:
     """Name the burst whose beat fails; rows before that beat may be there, none after it."""
     bench = await LoadBench.start(dut, stall=stall, latency=20)
-    for _ in range(5):
+    for _ in range(repeats(5)):
         commands = bench.random_commands(8)
         bursts, _ = trace(bench.config, bench.windows, commands)
         number = random.choice([random.randrange(len(bursts)), len(bursts) - 1])
@@ -206,7 +207,7 @@ async def reports_read_errors(dut, stall: float) -> None:
 async def stops_at_any_moment(dut, stall: float) -> None:
     """Stop from outside, with anything in flight."""
     bench = await LoadBench.start(dut, stall=stall, latency=20)
-    for _ in range(15):
+    for _ in range(repeats(15)):
         commands = bench.random_commands(6)
         bench.commands.extend(pack_commands(commands))
         await bench.cycles(random.randint(1, 150))

@@ -16,6 +16,7 @@ from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.preparation import PREPARED, Preparation
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.commands import random_command
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
@@ -153,7 +154,7 @@ async def says_where_the_first_region_ends(dut) -> None:
     dut.i__valid.value = 0
     await reset(dut)
     edge = RisingEdge(dut.clk)
-    commands = [random_command(Opcode.CONV, config) for _ in range(100)]
+    commands = [random_command(Opcode.CONV, config) for _ in range(repeats(100))]
     for command in commands + _largest():
         dut.i__valid.value = 1
         dut.i__payload.value = pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields})

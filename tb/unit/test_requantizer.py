@@ -23,6 +23,7 @@ from tpulite_rtl.vpu.requantizer import Requantizer, requant_input
 from tpulite_rtl.vpu.requantizer_lane import STAGES
 from tpulite_rtl.vpu.shared_lane import LANE_INPUT
 from tpulite_tb.bits import pack, pack_lanes
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor
 from tpulite_testing.regress import breadth
@@ -190,7 +191,7 @@ async def writes_every_row_in_its_cycle(dut, idle: float, delivery: str) -> None
     exact = config.record_rows * config.lanes // config.array_size
     for _ in range(4):
         plan.command(Drain.REQUANTIZE, max(1, exact), idle=0, delivery=delivery)
-    for _ in range(_EFFORT * (10 + 64 // config.array_size)):
+    for _ in range(repeats(_EFFORT * (10 + 64 // config.array_size))):
         drain = random.choice([Drain.REQUANTIZE] * 4 + [Drain.RAW, Drain.KEEP])
         vectors = 1 if drain == Drain.KEEP else random.choice([1, 2, 16, random.randint(1, 24)])
         plan.command(drain, vectors, idle=idle, delivery=delivery)

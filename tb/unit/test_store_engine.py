@@ -28,6 +28,7 @@ from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, REFERENCE_MEMORY
 from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.dma.store_engine import StoreEngine
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate
 from tpulite_tb.stream import StreamMonitor
 from tpulite_testing.regress import thinned
@@ -166,7 +167,7 @@ async def stores_what_the_commands_say(dut, stall: float, response: int) -> None
     bench = await StoreBench.start(dut, stall=stall, response=response)
     for name in ("read__request", "engine__take", "engine__give"):
         StreamMonitor(dut, name)
-    await bench.check(bench.random_commands(60))
+    await bench.check(bench.random_commands(repeats(60)))
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -256,7 +257,7 @@ async def refuses_what_is_illegal(dut, kind: str, stall: float) -> None:
 async def reports_write_errors(dut, stall: float) -> None:
     """Name the burst that is answered with an error; its command gives no token."""
     bench = await StoreBench.start(dut, stall=stall, response=12)
-    for _ in range(5):
+    for _ in range(repeats(5)):
         commands = bench.random_commands(8)
         bursts, _ = trace(bench.config, bench.windows, commands)
         number = random.choice([random.randrange(len(bursts)), len(bursts) - 1])
@@ -275,7 +276,7 @@ async def reports_write_errors(dut, stall: float) -> None:
 async def stops_at_any_moment(dut, stall: float) -> None:
     """Stop from outside, with anything in flight."""
     bench = await StoreBench.start(dut, stall=stall, response=20)
-    for _ in range(15):
+    for _ in range(repeats(15)):
         commands = bench.random_commands(6)
         bench.commands.extend(pack_commands(commands))
         await bench.cycles(random.randint(1, 150))

@@ -12,6 +12,7 @@ from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite_rtl.vpu.window_reducer import SUM_BITS, WindowReducer, operand_pair, reduced_pair
 from tpulite_tb.bits import pack, pack_lanes, unpack, unpack_lanes
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.scoreboard import Scoreboard
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
@@ -46,7 +47,7 @@ async def reduces_windows(dut, operation: VectorOp, idle: float, stall: float) -
     dut.tail.value = tail
     await reset(dut)
     scoreboard = Scoreboard(dut, StreamMonitor(dut, "o"))
-    for _ in range(60):
+    for _ in range(repeats(60)):
         size = 1 if operation == VectorOp.COPY else random.choice([1, 1, 2, 4, 9])
         window, b = [_vector() for _ in range(size)], _vector()
         for index, a in enumerate(window):

@@ -14,7 +14,7 @@ from tpulite_testing.drawn.choices import Drawn, Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.regress import REGRESS
 
-GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60" if REGRESS else "25"))
+GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60" if REGRESS else "12"))
 SEEDS = range(40 if REGRESS else 8)
 
 

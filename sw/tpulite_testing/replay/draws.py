@@ -29,7 +29,7 @@ _MORE = {
 """Steps that only these draw; further ones are another family's."""
 
 _QUICK_EVERY = 10
-_SLOW = ("network/100",)
+_SLOW = ("network/040", "network/100", "matrices/010", "moving/030")
 """Cases that take seconds."""
 
 

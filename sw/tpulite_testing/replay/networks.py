@@ -36,6 +36,8 @@ _FILES: dict[str, Callable[[str], Graph]] = {
 }
 
 _QUICK_FILES = ("8x8", "ub_rows=1024")
+"""Machines of which files take turns."""
+
 _QUICK_DEFAULTS = (
     *("dense_100_to_30_batch_7", "mlp_256_64_32_16", "mlp_40_40_10_batch_3"),
     "patches_4_of_64x64x3_to_48",
@@ -49,6 +51,7 @@ _QUICK_BENCH = (
     *("mlp_b16_file", "mlp_b1_file_x16"),
     *(name for name in WORKLOADS if not name.startswith(("gemm", "mlp"))),
 )
+# Those that are workloads of the benchmark as well are compared there.
 _QUICK_ZOO = ("resnet8", "kws", "vww", "ad", "fingerprint", "speech", "magic_wand", "rps")
 _QUICK_ZOO_VARIANTS = {
     "kws": ("8x8", "memory", "batch=3", "no-grouping"),
@@ -59,21 +62,21 @@ _QUICK_ZOO_VARIANTS = {
 
 def network_cases() -> Iterator[Case]:
     """Yield all of them."""
-    for name, make in _FILES.items():
+    for number, (name, make) in enumerate(_FILES.items()):
         for key, variant in VARIANTS.items():
             named = {"": _QUICK_DEFAULTS, "batch=16": _QUICK_BATCHES}.get(key, ())
-            quick = key in _QUICK_FILES or name in named
+            quick = key == _QUICK_FILES[number % 2] or name in named
             yield Case(_join("file", name, key), partial(_file, make, name, variant), quick)
     for key, variant in VARIANTS.items():
         affine = from_layers(lambda: affine_layers(56, 40, 64), variant.config, variant.options)
         yield Case(_join("file", "affine_56x40x64", key), affine, key in _QUICK_FILES)
     for entry in ENTRIES:
         for key, variant in VARIANTS.items():
-            quick = key in ("", *_QUICK_ZOO_VARIANTS.get(entry.name, ()))
+            wanted = _QUICK_ZOO_VARIANTS.get(entry.name, () if entry.name in WORKLOADS else ("",))
             yield Case(
                 _join("zoo", entry.name, key),
                 partial(_zoo, entry.name, variant),
-                quick and entry.name in _QUICK_ZOO,
+                key in wanted and entry.name in _QUICK_ZOO,
             )
     for name in EVERY:
         yield Case(f"bench/{name}", partial(_bench, name, Config()), name in _QUICK_BENCH)
