@@ -7,6 +7,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.executors import Done
+from tpulite.executors.kept import Records
 from tpulite.explore.measure import Counts, Outcome, Task
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
@@ -36,7 +37,7 @@ def _made_up(config: Config) -> Outcome:
 
 
 def find(folder, count: int, *axes: str, seed: int = 1):
-    study = Study({"net": ()}, Space(Config(), read_axes(axes)), Options(), Store(folder))
+    study = Study({"net": ()}, Space(Config(), read_axes(axes)), Options(), Store(Records(folder)))
     with MadeUp() as executor:
         return search(study, count, ("cycles", "traffic"), executor, seed=seed)
 

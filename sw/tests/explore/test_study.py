@@ -12,6 +12,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import MemoryTiming
 from tpulite.compiler.options import Options
 from tpulite.executors import Done
+from tpulite.executors.kept import Records
 from tpulite.explore.measure import Counts, Outcome, Run, Task, measure, tasks_of
 from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store, digest_of, run_key
@@ -60,7 +61,7 @@ class Brittle(Inline):
 
 def study(folder, *axes: str) -> Study:
     space = Space(Config(array_size=8, ub_rows=1024), read_axes(axes))
-    return Study(NETWORKS, space, Options(), Store(folder))
+    return Study(NETWORKS, space, Options(), Store(Records(folder)))
 
 
 def test_counts_are_those_of_the_specification():
@@ -145,7 +146,7 @@ def test_one_bad_run_does_not_take_those_of_its_task_along(tmp_path):
 
 
 def test_what_is_not_whole_counts_as_missing(tmp_path):
-    store = Store(tmp_path)
+    store = Store(Records(tmp_path))
     store.put("ab12", Outcome(Counts(cycles=5)))
     (path,) = tmp_path.rglob("*.json")
     assert store.get("ab12") == Outcome(Counts(cycles=5))

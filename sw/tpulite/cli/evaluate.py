@@ -119,7 +119,9 @@ def evaluate(  # noqa: PLR0913 - options of the command
     needed = partial(identity, device_packages(device), _libraries(model, oracle))
     network = Network.of(model, device, oracle, graph)
     evaluation = Evaluation(network, needed(), count, data_set.read, batch)
-    if work.scheduler is None:
+    if ":" in device:  # of which there is only one
+        work = replace(work, processes=work.processes or 1)
+    elif work.scheduler is None:
         Runner(model, device)  # which builds a simulator once, and not in each process
     where = work.executor(answer_images, network, needed)
     with where as executor, study_progress() as tell:

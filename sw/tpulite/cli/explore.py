@@ -10,14 +10,14 @@ from rich.console import Console
 from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import FOLDER, NETWORK
+from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.views import page_option
+from tpulite.cli.workers import Workers, worker_options
 from tpulite.configs import named_config
-from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
 from tpulite.explore.limits import Limits, answer
-from tpulite.explore.measure import Outcome, Task, measure
+from tpulite.explore.measure import measure
 from tpulite.explore.point import OBJECTIVES, pareto
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
@@ -78,9 +78,7 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     help="So many points that Optuna chooses by what it has seen.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]")
-@click.option("--scheduler", metavar="tcp://HOST:PORT", help="Use the workers of a Dask cluster.")
-@click.option("--store", "folder", type=FOLDER, help="Where outcomes are kept.  [the cache]")
+@worker_options
 @page_option
 @plan_options
 @compiler_options
@@ -96,9 +94,7 @@ def explore(  # noqa: PLR0913 - options of the command
     count: int | None,
     trials: int | None,
     seed: int,
-    workers: int | None,
-    scheduler: str | None,
-    folder: Path | None,
+    work: Workers,
     html: Path | None,
     reading: Reading,
     choices: Choices,
@@ -114,20 +110,14 @@ def explore(  # noqa: PLR0913 - options of the command
         raise click.UsageError("--json - and --csv - cannot be used together.")
     if count is not None and trials is not None:
         raise click.UsageError("--random and --search cannot be used together.")
-    if workers is not None and scheduler is not None:
-        raise click.UsageError("--workers and --scheduler cannot be used together.")
     if trials is not None:
         require_package("optuna", "explore", "--search")
     limits = Limits(max_lut, max_ms, mhz)
     space = Space(named_config(reading.config_name), read_axes(axes))
     parts = _read(networks, reading, choices)
-    store = Store.default() if folder is None else Store(folder)
+    store = Store(work.records("explore"))
     study = Study(parts, space, choices.options(), store, fresh=not choices.cache)
-    if scheduler is None:
-        where: Executor[Task, tuple[Outcome, ...]] = LocalExecutor(measure, parts, workers)
-    else:
-        where = ClusterExecutor(measure, parts, scheduler, compiler_key)
-    with where as executor, study_progress() as tell:
+    with work.executor(measure, parts, compiler_key) as executor, study_progress() as tell:
         if trials is not None:
             points = search(study, trials, objectives, executor, seed=seed, tell=tell)
         else:

@@ -3,13 +3,10 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from pathlib import Path
 
 from tpulite.arch.config import Config
-from tpulite.atomic import write_whole
-from tpulite.cache import cache_home
 from tpulite.compiler.options import Options
+from tpulite.executors.kept import Records
 from tpulite.explore.measure import Outcome, Run
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.compile_cache import program_key
@@ -22,36 +19,26 @@ _FORMAT = 2
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of outcomes. Each is written whole or not at all, so any number may write at once.
+    """Outcomes among records.
 
     Parameters
     ----------
-    folder : Path
-        Where they are; it is made when it is needed.
+    records : Records
+        Where they are.
     """
 
-    folder: Path
-
-    @classmethod
-    def default(cls) -> "Store":
-        """Return the user's: ``explore`` in :func:`tpulite.cache.cache_home`."""
-        return cls(cache_home() / "explore")
+    records: Records
 
     def get(self, key: str) -> Outcome | None:
         """Return an outcome, None if it is not there or not whole."""
         try:
-            return Outcome.from_dict(json.loads(self._path(key).read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return Outcome.from_dict(self.records.get(key) or {})
+        except (KeyError, TypeError):
             return None
 
     def put(self, key: str, outcome: Outcome) -> None:
         """Keep an outcome; OSError if that is not possible."""
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, partial(Path.write_text, data=json.dumps(outcome.as_dict()) + "\n"))
-
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.json"
+        self.records.put(key, outcome.as_dict())
 
 
 def digest_of(parts: tuple[LayerGraph, ...]) -> str:
