@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.configs import named_config
 from tpulite.export import export_files, export_network, reference_runs
 from tpulite.graph.graph import Graph, Node
 from tpulite.models import CLASSES, MLP_DIGITS, DigitsTest
@@ -62,10 +63,8 @@ def mirror() -> Graph:
     return chain(nodes, tensors)
 
 
-@contextmanager
-def device(folder: Path, source: Path | Graph, asked: Benchmark) -> Iterator[tuple]:
-    """Compile the firmware with a network and run it: runner, model, tensors."""
-    model = Model.load(source)
+def compiled(folder: Path, model: Model, asked: Benchmark) -> list[Path]:
+    """Compile the firmware with a network; return the command that runs it."""
     inputs = {
         key: x.reshape(-1, *model.graph.tensors[key].shape)
         for key, x in random_inputs(model.graph, 1, seed=1).items()
@@ -93,17 +92,29 @@ def device(folder: Path, source: Path | Graph, asked: Benchmark) -> Iterator[tup
     sources = [path for path in files if path.suffix == ".c" and path.stem != "main"]
     flags += [f"-Wl,-rpath,{library.parent}", "-o", folder / "device"]
     subprocess.run(["gcc", *flags, CHIP, *objects, *sources, library], check=True)
+    return [folder / "device", exported / f"{NAME}_image.bin"]
+
+
+@contextmanager
+def console(*command: str | Path) -> Iterator[Runner]:
+    """Run the firmware."""
     pipe = subprocess.PIPE
-    command = [folder / "device", exported / f"{NAME}_image.bin"]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        console, said = process.stdin, process.stdout
-        assert console is not None and said is not None
-        runner = Runner(map(str.strip, said), lambda text: (console.write(text), console.flush()))
+        asked, said = process.stdin, process.stdout
+        assert asked is not None and said is not None
+        yield Runner(map(str.strip, said), lambda text: (asked.write(text), asked.flush()))
+        asked.close()
+        assert process.wait() == 0
+
+
+@contextmanager
+def device(folder: Path, source: Path | Graph, asked: Benchmark) -> Iterator[tuple]:
+    """Run the firmware with a network: runner, model, tensors."""
+    model = Model.load(source)
+    with console(*compiled(folder, model, asked)) as runner:
         first, *_, last = runner.wait()
         assert (first, last) == ("m-timestamp-mode-performance", "m-init-done")
-        yield runner, model, Tensors.of(description(exported), asked)
-        console.close()
-        assert process.wait() == 0
+        yield runner, model, Tensors.of(description(folder / NAME), asked)
 
 
 def test_digits_are_recognized_through_the_protocol(tmp_path):
@@ -163,6 +174,37 @@ def test_wrong_commands_are_refused_and_the_next_one_is_obeyed(tmp_path):
             runner.command("db 000g")
         runner.wait()
         assert runner.name() == "tpulite"
+
+
+def test_what_is_wrong_is_one_line_and_the_device_goes_on(tmp_path):
+    command = compiled(tmp_path, Model.load(MLP_DIGITS), Benchmark("digits"))
+    for wrong, said in {
+        "absent": "error 1, there is no tpulite at this address",
+        "askew": "error 5, image or memory are not at a multiple of 16 bytes",
+    }.items():
+        with console(*command, wrong) as runner:
+            with pytest.raises(RuntimeError, match=f"^the device says: {said}$"):
+                runner.wait()
+            runner.wait()
+            assert runner.name() == "tpulite"
+    stopped = "error 6, the chip has stopped: fault"
+    for wrong, said in {
+        "impatient": "error 3, no interrupt in time$",
+        "mute": f"{stopped} 8, nothing moved, command",
+        "unread": f"{stopped} 7, error of the bus at a command, command 0,",
+        "unwritten": f"{stopped} 6, error of the bus at a write, command",
+    }.items():
+        with console(*command, wrong) as runner:
+            runner.wait()
+            runner.load(bytes(256))
+            with pytest.raises(RuntimeError, match=f"^the device says: {said}"):
+                runner.infer(1, 0)
+            runner.wait()
+            assert runner.name() == "tpulite"
+
+    other = compiled(tmp_path, Model.load(MLP_DIGITS, config=named_config("8x8")), Benchmark("x"))
+    with console(*other) as runner, pytest.raises(RuntimeError, match="error 2, compiled for ano"):
+        runner.wait()
 
 
 def test_a_device_that_ends_or_says_something_else_is_an_error():
