@@ -3,7 +3,7 @@
 ``python scripts/workers.py`` measures tasks of ``tpulite regress`` on one process and on two, and
 then has a real scheduler of Dask hand tasks of the same lengths to 64 threads that sleep so long.
 Efficiency is work divided by workers times wall-clock time, without the time until they are ready.
-The first figure needs two idle cores.
+That of two processes needs two idle cores; how long they had a task does not.
 """
 
 import json
@@ -31,11 +31,11 @@ ROUNDS = 20
 """Tasks of each simulated worker, on average."""
 
 
-def timed(_: None, seeds: Seeds) -> tuple[float, float]:
-    """Do a task; return its seconds, and those that it had a processor."""
+def timed(_: None, seeds: Seeds) -> tuple[float, float, float]:
+    """Do a task; return when it began and ended, and the seconds that it had a processor."""
     begun, processor = time.perf_counter(), time.process_time()
     run_seeds(None, seeds)
-    return time.perf_counter() - begun, time.process_time() - processor
+    return begun, time.perf_counter(), time.process_time() - processor
 
 
 def rest(_: None, seconds: float) -> float:
@@ -49,15 +49,29 @@ def identity() -> str:
     return ""
 
 
-def local(workers: int) -> tuple[float, list[float]]:
-    """Do tasks in processes; return the wall-clock time, and the processor time of each task."""
+def local(workers: int) -> tuple[float, float, list[float]]:
+    """Do tasks in processes.
+
+    Returns
+    -------
+    wall : float
+        Seconds that it took.
+    busy : float
+        Share of that time for which processes had a task.
+    durations : list of float
+        Processor's seconds of each task.
+    """
     tasks = list(seed_ranges([JOB], SEEDS))
     with LocalExecutor(timed, None, workers) as executor:
         warm = Seeds(JOB, 0, 1, "")
         list(executor.run([warm] * workers * 4))  # imports take their time
         begun = time.perf_counter()
         results = [done.result for done in executor.run(tasks)]
-        return time.perf_counter() - begun, [result[1] for result in results if result]
+        wall = time.perf_counter() - begun
+    each = [result for result in results if result]
+    assert len(each) == len(tasks)
+    busy = sum(end - start for start, end, _ in each) / workers / wall
+    return wall, busy, [seconds for _, _, seconds in each]
 
 
 def simulated(durations: Sequence[float]) -> tuple[float, float]:
@@ -96,11 +110,12 @@ def simulated(durations: Sequence[float]) -> tuple[float, float]:
 
 def main() -> None:
     """Measure, and print."""
-    one, durations = local(1)
-    two, _ = local(2)
+    one, _, durations = local(1)
+    two, busy, _ = local(2)
     print(f"load of the last minute: {os.getloadavg()[0]:.1f}")
     print(f"{len(durations)} tasks of {JOB}, {sum(durations) / len(durations):.2f} s each")
     print(f"1 process {one:.1f} s, 2 processes {two:.1f} s: efficiency {one / two / 2:.0%}")
+    print(f"2 processes had a task for {busy:.0%} of the time")
     slots = PROCESSES * THREADS
     work, wall = simulated(durations)
     print(

@@ -80,6 +80,7 @@ def test_folders_of_pictures_and_an_array_give_the_same(tpulite, tmp_path, table
         record = json.loads(out)
         assert (code, err) == (0, "") and record["table"] == table, words
         assert record["right"] == sum(table[i][i] for i in range(10))
+        assert sum(each["images"] for each in record["confusions"]) == 24 - record["right"]
         assert record["equal"] == (24 if "--oracle" in words else None)
 
 
@@ -113,6 +114,7 @@ def test_bits_that_differ_are_counted(tpulite):
         (("set.npz", "--labels", "labels.csv"), "set.npz has classes, 'y'"),
         (("folder",), "folder has 1 folders, and the network 10 classes"),
         (("folder", "--labels", "labels.csv"), "labels.csv, line 2: there is no folder/none.png"),
+        (("folder", "--labels", "no.csv"), "no.csv, line 1: there is no folder/none.png"),
         (("folder/a",), "folder/a holds no pictures"),
         (("set.npz", "--device", "none"), "There is no device 'none'"),
         (("set.npz", "--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
@@ -123,6 +125,7 @@ def test_bad_input_is_told_in_a_line(tpulite, tmp_path, words, message):
     (tmp_path / "folder" / "a").mkdir(parents=True)
     (tmp_path / "text.npz").write_text("text")
     (tmp_path / "labels.csv").write_text("file,class\nnone.png,1\n")
+    (tmp_path / "no.csv").write_text("none.png,1\n")
     np.savez("other.npz", z=PIXELS)
     np.savez("bare.npz", x=PIXELS)
     np.savez("set.npz", x=PIXELS, y=LABELS)

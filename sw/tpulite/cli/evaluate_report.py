@@ -22,6 +22,9 @@ __all__ = ["EvaluateReport"]
 _FEW = 10
 """Classes of which a table holds every pair, in 80 columns; of more, so many worst confusions."""
 
+_MANY = 100
+"""Classes of which the record holds every pair; of more only what was mistaken."""
+
 
 @dataclass(frozen=True, eq=False)
 class EvaluateReport:
@@ -88,7 +91,8 @@ class EvaluateReport:
             f"among_{RANKS}": score.among if score is not None and score.has_ranks else None,
             "accuracy": None if not score or not score.count else score.right / score.count,
             "names": list(self.names),
-            "table": None if score is None else score.table.tolist(),
+            "table": score.table.tolist() if score and len(score.table) <= _MANY else None,
+            "confusions": [] if score is None else [vars(each) for each in score.confusions()],
             "oracle": self.oracle,
             "equal": self._agreeing("equal"),
             "same_class": self._agreeing("same"),

@@ -157,8 +157,8 @@ class SetReader:
                 raise ValueError(f"{labels}, line {number}: not FILE,CLASS")
             name, label = (text.strip() for text in row)
             if not (file := path / name).is_file():
-                if number == 1:
-                    continue  # a line of headings
+                if number == 1 and label not in self.names and not label.isdecimal():
+                    continue  # headings
                 raise ValueError(f"{labels}, line {number}: there is no {file}")
             files.append(file)
             classes.append(self._number(f"{labels}, line {number}", label))
