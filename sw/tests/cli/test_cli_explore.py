@@ -1,8 +1,11 @@
 import csv
+import errno
 import json
+import os
 
 import pytest
 
+from tpulite.atomic import write_whole
 from tpulite.models import CNN_DIGITS
 
 pytest_plugins = ("tpulite_testing.command_line",)
@@ -33,6 +36,23 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
         assert row["cycles"] == str(point["objectives"].get("cycles", ""))
 
 
+def test_a_full_disk_is_told_in_a_line_and_what_was_kept_stays(tpulite, tmp_path, monkeypatch):
+    store, kept = tmp_path / "store", []
+
+    def write(path, content):
+        if kept:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        kept.append(path)
+        write_whole(path, content)
+
+    monkeypatch.setattr("tpulite.executors.kept.write_whole", write)
+    where = ("explore", CNN_DIGITS, "--vary", "array_size=4,8", "--workers", 1, "--store", store)
+    code, out, err = tpulite(*where)
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "No space left on device" in err and str(store) in err
+    assert [path for path in store.rglob("*") if path.is_file()] == kept
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -44,6 +64,11 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
         ((CNN_DIGITS, *GRID, "--csv", "-", "--json", "-"), "cannot be used together"),
         ((CNN_DIGITS, *GRID, "--random", 1, "--search", 1), "cannot be used together"),
         ((CNN_DIGITS, *GRID, "--max-ms", 1), "--max-ms needs a clock: --mhz"),
+        ((CNN_DIGITS, "--vary", "dram_latency=1"), "dram_latency must be 2 to 10,000 cycles"),
+        ((CNN_DIGITS, "--vary", "ub_rows=64..32"), "ub_rows=64..32 is an empty range"),
+        ((CNN_DIGITS, *GRID, "--process", "3nm"), "'3nm' is not one of '45nm', '7nm'"),
+        ((CNN_DIGITS, *GRID, "--rtl", 0), "0 is not in the range x>=1"),
+        ((CNN_DIGITS, *GRID, "--store", CNN_DIGITS), "Not a directory"),
         (("none.tflite", *GRID), "none.tflite: "),
     ],
 )

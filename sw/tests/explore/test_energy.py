@@ -1,7 +1,7 @@
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.explore.energy import energy
+from tpulite.explore.energy import TABLES, energy
 from tpulite.explore.measure import Counts
 
 
@@ -25,7 +25,18 @@ def test_energy_is_counts_times_published_energies():
     assert found.total == pytest.approx(sum(found.as_dict().values()))
 
 
-def test_an_access_costs_twice_as_much_in_a_memory_four_times_as_large():
-    runs = [Counts(buffer_reads=100)]
-    small, large = (energy(Config(ub_rows=rows), runs).buffers for rows in (1024, 4096))
-    assert large == pytest.approx(2 * small)
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_an_access_costs_what_the_source_says_and_in_between_in_between(table):
+    for size, published in table.memories:
+        assert table.access(size) == pytest.approx(published)
+    assert [table.access(1 << i) for i in range(8, 24)] == sorted(
+        table.access(1 << i) for i in range(8, 24)
+    )
+    assert TABLES["45nm"].access(2048) == pytest.approx(5)  # as from 8 to 32 KiB: the square root
+
+
+def test_the_table_is_chosen_by_whoever_asks():
+    run = Counts(array_steps=100, buffer_reads=30, result_rows=5, read_bytes=60)
+    old, new = (energy(Config(), [run], TABLES[name]) for name in ("45nm", "7nm"))
+    assert new.array == pytest.approx(old.array / 3)
+    assert old == energy(Config(), [run]) and new.total < old.total

@@ -16,6 +16,8 @@ from tpulite.cli.study_progress import study_progress
 from tpulite.cli.views import page_option
 from tpulite.cli.workers import Workers, worker_options
 from tpulite.configs import named_config
+from tpulite.explore.chip import count_on_chip
+from tpulite.explore.energy import TABLES
 from tpulite.explore.limits import Limits, answer
 from tpulite.explore.measure import measure
 from tpulite.explore.point import OBJECTIVES, pareto
@@ -23,10 +25,11 @@ from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store
 from tpulite.explore.study import Study
-from tpulite.explore.table import points_table, reasons, rows_of
+from tpulite.explore.table import chip_table, points_table, reasons, rows_of
 from tpulite.graph.layers import LayerGraph
 from tpulite.needs import require_package
 from tpulite.runtime.compile_cache import compiler_key
+from tpulite.runtime.device import require_device
 from tpulite.runtime.model_file import is_model_file
 
 __all__ = ["explore"]
@@ -53,7 +56,8 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     multiple=True,
     required=True,
     metavar="FIELD=VALUES",
-    help="A field of the configuration: 8,16,32, or 1024..16384, which doubles. May be repeated.",
+    help="A field of the configuration, dram_latency or dram_response: 8,16,32, or 1024..16384, "
+    "which doubles. May be repeated.",
 )
 @click.option(
     "--objective",
@@ -62,6 +66,13 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     show_default=True,
     callback=_objectives,
     help=f"What to make small, of {', '.join(OBJECTIVES)}.",
+)
+@click.option(
+    "--process",
+    type=click.Choice(tuple(TABLES)),
+    default="45nm",
+    show_default=True,
+    help="Whose energies of operations count.",
 )
 @click.option("--max-lut", type=click.IntRange(min=1), help="Lookup tables of an ECP5, at most.")
 @click.option(
@@ -78,6 +89,13 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     help="So many points that Optuna chooses by what it has seen.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
+@click.option(
+    "--rtl",
+    "simulated",
+    type=click.IntRange(min=1),
+    help="Run so many points of the front on the simulated chip, those that are best in the first "
+    "objective.",
+)
 @worker_options
 @page_option
 @plan_options
@@ -88,12 +106,14 @@ def explore(  # noqa: PLR0913 - options of the command
     networks: tuple[Path, ...],
     axes: tuple[str, ...],
     objectives: tuple[str, ...],
+    process: str,
     max_lut: int | None,
     max_ms: float | None,
     mhz: float | None,
     count: int | None,
     trials: int | None,
     seed: int,
+    simulated: int | None,
     work: Workers,
     html: Path | None,
     reading: Reading,
@@ -112,11 +132,13 @@ def explore(  # noqa: PLR0913 - options of the command
         raise click.UsageError("--random and --search cannot be used together.")
     if trials is not None:
         require_package("optuna", "explore", "--search")
+    if simulated is not None:
+        require_device("rtl")
     limits = Limits(max_lut, max_ms, mhz)
     space = Space(named_config(reading.config_name), read_axes(axes))
     parts = _read(networks, reading, choices)
     store = Store(work.records("explore"))
-    study = Study(parts, space, choices.options(), store, fresh=not choices.cache)
+    study = Study(parts, space, choices.options(), store, fresh=not choices.cache, process=process)
     with work.executor(measure, parts, compiler_key) as executor, study_progress() as tell:
         if trials is not None:
             points = search(study, trials, objectives, executor, seed=seed, tell=tell)
@@ -125,6 +147,8 @@ def explore(  # noqa: PLR0913 - options of the command
             points = study.points(chosen, executor, tell)
     best = pareto([point for point in points if not limits.broken(point)], objectives)
     said = answer(points, limits)
+    first = sorted(best, key=lambda point: point.objective(objectives[0]))[: simulated or 0]
+    counted = list(count_on_chip(parts, first, choices.options()))
     if html is not None:
         from tpulite.explore.page import write_study  # Bokeh takes a second to import
 
@@ -138,6 +162,7 @@ def explore(  # noqa: PLR0913 - options of the command
         "points": [point.as_dict() | {"why_not": limits.broken(point)} for point in points],
         "best": [numbers[id(point)] for point in best],
         "answer": said,
+        "chip": [each.as_dict() for each in counted],
     }
     save_json(json_path, record)
     if not is_stdout(json_path) and not is_stdout(csv_path):
@@ -151,6 +176,8 @@ def explore(  # noqa: PLR0913 - options of the command
         text += "" if len(shown) == len(points) else "; --csv and --json have all"
         for line in (*reasons(shown, limits), text, said):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if counted:
+            console.print(chip_table(counted))
 
 
 def _read(

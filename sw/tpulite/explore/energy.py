@@ -1,9 +1,7 @@
-"""Energy of a run, from published energies of operations in 45 nm and from counts of events.
+"""Energy of a run, from published energies of operations and from counts of events.
 
-The numbers are those of M. Horowitz, "Computing's energy problem (and what we can do about it)",
-ISSCC 2014, figure 1.1.9, at 0.9 V. What is not there is not counted: clock tree, control,
-leakage, wires between blocks. A process of today takes less; what part of the energy goes where,
-and how machines compare, changes less than the sums do.
+What no table has is not counted: clock tree, control, leakage, wires between blocks. How machines
+compare changes less from table to table than the sums do.
 """
 
 import math
@@ -13,17 +11,64 @@ from dataclasses import asdict, dataclass
 from tpulite.arch.config import Config
 from tpulite.explore.measure import Counts
 
-__all__ = ["Energy", "energy"]
+__all__ = ["TABLES", "Energy", "EnergyTable", "energy"]
 
-_MULTIPLY_8, _MULTIPLY_32, _ADD_32 = 0.2, 3.1, 0.1
-"""Picojoules of an integer multiplication of 8 or 32 bits, and of an addition of 32."""
 
-_ACCESS, _ACCESS_BYTES, _ACCESS_OF = 10.0, 8, 8192
-"""Picojoules of reading 8 bytes of a memory of 8 KiB. It grows with the square root of the size: 20
-at 32 KiB, as in the source, and 113 at 1 MiB, where the source has 100."""
+@dataclass(frozen=True)
+class EnergyTable:
+    """Picojoules of operations, as somebody has published them.
 
-_DRAM = 1950 / 8
-"""Picojoules of a byte from or to DRAM, in the middle of the 1.3 to 2.6 nJ for 8 bytes."""
+    Parameters
+    ----------
+    source : str
+        Who, and where.
+    multiply_8, multiply_32, add_32 : float
+        An integer multiplication of 8 or 32 bits, and an addition of 32.
+    memories : tuple of (int, float)
+        Bytes of a memory and 8 bytes from or to it, at least two, ascending. In between, and
+        beyond, it is a line on logarithmic axes.
+    dram : float
+        8 bytes from or to DRAM.
+    """
+
+    source: str
+    multiply_8: float
+    multiply_32: float
+    add_32: float
+    memories: tuple[tuple[int, float], ...]
+    dram: float
+
+    def access(self, size: int) -> float:
+        """Return the picojoules of 8 bytes of a memory of so many bytes."""
+        pairs = list(zip(self.memories, self.memories[1:], strict=False))
+        (low, first), (high, second) = next((x for x in pairs if size <= x[1][0]), pairs[-1])
+        slope = math.log(second / first) / math.log(high / low)
+        return first * (size / low) ** slope
+
+
+_KIB = 1024
+
+TABLES = {
+    "45nm": EnergyTable(
+        'M. Horowitz, "Computing\'s energy problem (and what we can do about it)", ISSCC 2014, '
+        "figure 1.1.9, 45 nm at 0.9 V; DRAM in the middle of 1.3 to 2.6 nJ",
+        multiply_8=0.2,
+        multiply_32=3.1,
+        add_32=0.1,
+        memories=((8 * _KIB, 10.0), (32 * _KIB, 20.0), (1024 * _KIB, 100.0)),
+        dram=1950.0,
+    ),
+    "7nm": EnergyTable(
+        'N. Jouppi et al., "Ten lessons from three generations shaped Google\'s TPUv4i", ISCA '
+        "2021, table 2, 7 nm; DRAM is DDR4",
+        multiply_8=0.07,
+        multiply_32=1.48,
+        add_32=0.03,
+        memories=((8 * _KIB, 7.5), (32 * _KIB, 8.5), (1024 * _KIB, 14.0)),
+        dram=1300.0,
+    ),
+}
+"""By process."""
 
 _SUM_BYTES = 4
 
@@ -60,7 +105,7 @@ class Energy:
         return asdict(self)
 
 
-def energy(config: Config, runs: Iterable[Counts]) -> Energy:
+def energy(config: Config, runs: Iterable[Counts], table: EnergyTable = TABLES["45nm"]) -> Energy:
     """Estimate the energy of runs on a machine; it is good for a factor of two.
 
     Parameters
@@ -69,6 +114,8 @@ def energy(config: Config, runs: Iterable[Counts]) -> Energy:
         The machine.
     runs : iterable of Counts
         What each run does.
+    table : EnergyTable, optional
+        Energies of operations.
 
     Examples
     --------
@@ -81,17 +128,12 @@ def energy(config: Config, runs: Iterable[Counts]) -> Energy:
     sums = sum(each.accumulator_reads + each.accumulator_writes for each in runs)
     results = sum(each.result_rows for each in runs)
     traffic = sum(each.read_bytes + each.written_bytes for each in runs)
-    row, sum_row = size, size * _SUM_BYTES
-    buffer = rows * _access(row, config.ub_bytes // config.ub_banks)
-    accumulators = sums * _access(sum_row, config.acc_rows * sum_row)
+    sum_row = size * _SUM_BYTES
+    buffer = rows * size / 8 * table.access(config.ub_bytes // config.ub_banks)
+    accumulators = sums * sum_row / 8 * table.access(config.acc_rows * sum_row)
     return Energy(
-        array=steps * size**2 * (_MULTIPLY_8 + _ADD_32) / 1000,
+        array=steps * size**2 * (table.multiply_8 + table.add_32) / 1000,
         buffers=(buffer + accumulators) / 1000,
-        results=results * size * _MULTIPLY_32 / 1000,
-        dram=traffic * _DRAM / 1000,
+        results=results * size * table.multiply_32 / 1000,
+        dram=traffic / 8 * table.dram / 1000,
     )
-
-
-def _access(row_bytes: int, memory_bytes: int) -> float:
-    """Return the picojoules of a row of a memory."""
-    return _ACCESS * row_bytes / _ACCESS_BYTES * math.sqrt(memory_bytes / _ACCESS_OF)

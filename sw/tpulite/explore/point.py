@@ -8,7 +8,7 @@ from typing import Any
 
 from tpulite.arch.config import Config
 from tpulite.explore.area import area
-from tpulite.explore.energy import Energy, energy
+from tpulite.explore.energy import TABLES, Energy, energy
 from tpulite.explore.measure import Counts, Outcome
 from tpulite.parts import Part
 
@@ -45,12 +45,15 @@ class Point:
         What became of each network.
     reason : str
         Why there is no such machine.
+    process : str
+        Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
     """
 
     values: Mapping[str, Any]
     config: Config | None
     outcomes: Mapping[str, Outcome]
     reason: str = ""
+    process: str = "45nm"
 
     @property
     def trouble(self) -> str:
@@ -73,7 +76,7 @@ class Point:
     def energy(self) -> Energy:
         """Energy of one run of each network that runs; there is a machine."""
         assert self.config is not None
-        return energy(self.config, self.counts.values())
+        return energy(self.config, self.counts.values(), TABLES[self.process])
 
     def objective(self, name: str) -> float:
         """Return one of :data:`OBJECTIVES`; the point has no trouble."""

@@ -1,7 +1,7 @@
 """A study: networks on many machines, what is known of them from the store, the rest measured."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,8 @@ class Study:
         Where outcomes are kept.
     fresh : bool
         Whether to measure what is in the store, too.
+    process : str
+        Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
     """
 
     networks: Mapping[str, tuple[LayerGraph, ...]]
@@ -42,6 +44,7 @@ class Study:
     options: Options
     store: Store
     fresh: bool = False
+    process: str = "45nm"
 
     @cached_property
     def _digests(self) -> dict[str, str]:
@@ -89,12 +92,12 @@ class Study:
         try:
             config, memory = self.space.config(values), self.space.memory(values)
         except ValueError as error:
-            return Point(values, None, {}, str(error)), {}
+            return Point(values, None, {}, str(error), self.process), {}
         runs = [Run(name, timed_config(config), self.options, memory) for name in self.networks]
         keys = {run_key(self._digests[run.network], run): run for run in runs}
-        return Point(values, config, {}), keys
+        return Point(values, config, {}, process=self.process), keys
 
     @staticmethod
     def _point(point: Point, runs: Mapping[str, Run], outcomes: Mapping[str, Outcome]) -> Point:
         found = {run.network: outcomes[key] for key, run in runs.items()}
-        return Point(point.values, point.config, found, point.reason)
+        return replace(point, outcomes=found)

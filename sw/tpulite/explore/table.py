@@ -6,10 +6,11 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from tpulite.explore.chip import Counted
 from tpulite.explore.limits import Limits
 from tpulite.explore.point import OBJECTIVES, Point
 
-__all__ = ["points_table", "reasons", "rows_of"]
+__all__ = ["chip_table", "points_table", "reasons", "rows_of"]
 
 
 def points_table(
@@ -40,6 +41,20 @@ def points_table(
         scores = [point.shown(name) for name in objectives if not point.trouble]
         mark = "*" if id(point) in chosen else str(notes.get(limits.broken(point), ""))
         table.add_row(mark, *map(point.shown, point.values), *scores)
+    return table
+
+
+def chip_table(counted: Sequence[Counted]) -> Table:
+    """Return what the chip has counted beside what the cycle model says, at least one."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in counted[0].machine:
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("network", overflow="fold")
+    for name in ("model", "chip", "model off"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in counted:
+        shown = f"{each.model:,}", f"{each.chip:,}", f"{each.off:+.2%}"
+        table.add_row(*each.machine.values(), each.network, *shown)
     return table
 
 
