@@ -1,0 +1,45 @@
+"""Mutants chosen at run time: the solver tells those that differ from those that do not."""
+
+import pytest
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite_formal.equivalence import differ
+from tpulite_tb.harness import component_ports
+from tpulite_tb.mutants import BITS, NAME, mutants_of, with_mutants
+
+
+class Twice(wiring.Component):
+    """A sum of which the lowest bit does not count, in a register."""
+
+    def __init__(self) -> None:
+        super().__init__({"a": In(unsigned(3)), "y": Out(unsigned(3))})
+
+    def elaborate(self, platform):
+        m = Module()
+        total = Signal(4)
+        m.d.comb += total.eq(self.a + 1)
+        m.d.sync += self.y.eq(total >> 1)
+        return m
+
+
+@pytest.fixture(scope="module")
+def mutants():
+    component = Twice()
+    return with_mutants(component, component_ports(component), 12)
+
+
+def test_mutants_are_told_apart(mutants, tmp_path):
+    found = mutants_of(mutants)
+    assert [mutant.number for mutant in found] == list(range(1, 13))
+    assert all(mutant.change and mutant.place for mutant in found)
+    source = mutants / "mutated.il"
+    verdicts = [differ(source, tmp_path, NAME, BITS, number, 10) for number in (0, 1, 2)]
+    assert verdicts[0].status == "never"
+    assert "high" in [verdict.status for verdict in verdicts[1:]]
+
+
+def test_a_run_chooses_its_mutant(mutants):
+    source = (mutants / "mutated.v").read_text()
+    assert '$value$plusargs("mutation=%d", mutation)' in source
