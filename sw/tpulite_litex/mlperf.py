@@ -22,7 +22,7 @@ from tpulite_litex.system import BuiltSystem
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem
 
-__all__ = ["main"]
+__all__ = ["board_line", "main"]
 
 _SEED = 2024
 
@@ -68,7 +68,7 @@ def _play(
     export(network, name, config, exported)
     tensors = Tensors.of(description(exported), benchmark)
     samples = _samples(network, dataset, tensors, wanted)
-    with _board(line) if line else _simulator(folder, config, exported, benchmark) as runner:
+    with board_line(line) if line else _simulator(folder, config, exported, benchmark) as runner:
         model = runner.model()
         if model != benchmark.model:
             raise ValueError(f"the device has the network {model}, not {benchmark.model}")
@@ -92,13 +92,16 @@ def _simulator(folder: Path, config: str, exported: Path, benchmark: Benchmark) 
 
 
 @contextmanager
-def _board(line: str) -> Iterator[Runner]:
+def board_line(line: str) -> Iterator[Runner]:
+    """Yield a device at the other end of a line, as ``uart:/dev/ttyUSB0``; OSError if it breaks."""
     from serial import serial_for_url  # of an extra
 
     port, baud = parsed_address(line)
     with serial_for_url(port, baud, timeout=60) as serial:
         lines = (each.decode(errors="replace").strip() for each in iter(serial.readline, b""))
-        yield Runner(filter(None, lines), lambda text: serial.write(text.encode()))
+        runner = Runner(filter(None, lines), lambda text: serial.write(text.encode()))
+        runner.synchronize()
+        yield runner
 
 
 def _samples(network: str, dataset: Path | None, tensors: Tensors, count: int) -> list[Sample]:

@@ -78,6 +78,15 @@ class Runner:
             said.append(line)
         raise RuntimeError(f"the device has ended: {said[-1] if said else 'it said nothing'}")
 
+    def synchronize(self) -> None:
+        """Forget what was said before, and end a command that broke off."""
+        self._send("%name%")
+        for line in self._lines:
+            if _MESSAGES["name"].fullmatch(line):
+                self.wait()
+                return
+        raise RuntimeError("the device does not answer")
+
     def command(self, text: str) -> list[str]:
         """Send a command and return the answer."""
         self._send(f"{text}%")

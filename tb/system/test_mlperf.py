@@ -1,6 +1,8 @@
 """MLPerf Tiny's protocol: firmware on the Verilated chip, and the host that plays the runner."""
 
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite_litex.exports import description
 from tpulite_litex.firmware import MAKEFILE
+from tpulite_litex.mlperf import board_line
 from tpulite_litex.runner import Runner
 from tpulite_litex.samples import Benchmark, Sample, Tensors, accuracy, area_under_curve
 from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
@@ -207,9 +210,27 @@ def test_what_is_wrong_is_one_line_and_the_device_goes_on(tmp_path):
         runner.wait()
 
 
+def test_a_device_is_reached_over_a_line(tmp_path):
+    pytest.importorskip("serial", reason="LiteX is missing (pip install 'tpulite[litex]')")
+    command = compiled(tmp_path, Model.load(MLP_DIGITS), Benchmark("digits"))
+    listener = socket.create_server(("localhost", 0))
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as line:
+            subprocess.run(command, stdin=line.fileno(), stdout=line.fileno(), check=True)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    with board_line(f"tcp:localhost:{listener.getsockname()[1]}") as runner:
+        assert runner.model() == "digits"
+    server.join()
+
+
 def test_a_device_that_ends_or_says_something_else_is_an_error():
     with pytest.raises(RuntimeError, match=r"has ended: m-name-dut-\[x\]"):
         Runner(["m-name-dut-[x]"], lambda _: None).name()
+    with pytest.raises(RuntimeError, match="does not answer"):
+        Runner(["m-ready"], lambda _: None).synchronize()
     with pytest.raises(RuntimeError, match="says no model but"):
         Runner(["m-ready"], lambda _: None).model()
     with pytest.raises(RuntimeError, match="has not got the 3 bytes"):
