@@ -22,13 +22,12 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.zoo import ENTRIES, fetch
 from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilog import TOP
+from tpulite_rtl.verilog import TOP, file_stem
 from tpulite_tb.digits import BATCH
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.waves import Waves
 
 ROOT = Path(__file__).resolve().parents[1]
-CONFIG = "16x16"
 SHORT = 2
 QUIET = {
     "COCOTB_LOG_LEVEL": "ERROR",
@@ -42,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="mlp", help="mlp, cnn, a name of the zoo, or a file")
     parser.add_argument("--images", type=int, default=1, help="inputs of a model but mlp")
+    parser.add_argument("--config", default="16x16", help="the machine, as 8x8,ub_rows=4096")
     parser.add_argument("--folder", type=Path, default=ROOT / "build/sim", help="for the figures")
     parser.add_argument("--short", action="store_true", help="two batches only")
     parser.add_argument("--flip-weight-bit", action="store_true", help="see it fail")
@@ -51,6 +51,7 @@ def main() -> int:
     options.folder = options.folder.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
+        config = named_config(options.config)
         waves = Waves.of().on
         if options.model == "mlp":
             short = options.short or waves or simulator == "icarus"
@@ -63,13 +64,13 @@ def main() -> int:
 
     path = options.folder / f"{name}.json"
     path.unlink(missing_ok=True)
-    print(f"Building the {CONFIG} chip for {simulator}, unless it is built …", flush=True)
+    print(f"Building the {options.config} chip for {simulator}, unless it is built …", flush=True)
     try:
         folder = simulate_verilog(
-            cached_verilog(named_config(CONFIG)),
+            cached_verilog(config),
             str(ROOT / "tb/system" / bench),
             top=TOP,
-            name=f"{name}_{CONFIG}",
+            name=f"{name}_{file_stem(options.config)}",
             opt="-O1",  # a network runs for longer than a bench
             live=True,
             extra_env=environment | QUIET,
@@ -90,6 +91,7 @@ def prepare_digits(
     """Return name, bench and environment of the perceptron's run."""
     job = {
         "simulator": simulator,
+        "config": options.config,
         "batches": SHORT if short else len(DigitsTest.load()) // BATCH,
         "stream": not short,
         "flip_weight_bit": options.flip_weight_bit,
@@ -112,7 +114,7 @@ def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str
         raise ValueError(f"Model must be one of {known}, or a file, not {name!r}")
     else:
         name = network_name(path)
-    model = Model.load(path, config=named_config(CONFIG))
+    model = Model.load(path, config=named_config(options.config))
     if len(model.graph.inputs) != 1 or len(model.graph.outputs) != 1:
         raise ValueError(f"Model {name!r} must have one input and one output to be simulated here")
     if name == "cnn":
@@ -127,6 +129,7 @@ def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str
     np.savez_compressed(inputs, **arrays)
     job = {
         "name": name,
+        "config": options.config,
         "model": str(path),
         "inputs": str(inputs),
         "simulator": simulator,

@@ -17,9 +17,10 @@ from tpulite.runtime.device import Job
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
+from tpulite_tb.machines import SMALL
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "c"
-CONFIG = named_config("4x4")
+CONFIG = SMALL
 BATCH = 3
 
 

@@ -20,7 +20,6 @@ from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.fault_cases import (
     CASES,
-    CONFIG,
     DRAM_BYTES,
     END,
     INPUT,
@@ -37,6 +36,7 @@ from tpulite_tb.fault_cases import (
     vector,
 )
 from tpulite_tb.harness import simulate_verilog
+from tpulite_tb.machines import SMALL
 
 
 def _fill(device, config: Config) -> np.ndarray:
@@ -50,7 +50,7 @@ def _fill(device, config: Config) -> np.ndarray:
             bias=0,
             multiplier=1 << 30,
             shift=0,
-            rounding=Rounding.RUY if wrong else Rounding.SINGLE,
+            rounding=Rounding.FLOAT32 if wrong else Rounding.TFLITE,
             zero_point=0,
             low=-128,
             high=127,
@@ -111,11 +111,11 @@ def check(device, case: Case, set_errors: Callable[[tuple, tuple], None]) -> Non
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-@cocotb.parametrize(case=[name for name, case in CASES.items() if case.config == CONFIG])
+@cocotb.parametrize(case=[name for name, case in CASES.items() if case.config == SMALL])
 async def stops_cleanly(dut, case: str) -> None:
     """Provoke it under cocotb, with the protocol watched and channels that pause."""
     stall = random.choice([0.0, 0.3])
-    bench = ChipBench(dut, CONFIG, dram_bytes=DRAM_BYTES, stall=stall, jitter=5 if stall else 0)
+    bench = ChipBench(dut, SMALL, dram_bytes=DRAM_BYTES, stall=stall, jitter=5 if stall else 0)
     await bench.start()
 
     def set_errors(read: tuple, write: tuple) -> None:
@@ -127,7 +127,7 @@ async def stops_cleanly(dut, case: str) -> None:
 
 @pytest.mark.both_simulators("half a minute; other benches of this chip run on Icarus")
 def test_faults_under_cocotb() -> None:
-    simulate_verilog(cached_verilog(CONFIG), __file__, top=TOP, name="faults")
+    simulate_verilog(cached_verilog(SMALL), __file__, top=TOP, name="faults")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -147,8 +147,8 @@ def test_every_fault_is_provoked() -> None:
 
 def _start(device: RtlDevice, watchdog: int = 0) -> np.ndarray:
     """Start the traffic and let the interrupt be someone else's business."""
-    before = _fill(device, CONFIG)
-    words = [command.encode() for command in (*traffic(CONFIG.ub_rows), END)]
+    before = _fill(device, SMALL)
+    words = [command.encode() for command in (*traffic(SMALL.ub_rows), END)]
     _write_program(device, before, words)
     job = Job(PROGRAM, len(words), WINDOWS, watchdog=watchdog)
     sequence = driver.run(job)
@@ -162,7 +162,7 @@ def _start(device: RtlDevice, watchdog: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("cycles", [1, 60, 110, 130, 180, 260])
 def test_host_stops_the_chip(cycles: int) -> None:
-    device = RtlDevice(CONFIG, dram_bytes=DRAM_BYTES)
+    device = RtlDevice(SMALL, dram_bytes=DRAM_BYTES)
     random.seed(cycles)
     before = _start(device)
     device.step(cycles)
@@ -172,8 +172,8 @@ def test_host_stops_the_chip(cycles: int) -> None:
     assert device.read_register(offset_of("IRQ_STATUS")) == Interrupt.FAULT
     assert device.read_register(offset_of("ERROR_CODE")) == Fault.STOPPED
     after = device.read(0, DRAM_BYTES)
-    output = slice(OUTPUT, OUTPUT + CONFIG.ub_bytes // 2)
-    due = before[INPUT : INPUT + CONFIG.ub_bytes // 2]
+    output = slice(OUTPUT, OUTPUT + SMALL.ub_bytes // 2)
+    due = before[INPUT : INPUT + SMALL.ub_bytes // 2]
     assert ((after[output] == before[output]) | (after[output] == due)).all()
     device.write_register(offset_of("IRQ_STATUS"), Interrupt.FAULT)
     check(_reset(device), CASES["opcode"], device.set_errors)
@@ -196,11 +196,11 @@ WAITING = {
 @pytest.mark.parametrize("answered", [1, 2, 4])
 @pytest.mark.parametrize("waiting", WAITING)
 def test_memory_that_never_answers_is_reported(waiting: str, answered: int) -> None:
-    device = RtlDevice(CONFIG, dram_bytes=DRAM_BYTES, mute_after=answered, max_cycles=20_000)
-    start = traffic(CONFIG.ub_rows)
+    device = RtlDevice(SMALL, dram_bytes=DRAM_BYTES, mute_after=answered, max_cycles=20_000)
+    start = traffic(SMALL.ub_rows)
     start[0] = start[0].replace(signal=TO_STORE | TO_MXU)
     words = [command.encode() for command in (*start, *WAITING[waiting], END)]
-    before = _fill(device, CONFIG)
+    before = _fill(device, SMALL)
     _write_program(device, before, words)
     result = device.run(Job(PROGRAM, len(words), WINDOWS, watchdog=500))
     assert result.fault is not None

@@ -8,7 +8,6 @@ import cocotb
 import numpy as np
 import pytest
 
-from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
@@ -24,14 +23,12 @@ from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
+from tpulite_tb.machines import SMALL
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import thinned
 
-NAMES = ("4x4", "8x8", "16x16", "32x32")
-SIZES = thinned(
-    NAMES, "4x4", "16x16", reason="simulators of the others take minutes, and have no other units"
-)
-SMALL = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)
+REASON = "simulators of the others take minutes, and have no other units"
+NAMES = thinned(("4x4", "8x8", "16x16", "32x32"), "16x16", reason=REASON)
 
 GEMMS = {
     "one": (1, 1, 1),
@@ -76,9 +73,10 @@ def due(layers: LayerGraph) -> np.ndarray:
     return run_layers(layers, {"x": inputs(layers)})["y"]
 
 
-@pytest.fixture(scope="module", params=SIZES)
+@pytest.fixture(scope="module", params=["small", *NAMES])
 def device(request) -> RtlDevice:
-    return RtlDevice(named_config(request.param), dram_bytes=1 << 24)
+    config = SMALL if request.param == "small" else named_config(request.param)
+    return RtlDevice(config, dram_bytes=1 << 24)
 
 
 def check(device: RtlDevice, layers: LayerGraph) -> None:
@@ -97,6 +95,7 @@ def test_raw_gemm(device: RtlDevice) -> None:
     check(device, gemm(21, 50, 37, Rounding.SINGLE, raw=True))
 
 
+@pytest.mark.parametrize("device", NAMES, indirect=True)  # whose buffers hold the weights
 def test_digits_cold_and_warm(device: RtlDevice) -> None:
     options = Options(batch=16, resident=True)
     model = Model.load(MLP_DIGITS, config=device.config, options=options)

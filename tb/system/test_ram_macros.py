@@ -5,16 +5,14 @@ from dataclasses import replace
 import pytest
 
 from tpulite.bench.workloads import parse_workload
-from tpulite.configs import named_config
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
-
-CONFIG = named_config("4x4")
+from tpulite_tb.machines import SMALL
 
 
 @pytest.fixture(scope="module")
 def chips() -> tuple[RtlDevice, RtlDevice]:
-    return RtlDevice(CONFIG), RtlDevice(replace(CONFIG, memories="macro"))
+    return RtlDevice(SMALL), RtlDevice(replace(SMALL, memories="macro"))
 
 
 @pytest.mark.parametrize("name", ["cnn", "gemm_5x33x20", "mlp_b16_cold"])
@@ -25,6 +23,6 @@ def test_nothing_depends_on_collisions(chips: tuple[RtlDevice, RtlDevice], name:
 
 
 def test_all_large_memories_are_macros() -> None:
-    text = cached_verilog(replace(CONFIG, memories="macro"))
-    assert text.count("  tpulite_ram #(") >= CONFIG.ub_banks + 1
+    text = cached_verilog(replace(SMALL, memories="macro"))
+    assert text.count("  tpulite_ram #(") >= SMALL.ub_banks + 1
     assert "no_rw_check" not in text

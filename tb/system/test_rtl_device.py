@@ -77,7 +77,7 @@ async def takes_many_cycles(dut, timing: int) -> None:
     path.write_text(json.dumps({"cycles": cycles, "trace": table.tolist()}))
 
 
-@pytest.mark.both_simulators
+@pytest.mark.both_simulators("both simulators count the same in other tests")
 def test_same_cycles_and_traces_as_the_bench(tmp_path):
     simulate_verilog(
         verilog(),

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import Activation, Concat, Conv, Depthwise, LayerGraph, Lut
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.machines import SMALL
 from tpulite_testing.drawn.compilations import Compilation
 from tpulite_testing.oracles.plain_layers import random_requantization
-
-# A machine of the other system tests, whose simulator is there.
-CONFIG = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)
+from tpulite_testing.regress import breadth
 
 
 def network(width: int) -> LayerGraph:
@@ -54,11 +52,13 @@ def network(width: int) -> LayerGraph:
     return LayerGraph("small", layers, images, ("x",), ("dense",))
 
 
-@pytest.mark.parametrize(("width", "stall"), [(40, 0.0), (39, 0.3)])
+@pytest.mark.parametrize(
+    ("width", "stall"), [(39, 0.3), *breadth("rows of whole beats are easier", (40, 0.0))]
+)
 def test_layers_cut_into_columns_and_channels(width: int, stall: float) -> None:
     """Rows of 39 vectors of 4 bytes do not begin at beats; in DRAM there is a gap between them."""
-    case = Compilation(network(width), CONFIG, Options())
+    case = Compilation(network(width), SMALL, Options())
     program = case.compile()
-    device = RtlDevice(CONFIG, dram_bytes=1 << 22, stall=stall, jitter=int(50 * stall), seed=1)
+    device = RtlDevice(SMALL, dram_bytes=1 << 22, stall=stall, jitter=int(50 * stall), seed=1)
     case.run(program, "golden")
     case.run(program, device)

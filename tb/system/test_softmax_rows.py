@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.configs import named_config
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict
 from tpulite.graph.layers import Activation, LayerGraph, Softmax
 from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite.runtime.session import Session
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.machines import DEFAULT, FEW_LANES
+from tpulite_testing.drawn.range_cases import config_name
 
 
-@pytest.mark.parametrize("name", ["8x8,softmax=1", "16x16"])
-def test_the_chip_computes_softmax(name):
+@pytest.mark.parametrize("config", [FEW_LANES, DEFAULT], ids=config_name)
+def test_the_chip_computes_softmax(config):
     """Of few and many channels, of blocks that are full or not, alike, far apart and drawn."""
-    config = named_config(name)
     device, rng = RtlDevice(config, dram_bytes=1 << 22), np.random.default_rng(11)
     for shape, scale in (
         ((3, 20, 29), 0.05),

@@ -3,21 +3,26 @@
 import numpy as np
 import pytest
 
-from tpulite.arch.config import BEAT_BYTES
-from tpulite.configs import named_config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.models import CNN_DIGITS
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.model import Model
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.machines import DEFAULT, SMALL
+from tpulite_testing.drawn.range_cases import config_name
 from tpulite_testing.regress import breadth
 
 SLOW_TO_BUILD = "simulators of theirs take minutes; rows of two beats are in the DMA's benches"
 
 
-@pytest.mark.parametrize("name", ["4x4", "16x16", *breadth(SLOW_TO_BUILD, "8x8", "32x32")])
-def test_traffic_is_what_the_chip_counts(name: str) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [SMALL, DEFAULT, *breadth(SLOW_TO_BUILD, Config(array_size=8), Config(array_size=32))],
+    ids=config_name,
+)
+def test_traffic_is_what_the_chip_counts(config: Config) -> None:
     """A machine with N = 4 loads rows that are no whole beats, one with N = 32 two a row."""
-    model = Model.load(CNN_DIGITS, config=named_config(name))
+    model = Model.load(CNN_DIGITS, config=config)
     image = np.random.default_rng(4).integers(0, 128, (1, 16, 16, 1)).astype(np.int8)
     results = model.run(image, device=RtlDevice(model.config, dram_bytes=1 << 24))
     ((counted,),) = results.segments

@@ -11,6 +11,9 @@ from tpulite.configs import named_config
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import verilator_environment
 from tpulite_rtl.verilog import TOP
+from tpulite_tb.machines import DEFAULT, FEW_LANES, SMALL
+from tpulite_testing.drawn.range_cases import config_name
+from tpulite_testing.regress import breadth
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -28,10 +31,14 @@ ALLOWED = {
 """Warnings that are no faults, and why. Latches, loops, missing and double drivers are."""
 
 
-@pytest.mark.parametrize("name", ["4x4", "16x16"])
-def test_verilator_finds_nothing_to_warn_of(tmp_path, name):
+@pytest.mark.parametrize(
+    "config",
+    [SMALL, FEW_LANES, *breadth("ten seconds; it has no other components", DEFAULT)],
+    ids=config_name,
+)
+def test_verilator_finds_nothing_to_warn_of(tmp_path, config):
     source = tmp_path / f"{TOP}.v"
-    source.write_text(cached_verilog(named_config(name)))
+    source.write_text(cached_verilog(config))
     environment = verilator_environment()
     verilator = Path(environment["VERILATOR_ROOT"], "bin", "verilator")
     allowed = [f"-Wno-{warning}" for warning in ALLOWED]

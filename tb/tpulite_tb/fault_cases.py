@@ -6,10 +6,10 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import LOAD, RECORD, Command, Drain, Engine, Opcode, VectorOp, dense
 from tpulite.arch.memory import Window, WindowBinding
 from tpulite.arch.registers import Fault
+from tpulite_tb.machines import FEW_LANES, SMALL
 
 __all__ = [
     "CASES",
-    "CONFIG",
     "DRAM_BYTES",
     "END",
     "INPUT",
@@ -26,17 +26,6 @@ __all__ = [
     "vector",
 ]
 
-CONFIG = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)
-ONE_ROUNDING = Config(
-    array_size=8,
-    ub_rows=512,
-    acc_rows=64,
-    requant_lanes=2,
-    vector_lanes=4,
-    roundings=("single", "float32"),
-    burst_beats=8,
-    dma_bursts=2,
-)
 DRAM_BYTES = 1 << 16
 PROGRAM, INPUT, OUTPUT = 0x1000, 0x4000, 0x8000
 SIZE = 0x800
@@ -100,7 +89,7 @@ class Case:
     write_errors: tuple[range, ...] = ()
     length: int | None = None
     watchdog: int = 2000
-    config: Config = field(default=CONFIG)
+    config: Config = field(default=SMALL)
 
 
 ADDRESS = PROGRAM + COMMAND_BYTES * AT
@@ -194,19 +183,19 @@ CASES = {
         Fault.RECORD,
         (conv(m=8, drain=Drain.REQUANTIZE, record_row=8),),
         address=8 + 2 * 5 + RECORD.offsets()["rounding"] // 64,
-        config=ONE_ROUNDING,
+        config=FEW_LANES,
     ),
     "record_of_a_vector": Case(
         # Two rows of operands, then the record of channel 5.
         Fault.RECORD,
         (vector(VectorOp.MUL, param_row=8 + 2 * 4),),
         address=8 + 2 * 5 + RECORD.offsets()["rounding"] // 64,
-        config=ONE_ROUNDING,
+        config=FEW_LANES,
     ),
     "record_of_an_affine": Case(
         Fault.RECORD,
         (vector(VectorOp.AFFINE, param_row=8),),
         address=8 + 2 * 5 + RECORD.offsets()["rounding"] // 64,
-        config=ONE_ROUNDING,
+        config=FEW_LANES,
     ),
 }

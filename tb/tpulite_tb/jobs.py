@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from tpulite.arch.config import Config
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
@@ -13,7 +12,7 @@ __all__ = ["MACHINES", "random_graph_on_chip", "random_programs"]
 
 MACHINES = {
     "4x4": (CONFIGS["4x4"], 300),
-    "8x8": (Config(array_size=8), 4_000),
+    "8x8": (CONFIGS["8x8"], 2_000),
     "16x16": (CONFIGS["16x16"], 12_000),
 }
 """Machines of networks, and elements of the largest activations that are drawn for them."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import Command, Engine
 from tpulite.arch.memory import MemoryTiming
 from tpulite.arch.registers import EngineState
@@ -15,24 +15,12 @@ from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Execution, Machine
 from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Device, Job, RunResult
+from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
 from tpulite_tb.random_program import RandomProgram
 
 __all__ = ["CONFIGS", "check", "memory_options"]
 
-CONFIGS = {
-    "4x4": Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4),
-    "8x8": Config(
-        array_size=8,
-        ub_rows=512,
-        acc_rows=64,
-        requant_lanes=2,
-        vector_lanes=4,
-        roundings=("single", "float32"),
-        burst_beats=8,
-        dma_bursts=2,
-    ),
-    "16x16": Config(array_size=16, ub_rows=1024, acc_rows=64),
-}
+CONFIGS = {"4x4": SMALL, "8x8": FEW_LANES, "16x16": FEW_ROWS}
 """Machines that random programs run on."""
 
 

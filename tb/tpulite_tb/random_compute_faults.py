@@ -5,15 +5,13 @@ from tpulite.arch.effects import parameter_rows, record_rows, steps_of, tile_cou
 from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.golden.effects.vectors import record_offset
 from tpulite_tb.random_conv import draw_conv
-from tpulite_tb.random_faults import BadCommands
+from tpulite_tb.random_faults import ROW_LIMIT, BadCommands
 from tpulite_tb.random_records import BlockKind
 from tpulite_tb.random_state import Drawn, State, hazard, mask
 from tpulite_tb.random_transfers import block_load
 from tpulite_tb.random_vector import draw_vector
 
 __all__ = ["draw_bad_record", "draw_conv_out_of_buffer", "draw_vector_out_of_buffer"]
-
-_ROW_LIMIT = 1 << 14
 
 
 def draw_conv_out_of_buffer(state: State) -> BadCommands | None:
@@ -29,27 +27,27 @@ def draw_conv_out_of_buffer(state: State) -> BadCommands | None:
     # For each field: how often it counts, and what lies beyond.
     cases = [
         ("acc_row", 1, c["rows"] * c["columns"] - 1, config.acc_rows, 1 << 10),
-        ("weight_row", 1, tile_count(command) * config.array_size - 1, buffer, _ROW_LIMIT),
-        ("act_row", 1, image + (c["blocks"] - 1) * c["act_block_pitch"], buffer, _ROW_LIMIT),
+        ("weight_row", 1, tile_count(command) * config.array_size - 1, buffer, ROW_LIMIT),
+        ("act_row", 1, image + (c["blocks"] - 1) * c["act_block_pitch"], buffer, ROW_LIMIT),
     ]
     if c["height"] > 1:
         rest = c["act_row"] + (c["blocks"] - 1) * c["act_block_pitch"] + c["width"] - 1
-        cases.append(("act_pitch", c["height"] - 1, rest, buffer, _ROW_LIMIT))
+        cases.append(("act_pitch", c["height"] - 1, rest, buffer, ROW_LIMIT))
     if c["blocks"] > 1:
         rest = c["act_row"] + image
-        cases.append(("act_block_pitch", c["blocks"] - 1, rest, buffer, _ROW_LIMIT))
+        cases.append(("act_block_pitch", c["blocks"] - 1, rest, buffer, ROW_LIMIT))
     if c["drain"] == Drain.REQUANTIZE:
         rows = record_rows(c["record_form"], config)
-        cases.append(("record_row", 1, rows - 1, buffer, _ROW_LIMIT))
+        cases.append(("record_row", 1, rows - 1, buffer, ROW_LIMIT))
     if c["drain"] != Drain.KEEP:
         rest = down * c["out_pitch"] + right * c["out_step"] + raw
-        cases.append(("out_row", 1, rest, buffer, _ROW_LIMIT))
+        cases.append(("out_row", 1, rest, buffer, ROW_LIMIT))
         if down:
             rest = c["out_row"] + right * c["out_step"] + raw
-            cases.append(("out_pitch", down, rest, buffer, _ROW_LIMIT))
+            cases.append(("out_pitch", down, rest, buffer, ROW_LIMIT))
         if right:
             rest = c["out_row"] + down * c["out_pitch"] + raw
-            cases.append(("out_step", right, rest, buffer, _ROW_LIMIT))
+            cases.append(("out_step", right, rest, buffer, ROW_LIMIT))
     name, times, rest, limit, values = rng.choice(cases)
     low = max(0, -((rest - limit) // times))
     if low >= values:
@@ -66,9 +64,9 @@ def draw_vector_out_of_buffer(state: State) -> BadCommands | None:
     rng, limit, command = state.rng, state.config.ub_rows, drawn.command
     operation = VectorOp(command["operation"])
     count = parameter_rows(operation, state.config)
-    if count and rng.random() < 0.25:
-        low = limit - count + 1
-        row = rng.choice([low, rng.randrange(low, _ROW_LIMIT)])
+    low = limit - count + 1
+    if count and low < ROW_LIMIT and rng.random() < 0.25:
+        row = rng.choice([low, rng.randrange(low, ROW_LIMIT)])
         bad = Drawn(command.replace(param_row=row))
         return BadCommands([bad], row + count - 1, "parameters")
     names = [f"{x}_{y}" for x in ("a", "b", "out") for y in ("row", "pitch", "step")]
@@ -76,7 +74,7 @@ def draw_vector_out_of_buffer(state: State) -> BadCommands | None:
     for _ in range(20):
         name = rng.choice(names)
         near = limit - 1 - rng.randrange(24)
-        value = rng.choice([near, rng.randrange(_ROW_LIMIT), rng.randrange(limit)])
+        value = rng.choice([near, rng.randrange(ROW_LIMIT), rng.randrange(limit)])
         bad = _until_outside(state, command.replace(**{name: value}), drawn.early, name)
         if bad is not None:
             return bad

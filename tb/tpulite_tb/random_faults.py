@@ -13,6 +13,7 @@ from tpulite_tb.random_state import Drawn, State
 from tpulite_tb.random_transfers import draw_load, draw_store
 
 __all__ = [
+    "ROW_LIMIT",
     "BadCommands",
     "ExpectedFault",
     "draw_bad_transfer",
@@ -20,6 +21,9 @@ __all__ = [
     "draw_transfer_out_of_buffer",
     "first_burst",
 ]
+
+ROW_LIMIT = 1 << 14
+"""Rows that a field of a command can name, as many as the largest buffer has."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,15 @@ def draw_transfer_out_of_buffer(state: State) -> BadCommands | None:
     if command["lines"] > 1 and rng.random() < 0.5:
         # The first line is legal and the second one is not.
         low = limit - rows - command["row"] + 1
-        command = command.replace(pitch=rng.randint(low, (1 << 14) - 1))
+        if low == ROW_LIMIT:
+            return None
+        command = command.replace(pitch=rng.randrange(low, ROW_LIMIT))
         address = command["row"] + command["pitch"] + rows - 1
         return BadCommands([_partly(state, command, command.replace(lines=1))], address, "pitch")
-    command = command.replace(row=rng.randint(limit - rows + 1, (1 << 14) - 1))
+    low = limit - rows + 1
+    if low == ROW_LIMIT:
+        return None
+    command = command.replace(row=rng.randrange(low, ROW_LIMIT))
     return BadCommands([Drawn(command)], command["row"] + rows - 1, "row")
 
 

@@ -1,0 +1,30 @@
+"""The machines of the benches of the whole chip, and of ``tpulite regress``.
+
+They are few because each needs a simulator of its own, which takes a minute to build.
+"""
+
+from tpulite.arch.config import Config
+
+__all__ = ["DEFAULT", "FEW_LANES", "FEW_ROWS", "SMALL"]
+
+SMALL = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)
+"""Rows that are no whole beats; a buffer into which hardly anything fits, so that all is cut."""
+
+FEW_LANES = Config(
+    array_size=8,
+    ub_rows=512,
+    acc_rows=64,
+    requant_lanes=2,
+    vector_lanes=4,
+    roundings=("tflite", "ruy", "single", "away"),
+    burst_beats=8,
+    dma_bursts=2,
+    softmax=True,
+)
+"""What smaller arrays need not have: fewer lanes than columns, no float32, softmax."""
+
+FEW_ROWS = Config(array_size=16, ub_rows=1024, acc_rows=64)
+"""Large arrays that must cut as well; only where there is time to build it."""
+
+DEFAULT = Config()
+"""The machine that users get who ask for nothing."""
