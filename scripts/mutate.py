@@ -91,6 +91,7 @@ def main() -> None:
     bench = COMPONENTS[options.component]
     sys.path.insert(0, str(_UNIT))
     os.environ |= {"TPULITE_MUTANTS": str(options.count), "COCOTB_RANDOM_SEED": "1"}
+    os.environ["COCOTB_MAX_FAILURES"] = "1"  # one kills it
     folders: list[Path] = []
 
     def noted(*arguments: Any, **named: Any) -> Path:
