@@ -57,8 +57,13 @@ def _arbiter() -> Harness:
         absolute = dut.steady if kind == "read" else Value.cast(1)
         for index in range(1, len(requests)):
             _waits(h, f"{kind}_{names[index]}", requests, rows, index, absolute)
-    refused = [request.valid & ~request.ready for request in reads + writes]
-    h.prove("conflicts", "conflicts counts those refused", dut.conflicts == sum(refused))
+    refused = Signal(len(reads + writes), name="refused_before")
+    h.m.d.sync += refused.eq(Cat(request.valid & ~request.ready for request in reads + writes))
+    h.prove(
+        "conflicts",
+        "conflicts counts those refused",
+        dut.conflicts == sum(refused),
+    )
     h.cover("starved", "the last reader is refused often and wins", _turns(h, reads[-1]) == STARVED)
     return h
 

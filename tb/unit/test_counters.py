@@ -23,11 +23,11 @@ async def random_cycle(dut) -> Counter[str]:
     dut.running.value = running
     for engine, state in zip(Engine, states, strict=True):
         getattr(dut, f"states__{engine.value}").value = state
-    dut.conflicts.value = conflicts
     dut.read_beat.value = read_beat
     dut.write_beat.value = write_beat
     await RisingEdge(dut.clk)
     dut.running.value = 0
+    dut.conflicts.value = conflicts  # a cycle late
     names = [f"{e.name}_{s.name}".lower() for e, s in zip(Engine, states, strict=True)]
     counted = Counter(names) + Counter(
         cycles=1, conflicts=conflicts, read_beats=read_beat, write_beats=write_beat

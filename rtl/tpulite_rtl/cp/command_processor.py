@@ -52,7 +52,7 @@ class CommandProcessor(wiring.Component):
     read_beat, write_beat, response : In(1)
         A read beat, write beat or write response was transferred on AXI in this cycle.
     conflicts : In(CONFLICT_BITS)
-        Requests that the unified buffer refused in this cycle.
+        Requests that the unified buffer refused in the cycle before.
     control, program, watchdog
         From the register file, see there.
     state, interrupt, error, counters

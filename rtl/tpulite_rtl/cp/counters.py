@@ -42,7 +42,7 @@ class Counters(wiring.Component):
     states : In(STATE_BITS).array(len(Engine))
         What each engine does in this cycle.
     conflicts : In(CONFLICT_BITS)
-        Requests that the unified buffer refused in this cycle.
+        Requests that the unified buffer refused in the cycle before.
     read_beat, write_beat : In(1)
         A beat was transferred on AXI in this cycle.
     values : In(CountersSignature())
@@ -123,16 +123,14 @@ class Counters(wiring.Component):
     def _increments(self, m: Module) -> dict[str, Value]:
         """Return what each counter grows by, from registers."""
         running, read_beat, write_beat = Signal(), Signal(), Signal()
-        conflicts = Signal.like(self.conflicts)
         m.d.sync += [
             running.eq(self.running),
-            conflicts.eq(self.conflicts),
             read_beat.eq(self.read_beat),
             write_beat.eq(self.write_beat),
         ]
         increments: dict[str, Value] = {
             "cycles": running,
-            "conflicts": Mux(running, conflicts, 0),
+            "conflicts": Mux(running, self.conflicts, 0),
             "read_beats": read_beat & running,
             "write_beats": write_beat & running,
         }

@@ -1,6 +1,6 @@
 """Front half of a DMA engine: commands to checked bursts."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -288,21 +288,21 @@ class BurstSplitter(wiring.Component):
                     active.eq(~ends_command),
                 ]
 
-        # Where the next burst begins, and its limit.
-        following = Signal.like(address)
-        to_page_end = Signal(range(_PAGE_BEATS + 1))
-        with m.If(~active):
-            m.d.comb += following.eq(start)
-        with m.Elif(ends_line):
-            m.d.comb += following.eq(line_address + stride)
-        with m.Else():
-            m.d.comb += following.eq(address + limit)
-        m.d.comb += to_page_end.eq(_PAGE_BEATS - following[: ceil_log2(_PAGE_BEATS)])
-        with m.If(starts | issue):
-            m.d.sync += [
-                address.eq(following),
-                limit.eq(Mux(to_page_end < longest, to_page_end, longest)),
-            ]
+        # Where the next burst begins, and its limit: each in all cases at once, as which one it is
+        # becomes known late.
+        page_bits = ceil_log2(_PAGE_BEATS)
+
+        def begin(following: Value) -> list:
+            to_page_end = _PAGE_BEATS - following[:page_bits]
+            shortened = Mux(to_page_end < longest, to_page_end, longest)
+            return [address.eq(following), limit.eq(shortened)]
+
+        with m.If(starts):
+            m.d.sync += begin(start)
+        with m.If(issue):
+            m.d.sync += begin(address + limit)
+            with m.If(ends_line):
+                m.d.sync += begin(line_address + stride)
 
         # Faults; nothing is checked once it must not be issued.
         m.d.comb += [

@@ -1,6 +1,6 @@
 """Issues activation vectors: the pace of the matrix unit is set here."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -114,16 +114,19 @@ class VectorSequencer(wiring.Component):
         connect(m, assembler.o, flipped(self.o))
         slot, there = walker.o.payload, walker.o.valid
 
-        # The pace: counters of cycles since things happened.
-        tile_gap = Signal(range(n))
+        # The pace: counters of cycles since things happened, and registers that say that these
+        # suffice, as requests depend on them.
+        tile_gap, tile_free = Signal(range(n)), Signal(init=1)
         drain_gap = Signal(range(max(2, drain_interval(config, raw=True))))
+        drain_free = Signal(init=1)
         record_age = Signal(range(config.record_rows + 1), init=config.record_rows)
-        record_rows = Mux(slot.short, config.short_record_rows, config.record_rows)
+        record_rows = (config.record_rows, config.short_record_rows)
+        records_free = Signal(len(record_rows), init=(1 << len(record_rows)) - 1)
         needs_records = slot.first & slot.requantizes
         operands, in_pace, goes = Signal(), Signal(), Signal()
         m.d.comb += [
             operands.eq(self.tile_ready & (~needs_records | self.block_ready)),
-            in_pace.eq((tile_gap == 0) & (~needs_records | (record_age >= record_rows))),
+            in_pace.eq(tile_free & (~needs_records | records_free.bit_select(slot.short, 1))),
             # The last vector of a command reports its completion through the requantizer, so it
             # keeps the requantizer's pace even if nothing is drained. A depthwise stream waits
             # before it begins; it drains only into as many lanes as there are channels.
@@ -131,7 +134,7 @@ class VectorSequencer(wiring.Component):
                 there
                 & ~self.stop
                 & (~slot.first | (operands & in_pace))
-                & (~Mux(slot.depthwise, slot.first, slot.reports) | (drain_gap == 0))
+                & (~Mux(slot.depthwise, slot.first, slot.reports) | drain_free)
             ),
             self.read.request.payload.eq(slot.row),
             self.read.request.valid.eq(goes & slot.read),
@@ -145,18 +148,24 @@ class VectorSequencer(wiring.Component):
             walker.o.ready.eq(self.issued),
         ]
         with m.If(self.issued & slot.first):
-            m.d.sync += tile_gap.eq(n - 1)
-        with m.Elif(tile_gap != 0):
-            m.d.sync += tile_gap.eq(tile_gap - 1)
+            m.d.sync += [tile_gap.eq(n - 1), tile_free.eq(0)]
+        with m.Elif(~tile_free):
+            m.d.sync += [tile_gap.eq(tile_gap - 1), tile_free.eq(tile_gap == 1)]
         with m.If(self.claim):
-            m.d.sync += record_age.eq(1)
+            m.d.sync += [record_age.eq(1), records_free.eq(Cat(rows <= 1 for rows in record_rows))]
         with m.Elif(record_age != config.record_rows):
-            m.d.sync += record_age.eq(record_age + 1)
+            m.d.sync += [
+                record_age.eq(record_age + 1),
+                records_free.eq(Cat(record_age >= rows - 1 for rows in record_rows)),
+            ]
         with m.If(self.issued & slot.reports):
             intervals = [drain_interval(config, raw=raw) - 1 for raw in (False, True)]
-            m.d.sync += drain_gap.eq(Mux(slot.raw, intervals[True], intervals[False]))
-        with m.Elif(drain_gap != 0):
-            m.d.sync += drain_gap.eq(drain_gap - 1)
+            m.d.sync += [
+                drain_gap.eq(Mux(slot.raw, intervals[True], intervals[False])),
+                drain_free.eq(Mux(slot.raw, intervals[True] == 0, intervals[False] == 0)),
+            ]
+        with m.Elif(~drain_free):
+            m.d.sync += [drain_gap.eq(drain_gap - 1), drain_free.eq(drain_gap == 1)]
 
         # The vector takes a cycle longer than a row of the buffer.
         m.d.sync += [

@@ -120,8 +120,11 @@ class WeightSequencer(wiring.Component):
 
         # Rows that are certain and not yet claimed by a tile.
         certain = Signal(range(depth + 1))
-        m.d.comb += self.tile_ready.eq(certain >= n)
-        m.d.sync += certain.eq(certain + asked - Mux(self.start, n, 0))
+        unclaimed = certain - Mux(self.start, n, 0)
+        m.d.sync += [
+            certain.eq(unclaimed + asked),
+            self.tile_ready.eq(Mux(asked, unclaimed >= n - 1, unclaimed >= n)),
+        ]
 
         # One tile into the array.
         sending = Signal()

@@ -45,7 +45,7 @@ class UnifiedBuffer(wiring.Component):
     steady : In(1)
         The first read port wins.
     conflicts : Out
-        Requests refused in this cycle.
+        Requests refused in the cycle before.
     """
 
     def __init__(self, config: Config, *, readers: tuple[str, ...], writers: tuple[str, ...]):
@@ -75,7 +75,10 @@ class UnifiedBuffer(wiring.Component):
         ):
             requests = [port.request for port in ports]
             self._arbitrate(m, requests, rows, bank_bits, kind, absolute=absolute)
-        refused = [port.request.valid & ~port.request.ready for port in reads + writes]
+        refused = Signal(len(reads + writes))
+        m.d.sync += refused.eq(
+            Cat(port.request.valid & ~port.request.ready for port in reads + writes)
+        )
         m.d.comb += self.conflicts.eq(sum(refused))
 
         read_data, read_wins = [], []

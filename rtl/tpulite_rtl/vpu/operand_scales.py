@@ -54,7 +54,7 @@ SCALES = data.StructLayout(
 
 
 class OperandScales(wiring.Component):
-    """Prepare the operands of a command; latency is one cycle.
+    """Prepare the operands of a command; latency is two cycles.
 
     TFLite rounds twice: half up to 2**-11, then half away from zero to 2**-shift. Half away from
     zero is half up of a negative number less one, and floors nest, so both roundings are one
@@ -65,7 +65,7 @@ class OperandScales(wiring.Component):
     operation : In(3), operands : In(struct_layout(OPERANDS))
         Of the command.
     o : Out(SCALES)
-        The same, a cycle later.
+        The same, two cycles later.
     """
 
     operation: Signal
@@ -98,11 +98,12 @@ class OperandScales(wiring.Component):
         ]
         for name in ("a", "b"):
             scale = self.o[name]
-            factor = Mux(scales, self.operands[f"{name}_multiplier"], 0)
+            factor, clipped = Signal(31), Signal(range(_VANISHED + 1))
             shift = self.operands[f"{name}_shift"]
-            clipped = Mux(shift > _VANISHED, _VANISHED, shift)
-            half_up, half_down = (Mux(rounds, half, 0) for half in _halves(clipped))
+            half_up, half_down = (Mux(self.o.exact, 0, half) for half in _halves(clipped))
             m.d.sync += [
+                factor.eq(Mux(scales, self.operands[f"{name}_multiplier"], 0)),
+                clipped.eq(Mux(shift > _VANISHED, _VANISHED, shift)),
                 scale.zero_point.eq(
                     Mux(scales | multiplies, self.operands[f"{name}_zero_point"], 0)
                 ),
@@ -110,7 +111,7 @@ class OperandScales(wiring.Component):
                 scale.triple.eq(factor + (factor << 1)),
                 scale.positive.eq(half_up),
                 scale.negative.eq((half_down << _BETWEEN) - factor),
-                scale.shift.eq(Mux(rounds, clipped, 0)),
+                scale.shift.eq(Mux(self.o.exact, 0, clipped)),
             ]
         return m
 

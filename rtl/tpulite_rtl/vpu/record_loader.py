@@ -87,26 +87,44 @@ class RecordLoader(wiring.Component):
         config = self.config
         depth = BLOCKS * config.record_rows
 
+        # The next command: the one that waits, else the one that comes.
+        parked, parks = Signal(RECORD_COMMAND, reset_less=True), Signal()
+        following = Signal(RECORD_COMMAND)
+        offered, load = Signal(), Signal()
+        m.d.comb += [
+            self.command.ready.eq(~parks),
+            offered.eq(parks | self.command.valid),
+            following.eq(Mux(parks, parked, self.command.payload)),
+        ]
+        m.d.sync += parks.eq(offered & ~load)
+        with m.If(~parks):
+            m.d.sync += parked.eq(self.command.payload)
+
         # Requests. A row has its place in the FIFO from its request until it is delivered.
-        m.submodules.commands = commands = StreamFifo(RECORD_COMMAND, 2)
-        wiring.connect(m, wiring.flipped(self.command), commands.i)
-        request, command = self.read.request, commands.o.payload
-        offset = Signal(range(config.record_rows))
+        request, command = self.read.request, Signal(RECORD_COMMAND, reset_less=True)
+        row, offset = Signal(ROW_BITS, reset_less=True), Signal(range(config.record_rows))
         reserved = Signal(range(depth + 1))
-        accepted, last = Signal(), Signal()
+        active, accepted, last = Signal(), Signal(), Signal()
         rows = Mux(
             command.record_form == RecordForm.SHORT, config.short_record_rows, config.record_rows
         )
         m.d.comb += [
-            request.payload.eq(command.record_row + offset),
-            request.valid.eq(commands.o.valid & (reserved != depth) & ~self.stop),
+            request.payload.eq(row),
+            request.valid.eq(active & (reserved != depth) & ~self.stop),
             accepted.eq(request.valid & request.ready),
             last.eq(offset == rows - 1),
-            commands.o.ready.eq(accepted & last),
+            load.eq(offered & (~active | (accepted & last))),
         ]
         m.d.sync += reserved.eq(reserved + accepted - self.o.valid)
-        with m.If(accepted):
-            m.d.sync += offset.eq(Mux(last, 0, offset + 1))
+        with m.If(load):
+            m.d.sync += [
+                active.eq(1),
+                command.eq(following),
+                row.eq(following.record_row),
+                offset.eq(0),
+            ]
+        with m.Elif(accepted):
+            m.d.sync += [active.eq(~last), row.eq(row + 1), offset.eq(offset + 1)]
 
         # What a response belongs to: known when it is asked for, needed two cycles later.
         origin_layout = data.StructLayout(

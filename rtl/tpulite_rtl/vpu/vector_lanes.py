@@ -44,7 +44,7 @@ class VectorLanes(wiring.Component):
     Members
     -------
     operation : In(4), tail : In(5), operands : In(struct_layout(OPERANDS))
-        What to compute. Stable from the cycle before the first vector on.
+        What to compute. Stable from the second cycle before the first vector on.
     records : In(data.ArrayLayout(struct_layout(RECORD), N))
         Record of each channel, just as stable.
     i_table : In(stream.Signature(table_row(config), always_ready=True))
