@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from cocotb.triggers import RisingEdge
 from vector_model import accumulators
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import OPERANDS, RECORD, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, STAGES, ElementwiseLane
@@ -36,7 +37,7 @@ class _Bench(wiring.Component):
     o: Signal
 
     def __init__(self, *styles: str) -> None:
-        self.lane, self.scales = ElementwiseLane(styles), OperandScales()
+        self.lane, self.scales = ElementwiseLane(styles), OperandScales(Config())
         members = {
             **{name: self.scales.signature.members[name] for name in ("operation", "operands")},
             **{

@@ -6,8 +6,8 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import Config
-from tpulite.arch.isa import COMMANDS, CONV, VECTOR, Axis, Drain, Opcode, VectorOp, operations
-from tpulite_rtl.lib.layout import struct_layout, whole_field
+from tpulite.arch.isa import COMMANDS, CONV, VECTOR, Axis, Drain, Opcode
+from tpulite_rtl.lib.layout import operation_shape, struct_layout, whole_field
 
 __all__ = ["VERDICT", "judge"]
 
@@ -69,8 +69,8 @@ def _is_no_vector(config: Config, word: Value) -> Value:
     """Return whether a VECTOR asks for what the machine lacks: ``illegal_combination``, too."""
     vector = data.View(struct_layout(VECTOR), word[: VECTOR.width])
     if not config.has_softmax:
-        lacks = [op for op in VectorOp if op not in operations(config)]
-        return whole_field(vector, "operation").matches(*lacks) | (vector.tail != 0)
+        more = whole_field(vector, "operation")[operation_shape(config).width :]
+        return Cat(more, vector.tail).any()
     return vector.tail >= config.array_size
 
 

@@ -5,8 +5,17 @@ from amaranth.lib import data
 
 from tpulite.arch import isa
 from tpulite.arch.bitfield import Field, Layout
+from tpulite.arch.config import Config
 
-__all__ = ["INDEX_BITS", "command_layout", "field_shape", "struct_layout", "whole_field"]
+__all__ = [
+    "INDEX_BITS",
+    "command_layout",
+    "field_shape",
+    "operation_of",
+    "operation_shape",
+    "struct_layout",
+    "whole_field",
+]
 
 INDEX_BITS = 24
 """Width of a command index."""
@@ -31,6 +40,16 @@ def field_shape(opcode: isa.Opcode, name: str) -> Shape:
     """Return the shape of a field of a command."""
     fields = isa.COMMANDS[opcode].fields
     return next(_shape(field, field.width) for field in fields if field.name == name)
+
+
+def operation_shape(config: Config) -> Shape:
+    """Return the shape of what a VECTOR computes: no wider than the machine's operations."""
+    return Shape.cast(range(max(isa.operations(config)) + 1))
+
+
+def operation_of(command: data.View, config: Config) -> Value:
+    """Return what a legal VECTOR computes."""
+    return whole_field(command, "operation")[: operation_shape(config).width]
 
 
 def _shape(field: Field, width: int) -> Shape:

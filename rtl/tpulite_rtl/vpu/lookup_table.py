@@ -65,8 +65,9 @@ class LookupTable(wiring.Component):
             table = TwoPortRam(8 * row_bytes, LUT_BYTES // row_bytes)
             m.submodules[f"copy_{lane}"] = table
             column = Signal(column_bits, name=f"column_{lane}")
+            plane = self.i.payload.planes[lane % WORD_BYTES] if self.config.has_softmax else 1
             m.d.comb += [
-                table.write_enable.eq(self.i.valid & self.i.payload.planes[lane % WORD_BYTES]),
+                table.write_enable.eq(self.i.valid & plane),
                 table.write_row.eq(self.i.payload.index),
                 table.write_data.eq(self.i.payload.data),
                 table.read_enable.eq(~self.i.valid & self.moves),

@@ -4,8 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite.arch.isa import OPERANDS, Opcode, Scaling, VectorOp
-from tpulite_rtl.lib.layout import field_shape, struct_layout
+from tpulite.arch.config import Config
+from tpulite.arch.isa import OPERANDS, Scaling, VectorOp
+from tpulite_rtl.lib.layout import operation_shape, struct_layout
 from tpulite_rtl.vpu.elementwise_product import OPERAND_BITS
 
 __all__ = ["PRODUCT_BITS", "ROUNDING_BIT", "SCALES", "TFLITE_PLACES", "OperandScales"]
@@ -60,9 +61,14 @@ class OperandScales(wiring.Component):
     zero is half up of a negative number less one, and floors nest, so both roundings are one
     addition before one shift. Products of -2**10 ... -1 count as negative: their result is 0.
 
+    Parameters
+    ----------
+    config : Config
+        Which operations there are.
+
     Members
     -------
-    operation : In(3), operands : In(struct_layout(OPERANDS))
+    operation : In, operands : In(struct_layout(OPERANDS))
         Of the command.
     o : Out(SCALES)
         The same, two cycles later.
@@ -72,10 +78,10 @@ class OperandScales(wiring.Component):
     operands: data.View
     o: data.View
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__(
             {
-                "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "operation": In(operation_shape(config)),
                 "operands": In(struct_layout(OPERANDS)),
                 "o": Out(SCALES),
             }

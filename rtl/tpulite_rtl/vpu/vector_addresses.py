@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import BINARY, WINDOWED, parameter_rows
 from tpulite.arch.isa import Opcode, operations
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import command_layout, whole_field
+from tpulite_rtl.lib.layout import command_layout, operation_of
 
 __all__ = ["STEP", "VectorAddresses"]
 
@@ -74,7 +74,7 @@ class VectorAddresses(wiring.Component):
         m = Module()
         command = Signal(command_layout(Opcode.VECTOR))
         active, parameter = Signal(), Signal()
-        operation = whole_field(command, "operation")
+        operation = operation_of(command, self.config)
         paired, windowed = Signal(), Signal()
         known = operations(self.config)
         m.d.comb += [
@@ -173,7 +173,7 @@ class VectorAddresses(wiring.Component):
 
         new = self.i.payload
         new_rows = Array(parameter_rows(op, self.config) for op in known)[
-            whole_field(new, "operation")
+            operation_of(new, self.config)
         ]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [

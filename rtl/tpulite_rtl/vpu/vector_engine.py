@@ -13,7 +13,7 @@ from tpulite_rtl.lib.interfaces import (
     ReadPortSignature,
     WritePortSignature,
 )
-from tpulite_rtl.lib.layout import command_layout, whole_field
+from tpulite_rtl.lib.layout import command_layout, operation_of
 from tpulite_rtl.vpu.operand_port import OperandPort, capacity
 from tpulite_rtl.vpu.output_rows import OutputRows
 from tpulite_rtl.vpu.shared_lane import LanesSignature
@@ -96,7 +96,7 @@ class VectorEngine(wiring.Component):
 
         # Tokens: a command begins when it has taken its own, and ends when it has given them.
         command = Signal(command_layout(Opcode.VECTOR))
-        operation = whole_field(command, "operation")
+        operation = operation_of(command, config)
         active, halted = Signal(), Signal()
         start, written, written_all, done = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
@@ -158,7 +158,7 @@ class VectorEngine(wiring.Component):
         m.d.sync += room.eq(room - (reducer.i.valid & reducer.i.ready & place.last) + written)
 
         # Arithmetic, or none.
-        direct = Signal()
+        direct, tail = Signal(), command.tail if config.has_softmax else 0
         m.d.sync += direct.eq(operation.matches(VectorOp.COPY, VectorOp.MAX))
         reduced = Cat(reducer.o.payload.a[i][:8] for i in range(config.array_size))
         m.submodules.results = results = StreamFifo(lanes.o.payload.shape(), _RESULTS)
@@ -167,8 +167,8 @@ class VectorEngine(wiring.Component):
             parameters.operation.eq(operation),
             addresses.loaded.eq(parameters.loaded),
             reducer.operation.eq(operation),
-            reducer.tail.eq(command.tail),
-            lanes.tail.eq(command.tail),
+            reducer.tail.eq(tail),
+            lanes.tail.eq(tail),
             lanes.operation.eq(operation),
             lanes.operands.eq(parameters.operands),
             lanes.records.eq(parameters.records),

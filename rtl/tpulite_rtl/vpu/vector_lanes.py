@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.config import WORD_BYTES, Config
 from tpulite.arch.isa import OPERANDS, RECORD, Opcode, VectorOp
-from tpulite_rtl.lib.layout import field_shape, struct_layout
+from tpulite_rtl.lib.layout import field_shape, operation_shape, struct_layout
 from tpulite_rtl.lib.pipeline import delay
 from tpulite_rtl.vpu import elementwise_lane, requantizer_lane
 from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, ElementwiseLane
@@ -43,7 +43,7 @@ class VectorLanes(wiring.Component):
 
     Members
     -------
-    operation : In(4), tail : In(5), operands : In(struct_layout(OPERANDS))
+    operation : In, tail : In(5), operands : In(struct_layout(OPERANDS))
         What to compute. Stable from the second cycle before the first vector on.
     records : In(data.ArrayLayout(struct_layout(RECORD), N))
         Record of each channel, just as stable.
@@ -77,7 +77,7 @@ class VectorLanes(wiring.Component):
         self._slices = self._groups * (WORD_BYTES if config.has_softmax else 1)
         super().__init__(
             {
-                "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "operation": In(operation_shape(config)),
                 "tail": In(field_shape(Opcode.VECTOR, "tail")),
                 "operands": In(struct_layout(OPERANDS)),
                 "records": In(data.ArrayLayout(struct_layout(RECORD), config.array_size)),
@@ -156,7 +156,7 @@ class VectorLanes(wiring.Component):
 
     def _arithmetic(self, m: Module, moves: Value, selects: Sequence[Value]) -> None:
         """Build the elementwise lanes, and give their sums and records to the requantizer's."""
-        m.submodules.scales = scales = OperandScales()
+        m.submodules.scales = scales = OperandScales(self.config)
         m.d.comb += [
             scales.operation.eq(self.operation),
             scales.operands.eq(self.operands),

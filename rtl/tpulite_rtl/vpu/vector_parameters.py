@@ -1,6 +1,6 @@
 """Parameters of a VECTOR command, as they come out of the unified buffer."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -12,12 +12,11 @@ from tpulite.arch.isa import (
     OPERANDS,
     RECORD,
     WORDS_BYTES,
-    Opcode,
     RecordForm,
     VectorOp,
     operations,
 )
-from tpulite_rtl.lib.layout import field_shape, struct_layout
+from tpulite_rtl.lib.layout import operation_shape, struct_layout
 from tpulite_rtl.vpu.record_fields import holds_foreign_rounding, record_row
 
 __all__ = ["VectorParameters", "table_row"]
@@ -33,13 +32,13 @@ def _single_rows(config: Config) -> int:
 def table_row(config: Config) -> data.StructLayout:
     """Return the payload that carries a row of a table: its bytes, and which it is.
 
-    ``planes`` says for which bytes of words; a table of bytes is for all of them.
+    With softmax ``planes`` says for which bytes of words; a table of bytes is for all of them.
     """
     return data.StructLayout(
         {
             "data": 8 * config.row_bytes,
             "index": range(LUT_BYTES // config.row_bytes),
-            "planes": WORD_BYTES,
+            "planes": WORD_BYTES if config.has_softmax else 0,
         }
     )
 
@@ -56,7 +55,7 @@ class VectorParameters(wiring.Component):
     -------
     start : In(1)
         A new command starts; its rows come after this cycle.
-    operation : In(3)
+    operation : In(operation_shape(config))
         What the command computes, from the cycle after ``start`` on.
     i : In(stream.Signature(unsigned(8 * N), always_ready=True))
         The rows of its parameters, in order.
@@ -90,7 +89,7 @@ class VectorParameters(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "operation": In(operation_shape(config)),
                 "i": In(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
                 "operands": Out(struct_layout(OPERANDS)),
                 "records": Out(data.ArrayLayout(struct_layout(RECORD), config.array_size)),
@@ -117,7 +116,7 @@ class VectorParameters(wiring.Component):
         planes = 1 << self.index[exact_log2(LUT_BYTES // config.row_bytes) :][:2]
         is_table, is_full, is_operands = Signal(), Signal(), Signal()
         is_paired = self.operation.matches(*ELEMENTWISE)
-        is_words = self.operation.matches(VectorOp.NORM, VectorOp.SHARE) & config.has_softmax
+        is_words = Cat(self.operation == op for op in (VectorOp.NORM, VectorOp.SHARE)).any()
         in_words = is_words & (self.index < WORDS_BYTES // config.row_bytes)
         record = Signal(record_row(config))
         m.d.comb += [

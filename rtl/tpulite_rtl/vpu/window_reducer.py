@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import VECTOR, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite_rtl.lib.layout import field_shape
+from tpulite_rtl.lib.layout import field_shape, operation_shape
 
 __all__ = ["SUM_BITS", "WindowReducer", "operand_pair", "reduced_pair"]
 
@@ -49,7 +49,7 @@ class WindowReducer(wiring.Component):
 
     Members
     -------
-    operation : In(4), tail : In(5)
+    operation : In, tail : In(5)
         SUM adds, MAX takes the maximum, NORM takes vectors as they are, others have windows of one
         vector. Stable while a window is inside.
     i : In(stream.Signature(operand_pair(config)))
@@ -67,7 +67,7 @@ class WindowReducer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "operation": In(field_shape(Opcode.VECTOR, "operation")),
+                "operation": In(operation_shape(config)),
                 "tail": In(field_shape(Opcode.VECTOR, "tail")),
                 "i": In(stream.Signature(operand_pair(config))),
                 "o": Out(stream.Signature(reduced_pair(config))),
