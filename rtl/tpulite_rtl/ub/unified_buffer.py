@@ -25,9 +25,10 @@ class UnifiedBuffer(wiring.Component):
     row wins once, but never over the first write port, whose client cannot wait, nor over the
     first read port while ``steady`` is high.
 
-    Requests are accepted in the cycle in which they win; a read's response comes
-    ``READ_LATENCY`` cycles later. A row written in one cycle is read in the next; one that is read
-    in the cycle in which it is written is unknown, from which tokens keep programs.
+    Requests are accepted in the cycle in which they win, and reach their banks in the next. A
+    read's response comes ``READ_LATENCY`` cycles after its acceptance, straight from the bank. A
+    row written in one cycle is read in the next; one that is read in the cycle in which it is
+    written is unknown, from which tokens keep programs.
 
     Parameters
     ----------
@@ -81,38 +82,52 @@ class UnifiedBuffer(wiring.Component):
         )
         m.d.comb += self.conflicts.eq(sum(refused))
 
-        read_data, read_wins = [], []
+        # The way to the banks begins at registers.
+        read_won, read_places = self._granted(m, "read", self.readers, reads, read_rows)
+        write_won, write_places = self._granted(m, "write", self.writers, writes, write_rows)
+        write_data = []
+        for name, port in zip(self.writers, writes, strict=True):
+            row_data = Signal.like(port.request.payload.data, name=f"{name}_data", reset_less=True)
+            m.d.sync += row_data.eq(port.request.payload.data)
+            write_data.append(row_data)
+        read_data = []
         for bank in range(config.ub_banks):
             ram = TwoPortRam(8 * config.row_bytes, 1 << address_bits)
             m.submodules[f"bank{bank}"] = ram
             read_data.append(ram.read_data)
-            readers = self._winners(reads, read_rows, bank, bank_bits)
-            read_wins.append(readers)
-            writers = self._winners(writes, write_rows, bank, bank_bits)
+            readers, writers = ([won[bank] for won in ports] for ports in (read_won, write_won))
             m.d.comb += [
-                ram.read_row.eq(_chosen(readers, [row[bank_bits:] for row in read_rows])),
-                ram.write_row.eq(_priority(writers, [row[bank_bits:] for row in write_rows])),
-                ram.write_data.eq(_priority(writers, [p.request.payload.data for p in writes])),
+                ram.read_row.eq(_chosen(readers, read_places)),
+                ram.write_row.eq(_priority(writers, write_places)),
+                ram.write_data.eq(_priority(writers, write_data)),
                 ram.write_enable.eq(Cat(writers).any()),
                 ram.read_enable.eq(Cat(readers).any()),
             ]
 
-        for index, (name, port) in enumerate(zip(self.readers, reads, strict=True)):
-            banks = Signal(config.ub_banks, name=f"{name}_banks")  # at most one, read before
-            m.d.sync += [
-                banks.eq(Cat(wins[index] for wins in read_wins)),
-                port.response.valid.eq(banks.any()),
-                port.response.payload.eq(_chosen(list(banks), read_data)),
-            ]
+        for name, port, won in zip(self.readers, reads, read_won, strict=True):
+            banks = Signal.like(won, name=f"{name}_banks")  # at most one, which has been read
+            m.d.sync += [banks.eq(won), port.response.valid.eq(won.any())]
+            m.d.comb += port.response.payload.eq(_chosen(list(banks), read_data))
         return m
 
-    @staticmethod
-    def _winners(ports, rows, bank: int, bank_bits: int) -> list[Value]:
-        """Return for each port whether it is the one that has a bank in this cycle."""
-        return [
-            port.request.valid & port.request.ready & (row[:bank_bits] == bank)
-            for port, row in zip(ports, rows, strict=True)
-        ]
+    def _granted(
+        self, m: Module, kind: str, names: tuple[str, ...], ports, rows
+    ) -> tuple[list[Signal], list[Signal]]:
+        """Return which bank each port won in the cycle before, if any, and its row there."""
+        size = self.config.ub_banks
+        granted, places = [], []
+        for name, port, row in zip(names, ports, rows, strict=True):
+            bank, place = row[: exact_log2(size)], row[exact_log2(size) :]
+            won = Signal(size, name=f"{kind}_{name}_won")
+            asked = Signal(len(place), name=f"{kind}_{name}_place", reset_less=True)
+            wins = port.request.valid & port.request.ready
+            m.d.sync += [
+                won.eq(Cat(wins & (bank == index) for index in range(size))),
+                asked.eq(place),
+            ]
+            granted.append(won)
+            places.append(asked)
+        return granted, places
 
     @staticmethod
     def _arbitrate(m, requests, rows, bank_bits, kind, *, absolute: Value) -> None:
