@@ -57,13 +57,9 @@ def _arbiter() -> Harness:
         absolute = dut.steady if kind == "read" else Value.cast(1)
         for index in range(1, len(requests)):
             _waits(h, f"{kind}_{names[index]}", requests, rows, index, absolute)
-    refused = Signal(len(reads + writes), name="refused_before")
-    h.m.d.sync += refused.eq(Cat(request.valid & ~request.ready for request in reads + writes))
-    h.prove(
-        "conflicts",
-        "conflicts counts those refused",
-        dut.conflicts == sum(refused),
-    )
+    refused = Signal(range(len(reads + writes) + 1), name="refused_before")
+    h.m.d.sync += refused.eq(sum(r.valid & ~r.ready for r in reads + writes))
+    h.prove("conflicts", "conflicts counts those refused before", dut.conflicts == refused)
     h.cover("starved", "the last reader is refused often and wins", _turns(h, reads[-1]) == STARVED)
     return h
 

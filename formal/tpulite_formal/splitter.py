@@ -47,31 +47,30 @@ def _splitter(opcode: Opcode, size: int) -> Harness:
         begin.eq(window.base >> _OFFSET_BITS),
         end.eq(begin + (window.size >> _OFFSET_BITS)),
     ]
-    _state(h, permitted, begin, end, number, rows)
+    _state(h, Value.cast(window), permitted, begin, end, rows)
     _bursts(h, dut, permitted, begin, end, rows)
     return h
 
 
 def _state(
-    h: Harness, permitted: Value, begin: Value, end: Value, number: Value, rows: Value
+    h: Harness, window: Value, permitted: Value, begin: Value, end: Value, rows: Value
 ) -> None:
     """Ask for what the registers mean, from which the properties of bursts follow."""
     waiting, active, first = h.register("waiting"), h.register("active"), h.register("first")
-    window, allowed = h.register("number"), h.register("allowed")
+    copied, allowed = h.register("window"), h.register("allowed")
     address, room, beats = h.register("address"), h.register("room"), h.register("beats_left")
     line, line_room = h.register("line_address"), h.register("line_room")
     line_beats, limit = h.register("line_beats"), h.register("limit")
     row, last_row = h.register("row"), h.register("last_row")
     page_end = _PAGE_BEATS - address[:_PAGE_BITS]
     while_waiting = [
-        window == number,
+        copied == window,
         (last_row == rows) & (rows != 0),
         (line >> (32 - _OFFSET_BITS)) == 0,  # an offset in the window
         (row >> ROW_BITS) == 0,
     ]
     while_active = [
         ~waiting,
-        window == number,
         allowed == permitted,
         (address >= begin) & (line >= begin),
         (room == end - address) & (line_room == end - line),

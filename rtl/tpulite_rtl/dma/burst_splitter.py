@@ -161,8 +161,9 @@ class BurstSplitter(wiring.Component):
         pitch = Signal(len(command.pitch))
         tail = Signal(ceil_log2(per_beat))
 
-        # A command is copied as it is; its addresses are worked out while it waits for its tokens.
-        number = Signal(range(WINDOWS))
+        # A command is copied as it is, and its window; addresses are worked out while it waits for
+        # its tokens.
+        window = Signal(WINDOW_LAYOUT)
         wait, signal = Signal.like(command.wait), Signal.like(command.signal)
         m.d.comb += self.command.ready.eq(~active & ~self.waiting & ~self.stop)
         with m.If(self.command.valid & self.command.ready):
@@ -170,7 +171,6 @@ class BurstSplitter(wiring.Component):
                 self.waiting.eq(1),
                 wait.eq(command.wait),
                 signal.eq(command.signal),
-                number.eq(command.window),
                 line_address.eq(command.offset >> _OFFSET_BITS),
                 flip.eq(command.flip),
                 index.eq(command.index),
@@ -181,17 +181,16 @@ class BurstSplitter(wiring.Component):
                 pitch.eq(command.pitch),
                 tail.eq(command.rows - 1),
             ]
+            with m.Switch(command.window):
+                for place in range(WINDOWS):
+                    with m.Case(place):
+                        m.d.sync += window.eq(self.windows[place])
 
         # Start.
         starts = Signal()
-        window = Signal(WINDOW_LAYOUT)
         beats = Signal.like(beats_left)
         start = Signal.like(address)
         first_room = Signal.like(room)
-        with m.Switch(number):
-            for place in range(WINDOWS):
-                with m.Case(place):
-                    m.d.comb += window.eq(self.windows[place])
         m.d.comb += [
             self.take.payload.eq(wait),
             self.take.valid.eq(self.waiting & ~self.stop),

@@ -172,16 +172,17 @@ class VectorAddresses(wiring.Component):
                     ]
 
         new = self.i.payload
-        new_rows = Array(parameter_rows(op, self.config) for op in known)[
-            operation_of(new, self.config)
-        ]
+        counts = [parameter_rows(op, self.config) for op in known]
+        new_operation = operation_of(new, self.config)
+        beyond_first = Array(max(count - 1, 0) for count in counts)[new_operation]
         with m.If(self.i.valid & self.i.ready):
+            m.d.sync += active.eq(1)
+        with m.If(self.i.ready):  # valid or not, which becomes known late
             m.d.sync += [
                 command.eq(new),
-                active.eq(1),
-                parameter.eq(new_rows != 0),
+                parameter.eq(Array(count != 0 for count in counts)[new_operation]),
                 row.eq(new.param_row),
-                last_parameter.eq(new.param_row + new_rows - 1),
+                last_parameter.eq(new.param_row + beyond_first),
                 *(position.eq(new.a_row) for position in (a, a_window, a_column, a_line)),
                 *(position.eq(new.b_row) for position in (b, b_line)),
                 *(position.eq(new.out_row) for position in (out, out_line)),

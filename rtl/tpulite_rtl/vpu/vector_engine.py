@@ -111,8 +111,10 @@ class VectorEngine(wiring.Component):
             addresses.i.payload.eq(engine.command.payload),
             addresses.i.valid.eq(start),
         ]
+        with m.If(~active):  # a command or not, which becomes known late
+            m.d.sync += command.eq(engine.command.payload)
         with m.If(start):
-            m.d.sync += [command.eq(engine.command.payload), active.eq(1)]
+            m.d.sync += active.eq(1)
         with m.If(done):
             m.d.sync += active.eq(0)
 
