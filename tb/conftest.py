@@ -4,9 +4,10 @@
 of the whole chip on Verilator, unless they are marked ``both_simulators``: with a reason, on Icarus
 in ``make regress`` alone. A test that simulates nothing runs once.
 
-Where Icarus is installed, a bench of several sizes runs on Verilator in the first, which is the
-smallest, and on Icarus in all others: most of the time would go into C++ of models that are not
-read again, and the whole chip runs on Verilator in every size. ``$TPULITE_REGRESS`` (``make
+Where Icarus is installed, a bench of several sizes runs on Verilator in the first, the smallest
+that has all of the component, and on Icarus in all others: most of the time would go into C++ of
+models that are not read again, and the whole chip runs on Verilator in every size. Icarus draws a
+part of what Verilator does (``tpulite_tb.effort``). ``$TPULITE_REGRESS`` (``make
 regress``) runs every size on both.
 """
 
