@@ -26,6 +26,7 @@ from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store
 from tpulite.explore.study import Study
 from tpulite.explore.table import chip_table, points_table, reasons, rows_of
+from tpulite.frontend.files import network_name
 from tpulite.graph.layers import LayerGraph
 from tpulite.needs import require_package
 from tpulite.runtime.compile_cache import compiler_key
@@ -188,10 +189,11 @@ def _read(
     for path in paths:
         if is_model_file(path):
             raise ValueError(f"{path} is compiled, for one machine: give the network itself")
-        if path.stem in parts:
-            raise ValueError(f"Two networks have the name {path.stem!r}")
-        parts[path.stem] = reading.model(path, choices).layers
-        if not parts[path.stem]:
+        name = network_name(path)
+        if name in parts:
+            raise ValueError(f"Two networks have the name {name!r}")
+        parts[name] = reading.model(path, choices).layers
+        if not parts[name]:
             raise ValueError(f"{path}: the host computes all of it")
     return parts
 
