@@ -29,11 +29,14 @@ class Port:
         self.shown = 0
         self._valid.value = 0
 
-    def next(self, activity: float) -> None:
-        """Offer a mask with some probability, unless one still waits."""
+    def next(self, activity: float, favorite: int) -> None:
+        """Offer a mask with some probability, unless one still waits.
+
+        A favorite engine is named more often, so that its tokens are used up before others.
+        """
         if self.offer is None and random.random() < activity:
             self.offer = random.choice(
-                [0, 1 << random.randrange(len(Engine)), random.randrange(MASKS)]
+                [0, 1 << favorite, 1 << random.randrange(len(Engine)), random.randrange(MASKS)]
             )
         self._valid.value = self.offer is not None
         self.shown = random.randrange(MASKS) if self.offer is None else self.offer
@@ -57,9 +60,9 @@ async def tokens_move_as_in_the_model(dut) -> None:
     for cycle in range(4000):
         await RisingEdge(dut.clk)
         filling = cycle // 500 % 2 == 0
-        for ports, activity in ((takes, 0.1 if filling else 0.9), (gives, 0.9 if filling else 0.1)):
+        for ports, activity in ((takes, 0.1 if filling else 0.5), (gives, 0.9 if filling else 0.1)):
             for port in ports:
-                port.next(activity)
+                port.next(activity, cycle // 1000)
         await ReadOnly()
         moved: Counter[tuple[Engine, Engine]] = Counter()
         touched: Counter[tuple[Engine, Engine]] = Counter()
