@@ -5,9 +5,10 @@ from pathlib import Path
 from litedram.frontend.axi import LiteDRAMAXI2Native
 from litex.gen import LiteXModule
 from litex.soc.integration.soc import SoCRegion
-from litex.soc.interconnect import axi
+from litex.soc.interconnect import axi, stream
 from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourceLevel
 from migen import ClockSignal, Instance, ResetSignal, Signal
+from migen.genlib.cdc import MultiReg
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import ADDRESS_BITS
@@ -43,6 +44,8 @@ class TpuliteCore(LiteXModule):
         Gets the source.
     verilog : Path
         The chip, as ``tpulite verilog`` writes it.
+    domain : str
+        Clock domain of the chip; the interfaces are the system's.
 
     Attributes
     ----------
@@ -54,8 +57,10 @@ class TpuliteCore(LiteXModule):
         The interrupt, high until it is cleared in the chip's IRQ_STATUS.
     """
 
-    def __init__(self, platform, verilog: Path) -> None:
+    def __init__(self, platform, verilog: Path, domain: str = "sys") -> None:
         self.registers = axi.AXILiteInterface(data_width=32, address_width=32)
+        registers = axi.AXILiteInterface(data_width=32, address_width=32)
+        self.crossing = axi.AXILiteClockDomainCrossing(self.registers, registers, "sys", domain)
         self.memory = axi.AXIInterface(
             data_width=8 * BEAT_BYTES, address_width=ADDRESS_BITS, id_width=ID_BITS
         )
@@ -64,17 +69,37 @@ class TpuliteCore(LiteXModule):
         self.ev.finalize()
 
         interrupt = Signal()
-        self.comb += self.ev.interrupt.trigger.eq(interrupt)
-        ports = {"i_clk": ClockSignal("sys"), "i_rst": ResetSignal("sys"), "o_irq": interrupt}
-        ports |= _ports("s_axil", self.registers, _LITE, master=False)
-        ports |= _ports("m_axi", self.memory, _FULL, master=True)
+        if domain == "sys":
+            self.comb += self.ev.interrupt.trigger.eq(interrupt)
+        else:
+            self.specials += MultiReg(interrupt, self.ev.interrupt.trigger)
+        ports = {"i_clk": ClockSignal(domain), "i_rst": ResetSignal(domain), "o_irq": interrupt}
+        ports |= _ports("s_axil", registers, _LITE, master=False)
+        ports |= _ports("m_axi", self._crossed(domain), _FULL, master=True)
         for name in ("s_axil_awaddr", "s_axil_araddr"):
             ports[f"i_{name}"] = ports[f"i_{name}"][:OFFSET_BITS]
         self.specials += Instance(TOP, **ports)
         platform.add_source(str(verilog))
 
+    def _crossed(self, domain: str):
+        """Return the memory's interface in a clock domain: each channel passes a FIFO."""
+        if domain == "sys":
+            return self.memory
+        inner = axi.AXIInterface(
+            data_width=8 * BEAT_BYTES, address_width=ADDRESS_BITS, id_width=ID_BITS
+        )
+        for name in _FULL:
+            source, sink = getattr(inner, name), getattr(self.memory, name)
+            from_, to = domain, "sys"
+            if name not in _FROM_MASTER:
+                source, sink, from_, to = sink, source, to, from_
+            crossing = stream.ClockDomainCrossing(source.description, from_, to)
+            self.submodules += crossing
+            self.comb += [source.connect(crossing.sink), crossing.source.connect(sink)]
+        return inner
 
-def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS) -> TpuliteCore:
+
+def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "sys") -> TpuliteCore:
     """Add the chip to a system that has LiteDRAM, and return it.
 
     LiteX converts the registers' bus, and LiteDRAM the width of the memory's port. The generated
@@ -88,8 +113,11 @@ def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS) -> TpuliteCore:
         The chip.
     origin : int
         Address of the registers, in a part of the CPU's map that it does not cache.
+    domain : str
+        Clock domain of the chip. Another one than the system's, with a reset together with it, is
+        crossed by LiteX's asynchronous FIFOs.
     """
-    core = TpuliteCore(soc.platform, verilog)
+    core = TpuliteCore(soc.platform, verilog, domain)
     soc.add_module("tpulite", core)
     region = SoCRegion(origin=origin, size=REGION_BYTES, cached=False)
     soc.bus.add_slave("tpulite", core.registers, region)

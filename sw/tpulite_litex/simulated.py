@@ -1,4 +1,4 @@
-"""The system for LiteX's simulator: VexRiscv, a model of SDRAM behind LiteDRAM, and the chip."""
+"""The system for LiteX's simulator: a CPU, a model of SDRAM behind LiteDRAM, and the chip."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from litex.build.sim import SimPlatform
 from litex.soc.cores.uart import RS232PHYModel, UARTBone
 from litex.soc.integration.common import get_mem_data
 from litex.soc.integration.soc_core import SoCCore
+from migen import ClockDomain, ResetSignal
+from migen.genlib.resetsync import AsyncResetSynchronizer
 
 from tpulite_litex.core import add_tpulite
+from tpulite_litex.system import CLOCK
 
-__all__ = ["CLOCK", "SimulatedSystem"]
-
-CLOCK = 1_000_000
-"""Frequency that software is told, in Hz; low, so that what waits for a time does not wait long."""
+__all__ = ["SimulatedSystem"]
 
 _BRIDGE_CLOCK = CLOCK // 10
 """Frequency that the bridge is told, in Hz: after a tenth of a second it forgets half a command."""
@@ -47,10 +47,14 @@ class SimulatedSystem(SoCCore):
         The chip.
     firmware : Path, optional
         What main memory holds from the start.
+    cpu : str
+        LiteX's name of the CPU.
+    chip_clock : bool
+        Whether the chip has a clock of its own, ``chip_clk``.
     """
 
-    def __init__(self, verilog: Path, firmware: Path | None = None) -> None:
-        io = [("sys_clk", 0, Pins(1)), ("sys_rst", 0, Pins(1))]
+    def __init__(self, verilog: Path, firmware: Path | None, cpu: str, *, chip_clock: bool) -> None:
+        io = [("sys_clk", 0, Pins(1)), ("sys_rst", 0, Pins(1)), ("chip_clk", 0, Pins(1))]
         io += [("serial", number, *_SERIAL) for number in range(2)]
         platform = SimPlatform("SIM", io)
         self.crg = CRG(platform.request("sys_clk"))
@@ -58,7 +62,7 @@ class SimulatedSystem(SoCCore):
             platform,
             clk_freq=CLOCK,
             ident="tpulite in LiteX's simulator",
-            cpu_type="vexriscv",
+            cpu_type=cpu,
             uart_name="sim",
             integrated_rom_size=_ROM_BYTES,
             integrated_sram_size=_SRAM_BYTES,
@@ -73,7 +77,11 @@ class SimulatedSystem(SoCCore):
         )
         # Without a second cache nothing but VexRiscv's own, which writes through, is to be flushed.
         self.add_sdram("sdram", phy=self.sdrphy, module=module, l2_cache_size=0)
-        add_tpulite(self, verilog)
+        if chip_clock:
+            self.cd_chip = ClockDomain()
+            self.comb += self.cd_chip.clk.eq(platform.request("chip_clk"))
+            self.specials += AsyncResetSynchronizer(self.cd_chip, ResetSignal("sys"))
+        add_tpulite(self, verilog, domain="chip" if chip_clock else "sys")
         self._add_bridge()
         platform.add_debug(self)  # with a register that ends the simulation
 

@@ -20,7 +20,10 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_once
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
+__all__ = ["CLOCK", "BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
+
+CLOCK = 1_000_000
+"""Frequency that software is told, in Hz; low, so that what waits for a time does not wait long."""
 
 _SIMULATOR = "build/sim/core/Makefile"
 """LiteX's makefile of its simulator."""
@@ -55,11 +58,19 @@ class BuiltSystem:
         Name of the chip's configuration.
     registers : int
         Where firmware looks for the chip.
+    cpu : str
+        LiteX's name of the CPU. Firmware also compiles for ``serv``, which has no interrupts; that
+        was not simulated.
+    chip_clock : int
+        Of the chip, in Hz, beside the system's :data:`CLOCK`; 0 if that is the chip's, too. The
+        simulator takes steps of what divides both half periods.
     """
 
     folder: Path
     config: str
     registers: int = REGISTERS
+    cpu: str = "vexriscv"
+    chip_clock: int = 0
 
     @property
     def verilog(self) -> Path:
@@ -90,7 +101,7 @@ class BuiltSystem:
         self._generate("headers, BIOS and C library (once, a minute)")
         variables = {"MAIN": main if networks else "idle", **(settings or {})}
         binary = self._compile(networks, variables)
-        self._generate("Verilog of the system", binary)
+        self._generate("Verilog of the system", "--firmware", binary)
         self._link_simulator()
 
     def lines(self, port: int = 0) -> Iterator[str]:
@@ -128,9 +139,10 @@ class BuiltSystem:
             finally:
                 simulator.kill()
 
-    def _generate(self, what: str, *binary: Path) -> None:
+    def _generate(self, what: str, *more: str | Path) -> None:
         command = [sys.executable, "-m", "tpulite_litex.generate", self.verilog, self.folder]
-        run_step(what, [*command, *binary], self.folder, self.folder / "litex.log")
+        command += ["--cpu", self.cpu, "--chip-clock", str(self.chip_clock), *more]
+        run_step(what, command, self.folder, self.folder / "litex.log")
 
     def _compile(self, networks: Mapping[str, Path], variables: Mapping[str, str]) -> Path:
         folder = self.folder / "firmware"

@@ -84,7 +84,7 @@ def test_the_system_says_7_and_goes_on_after_errors(system, tmp_path):
     system.build(networks)
     lines = list(system.lines())
     assert lines[-1] == "done, 5 errors"
-    figures = r"\d+ cycles, \d+ to start and end, \d+ for tensors"
+    figures = r"\d+ cycles, -?\d+ to start and end, \d+ for tensors"
     assert re.fullmatch(f"mlp: it says {DIGIT}, {figures}, 0 wrong bytes", lines[-2])
     said = dict(line.split(": ", 1) for line in lines[-7:-2])
     assert said.pop("other") == (
@@ -156,3 +156,20 @@ def test_a_host_runs_the_same_network_and_survives_a_broken_line(system, monkeyp
         assert (model.run(images, device=name).output == due.output).all()
     finally:
         uart.close()
+
+
+@pytest.mark.regress("minutes for another simulator: the system is elaborated by tb/unit")
+def test_a_chip_with_a_clock_of_its_own(tmp_path):
+    other = BuiltSystem(tmp_path / "soc", CONFIG, chip_clock=1_250_000)
+    other.build({"mlp": exported(tmp_path, "mlp", CONFIG)})
+    *_, result, last = other.lines()
+    assert result.startswith(f"mlp: it says {DIGIT}, ") and last == "done, 0 errors"
+
+
+@pytest.mark.regress("the protocol is tested in seconds by test_mlperf.py")
+def test_the_runner_meets_the_simulated_system():
+    command = [sys.executable, "-m", "tpulite_litex.mlperf", "mlp", "--samples", "2"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert re.search(r"^performance: [\d,]+ cycles an inference, [\d,]+ of the chip$", said, re.M)
+    assert "accuracy: 2 of 2 results are the golden machine's" in said
+    assert "100.0% of 2 files are of their class" in said

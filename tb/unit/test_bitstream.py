@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -34,6 +35,16 @@ system = board_system(BOARDS[name], Path(chip))
 Builder(system, output_dir=folder, compile_software=False).build(run=False)
 """
 
+SIMULATED = """
+import sys
+from pathlib import Path
+from litex.soc.integration.builder import Builder
+from tpulite_litex.simulated import SimulatedSystem
+chip, folder = sys.argv[1:]
+system = SimulatedSystem(Path(chip), None, "serv", chip_clock=True)
+Builder(system, output_dir=folder, compile_software=False).build(run=False)
+"""
+
 
 def test_the_last_frequency_counts():
     report = Report(LOG.format(comb=43_000, mhz=52.5, word="PASS"))
@@ -50,9 +61,25 @@ def test_problems_are_named():
     assert Report("").problem
 
 
-@pytest.mark.skipif(
+needs_litex = pytest.mark.skipif(
     find_spec("litex_boards") is None, reason="LiteX is missing (pip install 'tpulite[litex]')"
 )
+
+
+@needs_litex
+def test_a_chip_may_have_a_clock_of_its_own_and_the_cpu_no_interrupt(tmp_path):
+    (tmp_path / "chip.v").touch()
+    command = [sys.executable, "-c", SIMULATED, tmp_path / "chip.v", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "interrupts" not in fragment(json.loads((tmp_path / "csr.json").read_text()))
+    verilog = (tmp_path / "gateware" / "sim.v").read_text()
+    (chip,) = re.findall(r"^tpulite tpulite\(.*?^\);", verilog, re.DOTALL | re.MULTILINE)
+    (clock,) = re.findall(r"\.clk\s*\((\w+)\)", chip)
+    assert clock.startswith("chip_clk") and f"posedge {clock}" in verilog
+
+
+@needs_litex
 @pytest.mark.parametrize(
     "name",
     thinned(

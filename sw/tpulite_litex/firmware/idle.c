@@ -1,14 +1,11 @@
 /* Leaves chip and memory to the host. */
 #include <stdio.h>
 
-#include <irq.h>
-#include <libbase/uart.h>
+#include "begin.h"
 
 int main(void)
 {
-    irq_setmask(0);
-    irq_setie(1);
-    uart_init();
+    tpulite_litex_begin();
     printf("ready for the host\n");
     for (;;)
         ;

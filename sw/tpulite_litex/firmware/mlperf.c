@@ -18,10 +18,8 @@
 #include <string.h>
 
 #include <generated/csr.h>
-#include <generated/soc.h>
-#include <irq.h>
-#include <libbase/uart.h>
 
+#include "begin.h"
 #include "tpulite_host.h"
 #include "tpulite_litex.h"
 
@@ -314,9 +312,7 @@ static char *listen(void)
 
 int main(void)
 {
-    irq_setmask(0);
-    irq_setie(1);
-    uart_init();
+    tpulite_litex_begin();
     split();
     placement = tpulite_litex_placement(OF(NETWORK, _image), OF(NETWORK, _memory));
     say("m-timestamp-mode-performance\r\n");
