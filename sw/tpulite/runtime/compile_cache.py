@@ -26,6 +26,7 @@ __all__ = ["COMPILER", "ProgramCache", "add_sources", "compiler_key", "program_k
 COMPILER = (
     "arch",
     "archive.py",
+    "collector.py",
     "compiler",
     "configs.py",
     "golden",
