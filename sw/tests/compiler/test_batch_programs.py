@@ -11,17 +11,15 @@ from tpulite.models import CNN_DIGITS
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite.zoo import cache_folder
+from tpulite_testing.zoo_networks import zoo_network
 
 INPUTS = 5
 """One more than a batch: the last run has room for three others."""
 
 
 def load(name, batch, config=None):
-    """Return a network for a batch; those of the zoo are tested where somebody has fetched them."""
-    path = CNN_DIGITS if name == "cnn" else cache_folder() / f"{name}.tflite"
-    if not path.exists():
-        pytest.skip(f"{name} is not in the cache (tpulite zoo fetch {name})")
+    """Return a network for a batch."""
+    path = CNN_DIGITS if name == "cnn" else zoo_network(name)
     return Model.load(path, config=config, options=Options(batch=batch))
 
 

@@ -7,17 +7,18 @@ configurations that were synthesized) and is linear in what such blocks grow wit
 import csv
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
 from tpulite.arch.config import Config
 from tpulite.parts import Part
 
-__all__ = ["FITTED", "GROUPS", "Group", "Weights", "area", "group_of", "read_weights"]
+__all__ = ["FITTED", "GROUPS", "Group", "Weights", "area", "gates", "group_of", "read_weights"]
 
-FITTED = ("lut", "ff")
-"""Resources that are fitted; DSP blocks and block RAMs follow from the configuration."""
+FITTED = ("lut", "ff", "gates")
+"""What is fitted; DSP blocks and block RAMs follow from the configuration. Gates are those of a
+standard-cell library, in NAND2, without large memories."""
 
 _BRAM_FORMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 """Rows and bits of a row that a block RAM (DP16KD) can have."""
@@ -136,19 +137,33 @@ def area(config: Config, weights: Weights | None = None) -> Part:
     weights : Weights, optional
         By default those of the package.
     """
-    weights = _weights() if weights is None else weights
-    fitted = {
-        resource: sum(
-            weights[name, term][resource] * value(config)
-            for name, group in GROUPS.items()
-            for term, value in group.terms.items()
-        )
-        for resource in FITTED
-    }
     memories = _memories(config)
-    luts = fitted["lut"] + sum(6 * count * _tables(*shape) for count, *shape in memories)
+    luts = _fitted(config, "lut", weights)
+    luts += sum(6 * count * _tables(*shape) for count, *shape in memories)
     brams = sum(count * _brams(*shape) for count, *shape in memories)
-    return Part(round(luts), round(fitted["ff"]), _dsps(config), brams)
+    return Part(round(luts), round(_fitted(config, "ff", weights)), _dsps(config), brams)
+
+
+def gates(config: Config, weights: Weights | None = None) -> int:
+    """Estimate the area of a machine in standard cells, in NAND2, without large memories.
+
+    Parameters
+    ----------
+    config : Config
+        The machine. How its multipliers are built for an FPGA has no say.
+    weights : Weights, optional
+        By default those of the package.
+    """
+    return round(_fitted(replace(config, multipliers="dsp"), "gates", weights))
+
+
+def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
+    weights = _weights() if weights is None else weights
+    return sum(
+        weights[name, term][resource] * value(config)
+        for name, group in GROUPS.items()
+        for term, value in group.terms.items()
+    )
 
 
 def read_weights(text: str) -> Weights:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tpulite.compiler import pipeline
+from tpulite.compiler import attempt, pipeline
 from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
@@ -26,7 +26,7 @@ def forced_groups(choose) -> Iterator[None]:
         return groups, plans
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "group_layers", group_layers)
+        patch.setattr(attempt, "group_layers", group_layers)
         patch.setattr(pipeline, "choose_groups", keep)
         yield
 
