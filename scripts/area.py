@@ -1,6 +1,6 @@
 """Fit the explorer's model of area to configurations that were synthesized, and say how good it is.
 
-make synth CONFIG=... for each of FITTED_TO, then
+make synth CONFIG=... and make timing CONFIG=... for each of FITTED_TO, then
 python scripts/area.py
 
 Writes sw/tpulite/explore/area.csv. Other configurations of sw/tpulite/parts.csv are held out.
@@ -9,14 +9,16 @@ Writes sw/tpulite/explore/area.csv. Other configurations of sw/tpulite/parts.csv
 import csv
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tpulite.configs import named_config
-from tpulite.explore.area import FITTED, GROUPS, Weights, area, group_of
-from tpulite.parts import SIZES, Part, Size
+from tpulite.explore.area import FITTED, GROUPS, Weights, area, fitted_config, gates, group_of
+from tpulite.parts import SIZES
 from tpulite_rtl.verilated.toolchain import build_root
 
 TABLE = Path(__file__).resolve().parents[1] / "sw/tpulite/explore/area.csv"
@@ -31,21 +33,18 @@ FITTED_TO = (
 )
 
 
-def fit(reports: Mapping[str, dict]) -> Weights:
+def fit(resource: str, reports: Mapping[str, dict]) -> dict[tuple[str, str], float]:
     """Return the weights, no less than 0, that come nearest to what groups of blocks take."""
-    configs = {name: named_config(name) for name in reports}
-    weights: dict[tuple[str, str], dict[str, float]] = {}
+    configs = [fitted_config(named_config(name), resource) for name in reports]
+    weights = {}
     for name, group in GROUPS.items():
-        terms = {term: [f(c) for c in configs.values()] for term, f in group.terms.items()}
-        matrix = np.array(list(terms.values()), dtype=float).T
-        for resource in FITTED:
-            sizes = [
-                sum(b[resource] for b in report["blocks"] if group_of(b["name"]) == name)
-                for report in reports.values()
-            ]
-            found = nonnegative(matrix, np.array(sizes, dtype=float))
-            for term, weight in zip(terms, found, strict=True):
-                weights.setdefault((name, term), {})[resource] = float(f"{weight:.4g}")
+        matrix = np.array([[float(f(c)) for f in group.terms.values()] for c in configs])
+        sizes = [
+            sum(b[resource] for b in report["blocks"] if group_of(b["name"]) == name)
+            for report in reports.values()
+        ]
+        found = nonnegative(matrix, np.array(sizes, dtype=float))
+        weights |= {(name, t): float(f"{w:.4g}") for t, w in zip(group.terms, found, strict=True)}
     return weights
 
 
@@ -65,29 +64,33 @@ def nonnegative(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Fit, print errors, write."""
-    reports = {name: report for name in FITTED_TO if (report := read_report(name))}
-    weights = fit(reports)
-    rows = [{"group": g, "term": t, **found} for (g, t), found in weights.items()]
+    reports = {
+        kind: {name: report for name in FITTED_TO if (report := read_report(kind, name))}
+        for kind in ("synth", "timing")
+    }
+    found = {x: fit(x, reports["timing" if x == "gates" else "synth"]) for x in FITTED}
+    weights = {key: {x: found[x][key] for x in FITTED} for key in found["lut"]}
+    rows = [{"group": g, "term": t, **each} for (g, t), each in weights.items()]
     TABLE.write_text(as_csv(rows))
-    for name, report in reports.items():
-        print(f"fitted to {name}: {errors(name, Part(**report['chip']), weights)}")
+    for name in FITTED_TO:
+        measured = {k: read_report(k, name).get("chip", {}) for k in ("synth", "timing")}
+        print(f"fitted to {name}: {errors(name, measured['synth'] | measured['timing'], weights)}")
     for name, size in SIZES.items():
         if name not in FITTED_TO:
-            print(f"held out {name}: {errors(name, size, weights)}")
+            print(f"held out {name}: {errors(name, asdict(size), weights)}")
 
 
-def errors(name: str, measured: Part | Size, weights: Weights) -> str:
+def errors(name: str, measured: Mapping[str, Any], weights: Weights) -> str:
     """Return what was measured, and by how much the estimate is off."""
-    estimate = area(named_config(name), weights)
-    pairs = {x: (getattr(measured, x), getattr(estimate, x)) for x in ("lut", "ff", "dsp", "bram")}
-    return ", ".join(
-        f"{x} {is_:,} ({est / is_ - 1:+.1%})" for x, (is_, est) in pairs.items() if is_ or est
-    )
+    config = named_config(name)
+    estimate = asdict(area(config, weights)) | {"gates": gates(config, weights)}
+    pairs = {x: (measured[x], y) for x, y in estimate.items() if measured.get(x)}
+    return ", ".join(f"{x} {is_:,} ({est / is_ - 1:+.1%})" for x, (is_, est) in pairs.items())
 
 
-def read_report(name: str) -> dict:
-    """Return what was synthesized of this definition of a configuration, nothing if it is not."""
-    path = build_root() / "synth" / f"{name}.json"
+def read_report(kind: str, name: str) -> dict:
+    """Return what was measured of this definition of a configuration, nothing if it is not."""
+    path = build_root() / kind / f"{name}.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     return found if found.get("hash") == f"{named_config(name).hash:#010x}" else {}
 

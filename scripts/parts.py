@@ -2,9 +2,11 @@
 
 make synth CONFIG=ecp5-25     (and -45, -85, 4x4, 8x8, 16x16)
 make pnr CONFIG=ecp5-25 FLAT=1 PART=45
+make timing CONFIG=ecp5-25
 python scripts/parts.py
 
-Takes what there is of build/{synth,pnr}/CONFIG.json of this definition of CONFIG; other rows stay.
+Takes what there is of build/{synth,pnr,timing}/CONFIG.json of this definition of CONFIG; the rest
+stays.
 """
 
 import csv
@@ -27,15 +29,16 @@ def measured(name: str) -> Size | None:
     digest = f"{CONFIGS[name].hash:#010x}"
     known = SIZES.get(name)
     known = known if known and known.hash == digest else None
-    synth, pnr = (_report(kind, name, digest) for kind in ("synth", "pnr"))
+    synth, pnr, timing = (_report(kind, name, digest) for kind in ("synth", "pnr", "timing"))
+    gates = timing["chip"]["gates"] if timing else known and known.gates
     if pnr:
         fmax, placed = min(pnr["fmax_mhz"].values()), _placed(pnr)
     else:
         fmax, placed = (known.fmax_mhz, known.placed) if known else (None, "")
     if synth:
         part = CONFIG_PARTS.get(name, "")
-        return Size(name, digest, part, **synth["chip"], fmax_mhz=fmax, placed=placed)
-    return known and replace(known, fmax_mhz=fmax, placed=placed)
+        return Size(name, digest, part, **synth["chip"], gates=gates, fmax_mhz=fmax, placed=placed)
+    return known and replace(known, gates=gates, fmax_mhz=fmax, placed=placed)
 
 
 def _placed(pnr: dict) -> str:

@@ -70,7 +70,8 @@ def main() -> None:
             chip_design(config, GATES),
             lambda done, total: status.update(f"block {done + 1} of {total}"),
         )
-    path = write_report("timing", options.config, {"config": options.config, **found})
+    named = {"config": options.config, "hash": f"{config.hash:#010x}"}
+    path = write_report("timing", options.config, {**named, **found})
     if options.budgets:
         BUDGETS.write_text(write_budgets(found))
 

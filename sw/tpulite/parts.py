@@ -27,7 +27,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Size:
-    """What a configuration takes of an ECP5.
+    """What a configuration takes of an ECP5, and in standard cells.
 
     Parameters
     ----------
@@ -39,6 +39,8 @@ class Size:
         The part that it is made for, one of `PARTS`; else empty.
     lut, ff, dsp, bram : int
         Sum over the blocks, each synthesized alone.
+    gates : int, optional
+        Area in standard cells, in NAND2, without large memories; None if that was not measured.
     fmax_mhz : float, optional
         Of the slowest placement, routed; None if there is none.
     placed : str
@@ -52,6 +54,7 @@ class Size:
     ff: int
     dsp: int
     bram: int
+    gates: int | None
     fmax_mhz: float | None
     placed: str
 
@@ -90,6 +93,7 @@ def read_sizes(text: str) -> dict[str, Size]:
             ff=int(row["ff"]),
             dsp=int(row["dsp"]),
             bram=int(row["bram"]),
+            gates=int(row["gates"]) if row["gates"] else None,
             fmax_mhz=float(row["fmax_mhz"]) if row["fmax_mhz"] else None,
             placed=row["placed"],
         )

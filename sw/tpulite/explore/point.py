@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tpulite.arch.config import Config
-from tpulite.explore.area import area
+from tpulite.explore.area import area, gates
 from tpulite.explore.energy import TABLES, Energy, energy
 from tpulite.explore.measure import Counts, Outcome
 from tpulite.parts import Part
@@ -17,6 +17,7 @@ __all__ = ["OBJECTIVES", "Point", "pareto", "two_digits"]
 OBJECTIVES = {
     "cycles": "cycles",
     "area": "LUT",
+    "gates": "gates",
     "bram": "BRAM",
     "dsp": "DSP",
     "energy": "uJ",
@@ -27,7 +28,7 @@ OBJECTIVES = {
 """What can be made small, and the unit that tables show. Cycles, energy and traffic are those of
 one run of each network, added up."""
 
-_ESTIMATES = ("area", "energy")
+_ESTIMATES = ("area", "gates", "energy")
 """Objectives of which no more than two digits are true."""
 
 
@@ -87,6 +88,8 @@ class Point:
                 return sum(each.cycles for each in counts)
             case "area":
                 return self.size.lut
+            case "gates":
+                return gates(self.config)
             case "bram" | "dsp":
                 return getattr(self.size, name)
             case "energy":
