@@ -196,10 +196,15 @@ class Requantizer(wiring.Component):
                 for stage, records in fields.items():
                     channels = [records[group * lanes + index] for group in range(groups)]
                     for name in records.shape().elem_shape.members:
-                        choices = Array(channel[name] for channel in channels)
-                        m.d.comb += drained[name].eq(
-                            choices[selects[stage]] if groups > 1 else choices[0]
-                        )
+                        field = channels[0][name]
+                        if groups > 1:
+                            choices = Array(channel[name] for channel in channels)
+                            field = choices[selects[stage - self._ahead(stage)]]
+                        if self._ahead(stage):
+                            chosen = Signal.like(field, name=f"{name}_{index}", reset_less=True)
+                            m.d.sync += chosen.eq(field)
+                            field = chosen
+                        m.d.comb += drained[name].eq(field)
                 results.append(lane.o)
             if index < others:
                 m.d.comb += [
@@ -208,6 +213,13 @@ class Requantizer(wiring.Component):
                     self.vector.o[index].eq(lane.o),
                 ]
         return Cat(results), valids[-1]
+
+    def _ahead(self, stage: int) -> int:
+        """Return how many cycles before a stage a channel's fields are chosen, into a register.
+
+        Choosing takes long. Without a choice, and in the first stage, it is in the stage itself.
+        """
+        return int(self.config.lanes < self.config.array_size and stage > 1)
 
     def _record_fields(self, m: Module) -> dict[int, data.View]:
         """Return the record fields of each channel, by the stage that uses them."""
@@ -219,7 +231,7 @@ class Requantizer(wiring.Component):
         for stage, names in _FIELDS.items():
             if len(self.config.roundings) == 1:
                 names = [name for name in names if name != "rounding"]
-            cycles = stage - 1
+            cycles = stage - 1 - self._ahead(stage)
             block = RecordFields(self.config, names)
             m.submodules[f"fields_{stage}"] = block
             m.d.comb += [

@@ -178,7 +178,12 @@ class VectorLanes(wiring.Component):
             ]
             for name, stage in FIELD_STAGES.items():
                 fields = [self.records[c][name] for c in channels]
-                m.d.comb += lane[name].eq(_choose(fields, selects, _SUM_STAGE + stage))
+                field = _choose(fields, selects, _SUM_STAGE + max(stage - 1, 0))
+                if stage and self._groups > 1:  # from a register: choosing takes long
+                    chosen = Signal.like(lane[name], name=f"{name}_{index}", reset_less=True)
+                    m.d.sync += chosen.eq(field)
+                    field = chosen
+                m.d.comb += lane[name].eq(field)
 
     def _words(self, m: Module, table: LookupTable, is_norm: Signal, is_share: Signal) -> WordLanes:
         """Build what NORM and SHARE have of their own; sums of SHARE go to the requantizer."""
