@@ -9,19 +9,12 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.graph.passes import simplify
 from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.hostile.corpus import operators
 
 
 def network() -> bytes:
     b = Builder()
-    x = b.input((1, 6, 6, 2), 0.5, -3)
-    weight = np.ones((2, 3, 3, 2), np.int8)
-    y = b.conv(x, weight, [0] * 2, weight_scale=[0.1] * 2, scale=0.5, zero_point=-3)
-    y = b.depthwise(y, np.ones((1, 3, 3, 2), np.int8), weight_scale=0.1, scale=0.5, zero_point=-3)
-    y = b.add(x, y, 0.5, -3)
-    y = b.pad(y, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    y = b.pool("MAX_POOL_2D", y, (2, 2), stride=(2, 2))
-    y = b.mean(b.concat([y, y]), (1, 2), 0.5, -3)
-    y = b.unary("SOFTMAX", y, 1 / 256, -128, options_type="SoftmaxOptions", beta=1.0)
+    y = b.unary("SOFTMAX", operators(b), 1 / 256, -128, options_type="SoftmaxOptions", beta=1.0)
     shape = b.tensor((2,), dtype="int32")
     b.operator("SHAPE", [y], [shape])
     last = b.tensor((), dtype="int32")

@@ -17,7 +17,7 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.evaluate_report import EvaluateReport
-from tpulite.cli.inputs import PIXELS
+from tpulite.cli.inputs import pixels_option
 from tpulite.cli.labelled import SetReader
 from tpulite.cli.labels import count_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
@@ -52,12 +52,7 @@ __all__ = ["evaluate"]
     help="The images' classes, if the data have none: lines FILE,CLASS, or a .npy file.",
 )
 @click.option("--names", "names_path", type=PATH, help="Names of the classes, one a line.")
-@click.option(
-    "--pixels",
-    type=PIXELS,
-    metavar="LOW:HIGH",
-    help="What black and white are to the network.  [the ends of what its input holds]",
-)
+@pixels_option
 @click.option(
     "--oracle",
     type=click.Choice(ORACLES),

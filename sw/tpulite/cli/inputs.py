@@ -14,7 +14,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs
 from tpulite.runtime.pictures import PICTURES, load_picture, picture_remark
 
-__all__ = ["PIXELS", "InputReader", "Inputs", "named_error"]
+__all__ = ["PIXELS", "InputReader", "Inputs", "named_error", "pixels_option"]
 
 _ARRAYS = (".npy", ".npz")
 
@@ -37,6 +37,13 @@ class _Pixels(click.ParamType):
 
 
 PIXELS = _Pixels()
+
+pixels_option = click.option(
+    "--pixels",
+    type=PIXELS,
+    metavar="LOW:HIGH",
+    help="What black and white are to the network.  [the ends of what its input holds]",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from tpulite.cli.common import (
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
-from tpulite.cli.inputs import PIXELS, InputReader, Inputs
+from tpulite.cli.inputs import InputReader, Inputs, pixels_option
 from tpulite.cli.labels import load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
@@ -53,12 +53,7 @@ _PROGRAMS = (".tpl", ".tpulite")
     type=PATH,
     help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), or a folder of them.",
 )
-@click.option(
-    "--pixels",
-    type=PIXELS,
-    metavar="LOW:HIGH",
-    help="What black and white are to the network.  [the ends of what its input holds]",
-)
+@pixels_option
 @click.option(
     "--labels",
     type=PATH,

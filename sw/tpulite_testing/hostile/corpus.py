@@ -18,7 +18,7 @@ from tpulite_testing.drawn.onnx_nodes import NODES, node_case
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.quick_options import quick_options
 
-__all__ = ["Whole", "corpus"]
+__all__ = ["Whole", "corpus", "operators"]
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,8 @@ def corpus() -> tuple[tuple[Whole, ...], ...]:
     )
 
 
-def _operators() -> bytes:
-    """Return a TFLite file with an operator of many kinds."""
-    b = Builder()
+def operators(b: Builder) -> int:
+    """Write operators of many kinds, from convolution to mean; return the last one's tensor."""
     x = b.input((1, 6, 6, 2), 0.5, -3)
     weight = np.ones((2, 3, 3, 2), np.int8)
     y = b.conv(x, weight, [0] * 2, weight_scale=[0.1] * 2, scale=0.5, zero_point=-3)
@@ -87,8 +86,12 @@ def _operators() -> bytes:
     y = b.add(x, y, 0.5, -3)
     y = b.pad(y, ((0, 0), (1, 1), (1, 1), (0, 0)))
     y = b.pool("MAX_POOL_2D", y, (2, 2), stride=(2, 2))
-    y = b.mean(b.concat([y, y]), (1, 2), 0.5, -3)
-    return b.build(b.unary("LOGISTIC", y, 1 / 256, -128))
+    return b.mean(b.concat([y, y]), (1, 2), 0.5, -3)
+
+
+def _operators() -> bytes:
+    b = Builder()
+    return b.build(b.unary("LOGISTIC", operators(b), 1 / 256, -128))
 
 
 def _compiled() -> dict[str, bytes]:

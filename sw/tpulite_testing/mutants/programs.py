@@ -83,34 +83,23 @@ def _drop_token(commands: Commands, rng: Rng) -> bool:
     return True
 
 
-def _late_wait(commands: Commands, rng: Rng) -> bool:
-    """Move a wait to the engine's next command."""
-    later = []
-    for i, engine in _bits(commands, "wait"):
-        same = (j for j in range(i + 1, len(commands)) if commands[j].engine == commands[i].engine)
-        j = next(same, None)
-        if j is not None and not commands[j]["wait"] >> engine & 1:
-            later.append((i, j, engine))
-    if place := _pick(later, rng):
-        i, j, engine = place
-        _toggle(commands, i, "wait", engine)
-        _toggle(commands, j, "wait", engine)
-    return place is not None
+def _move(name: str, step: int) -> Callable[[Commands, Rng], bool]:
+    """Return a change that moves a wait or a signal to the engine's command after or before."""
 
+    def change(commands: Commands, rng: Rng) -> bool:
+        moves = []
+        for i, engine in _bits(commands, name):
+            order = range(i + 1, len(commands)) if step > 0 else range(i - 1, -1, -1)
+            j = next((j for j in order if commands[j].engine == commands[i].engine), None)
+            if j is not None and not commands[j][name] >> engine & 1:
+                moves.append((i, j, engine))
+        if place := _pick(moves, rng):
+            *both, engine = place
+            for i in both:
+                _toggle(commands, i, name, engine)
+        return place is not None
 
-def _early_signal(commands: Commands, rng: Rng) -> bool:
-    """Move a signal to the engine's command before."""
-    earlier = []
-    for i, engine in _bits(commands, "signal"):
-        same = (j for j in range(i - 1, -1, -1) if commands[j].engine == commands[i].engine)
-        j = next(same, None)
-        if j is not None and not commands[j]["signal"] >> engine & 1:
-            earlier.append((i, j, engine))
-    if place := _pick(earlier, rng):
-        i, j, engine = place
-        _toggle(commands, i, "signal", engine)
-        _toggle(commands, j, "signal", engine)
-    return place is not None
+    return change
 
 
 def _count(commands: Commands, rng: Rng) -> bool:
@@ -187,8 +176,8 @@ def _drop_work(commands: Commands, rng: Rng) -> bool:
 KINDS: dict[str, Callable[[Commands, Rng], bool]] = {
     "drop a wait": _drop_wait,
     "drop a wait and its signal": _drop_token,
-    "wait one command later": _late_wait,
-    "signal one command earlier": _early_signal,
+    "wait one command later": _move("wait", 1),
+    "signal one command earlier": _move("signal", -1),
     "a token more or less": _count,
     "shift an address": _shift(_ADDRESSES),
     "change a pitch": _shift(_PITCHES),
