@@ -1,14 +1,17 @@
 """Checks by seed on the Verilated chip, for ``tpulite regress``."""
 
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.drawn.choices import Seeded
-from tpulite_testing.drawn.compilations import random_compilation
+from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.jobs.graphs import smallest_case
 
-__all__ = ["MACHINES", "random_graph_on_chip", "random_programs"]
+__all__ = ["MACHINES", "random_graph_on_chip", "random_programs", "smallest_graph_on_chip"]
 
 MACHINES = {
     "4x4": (CONFIGS["4x4"], 300),
@@ -38,14 +41,26 @@ def random_programs(seed: int) -> dict[str, int]:
 
 def random_graph_on_chip(seed: int) -> dict[str, int]:
     """Compile a graph of layers for one of the machines in turn, and run it on the chip."""
+    return _on_chip(seed, _graph(seed))
+
+
+def smallest_graph_on_chip(seed: int, folder: Path) -> Path:
+    """Write the fewest layers that still fail in the same way, as text."""
+    return smallest_case(_graph(seed), partial(_on_chip, seed), folder / f"chip-graphs-{seed}.txt")
+
+
+def _graph(seed: int) -> Compilation:
     config, largest = list(MACHINES.values())[seed % len(MACHINES)]
-    case = random_compilation(Seeded(seed), most=8, largest=largest, config=config)
+    return random_compilation(Seeded(seed), most=8, largest=largest, config=config)
+
+
+def _on_chip(seed: int, case: Compilation) -> dict[str, int]:
     program = case.compile_if_it_fits()
     if program is None:
         return {"without room": 1}
     stall = _STALLS[seed // len(MACHINES) % len(_STALLS)]
     device = RtlDevice(
-        config, dram_bytes=_DRAM_BYTES, stall=stall, jitter=int(50 * stall), seed=seed
+        case.config, dram_bytes=_DRAM_BYTES, stall=stall, jitter=int(50 * stall), seed=seed
     )
     case.run(program, device, seed)
     return {"graphs": 1, "layers": len(case.graph.layers), "cycles": device.cycles}

@@ -1,5 +1,7 @@
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +65,27 @@ def test_failing_seeds_are_told_with_the_command_that_repeats_them(tpulite, samp
     (record,) = json.loads(out).values()
     assert record["seeds"] == 27 and record["counts"]["checks"] == len(good) + 4
     assert [each["seeds"] for each in record["failures"]][-2:] == [[26, 26], [30, 34]]
+
+
+def whole(seed: int, folder: Path) -> Path:
+    """Write a seed that fails."""
+    if seed == 12:
+        raise ValueError("It does not fail any more")
+    path = folder / f"{seed}.txt"
+    path.write_text(str(seed))
+    return path
+
+
+def test_the_smallest_case_of_a_failing_seed_is_written(tpulite, sample, monkeypatch, tmp_path):
+    job = replace(JOBS["sample"], smallest=f"{__name__}:whole")
+    monkeypatch.setitem(JOBS, "sample", job)
+    words = ("regress", "--jobs", "sample", "--seeds", "3..14", "--smallest", tmp_path / "some")
+    code, _, err = tpulite(*words)
+    assert code == 1 and (tmp_path / "some/5.txt").read_text() == "5"
+    assert err.splitlines() == [
+        f"sample 5, the smallest case: {tmp_path / 'some/5.txt'}",
+        "sample 12, the smallest case: It does not fail any more",
+    ]
 
 
 def test_jobs_of_the_package_run_in_processes(tpulite):

@@ -14,7 +14,7 @@ from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
 from tpulite.regress.jobs import JOBS
 from tpulite.regress.regression import Outcome, run_regression, seed_ranges
-from tpulite.regress.seeds import jobs_identity, run_seeds
+from tpulite.regress.seeds import jobs_identity, run_seeds, smallest_case
 
 __all__ = ["regress"]
 
@@ -58,12 +58,19 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
 )
 @worker_options
 @click.option("--no-cache", is_flag=True, help="Check even what has been checked before.")
+@click.option(
+    "--smallest",
+    "folder",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    help="Write the smallest networks that still fail into this folder.",
+)
 @json_option
 def regress(
     jobs: tuple[str, ...],
     seeds: range,
     work: Workers,
     no_cache: bool,
+    folder: Path | None,
     json_path: Path | None,
 ) -> None:
     """Check tpulite itself at random: what is drawn follows from a seed.
@@ -71,6 +78,8 @@ def regress(
     Results are kept: an interrupted run goes on where it was, and a longer range checks what is
     new. What fails is told with the command that repeats it. The exit code is then 1.
     """
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     ready = partial(jobs_identity, jobs)
     if work.scheduler is None:
         ready()
@@ -82,8 +91,24 @@ def regress(
     save_json(json_path, {name: _record(outcome) for name, outcome in outcomes.items()})
     if not is_stdout(json_path):
         _print(Console(), outcomes, alone=len(seeds) == 1)
+    if folder is not None:
+        _write_smallest(Console(stderr=True), outcomes, folder)
     if any(outcome.failures for outcome in outcomes.values()):
         raise click.exceptions.Exit(1)
+
+
+def _write_smallest(console: Console, outcomes: Mapping[str, Outcome], folder: Path) -> None:
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    for name, outcome in outcomes.items():
+        alone = [first for first, last in outcome.failures if first == last]
+        for seed in alone[:_FAILURES]:
+            with console.status(f"the smallest case of {name} {seed}"):
+                try:
+                    path = smallest_case(name, seed, folder)
+                except ValueError as error:
+                    path = error
+            if path is not None:
+                say(f"{name} {seed}, the smallest case: {path}")
 
 
 def _record(outcome: Outcome) -> dict[str, object]:

@@ -36,6 +36,9 @@ class Job:
         What must be installed besides.
     ready : str
         ``module:function`` that raises an error if something else is missing; or nothing.
+    smallest : str
+        ``module:function`` of a seed and a folder: it writes the smallest case into the folder that
+        fails as that of the seed does, and returns its path; or nothing.
     """
 
     check: str
@@ -44,6 +47,7 @@ class Job:
     packages: tuple[str, ...] = ("tpulite_testing",)
     libraries: tuple[Library, ...] = field(default=())
     ready: str = ""
+    smallest: str = ""
 
 
 _CHIP = {
@@ -57,11 +61,13 @@ JOBS = {
         "tpulite_testing.jobs.graphs:random_graph_on_golden",
         "graphs of layers, compiled, on the golden machine: static check, races, every bit",
         4,
+        smallest="tpulite_testing.jobs.graphs:smallest_graph_on_golden",
     ),
     "validation": Job(
         "tpulite_testing.jobs.graphs:validated_graph",
         "graphs of layers, compiled: the commands compute them, for all inputs",
         10,
+        smallest="tpulite_testing.jobs.graphs:smallest_validated_graph",
     ),
     "program-mutants": Job(
         "tpulite_testing.jobs.graphs:program_mutants",
@@ -79,18 +85,21 @@ JOBS = {
         "TFLite networks on the golden machine: every tensor is LiteRT's",
         20,
         libraries=(_LITERT, *_ONNX),
+        smallest="tpulite_testing.jobs.networks:smallest_litert_network",
     ),
     "litert-operators": Job(
         "tpulite_testing.jobs.networks:litert_operator",
         "operators of TFLite on the golden machine, against LiteRT's three kernel sets",
         50,
         libraries=(_LITERT, *_ONNX),
+        smallest="tpulite_testing.jobs.networks:litert_operator_file",
     ),
     "onnx-operators": Job(
         "tpulite_testing.jobs.networks:onnx_operator",
         "operators of ONNX on the golden machine, against ONNX Runtime",
         50,
         libraries=(_LITERT, *_ONNX),
+        smallest="tpulite_testing.jobs.networks:onnx_operator_file",
     ),
     "random-programs": Job(
         "tpulite_tb.jobs:random_programs",
@@ -103,6 +112,7 @@ JOBS = {
         "graphs of layers, compiled, on the chip: every bit",
         5,
         **_CHIP,
+        smallest="tpulite_tb.jobs:smallest_graph_on_chip",
     ),
 }
 """By name; a new one is a line here and a function of a seed in a package of the wheel."""

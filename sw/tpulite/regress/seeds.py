@@ -13,7 +13,7 @@ from tpulite.executors.executor import reason_of
 from tpulite.regress.jobs import JOBS
 from tpulite.runtime.identity import identity
 
-__all__ = ["Seeds", "job_identity", "jobs_identity", "run_seeds"]
+__all__ = ["Seeds", "job_identity", "jobs_identity", "run_seeds", "smallest_case"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,25 @@ def run_seeds(_: None, seeds: Seeds) -> dict[str, Any]:
         except Exception as error:  # whatever it is, the other seeds go on
             failures[str(seed)] = f"{_told(error)}\n{traceback.format_exc()}"
     return {"counts": dict(counts), "failures": failures}
+
+
+def smallest_case(job: str, seed: int, folder: Path) -> Path | None:
+    """Write the smallest case that fails as a seed of a job does.
+
+    Returns
+    -------
+    Path or None
+        The file; None if the job has no smaller cases than its seeds.
+
+    Raises
+    ------
+    ValueError
+        If the seed does not fail.
+    OSError
+        If the file cannot be written.
+    """
+    name = JOBS[job].smallest
+    return _function(name)(seed, folder) if name else None
 
 
 def _told(error: Exception) -> str:

@@ -2,18 +2,28 @@
 
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from tpulite.graph.graph import Graph
 from tpulite.runtime.model import Model
 from tpulite_testing.drawn import onnx_cases
 from tpulite_testing.drawn.graphs import random_graph
 from tpulite_testing.drawn.operator_cases import OPERATORS, draw_case
 from tpulite_testing.files.tflite_graph import write_tflite
+from tpulite_testing.jobs.fewest import fewest, graph_of
 from tpulite_testing.oracles.litert import KERNELS, run_litert
 from tpulite_testing.oracles.model_tensors import equals_library
 from tpulite_testing.quick_options import quick_options
 
-__all__ = ["litert_network", "litert_operator", "onnx_operator"]
+__all__ = [
+    "litert_network",
+    "litert_operator",
+    "litert_operator_file",
+    "onnx_operator",
+    "onnx_operator_file",
+    "smallest_litert_network",
+]
 
 _STEPS = 8
 """Operators of a network."""
@@ -21,12 +31,27 @@ _STEPS = 8
 
 def litert_network(seed: int) -> dict[str, int]:
     """Compare all tensors of a TFLite network of some operators with LiteRT's reference kernels."""
-    graph = random_graph(seed, real=False, steps=_STEPS)
-    outputs = tuple(name for name in graph.outputs if name not in graph.inputs)
-    data = write_tflite(replace(graph, outputs=outputs))
-    with tempfile.TemporaryDirectory() as folder:
-        model = equals_library(Path(folder), data, count=2)
+    model = _as_litert(_network(seed))
     return {"networks": 1, "operators": len(model.graph.nodes)} | _hosted(model)
+
+
+def smallest_litert_network(seed: int, folder: Path) -> Path:
+    """Write the fewest operators of a network that still fail in the same way, as TFLite."""
+    graph = _network(seed)
+    found = fewest(graph.nodes, partial(graph_of, graph), _as_litert)
+    path = folder / f"litert-networks-{seed}.tflite"
+    path.write_bytes(write_tflite(found))
+    return path
+
+
+def _network(seed: int) -> Graph:
+    graph = random_graph(seed, real=False, steps=_STEPS)
+    return replace(graph, outputs=tuple(n for n in graph.outputs if n not in graph.inputs))
+
+
+def _as_litert(graph: Graph) -> Model:
+    with tempfile.TemporaryDirectory() as folder:
+        return equals_library(Path(folder), write_tflite(graph), count=2)
 
 
 def litert_operator(seed: int) -> dict[str, int]:
@@ -49,13 +74,30 @@ def litert_operator(seed: int) -> dict[str, int]:
     return {"operators": 1, "elements": ours.size} | _hosted(model)
 
 
+def litert_operator_file(seed: int, folder: Path) -> Path:
+    """Write the operator as TFLite."""
+    path = folder / f"litert-operators-{seed}.tflite"
+    path.write_bytes(draw_case(OPERATORS[seed % len(OPERATORS)], seed).model)
+    return path
+
+
 def onnx_operator(seed: int) -> dict[str, int]:
     """Compare an operator of ONNX with ONNX Runtime: kinds in turn."""
-    op = onnx_cases.OPERATORS[seed % len(onnx_cases.OPERATORS)]
-    _, data = onnx_cases.draw_onnx_case(op, seed)
     with tempfile.TemporaryDirectory() as folder:
-        model = equals_library(Path(folder), data, "ort", 1)
+        model = equals_library(Path(folder), _onnx(seed), "ort", 1)
     return {"operators": 1} | _hosted(model)
+
+
+def onnx_operator_file(seed: int, folder: Path) -> Path:
+    """Write the operator as ONNX."""
+    path = folder / f"onnx-operators-{seed}.onnx"
+    path.write_bytes(_onnx(seed))
+    return path
+
+
+def _onnx(seed: int) -> bytes:
+    op = onnx_cases.OPERATORS[seed % len(onnx_cases.OPERATORS)]
+    return onnx_cases.draw_onnx_case(op, seed)[1]
 
 
 def _hosted(model: Model) -> dict[str, int]:
