@@ -1,11 +1,11 @@
-"""Values that travel beside a pipeline."""
+"""Values that travel beside a pipeline, and those that wait before one."""
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Signal, Value
-from amaranth.lib import data
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 
-__all__ = ["delay"]
+__all__ = ["delay", "parked"]
 
 
 def delay(
@@ -38,3 +38,31 @@ def delay(
             m.d.sync += copy.eq(copies[-1])
         copies.append(copy)
     return copies
+
+
+def parked(m: Module, source: stream.Interface, load: Value) -> tuple[Signal, data.View]:
+    """Return whether there is a transfer, and which: the one that waits, else the one that comes.
+
+    One transfer may wait, so that ``source.ready`` is a register.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    source : stream.Interface
+        Transfers of a layout; accepted here.
+    load : Value
+        The transfer is taken in this cycle; only if there is one.
+    """
+    shape = source.payload.shape()
+    waiting, waits = Signal(shape, reset_less=True), Signal()
+    offered, following = Signal(), data.View(shape, Signal(shape.size, name="following"))
+    m.d.comb += [
+        source.ready.eq(~waits),
+        offered.eq(waits | source.valid),
+        following.eq(Mux(waits, waiting, source.payload)),
+    ]
+    m.d.sync += waits.eq(offered & ~load)
+    with m.If(~waits):
+        m.d.sync += waiting.eq(source.payload)
+    return offered, following

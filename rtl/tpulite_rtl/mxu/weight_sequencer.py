@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
+from tpulite_rtl.lib.pipeline import parked
 from tpulite_rtl.mxu.systolic_array import weight_layout
 
 __all__ = ["TILES_BITS", "WEIGHT_COMMAND", "WeightSequencer"]
@@ -78,18 +79,8 @@ class WeightSequencer(wiring.Component):
         depth = 2 * n
         m.submodules.fifo = fifo = StreamFifo(unsigned(8 * self.config.row_bytes), depth)
 
-        # The next command: the one that waits, else the one that comes.
-        parked, parks = Signal(WEIGHT_COMMAND, reset_less=True), Signal()
-        following = Signal(WEIGHT_COMMAND)
-        offered, load = Signal(), Signal()
-        m.d.comb += [
-            self.command.ready.eq(~parks),
-            offered.eq(parks | self.command.valid),
-            following.eq(Mux(parks, parked, self.command.payload)),
-        ]
-        m.d.sync += parks.eq(offered & ~load)
-        with m.If(~parks):
-            m.d.sync += parked.eq(self.command.payload)
+        load = Signal()
+        offered, following = parked(m, self.command, load)
 
         # Requests: `left` rows of the current command after this one.
         row = Signal(ROW_BITS, reset_less=True)

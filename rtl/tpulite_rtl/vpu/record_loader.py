@@ -10,6 +10,7 @@ from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
 from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.lib.pipeline import parked
 from tpulite_rtl.vpu.record_fields import holds_foreign_rounding, record_row
 
 __all__ = ["BLOCKS", "RECORD_COMMAND", "RecordLoader"]
@@ -87,18 +88,8 @@ class RecordLoader(wiring.Component):
         config = self.config
         depth = BLOCKS * config.record_rows
 
-        # The next command: the one that waits, else the one that comes.
-        parked, parks = Signal(RECORD_COMMAND, reset_less=True), Signal()
-        following = Signal(RECORD_COMMAND)
-        offered, load = Signal(), Signal()
-        m.d.comb += [
-            self.command.ready.eq(~parks),
-            offered.eq(parks | self.command.valid),
-            following.eq(Mux(parks, parked, self.command.payload)),
-        ]
-        m.d.sync += parks.eq(offered & ~load)
-        with m.If(~parks):
-            m.d.sync += parked.eq(self.command.payload)
+        load = Signal()
+        offered, following = parked(m, self.command, load)
 
         # Requests. A row has its place in the FIFO from its request until it is delivered.
         request, command = self.read.request, Signal(RECORD_COMMAND, reset_less=True)
