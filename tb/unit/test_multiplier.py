@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Products of pairs of operands, in every style."""
+"""Products of pairs of operands, added to a third one, in every style."""
 
 import random
 
@@ -11,15 +11,17 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from cocotb.triggers import ReadOnly, Timer
 
-from tpulite_rtl.lib.multiplier import STYLES, product
+from tpulite_rtl.lib.multiplier import STYLES, multiply_add
 from tpulite_tb.harness import simulate
 from tpulite_testing.regress import breadth
 
 _PARALLEL = 16
+_MORE = 2
+"""Bits of a sum beyond those of a product."""
 
 
 class _Products(wiring.Component):
-    """Many multipliers with operands of their own and one in common."""
+    """Many multipliers with operands of their own, and one and a summand in common."""
 
     def __init__(self, *, a_width: int, b_width: int, style: str) -> None:
         self.style = style
@@ -27,14 +29,16 @@ class _Products(wiring.Component):
             {
                 "a": In(data.ArrayLayout(signed(a_width), _PARALLEL)),
                 "b": In(signed(b_width)),
-                "o": Out(data.ArrayLayout(signed(a_width + b_width), _PARALLEL)),
+                "c": In(signed(a_width + b_width + _MORE)),
+                "o": Out(data.ArrayLayout(signed(a_width + b_width + _MORE), _PARALLEL)),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         for i in range(_PARALLEL):
-            m.d.comb += self.o[i].eq(product(m, self.a[i], self.b, style=self.style))
+            result = multiply_add(m, self.a[i], self.b, self.c, style=self.style)
+            m.d.comb += self.o[i].eq(result)
         return m
 
 
@@ -44,8 +48,11 @@ def _pack(values, width: int) -> int:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def multiplies_pairs_of_operands(dut) -> None:
-    """All values of both operands; on Icarus, which is slow, the first, the last and some more."""
-    a_width, b_width = len(dut.a) // _PARALLEL, len(dut.b)
+    """All values of both operands, and drawn summands, whose sums may wrap.
+
+    On Icarus, which is slow, the first and the last value of one operand, and some more.
+    """
+    a_width, b_width, width = len(dut.a) // _PARALLEL, len(dut.b), len(dut.c)
     a_values = range(-1 << (a_width - 1), 1 << (a_width - 1))
     starts = list(a_values[::_PARALLEL])
     if cocotb.SIM_NAME == "Icarus Verilog":
@@ -55,10 +62,11 @@ async def multiplies_pairs_of_operands(dut) -> None:
         dut.a.value = _pack(row, a_width)
         for b in range(-1 << (b_width - 1), 1 << (b_width - 1)):
             dut.b.value = b
+            dut.c.value = c = random.choice([0, -1, random.getrandbits(width)]) % (1 << width)
             await Timer(1, unit="ns")
             await ReadOnly()
-            expected = _pack([a * b for a in row], a_width + b_width)
-            assert int(dut.o.value) == expected, f"{row} times {b}"
+            expected = _pack([a * b + c for a in row], width)
+            assert int(dut.o.value) == expected, f"{row} times {b} plus {c}"
             await Timer(1, unit="ns")
 
 
@@ -98,4 +106,11 @@ def test_rejects_unsigned_operands():
     with pytest.raises(
         ValueError, match=r"^Operand of a product must be signed, not unsigned\(8\)$"
     ):
-        product(m, component.a[0], component.b.as_unsigned(), style="logic")
+        multiply_add(m, component.a[0], component.b.as_unsigned(), component.c, style="logic")
+
+
+def test_rejects_sums_narrower_than_products():
+    m = Module()
+    component = _Products(a_width=9, b_width=8, style="dsp")
+    with pytest.raises(ValueError, match=r"^Product of 17 bits cannot be added to 16$"):
+        multiply_add(m, component.a[0], component.b, component.c[:16].as_signed(), style="logic")

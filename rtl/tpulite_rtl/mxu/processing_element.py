@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite_rtl.lib.multiplier import product
+from tpulite_rtl.lib.multiplier import multiply_add
 
 __all__ = ["ACTIVATION_WIDTH", "WEIGHT_WIDTH", "ProcessingElement"]
 
@@ -27,7 +27,7 @@ class ProcessingElement(wiring.Component):
     psum_width : int
         Width of a partial sum in bits.
     style : str
-        How to multiply: ``dsp`` or ``logic``, see :func:`tpulite_rtl.lib.multiplier.product`.
+        How to multiply: ``dsp`` or ``logic``, see :func:`tpulite_rtl.lib.multiplier.multiply_add`.
 
     Members
     -------
@@ -94,7 +94,7 @@ class ProcessingElement(wiring.Component):
             self.o_activation.eq(self.i_activation),
             self.o_first.eq(self.i_first),
             self.o_depthwise.eq(self.i_depthwise),
-            self.o_psum.eq(self.i_psum + product(m, weight, activation, style=self.style)),
+            self.o_psum.eq(multiply_add(m, weight, activation, self.i_psum, style=self.style)),
         ]
         with m.If(self.weight_enable):
             m.d.sync += shadow.eq(self.weight)
