@@ -13,7 +13,7 @@ from vector_model import accumulators
 from tpulite.arch.config import Config
 from tpulite.arch.isa import OPERANDS, RECORD, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, STAGES, ElementwiseLane
+from tpulite_rtl.vpu.elementwise_lane import STAGES, ElementwiseLane
 from tpulite_rtl.vpu.operand_scales import OperandScales
 from tpulite_rtl.vpu.window_reducer import SUM_BITS
 from tpulite_tb.effort import repeats
@@ -115,8 +115,7 @@ async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) ->
             stages = [drawn, *stages[:-1]]
             a, b = drawn[:2] if drawn else (random.getrandbits(SUM_BITS - 1), random.choice(INT8))
             dut.a.value, dut.b.value = a % (1 << SUM_BITS), b % 256
-            using = stages[GAIN_STAGE]
-            dut.gain.value = (using[2] if using else random.getrandbits(16)) % (1 << 16)
+            dut.gain.value = (drawn[2] if drawn else random.getrandbits(16)) % (1 << 16)
             await edge
             if (done := stages[STAGES]) is not None:
                 (expected,) = accumulators(operation, operands, [done[2]], [[done[0]]], [done[1]])

@@ -11,13 +11,10 @@ from tpulite_rtl.vpu.elementwise_product import OPERAND_BITS, product_addends
 from tpulite_rtl.vpu.operand_scales import PRODUCT_BITS, ROUNDING_BIT, SCALES, TFLITE_PLACES
 from tpulite_rtl.vpu.window_reducer import SUM_BITS
 
-__all__ = ["GAIN_STAGE", "STAGES", "ElementwiseLane"]
+__all__ = ["STAGES", "ElementwiseLane"]
 
 STAGES = timing.ELEMENTWISE
 """Stages of the lane; each has a register at its end."""
-
-GAIN_STAGE = 0
-"""Stage that uses the gain of AFFINE."""
 
 _OWN_BITS = 16  # of a gain
 

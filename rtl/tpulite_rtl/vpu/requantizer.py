@@ -185,6 +185,8 @@ class Requantizer(wiring.Component):
         sums = Signal(data.ArrayLayout(signed(32), lanes), reset_less=True)
         with m.If(enter):
             m.d.sync += sums.as_value().eq(source.as_value())
+        begins = Signal()  # the first slot is in stage 1
+        m.d.sync += begins.eq(slot == 0)
         m.d.comb += self.vector.ready.eq(~valids[1])
         results = []
         for index in range(max(lanes, others)):
@@ -198,12 +200,13 @@ class Requantizer(wiring.Component):
                     for name in records.shape().elem_shape.members:
                         field = channels[0][name]
                         if groups > 1:
-                            choices = Array(channel[name] for channel in channels)
-                            field = choices[selects[stage - self._ahead(stage)]]
-                        if self._ahead(stage):
+                            # Choosing takes long: a cycle before, into a register. Records of a
+                            # block are not there before its first slot is in stage 1.
                             chosen = Signal.like(field, name=f"{name}_{index}", reset_less=True)
-                            m.d.sync += chosen.eq(field)
-                            field = chosen
+                            ahead = self._ahead(stage)
+                            choices = [channel[name] for channel in channels[1 - ahead :]]
+                            m.d.sync += chosen.eq(Array(choices)[selects[stage - ahead]])
+                            field = chosen if ahead else Mux(begins, field, chosen)
                         m.d.comb += drained[name].eq(field)
                 results.append(lane.o)
             if index < others:
@@ -215,9 +218,9 @@ class Requantizer(wiring.Component):
         return Cat(results), valids[-1]
 
     def _ahead(self, stage: int) -> int:
-        """Return how many cycles before a stage a channel's fields are chosen, into a register.
+        """Return how many cycles before a stage the block's records must be there, for a choice.
 
-        Choosing takes long. Without a choice, and in the first stage, it is in the stage itself.
+        Without a choice, and in the first stage, they come in the stage itself.
         """
         return int(self.config.lanes < self.config.array_size and stage > 1)
 

@@ -12,7 +12,7 @@ from tpulite.arch.isa import OPERANDS, RECORD, Opcode, VectorOp
 from tpulite_rtl.lib.layout import field_shape, operation_shape, struct_layout
 from tpulite_rtl.lib.pipeline import delay
 from tpulite_rtl.vpu import elementwise_lane, requantizer_lane
-from tpulite_rtl.vpu.elementwise_lane import GAIN_STAGE, ElementwiseLane
+from tpulite_rtl.vpu.elementwise_lane import ElementwiseLane
 from tpulite_rtl.vpu.lookup_table import LookupTable
 from tpulite_rtl.vpu.operand_scales import OperandScales
 from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LanesSignature
@@ -96,6 +96,7 @@ class VectorLanes(wiring.Component):
         # The slice of this cycle, and those in each later stage. Everything up to the sums stands
         # still while these cannot enter the requantizer.
         group, last, moves = Signal(range(max(slices, 2))), Signal(), Signal()
+        enters, first = Signal(), Signal(init=1)
         is_lookup = self.operation == VectorOp.LUT
         is_norm, is_share, held = Signal(), Signal(), Signal()
         if self.config.has_softmax:
@@ -104,10 +105,14 @@ class VectorLanes(wiring.Component):
                 is_share.eq(self.operation == VectorOp.SHARE),
             ]
         final = Mux(is_norm | is_share, slices - 1, groups - 1)
-        m.d.comb += [last.eq(group == final), self.i.ready.eq(last & moves & ~held)]
+        m.d.comb += [
+            last.eq(group == final),
+            enters.eq(self.i.valid & moves & ~held),
+            self.i.ready.eq(last & moves & ~held),
+        ]
         if slices > 1:
-            with m.If(self.i.valid & moves & ~held):
-                m.d.sync += group.eq(Mux(last, 0, group + 1))
+            with m.If(enters):
+                m.d.sync += [group.eq(Mux(last, 0, group + 1)), first.eq(last)]
         valids = self._delay(m, self.i.valid & ~is_lookup & ~is_norm, moves, "valid")
         lookups = delay(m, self.i.valid & is_lookup, _LOOKUP_STAGE, "lookup")
         lasts = self._delay(m, last, moves, "last")
@@ -117,8 +122,9 @@ class VectorLanes(wiring.Component):
             self.requantizer.valid.eq(valids[_SUM_STAGE]),
             moves.eq(~valids[_SUM_STAGE] | self.requantizer.ready),
         ]
-        self._arithmetic(m, moves, selects)
-        table = self._look_up(m, own, moves)
+        operands = self._operands(m, own, first, enters)
+        self._arithmetic(m, moves, selects, operands)
+        table = self._look_up(m, moves, operands)
         looked_up = table.o.as_value()
         words = self._words(m, table, is_norm, is_share) if self.config.has_softmax else None
 
@@ -154,7 +160,31 @@ class VectorLanes(wiring.Component):
         after = delay(m, enters, _RESULT_STAGE - _SUM_STAGE, f"{name}_requantized")
         return before + after[1:]
 
-    def _arithmetic(self, m: Module, moves: Value, selects: Sequence[Value]) -> None:
+    def _operands(self, m: Module, group: Value, first: Value, enters: Value) -> list[dict]:
+        """Return a, b and gain of the slice of this cycle, for each lane.
+
+        Choosing takes long: while a slice enters, the next one is chosen, into registers.
+        """
+        vector, lanes = self.i.payload, []
+        for index in range(self._lanes):
+            lanes.append({})
+            channels = range(index, self.config.array_size, self._lanes)
+            for name in ("a", "b", "gain"):
+                slices = [
+                    self.records[c].gain if name == "gain" else vector[name][c] for c in channels
+                ]
+                value = slices[0]
+                if self._groups > 1:
+                    chosen = Signal.like(value, name=f"{name}_{index}", reset_less=True)
+                    with m.If(enters):
+                        m.d.sync += chosen.eq(Array(slices[1:])[group])
+                    value = Mux(first, value, chosen)
+                lanes[-1][name] = value
+        return lanes
+
+    def _arithmetic(
+        self, m: Module, moves: Value, selects: Sequence[Value], operands: Sequence[dict]
+    ) -> None:
         """Build the elementwise lanes, and give their sums and records to the requantizer's."""
         m.submodules.scales = scales = OperandScales(self.config)
         m.d.comb += [
@@ -163,26 +193,23 @@ class VectorLanes(wiring.Component):
         ]
         for index in range(self._lanes):
             channels = range(index, self.config.array_size, self._lanes)
-            vector, lane = self.i.payload, self.requantizer.lane[index]
+            lane = self.requantizer.lane[index]
             prepare = ElementwiseLane(_STYLES[self.config.multipliers])
             m.submodules[f"elementwise_{index}"] = prepare
             m.d.comb += [
                 prepare.moves.eq(moves),
                 prepare.scales.eq(scales.o),
-                prepare.a.eq(_choose([vector.a[c] for c in channels], selects, 0)),
-                prepare.b.eq(_choose([vector.b[c] for c in channels], selects, 0)),
-                prepare.gain.eq(
-                    _choose([self.records[c].gain for c in channels], selects, GAIN_STAGE)
-                ),
                 lane.sum.eq(prepare.o),
+                *(getattr(prepare, name).eq(value) for name, value in operands[index].items()),
             ]
             for name, stage in FIELD_STAGES.items():
-                fields = [self.records[c][name] for c in channels]
-                field = _choose(fields, selects, _SUM_STAGE + max(stage - 1, 0))
-                if stage and self._groups > 1:  # from a register: choosing takes long
-                    chosen = Signal.like(lane[name], name=f"{name}_{index}", reset_less=True)
-                    m.d.sync += chosen.eq(field)
-                    field = chosen
+                field = self.records[index][name]
+                if self._groups > 1:  # chosen a stage before, too
+                    before = _SUM_STAGE + stage - 1
+                    fields = Array(self.records[c][name] for c in channels)
+                    field = Signal.like(lane[name], name=f"{name}_{index}", reset_less=True)
+                    with m.If(moves if before < _SUM_STAGE else 1):
+                        m.d.sync += field.eq(fields[selects[before]])
                 m.d.comb += lane[name].eq(field)
 
     def _words(self, m: Module, table: LookupTable, is_norm: Signal, is_share: Signal) -> WordLanes:
@@ -210,20 +237,12 @@ class VectorLanes(wiring.Component):
                 ]
         return words
 
-    def _look_up(self, m: Module, group: Value, moves: Value) -> LookupTable:
+    def _look_up(self, m: Module, moves: Value, operands: Sequence[dict]) -> LookupTable:
         """Build the table; its results come a stage later."""
         m.submodules.table = table = LookupTable(self.config, lanes=self._lanes)
         wiring.connect(m, wiring.flipped(self.i_table), table.i)
         m.d.comb += table.moves.eq(moves)
-        vector = self.i.payload.a
         for index in range(self._lanes):
-            channels = range(index, self.config.array_size, self._lanes)
-            byte = _choose([vector[c][:8] for c in channels], [group], 0)
             # The table begins with the result for -128.
-            m.d.comb += table.address[index].eq(byte ^ 0x80)
+            m.d.comb += table.address[index].eq(operands[index]["a"][:8] ^ 0x80)
         return table
-
-
-def _choose(values: Sequence[Value], selects: Sequence[Value], stage: int) -> Value:
-    """Return the value of the slice in a stage."""
-    return Array(values)[selects[stage]] if len(values) > 1 else values[0]
