@@ -35,6 +35,12 @@ def test_a_stale_file_is_named(tmp_path, name):
     )
 
 
+def test_the_dashboard_is_fresh():
+    command = [sys.executable, ROOT / "scripts/dashboard.py", "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing (Debian: apt install g++)")
 def test_the_header_compiles(tmp_path):
     source = tmp_path / "use.cpp"

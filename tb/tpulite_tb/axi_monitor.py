@@ -1,6 +1,6 @@
 """AXI4 protocol and stability monitor: what cocotbext-axi's models do not look at."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 
 import cocotb
@@ -8,6 +8,7 @@ from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import PAGE_BYTES
+from tpulite_tb.coverage.functional import Functional
 
 __all__ = ["AxiMonitor", "AxiRules", "Burst", "Sample"]
 
@@ -60,7 +61,9 @@ class AxiRules:
         self.reads: list[Burst] = []
         self.writes: list[Burst] = []
         self.events: list[tuple[str, int]] = []
+        self.waits: Counter[tuple[str, int]] = Counter()
         self._pending: dict[str, dict[str, int]] = {}
+        self._waited: dict[str, int] = {}
         self._open_reads: deque[Burst] = deque()
         self._open_data: deque[Burst] = deque()  # requested, data still missing
         self._early_data: deque[int] = deque()  # beats of writes that are not requested yet
@@ -81,6 +84,12 @@ class AxiRules:
             offered = sample[channel][1]
             assert offered == payload, self._text(channel, f"{payload} changed to {offered}")
         self._pending = {c: payload for c, (ready, payload) in sample.items() if not ready}
+        for channel, (ready, _) in sample.items():
+            waited = self._waited.pop(channel, 0)
+            if ready:
+                self.waits[channel, waited] += 1
+            else:
+                self._waited[channel] = waited + 1
         # Requests first: data and requests may be accepted at one edge.
         for channel in ("ar", "aw", "w", "r", "b"):
             if channel in sample and sample[channel][0]:
@@ -104,6 +113,7 @@ class AxiRules:
     def reset(self) -> None:
         """Forget what is open: the design was reset."""
         self._pending.clear()
+        self._waited.clear()
         self._open_reads.clear()
         self._open_data.clear()
         self._early_data.clear()
@@ -189,7 +199,8 @@ class AxiRules:
 class AxiMonitor(AxiRules):
     """Watches the AXI4 ports of a design from now on; a broken rule fails the test.
 
-    ``reads`` and ``writes`` hold all bursts so far, ``events`` every transfer with its edge.
+    ``reads`` and ``writes`` hold all bursts so far, ``events`` every transfer with its edge, and
+    ``waits`` how many transfers of each channel waited for so many edges.
 
     Parameters
     ----------
@@ -215,6 +226,13 @@ class AxiMonitor(AxiRules):
             for channel, names in CHANNELS.items()
         ]
         cocotb.start_soon(self._run())
+
+    def finish(self) -> None:
+        """Check that nothing is open, and sample waits where coverage is wanted."""
+        super().finish()
+        if sampler := Functional.wanted():
+            sampler.waits(self.waits)
+            self.waits.clear()
 
     async def _run(self) -> None:
         edge = RisingEdge(self._clock)

@@ -15,6 +15,7 @@ from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Execution, Machine
 from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Device, Job, RunResult
+from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
 from tpulite_tb.random_program import RandomProgram
 
@@ -57,6 +58,23 @@ def check(program: RandomProgram, device: Device, no_errors: Callable[[], None])
     result, dram = _run_rtl(device, program.legal_dram, program.legal_job)
     assert result.fault is None, result.fault
     _check_same(dram, legal_dram, legal, program.legal_commands)
+    if sampler := Functional.wanted():
+        _sample(program, sampler)
+
+
+def _sample(program: RandomProgram, sampler: Functional) -> None:
+    """Sample what was executed: the program, and what followed it if it stopped at a fault."""
+    errors = {"read_errors": program.read_errors, "write_errors": program.write_errors}
+    for job, image, faults in (
+        (program.job, program.dram, errors),
+        *([(program.legal_job, program.legal_dram, {})] if program.fault else []),
+    ):
+        dram = Dram(program.dram_bytes, **faults)
+        dram.write(0, image)
+        data = dram.read(job.program_address, COMMAND_BYTES * job.program_length)
+        commands = decode_commands(data.tobytes())
+        sampler.program(commands, program.config, job, dram)
+    sampler.keep()
 
 
 def _run_golden(

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tpulite_tb.coverage import Cross
+from tpulite_tb.coverage.cross import Cross
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ class Cross:
             if all(found[name] == value for name, value in values.items()):
                 self._excluded.add(point)
 
-    def hit(self, **values: Hashable) -> None:
-        """Count one occurrence of a combination, a value for each axis.
+    def hit(self, *, times: int = 1, **values: Hashable) -> None:
+        """Count occurrences of a combination, a value for each axis.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class Cross:
         point = self._point(values)
         if point in self._excluded:
             raise ValueError(f"Coverage was told that {values} cannot happen")
-        self._counts[point] += 1
+        self._counts[point] += times
 
     def hits(self, **values: Hashable) -> int:
         """Return how often combinations with these values occurred."""
@@ -70,6 +70,14 @@ class Cross:
         if other.axes != self.axes:
             raise ValueError(f"Coverage of {list(other.axes)} does not fit {list(self.axes)}")
         self._counts.update(other._counts)
+
+    def counts(self) -> list[tuple[tuple[Hashable, ...], int]]:
+        """Return the combinations that occurred, and how often each."""
+        return sorted(self._counts.items(), key=lambda item: tuple(map(_text, item[0])))
+
+    def expected(self) -> int:
+        """Return how many combinations are expected."""
+        return len(list(product(*self.axes.values()))) - len(self._excluded)
 
     def holes(self) -> list[tuple[Hashable, ...]]:
         """Return the expected combinations that never occurred."""
@@ -99,7 +107,7 @@ class Cross:
         """Print the table and how much of what is expected occurred."""
         console = console or Console()
         console.print(self.table(title))
-        expected = len(list(product(*self.axes.values()))) - len(self._excluded)
+        expected = self.expected()
         console.print(f"{expected - len(self.holes())} of {expected} combinations occurred")
 
     def _point(self, values: dict[str, Hashable]) -> tuple[Hashable, ...]:

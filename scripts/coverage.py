@@ -1,0 +1,87 @@
+"""Run benches on Verilator with coverage points in the RTL; print and draw what they reach.
+
+Models with points lie in build/coverage, with what each run has reached; pages for the browser in
+build/coverage/html, lines and branches for other tools in build/coverage/lcov.info. Without
+arguments the benches of components and small ones of the chip run; arguments are those of pytest
+instead. The exit code is 1 if a test fails, or a waiver of tb/coverage_waivers.csv is wrong.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from tpulite_tb.coverage.counts import merged
+from tpulite_tb.coverage.functional import Functional
+from tpulite_tb.coverage.lcov import write_lcov
+from tpulite_tb.coverage.page import write_pages
+from tpulite_tb.coverage.record import write_record
+from tpulite_tb.coverage.summary import component_shares, functional_table, summary_table
+from tpulite_tb.coverage.waivers import read_waivers, waive
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "build/coverage"
+COUNTS, FUNCTIONAL = FOLDER / "counts", FOLDER / "functional"
+WAIVERS = ROOT / "tb/coverage_waivers.csv"
+RECORD = ROOT / "tb/coverage.csv"
+BENCHES = (
+    "tb/unit",
+    "tb/system/test_random_programs.py",
+    "tb/system/test_faults.py",
+    "tb/system/test_end.py",
+    *("-k", "not icarus and not silicon and not verilog and not test_tb_ and not default"),
+)
+"""What runs by default: each bench in its first size, and the chip of 4x4 and of 8x8."""
+
+
+def run(arguments: list[str], jobs: int) -> int:
+    """Run tests with points, and return the exit code of pytest."""
+    environment = os.environ | {
+        "TPULITE_BUILD": str(FOLDER),
+        "TPULITE_FUNCTIONAL": str(FUNCTIONAL),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tpulite_tb.coverage.plugin"]
+    command += ["-n", str(jobs), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def main() -> None:
+    """Run, merge, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
+    parser.add_argument("--report", action="store_true", help="run nothing, report what has run")
+    parser.add_argument("--add", action="store_true", help="add to what earlier runs have reached")
+    parser.add_argument("--record", action="store_true", help=f"write {RECORD.relative_to(ROOT)}")
+    parser.add_argument("tests", nargs="*", help="arguments of pytest, behind --")
+    options = parser.parse_args()
+    status = 0
+    if not options.report:
+        if not options.add:
+            shutil.rmtree(COUNTS, ignore_errors=True)
+            shutil.rmtree(FUNCTIONAL, ignore_errors=True)
+        status = run(options.tests or list(BENCHES), options.jobs)
+    files = list(COUNTS.glob("*.json"))
+    if not files:
+        sys.exit("Nothing has run with coverage points yet")
+    counts, crosses = merged(files), Functional.merged(FUNCTIONAL).crosses
+    waived, wrong = waive(counts, read_waivers(WAIVERS))
+    shares = component_shares(counts, waived)
+    console = Console()
+    console.print(summary_table(shares))
+    console.print(functional_table(crosses))
+    for line in wrong:
+        print(f"Waiver: {line}")
+    page = write_pages(counts, waived, crosses, FOLDER / "html")
+    write_lcov(counts, FOLDER / "lcov.info")
+    if options.record:
+        write_record(shares, RECORD)
+    print(f"{page.relative_to(ROOT)}: {len(files)} runs on Verilator")
+    sys.exit(status or int(bool(wrong)))
+
+
+if __name__ == "__main__":
+    main()

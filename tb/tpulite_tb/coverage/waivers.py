@@ -1,0 +1,91 @@
+"""Points that need not be reached, each with its reason: a table beside the benches."""
+
+import csv
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import tpulite_rtl
+from tpulite_tb.coverage.counts import Counts
+from tpulite_tb.coverage.points import Point
+
+__all__ = ["Waiver", "read_waivers", "source_line", "waive"]
+
+_RTL = Path(tpulite_rtl.__file__).parent
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Points that cannot be reached, or need not be.
+
+    Parameters
+    ----------
+    kind, file : str
+        Those of the points.
+    source : str
+        The line of the source, without the space around it: numbers of lines change.
+    detail : str
+        What of the line; ``*`` is anything, ``[[]`` a bracket.
+    reason : str
+        Why.
+    """
+
+    kind: str
+    file: str
+    source: str
+    detail: str
+    reason: str
+
+    def covers(self, point: Point) -> bool:
+        """Tell whether it is about a point."""
+        return (
+            (self.kind, self.file) == (point.kind, point.file)
+            and fnmatchcase(point.detail, self.detail)
+            and self.source == source_line(point)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.file}, `{self.source}`, {self.detail}"
+
+
+def source_line(point: Point) -> str:
+    """Return the line of the source that a point stands in."""
+    return linecache.getline(str(_RTL / point.file), point.line).strip()
+
+
+def read_waivers(path: Path) -> list[Waiver]:
+    """Return the waivers of a table.
+
+    Raises
+    ------
+    ValueError
+        If one gives no reason.
+    """
+    with path.open(newline="") as file:
+        waivers = [Waiver(**row) for row in csv.DictReader(file)]
+    for waiver in waivers:
+        if not waiver.reason:
+            raise ValueError(f"{path}: no reason for {waiver}")
+    return waivers
+
+
+def waive(counts: Counts, waivers: Sequence[Waiver]) -> tuple[dict[Point, str], list[str]]:
+    """Return the points that are waived, with their reasons, and what is wrong with waivers.
+
+    A waiver is wrong if one of its points is reached, or if its file has points and none is its.
+    """
+    waived: dict[Point, str] = {}
+    wrong: list[str] = []
+    by_file: dict[str, list[Point]] = {}
+    for point in counts:
+        by_file.setdefault(point.file, []).append(point)
+    for waiver in waivers:
+        found = [point for point in by_file.get(waiver.file, []) if waiver.covers(point)]
+        if reached := [point for point in found if counts[point]]:
+            wrong.append(f"{waiver}: reached, {len(reached)} of {len(found)} points")
+        elif not found and waiver.file in by_file:
+            wrong.append(f"{waiver}: there is no such point")
+        waived |= dict.fromkeys(found, waiver.reason)
+    return waived, wrong
