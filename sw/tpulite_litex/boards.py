@@ -31,7 +31,7 @@ class Board:
     Parameters
     ----------
     target : str
-        Module of ``litex_boards.targets``.
+        Module of ``litex_boards.targets``; empty for our own, :mod:`tpulite_litex.kv260`.
     part : str
         The FPGA: one of :data:`tpulite.parts.PARTS`, or another vendor's.
     config : str
@@ -110,17 +110,22 @@ BOARDS = {
         "digilent_nexys_video", "xc7a200t", "ecp5-45", {}, ("--board", "nexysVideo"), "Vivado"
     ),
     "zcu104": Board("xilinx_zcu104", "xczu7ev", "ecp5-85", {}, (), "Vivado"),
+    "kv260": Board("", "xck26", "ecp5-85", {}, (), "Vivado"),
 }
 """By the name that ``make bitstream`` has."""
 
 
 def board_system(board: Board, verilog: Path):
-    """Return the system of a board with the chip in it.
+    """Return the system of a board with the chip in it: with VexRiscv, or the processor it has.
 
     The target's own second cache is left out, through which the chip would not see.
     """
     from tpulite_litex.core import add_tpulite
 
+    if not board.target:
+        from tpulite_litex.kv260 import KV260System
+
+        return KV260System(verilog, board.clock)
     target = import_module(f"litex_boards.targets.{board.target}")
     system = target.BaseSoC(
         sys_clk_freq=board.clock,
@@ -140,13 +145,16 @@ def board_system(board: Board, verilog: Path):
 
 
 def main(arguments: list[str]) -> None:
-    """Write the sources and the scripts of a board's tools, with the BIOS compiled."""
+    """Write the sources and the scripts of a board's tools, and VexRiscv's BIOS."""
     from litex.soc.integration.builder import Builder
 
     name, verilog, folder = arguments
     system = board_system(BOARDS[name], Path(verilog).resolve())
-    Builder(system, output_dir=folder, bios_console="lite").build(run=False)
-    write_fragment(Path(folder))
+    soft = bool(BOARDS[name].target)
+    builder = Builder(system, output_dir=folder, bios_console="lite", compile_software=soft)
+    builder.build(run=False)
+    if soft:
+        write_fragment(Path(folder))
 
 
 if __name__ == "__main__":

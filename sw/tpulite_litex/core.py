@@ -99,8 +99,10 @@ class TpuliteCore(LiteXModule):
         return inner
 
 
-def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "sys") -> TpuliteCore:
-    """Add the chip to a system that has LiteDRAM, and return it.
+def add_tpulite(
+    soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "sys", memory=None
+) -> TpuliteCore:
+    """Add the chip to a system that has LiteDRAM, or another memory, and return it.
 
     LiteX converts the registers' bus, and LiteDRAM the width of the memory's port. The generated
     headers have ``TPULITE_BASE`` and ``TPULITE_INTERRUPT``.
@@ -108,7 +110,7 @@ def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "s
     Parameters
     ----------
     soc : LiteXSoC
-        The system, after ``add_sdram``.
+        The system, after ``add_sdram`` if its memory is LiteDRAM.
     verilog : Path
         The chip.
     origin : int
@@ -116,6 +118,8 @@ def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "s
     domain : str
         Clock domain of the chip. Another one than the system's, with a reset together with it, is
         crossed by LiteX's asynchronous FIFOs.
+    memory : AXIInterface, optional
+        Memory that is not LiteDRAM, of 128 bits. It answers with an error where there is none.
     """
     core = TpuliteCore(soc.platform, verilog, domain)
     soc.add_module("tpulite", core)
@@ -123,6 +127,15 @@ def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "s
     soc.bus.add_slave("tpulite", core.registers, region)
     if soc.irq.enabled:
         soc.irq.add("tpulite", use_loc_if_exists=True)
+    if memory is None:
+        _add_litedram(soc, core)
+    else:
+        soc.comb += core.memory.connect(memory)
+    return core
+
+
+def _add_litedram(soc, core: TpuliteCore) -> None:
+    """Connect the chip's master to a port of LiteDRAM."""
     port = soc.sdram.crossbar.get_port(data_width=core.memory.data_width)
     memory = soc.bus.regions["main_ram"]
     guard = AddressGuard(core.memory, origin=memory.origin, size=memory.size)
@@ -130,7 +143,6 @@ def add_tpulite(soc, verilog: Path, *, origin: int = REGISTERS, domain: str = "s
     soc.submodules.tpulite_memory = LiteDRAMAXI2Native(
         guard.memory, port, base_address=memory.origin
     )
-    return core
 
 
 def _ports(prefix: str, bus, channels: dict[str, tuple[str, ...]], *, master: bool) -> dict:

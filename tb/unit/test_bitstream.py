@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from tpulite.configs import CONFIGS
-from tpulite_litex.bitstream import Report
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.device_tree import fragment
 from tpulite_litex.load import command, main
+from tpulite_litex.routed import Routed, routed_tables
 from tpulite_testing.regress import thinned
 
 LOG = """
@@ -47,18 +47,25 @@ Builder(system, output_dir=folder, compile_software=False).build(run=False)
 
 
 def test_the_last_frequency_counts():
-    report = Report(LOG.format(comb=43_000, mhz=52.5, word="PASS"))
-    assert report.cells["TRELLIS_COMB"] == (43_000, 83_640)
-    assert report.clocks == {"$glbnet$sys_clk": (52.5, 50.0)}
-    assert report.problem == ""
+    routed = Routed(1, LOG.format(comb=43_000, mhz=52.5, word="PASS"))
+    assert routed.cells["TRELLIS_COMB"] == (43_000, 83_640)
+    assert routed.clocks == {"sys_clk": (52.5, 50.0)}
+    assert routed.problem == "" and routed.margin == 1.05
 
 
 def test_problems_are_named():
-    assert "49.1 MHz, not 50 MHz" in Report(LOG.format(comb=1, mhz=49.1, word="FAIL")).problem
-    assert "83,640 TRELLIS_COMB, not 90,000" in (
-        Report(LOG.format(comb=90_000, mhz=60, word="PASS")).problem
-    )
-    assert Report("").problem
+    assert "49.1 MHz, not 50 MHz" in Routed(1, LOG.format(comb=1, mhz=49.1, word="FAIL")).problem
+    full = Routed(1, LOG.format(comb=90_000, mhz=60, word="PASS"))
+    assert "83,640 TRELLIS_COMB, not 90,000" in full.problem and not full.fits
+    assert Routed(1, "").problem and Routed(1, "").margin == 0
+
+
+def test_each_seed_is_a_column():
+    found = [Routed(seed, LOG.format(comb=1, mhz=40.5 + seed, word="FAIL")) for seed in (1, 2)]
+    cells, clocks = routed_tables("board", found)
+    assert list(cells.columns[0].cells) == ["TRELLIS_IO", "TRELLIS_COMB"]
+    rows = [[column.header, *column.cells] for column in clocks.columns]
+    assert rows == [["clock", "sys_clk"], ["due", "50.0"], ["1", "41.5"], ["2", "42.5"]]
 
 
 needs_litex = pytest.mark.skipif(
@@ -83,7 +90,7 @@ def test_a_chip_may_have_a_clock_of_its_own_and_the_cpu_no_interrupt(tmp_path):
 @pytest.mark.parametrize(
     "name",
     thinned(
-        BOARDS,
+        [name for name in BOARDS if name != "kv260"],
         *("ulx3s", "orangecrab", "zcu104"),
         reason="two seconds each: an SDRAM, a DDR3 with a UART of ours, another vendor's DDR4",
     ),
@@ -104,6 +111,39 @@ def test_a_system_has_the_chip_on_its_bus(name, tmp_path):
         fragment({"memories": {}})
     (verilog,) = (tmp_path / "gateware").glob("*.v")
     assert ".m_axi_araddr" in verilog.read_text()
+
+
+@needs_litex
+def test_a_kv260_has_the_chip_at_the_dram_of_its_processor(tmp_path):
+    chip = tmp_path / "chip.v"
+    chip.write_text("// read by other tools")
+    command = [sys.executable, "-c", ELABORATE, "kv260", chip, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"tpulite,{0xA0010000:#x}" in (tmp_path / "csr.csv").read_text()
+    gateware = tmp_path / "gateware"
+    verilog = (gateware / "xilinx_kv260.v").read_text()
+    wires = {
+        f"{name} {port}": wire
+        for name, ports in re.findall(r"^(ps|tpulite) \1\((.*?)^\);", verilog, re.DOTALL | re.M)
+        for port, wire in re.findall(r"\.(\w+)\s*\((.+)\)", ports)
+    }
+    # From each pin of the chip through one assignment, to the processor's and back.
+    joined = dict(re.findall(r"^assign (\w+) = (\w+);", verilog, re.M))
+    for channel, signals in {
+        "aw": ("addr", "len", "size", "burst", "id", "valid"),
+        "ar": ("addr", "len", "size", "burst", "id", "valid"),
+        "w": ("data", "strb", "last", "valid"),
+        "b": ("ready",),
+        "r": ("ready",),
+    }.items():
+        for signal in signals:
+            there = wires[f"ps saxigp2_{channel}{signal}"]
+            assert joined[there] == wires[f"tpulite m_axi_{channel}{signal}"]
+    for back in ("awready", "wready", "bvalid", "bresp", "arready", "rvalid", "rdata", "rlast"):
+        assert joined[wires[f"tpulite m_axi_{back}"]] == wires[f"ps saxigp2_{back}"]
+    script = (gateware / "xilinx_kv260.tcl").read_text()
+    assert "PSU__USE__S_AXI_GP2 {1}" in script and "PSU__SAXIGP2__DATA_WIDTH {128}" in script
 
 
 def test_each_board_has_a_configuration_that_fits_but_the_smallest():

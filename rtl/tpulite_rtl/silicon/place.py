@@ -15,10 +15,13 @@ from tpulite_rtl.silicon import design as designs
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["PACKAGES", "Placement", "place", "scanned"]
+__all__ = ["NEXTPNR_OPTIONS", "PACKAGES", "Placement", "place", "scanned"]
 
 PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
 """The package that is placed for each LFE5U; only four pins are used."""
+
+NEXTPNR_OPTIONS = ("--router", "router2")
+"""Of every placement. On a full part router1 had not ended after an hour."""
 
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 """The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
@@ -148,7 +151,7 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
         "--detailed-timing-report",
         *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
-        *("--router", "router2"),  # router1 had not ended on a full part after an hour
+        *NEXTPNR_OPTIONS,
     ]
     text = (netlist / "netlist.json").read_text()
 

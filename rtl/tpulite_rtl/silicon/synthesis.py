@@ -11,7 +11,7 @@ from tpulite_rtl.silicon.design import Design, Module
 from tpulite_rtl.silicon.library import liberty
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["ecp5_cells_of", "gates_of", "run_tool"]
+__all__ = ["SYNTH_ECP5", "ecp5_cells_of", "gates_of", "run_tool"]
 
 _SRAM_BITS = 2048
 """Memories of fewer bits, or read without a clock, are flip-flops."""
@@ -57,18 +57,19 @@ dnsize -D {target}
 _TARGET = 20_000
 """Thousandths of an FO4 that a block's paths may take before area counts less than speed."""
 
-_ECP5 = """
+SYNTH_ECP5 = "synth_ecp5 -nowidelut"
+"""Yosys's synthesis without multiplexers behind lookup tables: with them a function of seven inputs
+is one level of eight tables, which saves levels, and a chip takes a seventh more.
+"""
+
+_ECP5 = f"""
 read_rtlil block.il
-hierarchy -top {top}
+hierarchy -top {{top}}
 rename -hide w:* a:init %d
-synth_ecp5 -nowidelut -top {top}
+{SYNTH_ECP5} -top {{top}}
 write_json block.json
 """
-"""Of the names only those of registers stay: with all of them abc9 finds one twice.
-
-Without multiplexers behind lookup tables: with them a function of seven inputs is one level of
-eight tables, which saves levels, and a chip takes a seventh more.
-"""
+"""Of the names only those of registers stay: with all of them abc9 finds one twice."""
 
 
 def gates_of(design: Design, module: Module) -> dict:

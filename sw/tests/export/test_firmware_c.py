@@ -21,6 +21,11 @@ from tpulite_testing.graphs.model_graphs import single, tensor
 
 SEED = 7
 
+CODE_BYTES = 12 * 1024
+"""That the library may take, constants included, tables of networks not."""
+
+RV32 = "riscv64-unknown-elf-"
+
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None, reason="gcc is missing (Debian: apt install gcc)"
 )
@@ -35,6 +40,28 @@ def compiled(folder, text: str) -> ctypes.CDLL:
     library = folder / "cases.so"
     subprocess.run(["gcc", *flags, f"-I{FOLDER}", *files, "-o", library], check=True)
     return ctypes.CDLL(str(library))
+
+
+@pytest.mark.parametrize(
+    ("tools", "flags"),
+    [
+        ("", []),
+        (RV32, ["-march=rv32imc", "-mabi=ilp32"]),
+        (RV32, ["-march=rv32i", "-mabi=ilp32"]),
+    ],
+    ids=["workstation", "rv32imc", "rv32i"],
+)
+def test_the_library_is_small_and_has_no_warnings(tools, flags, tmp_path):
+    if shutil.which(f"{tools}gcc") is None:
+        pytest.skip(f"{tools}gcc is missing (Debian: apt install gcc-riscv64-unknown-elf)")
+    strict = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+    command = [f"{tools}gcc", *flags, *strict, "-ffreestanding", "-Os", "-c", *FOLDER.glob("*.c")]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    command = [f"{tools}size", "--totals", *sorted(path.name for path in tmp_path.glob("*.o"))]
+    said = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    print(said)
+    text, data, bss = map(int, said.splitlines()[-1].split()[:3])
+    assert text <= CODE_BYTES and data == bss == 0
 
 
 def pointer(values: np.ndarray) -> ctypes.c_void_p:
@@ -146,10 +173,18 @@ def test_layouts_are_those_of_the_host(tmp_path):
         limits = np.iinfo(spec.dtype)
         values = rng.integers(limits.min, limits.max, spec.shape).astype(spec.dtype)
         due = pack_activations(values, spec, config)
-        got = np.full(spec.nbytes(config), 0x55, np.uint8)
-        library.tpulite_pack(layout, pointer(values), pointer(got))
-        assert (got == due).all(), spec
-        if spec.patches is None and spec.packed_rows is None:
-            back = np.zeros(spec.shape, spec.dtype)
-            library.tpulite_unpack(layout, pointer(got), pointer(back))
-            assert (back == unpack_activations(got, spec, config)).all(), spec
+        # Also where the host's tensor begins within a word, and nothing around is touched.
+        for askew in (0, 1) if values.itemsize == 1 else (0,):
+            host = np.full(askew + values.size + 4, 0x55, spec.dtype)
+            inside = slice(askew, askew + values.size)
+            host[inside] = values.reshape(-1)
+            got = np.full(due.size + 64, 0x55, np.uint8)
+            library.tpulite_pack(layout, pointer(host[askew:]), pointer(got))
+            assert (got[: due.size] == due).all() and (got[due.size :] == 0x55).all(), spec
+            if spec.patches is None and spec.packed_rows is None:
+                host[inside] = 0
+                library.tpulite_unpack(layout, pointer(got), pointer(host[askew:]))
+                back = host[inside].reshape(spec.shape)
+                assert (back == unpack_activations(due, spec, config)).all(), spec
+                host[inside] = 0x55
+                assert (host == 0x55).all(), spec
