@@ -9,7 +9,7 @@ import click
 from tpulite.export.c_text import identifier
 from tpulite_litex.exports import DIGITS, export
 from tpulite_litex.steps import check_machine
-from tpulite_litex.system import CLOCK, BuiltSystem, run_system
+from tpulite_litex.system import CLOCK, CPUS, BuiltSystem, run_system
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem
 
@@ -17,10 +17,11 @@ from tpulite_rtl.verilog import file_stem
 @click.command()
 @click.argument("networks", nargs=-1)
 @click.option("--config", default="4x4", show_default=True, help="Configuration of the chip.")
+@click.option("--cpu", type=click.Choice(CPUS), default=CPUS[0], show_default=True)
 @click.option("--listen", type=click.IntRange(1, 65535), help="TCP port where a host may come.")
 @click.option("--chip-clock", type=float, help="Of the chip, for a clock of the system of 1: 1.25.")
 def main(
-    networks: tuple[str, ...], config: str, listen: int | None, chip_clock: float | None
+    networks: tuple[str, ...], config: str, cpu: str, listen: int | None, chip_clock: float | None
 ) -> None:
     """Simulate a LiteX system with the chip, whose firmware runs NETWORKS.
 
@@ -30,10 +31,10 @@ def main(
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the simulator ends with us
     try:
-        stem = file_stem(config)
-        folder = build_root() / "soc" / (f"{stem}_{chip_clock}" if chip_clock else stem)
+        special = (f"_{cpu}" if cpu != CPUS[0] else "", f"_{chip_clock}" if chip_clock else "")
+        folder = build_root() / "soc" / "".join([file_stem(config), *special])
         hertz = round((chip_clock or 0) * CLOCK)
-        system = BuiltSystem(folder, config, chip_clock=hertz)
+        system = BuiltSystem(folder, config, cpu=cpu, chip_clock=hertz)
         right = _simulate(networks, system, listen)
     except (OSError, RuntimeError, ValueError) as error:
         print(f"tpulite: {error}", file=sys.stderr)

@@ -24,6 +24,13 @@ __all__ = ["board_folder", "main"]
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
 
+_SYNTHESIS = rf"""hierarchy -top \1
+proc
+flatten
+rename -hide w:* a:init %d
+{SYNTH_ECP5} -top \1"""
+"""Of the names only those of registers stay: with all of them abc9 finds one twice."""
+
 
 @click.command()
 @click.argument("board", type=click.Choice(list(BOARDS)))
@@ -83,7 +90,8 @@ def _route(gateware: Path, script: str, seeds: int) -> list[Routed]:
         f"yowasp-{line}" for tool in _TOOLS for line in re.findall(rf"^{tool} .*", script, re.M)
     )
     (recipe,) = gateware.glob("*.ys")
-    recipe.write_text(re.sub(r"^synth_ecp5", SYNTH_ECP5, recipe.read_text(), flags=re.M))
+    theirs = recipe.read_text()
+    recipe.write_text(re.sub(r"^synth_ecp5 +-top (\w+)", _SYNTHESIS, theirs, flags=re.M))
     run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")
     found = []
     for seed in range(1, seeds + 1):

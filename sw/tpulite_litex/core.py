@@ -82,9 +82,11 @@ class TpuliteCore(LiteXModule):
         platform.add_source(str(verilog))
 
     def _crossed(self, domain: str):
-        """Return the memory's interface in a clock domain: each channel passes a FIFO."""
-        if domain == "sys":
-            return self.memory
+        """Return the memory's interface in a clock domain: each channel passes a FIFO.
+
+        In the same domain it is one of registers, so no path leads from within the chip through
+        LiteDRAM's converters and arbiters.
+        """
         inner = axi.AXIInterface(
             data_width=8 * BEAT_BYTES, address_width=ADDRESS_BITS, id_width=ID_BITS
         )
@@ -93,7 +95,10 @@ class TpuliteCore(LiteXModule):
             from_, to = domain, "sys"
             if name not in _FROM_MASTER:
                 source, sink, from_, to = sink, source, to, from_
-            crossing = stream.ClockDomainCrossing(source.description, from_, to)
+            if domain == "sys":
+                crossing = stream.Buffer(source.description, pipe_ready=True)
+            else:
+                crossing = stream.ClockDomainCrossing(source.description, from_, to)
             self.submodules += crossing
             self.comb += [source.connect(crossing.sink), crossing.source.connect(sink)]
         return inner

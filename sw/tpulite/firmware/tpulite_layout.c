@@ -5,17 +5,13 @@ enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32 };
 
 static const uint32_t EACH_BYTE = 0x01010101;
 
-/* Where a cache writes through, a byte costs the memory as much as a word. So bytes that come one
- * after the other are gathered, and go as words through the blocks of a vector, or a packed row: all
- * of these begin and end at a multiple of four. */
-typedef struct {
-    uint8_t *at;          /* the next word */
-    uint32_t word, bits;  /* bytes that wait for it, the first one lowest; how many bits they are */
-    uint32_t left;        /* of the block, in bytes, without those that are written */
-    uint32_t block, step; /* bytes of the next ones, 0: there is none; from begin to begin */
-} stream;
+#if defined(__GNUC__)
+#define INLINED static inline __attribute__((always_inline))
+#else
+#define INLINED static inline
+#endif
 
-static void store(uint8_t *at, uint32_t word)
+INLINED void store(uint8_t *at, uint32_t word)
 {
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     __builtin_memcpy(__builtin_assume_aligned(at, WORD), &word, WORD);
@@ -25,7 +21,7 @@ static void store(uint8_t *at, uint32_t word)
 #endif
 }
 
-static uint32_t fetch(const uint8_t *from)
+INLINED uint32_t fetch(const uint8_t *from)
 {
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint32_t word;
@@ -37,119 +33,123 @@ static uint32_t fetch(const uint8_t *from)
     return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
 }
 
-static void clear(uint8_t *at, uint32_t bytes)
-{
-    for (uint32_t i = 0; i < bytes; i += WORD)
-        store(at + i, 0);
-}
+/* Where bytes go that come one after the other: through the blocks of channels of a vector, or through
+ * a packed row, behind which they are cut off. All of these begin and end at a multiple of four.
+ *
+ * Where a cache writes through, a store takes some ten cycles, of a byte or a word, to the stack or to
+ * the chip's memory. So bytes are gathered to words, and a stream lives in registers. */
+typedef struct {
+    uint8_t *at, *stop;  /* the next word, and the end of the block */
+    uint32_t word, bits; /* bytes that wait, the first one lowest; how many bits they are */
+    uint32_t block, gap; /* bytes of a block, and from its end to the next one; both 0 in a packed row */
+} stream;
 
-/* Write bytes that are adjacent on the host, or a value if `from` is NULL. What goes beyond a packed
- * row is cut off. */
-static void put(stream *to, const uint8_t *from, uint8_t value, uint32_t bytes)
+INLINED stream put_word(stream s)
 {
-    stream s = *to; /* in registers: bytes could point to *to */
-    while (bytes && s.left) {
-        if (!s.bits && bytes >= WORD) {
-            s.word = from ? fetch(from) : EACH_BYTE * value;
-            s.bits = WORD_BITS;
-            from = from ? from + WORD : from;
-            bytes -= WORD;
-        } else {
-            s.word |= (uint32_t)(from ? *from++ : value) << s.bits;
-            s.bits += BYTE_BITS;
-            bytes--;
-        }
-        if (s.bits < WORD_BITS)
-            continue;
-        store(s.at, s.word);
-        s.word = s.bits = 0;
-        s.at += WORD;
-        s.left -= WORD;
-        if (!s.left && s.block) {
-            s.at += s.step - s.block;
-            s.left = s.block;
-        }
+    if (s.at == s.stop) {
+        s.at += s.gap;
+        s.stop = s.at + s.block;
     }
-    *to = s;
+    if (s.at != s.stop) {
+        store(s.at, s.word);
+        s.at += WORD;
+    }
+    s.word = s.bits = 0;
+    return s;
 }
 
-/* Fill the block. */
-static void end(stream *to, uint8_t value)
+/* Write bytes of a row of the host, those before `end`. What is not before `limit` is `blank`. */
+INLINED stream put(stream s, const uint8_t *row, uint32_t begin, uint32_t end, uint32_t limit,
+                   uint32_t blank)
 {
-    if (to->bits || to->left != to->block)
-        put(to, 0, value, to->left - to->bits / BYTE_BITS);
+    for (uint32_t i = begin; i != end;) {
+        if (!s.bits && end - i >= WORD && i < limit && limit - i >= WORD) {
+            s.word = fetch(row + i);
+            s.bits = WORD_BITS;
+            i += WORD;
+        } else {
+            s.word |= (i < limit ? row[i] : blank) << s.bits;
+            s.bits += BYTE_BITS;
+            i++;
+        }
+        if (s.bits == WORD_BITS)
+            s = put_word(s);
+    }
+    return s;
+}
+
+/* Fill the rest of a block with a byte. */
+INLINED void finish(stream s, uint32_t blank)
+{
+    uint32_t word = EACH_BYTE * blank;
+    if (s.bits) {
+        s.word |= word << s.bits;
+        s = put_word(s);
+    }
+    for (; s.at != s.stop; s.at += WORD)
+        store(s.at, word);
 }
 
 /* Write one vector of feature map `x`: a pixel, or the rows of a patch, each of which is adjacent on
  * the host but for pixels that do not exist. */
-static void put_vector(const tpulite_layout *layout, const uint8_t *x, uint32_t row,
-                       uint32_t column, stream *to)
+INLINED stream put_vector(stream s, const tpulite_layout *layout, const uint8_t *x, uint32_t row,
+                          uint32_t column)
 {
-    const uint32_t pixel = layout->pixel_bytes, size = layout->columns.size;
-    uint32_t left = column * layout->columns.step, begin = 0, stop = size;
-    if (left < layout->columns.pad) {
-        begin = layout->columns.pad - left;
-        begin = begin < size ? begin : size;
-    }
-    left += begin - layout->columns.pad; /* of the first pixel that may exist */
-    if (left + size - begin > layout->width)
-        stop = left < layout->width ? begin + layout->width - left : begin;
-    for (uint32_t i = 0; i < layout->rows.size; i++) {
-        /* Rows above the first one wrap around, and are too large. */
-        uint32_t y = row * layout->rows.step + i - layout->rows.pad;
-        if (y >= layout->height) {
-            put(to, 0, layout->fill, size * pixel);
-            continue;
-        }
-        if (begin)
-            put(to, 0, layout->fill, begin * pixel);
-        put(to, x + (y * layout->width + left) * pixel, 0, (stop - begin) * pixel);
-        if (stop < size)
-            put(to, 0, layout->fill, (size - stop) * pixel);
-    }
+    /* Pixels before the first one, and padding if `x` is NULL, wrap around, and are too far. */
+    const uint32_t pixel = layout->pixel_bytes, width = layout->width * pixel;
+    uint32_t left = (column * layout->columns.step - layout->columns.pad) * pixel;
+    uint32_t y = row * layout->rows.step - layout->rows.pad;
+    for (uint32_t end = y + layout->rows.size; y != end; y++)
+        s = put(s, x + y * width, left, left + layout->columns.size * pixel,
+                x && y < layout->height ? width : 0, layout->fill);
+    return s;
 }
 
-/* Packed rows, one after the other; return their bytes. */
-static uint32_t pack_rows(const tpulite_layout *layout, const uint8_t *x, uint8_t *at)
+/* Write packed rows of a feature map; return where they end. */
+static uint8_t *pack_rows(const tpulite_layout *layout, const uint8_t *x, uint8_t *at)
 {
-    const uint32_t depth = layout->rows.size * layout->columns.size * layout->pixel_bytes;
     const int turned = layout->transposed != 0;
-    uint32_t lines = turned ? layout->columns.count : layout->rows.count;
-    uint32_t places = turned ? layout->rows.count : layout->columns.count;
-    for (uint32_t line = 0; line < lines; line++, at += layout->line_bytes) {
-        stream to = {at, 0, 0, layout->line_bytes, 0, 0};
-        put(&to, 0, layout->fill, layout->line_pad * depth);
-        for (uint32_t place = 0; place < places; place++)
-            put_vector(layout, x, turned ? place : line, turned ? line : place, &to);
-        end(&to, layout->fill);
+    const uint32_t lines = turned ? layout->columns.count : layout->rows.count;
+    const uint32_t places = turned ? layout->rows.count : layout->columns.count;
+    for (uint32_t line = 0; line < lines; line++) {
+        stream s = {at, at + layout->line_bytes, 0, 0, 0, 0};
+        for (uint32_t i = 0; i < layout->line_pad + places; i++) {
+            uint32_t place = i - layout->line_pad;
+            s = put_vector(s, layout, i < layout->line_pad ? 0 : x, turned ? place : line,
+                           turned ? line : place);
+        }
+        finish(s, layout->fill);
+        at += layout->line_bytes;
     }
-    return lines * layout->line_bytes;
+    return at;
 }
 
-/* Vectors in blocks of channels; return the bytes of each block that they take. */
-static uint32_t pack_vectors(const tpulite_layout *layout, const uint8_t *x, uint8_t *at)
+/* Write the vectors of a feature map; return where they end in their first block of channels. */
+static uint8_t *pack_vectors(const tpulite_layout *layout, const uint8_t *x, uint8_t *at)
 {
-    uint8_t *first = at;
+    const uint32_t block = layout->vector_bytes, gap = layout->block_bytes - block;
     for (uint32_t row = 0; row < layout->rows.count; row++) {
-        for (uint32_t column = 0; column < layout->columns.count; column++) {
-            stream to = {at, 0, 0, layout->vector_bytes, layout->vector_bytes, layout->block_bytes};
-            put_vector(layout, x, row, column, &to);
-            end(&to, 0);
-            at += layout->vector_bytes;
+        for (uint32_t column = 0; column < layout->columns.count; column++, at += block) {
+            stream s = {at, at + block, 0, 0, block, gap};
+            finish(put_vector(s, layout, x, row, column), 0);
         }
     }
-    return (uint32_t)(at - first);
+    return at;
 }
 
 static void pack_image(const tpulite_layout *layout, const uint8_t *x, uint8_t *at)
 {
-    uint32_t taken = 0, block = layout->line_bytes ? layout->image_bytes : layout->block_bytes;
+    uint8_t *end = at, *stop = at + layout->image_bytes;
     for (uint32_t part = 0; part < layout->parts; part++) {
-        taken += (layout->line_bytes ? pack_rows : pack_vectors)(layout, x, at + taken);
+        end = (layout->line_bytes ? pack_rows : pack_vectors)(layout, x, end);
         x += layout->height * layout->width * layout->pixel_bytes;
     }
-    for (uint32_t first = 0; first < layout->image_bytes; first += block)
-        clear(at + first + taken, block - taken);
+    /* Zeros behind each block of channels, or behind all packed rows. */
+    uint32_t block = layout->line_bytes ? layout->image_bytes : layout->block_bytes;
+    for (; at != stop; at += block, end += block) {
+        for (uint8_t *zero = end; zero != at + block; zero += WORD)
+            store(zero, 0);
+    }
 }
 
 void tpulite_pack(const tpulite_layout *layout, const void *x, uint8_t *at)
