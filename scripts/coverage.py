@@ -38,11 +38,12 @@ BENCHES = (
 """What runs by default: each bench in its first size, and the chip of 4x4 and of 8x8."""
 
 
-def run(arguments: list[str], jobs: int) -> int:
+def run(arguments: list[str], jobs: int, *, sizes: bool) -> int:
     """Run tests with points, and return the exit code of pytest."""
     environment = os.environ | {
         "TPULITE_BUILD": str(FOLDER),
         "TPULITE_FUNCTIONAL": str(FUNCTIONAL),
+        **({"SIM": "verilator"} if sizes else {}),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tpulite_tb.coverage.plugin"]
     command += ["-n", str(jobs), *arguments]
@@ -53,6 +54,7 @@ def main() -> None:
     """Run, merge, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
+    parser.add_argument("--sizes", action="store_true", help="every size of each bench")
     parser.add_argument("--report", action="store_true", help="run nothing, report what has run")
     parser.add_argument("--add", action="store_true", help="add to what earlier runs have reached")
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.relative_to(ROOT)}")
@@ -63,7 +65,7 @@ def main() -> None:
         if not options.add:
             shutil.rmtree(COUNTS, ignore_errors=True)
             shutil.rmtree(FUNCTIONAL, ignore_errors=True)
-        status = run(options.tests or list(BENCHES), options.jobs)
+        status = run(options.tests or list(BENCHES), options.jobs, sizes=options.sizes)
     files = list(COUNTS.glob("*.json"))
     if not files:
         sys.exit("Nothing has run with coverage points yet")

@@ -14,6 +14,7 @@ from dma_model import (
     make_windows,
     pack_commands,
     pack_windows,
+    position_of,
     random_command,
     trace,
 )
@@ -122,7 +123,7 @@ class DmaBench:
     def _check_status(self, moved: dict[str, int]) -> None:
         dut = self.dut
         state = EngineState(int(dut.engine__state.value))
-        self.states[state, int(dut.engine__index.value)] += 1
+        self.states[state, position_of(int(dut.engine__index.value))] += 1
         idle = bool(dut.engine__idle.value and not dut.engine__command__valid.value)
         assert (state == EngineState.IDLE) == idle
 
@@ -143,7 +144,7 @@ class DmaBench:
     def _check_stop(self, moved: dict[str, int]) -> None:
         fault = int(self.dut.engine__fault.value)
         if fault & 1 and self.fault is None:
-            index = fault >> 5 & (1 << INDEX_BITS) - 1
+            index = position_of(fault >> 5 & (1 << INDEX_BITS) - 1)
             self.fault = FaultSeen(Fault(fault >> 1 & 15), index, fault >> 5 + INDEX_BITS)
         self.stopped |= bool(fault & 1 or self.dut.engine__stop.value)
         if self.stopped:

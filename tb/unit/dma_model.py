@@ -20,6 +20,9 @@ CONFIGS = {
 }
 """A machine for each N, so that the other sizes vary too."""
 
+_SPREAD = 0x9E3779
+"""Odd, so that each index belongs to one position."""
+
 PERMITTED = {Opcode.LOAD: (1, 3), Opcode.STORE: (2, 3)}
 """Windows that each engine may use, of :func:`make_windows`."""
 
@@ -96,11 +99,21 @@ def pack_windows(windows: Iterable[WindowBinding]) -> int:
     return word
 
 
+def index_of(position: int) -> int:
+    """Return the index of a command of a stream: all of its bits change, so that none is lost."""
+    return position * _SPREAD % (1 << INDEX_BITS)
+
+
+def position_of(index: int) -> int:
+    """Return the position of the command with an index."""
+    return index * pow(_SPREAD, -1, 1 << INDEX_BITS) % (1 << INDEX_BITS)
+
+
 def pack_commands(commands: Iterable[Command], *, start: int = 0) -> list[int]:
     """Return the payloads of a command stream, with the index of each."""
     return [
         COMMANDS[command.opcode].pack(opcode=command.opcode, **command.fields)
-        | (start + i & (1 << INDEX_BITS) - 1) << COMMANDS[command.opcode].width
+        | index_of(start + i) << COMMANDS[command.opcode].width
         for i, command in enumerate(commands)
     ]
 

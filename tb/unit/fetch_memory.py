@@ -6,13 +6,15 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES
-from tpulite.arch.memory import PAGE_BYTES
+from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES
 from tpulite_rtl.bus.axi import BURST, READ_BEAT
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 __all__ = ["FetchMemory", "some_address"]
 
 _BEATS = COMMAND_BYTES // BEAT_BYTES
+_MOST_PAGES = 8
+"""More than a program of the benches covers."""
 
 
 class FetchMemory:
@@ -79,4 +81,5 @@ class FetchMemory:
 
 def some_address() -> int:
     """Return an address, a multiple of 16, that is not far below the end of a page."""
-    return random.randrange(1, 1 << 26) * PAGE_BYTES - BEAT_BYTES * random.randrange(1, 100)
+    pages = (1 << ADDRESS_BITS) // PAGE_BYTES - _MOST_PAGES
+    return random.randrange(1, pages) * PAGE_BYTES - BEAT_BYTES * random.randrange(1, 100)

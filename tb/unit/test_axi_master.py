@@ -26,25 +26,39 @@ def _bursts(count: int) -> list[tuple[int, int]]:
     return bursts
 
 
-def _beat(data: int, last: bool) -> int:
-    return data << READ_BEAT["data"].offset | last << READ_BEAT["last"].offset
+def _errors() -> list[range]:
+    """Draw beats that are answered with an error, in both halves of the memory."""
+    beats = range(0, SIZE, 16)
+    return [range(beat, beat + 16) for beat in random.sample(beats, len(beats) // 30)]
+
+
+def _beat(data: int, last: bool, error: bool) -> int:
+    """Return a beat; the data of one that failed are nobody's."""
+    values = {"data": 0 if error else data, "last": last, "error": error}
+    return READ_BEAT.const(values).as_bits()
+
+
+def _seen(payload: int) -> int:
+    beat = READ_BEAT.from_bits(payload)
+    return _beat(beat.data, beat.last, beat.error)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.4])
 async def every_beat_finds_its_reader(dut, stall: float) -> None:
-    """Both readers and the writer at once; offers are stable, data and responses are right."""
+    """Both readers and the writer at once, errors among them; offers are stable, data are right."""
     timing = MemoryTiming(read_latency=5, write_response=4)
     memory = ReferenceMemory(dut, size=SIZE, timing=timing, stall=stall, jitter=3 if stall else 0)
     memory.mem[:] = random.randbytes(SIZE)
     image = bytes(memory.mem)
+    memory.read_errors, memory.write_errors = _errors(), _errors()
     monitor = AxiMonitor(dut)
     drivers, sinks, received = {}, [], {}
     for name in ("fetch", "load"):
         drivers[name] = StreamDriver(dut, f"{name}__ar", idle=0.3)
         sinks.append(StreamSink(dut, f"{name}__r", stall=stall if name == "load" else 0.0))
         received[name] = []
-        StreamMonitor(dut, f"{name}__r", callback=received[name].append)
+        StreamMonitor(dut, f"{name}__r", callback=lambda x, to=received[name]: to.append(_seen(x)))
     address, beats = StreamDriver(dut, "store__aw"), StreamDriver(dut, "store__w", idle=0.2)
     sinks.append(StreamSink(dut, "store__b", stall=stall))
     responses: list[int] = []
@@ -56,13 +70,19 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
         bursts = [(a, n) for a, n in _bursts(60) if a < SIZE // 2]
         drivers[name].extend(a | (n - 1) << ADDRESS_BITS for a, n in bursts)
         expected[name] = [
-            _beat(int.from_bytes(image[a + 16 * i : a + 16 * i + 16], "little"), i == n - 1)
+            _beat(
+                int.from_bytes(image[at : at + 16], "little"),
+                at == a + 16 * (n - 1),
+                memory.fails(at, 1, memory.read_errors),
+            )
             for a, n in bursts
-            for i in range(n)
+            for at in range(a, a + 16 * n, 16)
         ]
     written = bytearray(image)
     writes = [(a, n) for a, n in _bursts(40) if a >= SIZE // 2]
+    failed: list[bool] = []
     for a, n in writes:
+        failed.append(memory.fails(a, n, memory.write_errors))
         address.append(a | (n - 1) << ADDRESS_BITS)
         for i in range(n):
             data, strobe = random.getrandbits(128), random.getrandbits(16)
@@ -71,7 +91,7 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
                 | strobe << WRITE_BEAT["strobe"].offset
                 | (i == n - 1) << WRITE_BEAT["last"].offset
             )
-            for byte in range(16):
+            for byte in range(16 if not failed[-1] else 0):
                 if strobe >> byte & 1:
                     written[a + 16 * i + byte] = data >> 8 * byte & 0xFF
 
@@ -81,7 +101,7 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
     ):
         await edge
     assert received == expected
-    assert responses == [0] * len(writes)
+    assert responses == failed and set(failed) == {False, True}
     assert memory.mem == written
     monitor.finish()
 

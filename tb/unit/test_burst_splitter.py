@@ -17,6 +17,7 @@ from dma_model import (
     make_windows,
     pack_commands,
     pack_windows,
+    position_of,
     random_command,
     trace,
 )
@@ -79,7 +80,7 @@ class _Bench:
         fault = _unpack(FAULT, int(self.dut.fault.value))
         if not fault["valid"]:
             return None
-        return FaultSeen(Fault(fault["code"]), fault["index"], fault["address"])
+        return FaultSeen(Fault(fault["code"]), position_of(fault["index"]), fault["address"])
 
     async def settled(self) -> None:
         """Wait until nothing has moved for some time."""
@@ -94,7 +95,11 @@ class _Bench:
         assert self.fault() == fault
         assert self.addresses == [(burst.address, burst.beats) for burst in bursts]
         seen = [
-            (descriptor["origin.address"], descriptor["rows.len"] + 1, descriptor["origin.index"])
+            (
+                descriptor["origin.address"],
+                descriptor["rows.len"] + 1,
+                position_of(descriptor["origin.index"]),
+            )
             for _, descriptor in self.descriptors
         ]
         assert seen == [(burst.address, burst.beats, burst.index) for burst in bursts]
@@ -189,6 +194,26 @@ async def window_is_exact(dut, excess: int) -> None:
         await RisingEdge(dut.clk)
     assert (bench.fault() is not None) == bool(excess)
     bench.check(commands)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def windows_have_all_bits_of_their_size(dut) -> None:
+    """Reach the last bytes of windows that are a power of two long: were it lost, none would do."""
+    bench = await _start(dut, stall=0.0, retire=1.0)
+    rows = 2 * PAGE_BYTES // bench.config.row_bytes
+    for bit in range(PAGE_BYTES.bit_length() + 1, 32):
+        base = random.randrange(1 << ADDRESS_BITS - 16) << 12
+        bench.windows = (WindowBinding(base=base, size=1 << bit, read=True, write=True),) * 4
+        dut.windows.value = pack_windows(bench.windows)
+        offset = (1 << bit) - 2 * PAGE_BYTES
+        before = sum(beats for _, beats in bench.addresses)
+        bench.commands.extend(
+            pack_commands([Command.make(bench.opcode, offset=offset, rows=rows, lines=1)])
+        )
+        await bench.settled()
+        assert bench.fault() is None, f"bit {bit}"
+        assert bench.addresses[-1][0] >= base + offset
+        assert sum(beats for _, beats in bench.addresses) - before == 2 * PAGE_BYTES // BEAT_BYTES
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

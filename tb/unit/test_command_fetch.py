@@ -13,6 +13,7 @@ from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
 from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor, StreamSink
 from tpulite_testing.regress import breadth
@@ -142,6 +143,25 @@ async def program_without_end_is_an_overrun(dut) -> None:
         assert bench.fault is None
         assert len(bench.commands) == length
         dut.stop.value = 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def length_has_all_of_its_bits(dut) -> None:
+    """Three commands and a power of two: were that lost, the fourth would never come."""
+    bench = Bench(dut)
+    bench.place(length=0, address=0)
+    await reset(dut)
+    for bit in range(6, INDEX_BITS):
+        address = some_address()
+        bench.place(length=100, address=address, has_end=False)
+        length = 3 + (1 << bit)
+        dut.program.value = PROGRAM.const({"address": address, "length": length}).as_bits()
+        await bench.start()
+        await bench.delivered(20)
+        assert bench.fault is None, f"bit {bit}"
+        dut.ended.value = 1
+        await ClockCycles(dut.clk, 60)
+        assert dut.quiet.value and bench.memory.requested >= 2 * len(bench.commands) >= 40
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -84,7 +84,7 @@ def with_access(*accesses: Access) -> list[Register]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.6])
 async def registers_keep_what_was_written(dut, stall: float) -> None:
-    """In random order; what the chip sees follows."""
+    """In random order, each bit as 0 and as 1, there and back; what the chip sees follows."""
     bench = Bench(dut, stall=stall)
     await reset(dut)
     registers = with_access(Access.READ_WRITE)
@@ -92,10 +92,18 @@ async def registers_keep_what_was_written(dut, stall: float) -> None:
         assert await bench.read(register.offset) == register.reset
     random.shuffle(registers)
     values = {register.name: random.getrandbits(32) for register in registers}
-    for register in registers:
-        assert await bench.write(register.offset, values[register.name]) == AxiResp.OKAY
-    for register in random.sample(registers, len(registers)):
-        assert await bench.read(register.offset) == values[register.name], register.name
+    for _ in range(3):
+        for register in registers:
+            assert await bench.write(register.offset, values[register.name]) == AxiResp.OKAY
+        for register in random.sample(registers, len(registers)):
+            assert await bench.read(register.offset) == values[register.name], register.name
+        chip_sees(dut, values)
+        values = {name: value ^ 0xFFFF_FFFF for name, value in values.items()}
+    assert bench.requests == []
+
+
+def chip_sees(dut, values: dict[str, int]) -> None:
+    """Check the outputs for registers with these values."""
 
     def address(name: str) -> int:
         value = values[f"{name}_HIGH"] << 32 | values[f"{name}_LOW"]
@@ -110,7 +118,6 @@ async def registers_keep_what_was_written(dut, stall: float) -> None:
         assert windows[i].base == address(f"WINDOW{i}")
         assert windows[i].size == values[f"WINDOW{i}_SIZE"] & ~15
         assert windows[i].permission == values[f"WINDOW{i}_PERMISSION"] % 4
-    assert bench.requests == []
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -144,31 +151,33 @@ async def strobes_select_bytes(dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def chip_is_shown(dut) -> None:
+    """Two faults and their counters, of which the second is the first with all bits inverted."""
     bench = Bench(dut, stall=0.3)
     await reset(dut)
-    fault = {
-        "valid": 1,
-        "code": Fault.WINDOW,
-        "index": random.getrandbits(INDEX_BITS),
-        "address": random.getrandbits(ADDRESS_BITS),
-    }
-    counters = {name: random.getrandbits(32) for name in COUNTER_OFFSETS}
-    dut.state.value = RunState.QUIESCED
-    dut.error.value = FAULT.const(fault).as_bits()
-    cocotb.start_soon(answer_counters(dut, "counters", counters, pauses(0.5)))
-    expected = {
-        "CONFIG_HASH": CONFIG.hash,
-        "STATUS": RunState.QUIESCED,
-        "ERROR_CODE": Fault.WINDOW,
-        "ERROR_INDEX": fault["index"],
-        "ERROR_LOW": fault["address"] & 0xFFFFFFFF,
-        "ERROR_HIGH": fault["address"] >> 32,
-    } | {name.upper(): value for name, value in counters.items()}
-    for register in with_access(Access.READ):
-        value = expected.get(register.name, register.reset)
-        assert await bench.read(register.offset) == value, register.name
-        assert await bench.write(register.offset, random.getrandbits(32)) == AxiResp.SLVERR
-        assert await bench.read(register.offset) == value, register.name
+    shown = dict.fromkeys(COUNTER_OFFSETS, 0)
+    cocotb.start_soon(answer_counters(dut, "counters", shown, pauses(0.5)))
+    index, address = random.getrandbits(INDEX_BITS), random.getrandbits(ADDRESS_BITS)
+    shown.update({name: random.getrandbits(32) for name in COUNTER_OFFSETS})
+    for state, code in ((RunState.QUIESCED, Fault.WINDOW), (RunState.HUNG, Fault.WATCHDOG)):
+        fault = {"valid": 1, "code": code, "index": index, "address": address}
+        dut.state.value = state
+        dut.error.value = FAULT.const(fault).as_bits()
+        expected = {
+            "CONFIG_HASH": CONFIG.hash,
+            "STATUS": state,
+            "ERROR_CODE": code,
+            "ERROR_INDEX": index,
+            "ERROR_LOW": address & 0xFFFFFFFF,
+            "ERROR_HIGH": address >> 32,
+        } | {name.upper(): value for name, value in shown.items()}
+        for register in with_access(Access.READ):
+            value = expected.get(register.name, register.reset)
+            assert await bench.read(register.offset) == value, register.name
+            assert await bench.write(register.offset, random.getrandbits(32)) == AxiResp.SLVERR
+            assert await bench.read(register.offset) == value, register.name
+        index ^= (1 << INDEX_BITS) - 1
+        address ^= (1 << ADDRESS_BITS) - 1
+        shown.update({name: value ^ 0xFFFFFFFF for name, value in shown.items()})
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

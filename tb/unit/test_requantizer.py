@@ -14,7 +14,7 @@ from cocotb.utils import get_sim_time
 from tpulite.arch import isa
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
-from tpulite.arch.numerics import INT32, Rounding, requantize, wrap32
+from tpulite.arch.numerics import INT8, INT32, Rounding, requantize, wrap32
 from tpulite.arch.timing import REQUANTIZER
 from tpulite.layout.records import pack_records
 from tpulite_rtl.lib.interfaces import write_layout
@@ -44,7 +44,8 @@ def _record(rounding: Rounding) -> dict[str, Any]:
         normal = random.randrange(1 << 30, 1 << 31)
         multipliers = [0, 1, 1 << 30, (1 << 31) - 1, random.getrandbits(31)]
         shift = random.choice([random.randint(-31, 30)] * 9 + [random.randrange(-128, 128)])
-    low, high = random.choice([(-128, 127), (0, 127), (random.randrange(-128, 128), 20)])
+    bounds = (random.choice(INT8), random.choice(INT8))  # in order or not
+    low, high = random.choice([(-128, 127), (0, 127), bounds])
     return {
         "bias": random.choice([0, random.choice([INT32[0], INT32[-1]]), random.choice(INT32)]),
         "multiplier": random.choice([normal] * len(multipliers) * 2 + multipliers),

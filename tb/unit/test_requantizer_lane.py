@@ -65,7 +65,8 @@ def _draw(rounding: Rounding) -> tuple[int, dict[str, Any]]:
     """Draw a sum and a record."""
     acc, multiplier, shift = random.choice([_scale_anyhow, _scale_to_tie, _scale_to_tie])(rounding)
     bias = random.choice([0, random.choice(INT32)])
-    low, high = random.choice([(INT8[0], INT8[-1])] * 3 + [(random.choice(INT8), 20)])
+    bounds = (random.choice(INT8), random.choice(INT8))  # in order or not
+    low, high = random.choice([(INT8[0], INT8[-1])] * 3 + [bounds])
     return wrap32(acc - bias), {
         "bias": bias,
         "multiplier": multiplier,

@@ -197,6 +197,25 @@ async def watchdog_of_zero_never_bites(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def watchdog_has_all_of_its_bits(dut) -> None:
+    """A bit that were lost would leave a patience of one cycle; 300 cycles are counted out."""
+    model = Model()
+    dut.control.value = 0
+    await reset(dut)
+    await cycle(dut, model, control=Control.START)
+    for bit in range(2, 32):
+        watchdog = 1 << bit | 1
+        await cycle(dut, model, watchdog=watchdog)
+        for _ in range(3):
+            await cycle(dut, model, progress=False, watchdog=watchdog)
+    await cycle(dut, model, watchdog=300)
+    for _ in range(300):
+        assert model.state == RunState.RUNNING
+        await cycle(dut, model, progress=False, watchdog=300)
+    assert model.error[0] == Fault.WATCHDOG
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def random_traffic(dut) -> None:
     """Let anything happen at any time, from full reset on, again and again."""
     dut.control.value = 0

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from amaranth.back import verilog
-from amaranth.hdl import Fragment
+from amaranth.hdl import Fragment, Module, Signal
 from amaranth.sim import Simulator
 
 from tpulite.arch.isa import Command, Engine, Opcode, VectorOp
@@ -13,6 +13,7 @@ from tpulite.arch.registers import Fault, RunState
 from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Job
 from tpulite_rtl.cp.run_control import RunControl
+from tpulite_rtl.lib.pipeline import delay
 from tpulite_tb.coverage.counts import keep, merged, read_counts
 from tpulite_tb.coverage.cross import Cross
 from tpulite_tb.coverage.functional import Functional
@@ -105,6 +106,15 @@ def test_what_no_source_names_is_no_point(source):
     assert {"interrupt.done", "patience", "watchdog"} <= names
     assert not names & {"clk", "rst", "error", "interrupt"}
     assert not [name for name in names if "$" in name or "cover" in name]
+
+
+def test_a_condition_that_is_constant_is_none():
+    """Yosys' Verilog is wrong if it is not left out: half of an ``if`` is missing."""
+    m = Module()
+    delay(m, Signal(), 2, "copy")
+    found = instrument(Fragment.get(m, None))
+    assert not found.bits
+    assert [(line.file, ways) for line, ways in found.lines.items()] == [("lib/pipeline.py", set())]
 
 
 def test_shares_are_kept_and_drawn(tmp_path):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amaranth.hdl import Const, Fragment, Instance, Signal, Value
-from amaranth.hdl._ast import Assign, Operator, Statement, Switch, SwitchValue
+from amaranth.hdl._ast import Assign, Concat, Operator, Statement, Switch, SwitchValue
 from amaranth.hdl._mem import MemoryInstance
 
 import tpulite_rtl
@@ -123,6 +123,8 @@ class _Walk:
                     self._line(Point("line", *place, ""), parent)
                 self._find_muxes(statement.rhs)
                 self._find_muxes(statement.lhs)
+            elif isinstance(statement, Switch) and (chosen := _always(statement)) is not None:
+                result += self.tree(chosen, parent)
             elif isinstance(statement, Switch) and (place := place_of(statement.src_loc)):
                 self._find_muxes(statement.test)
                 result.append(self._switch(statement, place))
@@ -174,6 +176,22 @@ def _selected(value: SwitchValue, chosen: tuple[str, ...] | None) -> Value:
             return matches & ~earlier
         earlier = earlier | matches
     raise AssertionError(chosen)
+
+
+def _always(switch: Switch) -> Iterable[Statement] | None:
+    """Return what a switch on a constant executes, which is no choice; None if there is one."""
+    parts = switch.test.parts if isinstance(switch.test, Concat) else (switch.test,)
+    if not all(isinstance(part, Const) for part in parts):
+        return None
+    bits = f"{Const.cast(switch.test).value:0{len(switch.test)}b}"
+    for patterns, statements, _ in switch.cases:
+        if patterns is None or any(_matches(pattern, bits) for pattern in patterns):
+            return statements
+    return ()
+
+
+def _matches(pattern: str, bits: str) -> bool:
+    return all(x in ("-", bit) for x, bit in zip(pattern, bits, strict=True))
 
 
 def _exhaustive(switch: Switch) -> bool:

@@ -26,7 +26,7 @@ _OFF, _ON = "/*verilator coverage_off*/", "/*verilator coverage_on*/"
 
 _DECLARED = re.compile(r"^ *(?:input|output|inout|wire|reg) (?:\[\d+:\d+\] )?(\S+) *(\[|;|=)")
 _SRC = re.compile(r'^ *\(\* src = "([^"]*):(\d+)" \*\)$')
-_ADDED = re.compile(rf"^ *(?:wire|reg) (?:\[\d+:0\] )?{COVER}(\d+) *;")
+_CONSTANT = re.compile(r"^ *assign (\S+) *= \d+'[bdh][0-9a-f]+;$")
 _CONTROL = ("clk", "rst")
 
 
@@ -124,10 +124,11 @@ def _module(lines: list[str], bits: list[list[Point]], top: str) -> Iterator[str
 
 
 def _declared(lines: list[str]) -> dict[str, bool]:
-    """Return the signals of a module, and whether others are parts of it."""
+    """Return the signals of a module, and whether others are parts of it, or it is constant."""
+    constants = {found[1].removeprefix("\\") for line in lines if (found := _CONSTANT.match(line))}
     names = [found[1].removeprefix("\\") for line in lines if (found := _DECLARED.match(line))]
     parents = {name[: found.start()] for name in names for found in re.finditer(r"[.\[]", name)}
-    return {name: name in parents for name in names}
+    return {name: name in parents or name in constants for name in names}
 
 
 def _toggle(
@@ -146,7 +147,9 @@ def _toggle(
         if written not in ports or home is None:
             return None
         place = home
-    return Point("toggle", *place, re.sub(r"\$\d+$", "", name))
+    # Amaranth numbers signals of one name, and names those that have none.
+    name = re.sub(r"\$\d+(?=$|[.\[])", "", name)
+    return None if name == "port" else Point("toggle", *place, name)
 
 
 def _declaration(line: str, point: Point | None) -> Iterator[str]:
