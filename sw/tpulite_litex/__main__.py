@@ -2,12 +2,10 @@
 
 import signal
 import sys
-from pathlib import Path
 
 import click
 
-from tpulite.export.c_text import identifier
-from tpulite_litex.exports import DIGITS, export
+from tpulite_litex.exports import exported
 from tpulite_litex.steps import check_machine
 from tpulite_litex.system import CLOCK, CPUS, BuiltSystem, run_system
 from tpulite_rtl.verilated.toolchain import build_root
@@ -45,12 +43,7 @@ def main(
 def _simulate(networks: tuple[str, ...], system: BuiltSystem, listen: int | None) -> bool:
     check_machine()
     system.folder.mkdir(parents=True, exist_ok=True)
-    exports = {}
-    for network in () if listen else networks or (DIGITS,):
-        name = identifier(Path(network).stem)
-        exports[name] = system.folder / "export" / name
-        export(network, name, system.config, exports[name])
-    system.build(exports)
+    system.build({} if listen else exported(networks, system.config, system.folder))
     return run_system(system, listen or 0)
 
 

