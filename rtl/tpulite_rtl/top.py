@@ -8,10 +8,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite_rtl.bus.axi import axi4_lite_members, axi4_members
 from tpulite_rtl.bus.axi_master import AxiMaster
+from tpulite_rtl.bus.axi_ports import connect_channels
 from tpulite_rtl.bus.register_file import OFFSET_BITS, RegisterFile
 from tpulite_rtl.cp.command_processor import CommandProcessor
 from tpulite_rtl.dma.load_engine import LoadEngine
 from tpulite_rtl.dma.store_engine import StoreEngine
+from tpulite_rtl.lib.clock_gate import engine_clocks
 from tpulite_rtl.lib.interfaces import STATE_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
@@ -73,20 +75,24 @@ class Chip(wiring.Component):
         )
         # Both resets are registers: that of the engines is soft reset, too. They begin low, so that
         # Icarus sees an edge: logic of what never changes would stay unknown.
-        m.domains += [ClockDomain("core"), ClockDomain("engines")]
-        core, engines = DomainRenamer("core"), DomainRenamer("engines")
-        m.d.comb += [
-            ClockSignal("core").eq(ClockSignal()),
-            ClockSignal("engines").eq(ClockSignal()),
-            ResetSignal("engines").eq(processor.clear),
-        ]
+        m.domains += ClockDomain("core")
+        core = DomainRenamer("core")
+        m.d.comb += ClockSignal("core").eq(ClockSignal())
         m.submodules.reset = cdc.FFSynchronizer(ResetSignal(), ResetSignal("core"), o_domain="core")
         m.submodules.registers = core(registers)
         m.submodules.processor = core(processor)
         m.submodules.axi = core(axi)
         m.submodules.buffer = core(buffer)
-        for name, engine in (("load", load), ("store", store), ("mxu", mxu), ("vpu", vpu)):
-            m.submodules[name] = engines(engine)
+        engines = {"load": load, "store": store, "mxu": mxu, "vpu": vpu}
+        domains = engine_clocks(
+            m,
+            {name: engine.engine for name, engine in engines.items()},
+            clear=processor.clear,
+            users={"mxu": "vpu"},  # the lanes of the requantizer
+            gates=config.clock_gates,
+        )
+        for name, engine in engines.items():
+            m.submodules[name] = DomainRenamer(domains[name])(engine)
             connect(m, engine.engine, getattr(processor, f"engine_{name}"))
             m.d.comb += [
                 getattr(self, f"trace_{name}_state").eq(engine.engine.state),
@@ -97,11 +103,8 @@ class Chip(wiring.Component):
         connect(m, processor.read, axi.fetch)
         connect(m, load.axi, axi.load)
         connect(m, store.axi, axi.store)
-        for master in (axi, registers):
-            for path, member, value in master.signature.flatten(master):
-                if path[0].startswith(("m_axi_", "s_axil_")):
-                    port = getattr(self, path[0])
-                    m.d.comb += port.eq(value) if member.flow == Out else value.eq(port)
+        for bus in (axi, registers):
+            connect_channels(m, bus, self, slices=config.axi_slices)
 
         # Unified buffer.
         connect(m, mxu.read_activation, buffer.read_activation)

@@ -1,13 +1,19 @@
-"""The AXI port: arbitration of the two readers, and beats that find their reader."""
+# amaranth: UnusedElaboratable=no
+"""The AXI port: arbitration of the two readers, and beats that find their reader; slices."""
 
 import random
+from collections.abc import Callable
 
 import cocotb
+import pytest
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal
+from amaranth.lib import wiring
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.memory import ADDRESS_BITS, MemoryTiming
 from tpulite_rtl.bus.axi import READ_BEAT, WRITE_BEAT
 from tpulite_rtl.bus.axi_master import AxiMaster
+from tpulite_rtl.bus.axi_ports import connect_channels
 from tpulite_tb.axi_memory import ReferenceMemory
 from tpulite_tb.axi_monitor import AxiMonitor
 from tpulite_tb.harness import reset, simulate
@@ -106,5 +112,25 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
     monitor.finish()
 
 
-def test_axi_master() -> None:
-    simulate(AxiMaster(), __file__, name="axi_master")
+class _Sliced(wiring.Component):
+    """The master behind register slices."""
+
+    def __init__(self) -> None:
+        super().__init__(AxiMaster().signature)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.master = master = AxiMaster()
+        m.domains += ClockDomain("core")
+        m.d.comb += [ClockSignal("core").eq(ClockSignal()), ResetSignal("core").eq(ResetSignal())]
+        for name in ("fetch", "load", "store"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(master, name))
+        for name in ("read_beat", "write_beat", "response"):
+            m.d.comb += getattr(self, name).eq(getattr(master, name))
+        connect_channels(m, master, self, slices=True)
+        return m
+
+
+@pytest.mark.parametrize("component", [AxiMaster, _Sliced], ids=["alone", "sliced"])
+def test_axi_master(component: Callable[[], wiring.Component]) -> None:
+    simulate(component(), __file__, name=f"axi_master_{component.__name__.strip('_').lower()}")

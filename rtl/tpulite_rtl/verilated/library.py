@@ -22,6 +22,7 @@ __all__ = [
     "cached_verilog",
     "load_library",
     "macro_model",
+    "models",
 ]
 
 HARNESS_DIR = Path(__file__).parent
@@ -96,7 +97,17 @@ def cached_verilog(config: Config) -> str:
 
 def macro_model() -> str:
     """Return Verilog of the RAM macros for simulation, as unkind as macros may be."""
-    return (Path(tpulite_rtl.__file__).parent / "lib/tpulite_ram.v").read_text()
+    return _model("tpulite_ram")
+
+
+def models(config: Config) -> str:
+    """Return Verilog for simulation of what the chip leaves to whoever makes it: macros, gates."""
+    gates = _model("tpulite_clock_gate") if config.clock_gates else ""
+    return gates + (macro_model() if config.memories == "macro" else "")
+
+
+def _model(name: str) -> str:
+    return (Path(tpulite_rtl.__file__).parent / f"lib/{name}.v").read_text()
 
 
 def build_library(verilog: str, *, title: str) -> Path:

@@ -35,6 +35,8 @@ def test_records_fill_whole_rows(size, full, short):
         ({"requant_lanes": 32}, "requant_lanes must divide array_size 16, not 32"),
         ({"multipliers": "x"}, "multipliers must be one of ('dsp', 'logic', 'mixed'), not 'x'"),
         ({"softmax": 2}, "softmax must be 0 or 1, not 2"),
+        ({"axi_slices": 2}, "axi_slices must be 0 or 1, not 2"),
+        ({"clock_gates": "x"}, "clock_gates must be 0 or 1, not 'x'"),
         ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
     ],
 )
@@ -58,7 +60,7 @@ def test_roundings_have_one_order():
 
 def test_what_machines_once_lacked_leaves_the_hash():
     without = Config(softmax=False)
-    assert not {"memories", "softmax"} & without.as_dict().keys()
+    assert not {"memories", "axi_slices", "clock_gates", "softmax"} & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
 
@@ -82,7 +84,7 @@ def test_small_machines_have_no_softmax(values):
 
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",), multipliers="mixed")
-    for one in (config, replace(config, memories="macro")):
+    for one in (config, replace(config, memories="macro", axi_slices=1, clock_gates=1)):
         assert Config.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
 
@@ -91,6 +93,7 @@ def test_every_field_changes_the_hash():
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "multipliers": "logic", "memories": "macro", "softmax": False,
+        "axi_slices": True, "clock_gates": True,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

@@ -27,6 +27,13 @@ def test_memories_of_few_rows_are_lookup_tables():
     assert area(Config(array_size=4, acc_rows=64)).bram == area(CONFIGS["4x4"]).bram - 4
 
 
+def test_register_slices_are_two_places_for_each_bit_of_all_channels():
+    sliced = Config(axi_slices=True)
+    assert area(sliced).ff - area(Config()).ff == 2 * 504 + 10 * 3  # levels, and who is alone
+    assert area(sliced).lut - area(Config()).lut == 594
+    assert gates(sliced) - gates(Config()) == 8558
+
+
 def test_each_block_is_of_the_group_that_knows_it():
     assert [group_of(name) for name in ("mxu.array.pe_*", "mxu.array.skew", "buffer.bank3")] == [
         "elements",

@@ -11,9 +11,11 @@ from tpulite.compiler.options import Options
 from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.program import LayerInfo, Program
+from tpulite.report.activity import engine_activity
 from tpulite.report.advice import advise
 from tpulite.report.profile import profile_model
 from tpulite.report.spending import Cause, spend_cycles
+from tpulite.report.traced_run import TracedRun
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.model import Model
 
@@ -66,6 +68,28 @@ def test_each_cycle_has_one_owner_and_one_cause():
     # Beside the matrix unit from 85 on; from 85 to 90 and from 110 to 150 it is alone.
     assert c == {Cause.VECTOR: 45, Cause.DRAM: 28, Cause.WAITING: 5}
     assert end == {Cause.WAITING: 22}
+
+
+def test_activity_is_what_engines_count():
+    none = trace((0, 0, 0, 0, 0))
+    first = {
+        **{Engine.LOAD: trace((0, 10, 40, 0, 0)), Engine.MXU: trace((1, 20, 60, 20, 5))},
+        **{Engine.VPU: none, Engine.STORE: trace((5, 60, 80, 4, 6), (6, 80, 100, 0, 0))},
+    }
+    second = dict.fromkeys(Engine, none) | {Engine.VPU: trace((0, 0, 100, 0, 0))}
+    runs = [TracedRun(PROGRAM, first, 100), TracedRun(PROGRAM, second, 100)]
+    found = {
+        engine.name: [round(200 * part) for part in states.values()]
+        for engine, states in engine_activity(runs).items()
+    }
+    assert [state.name for state in engine_activity(runs)[Engine.LOAD]] == [
+        *("IDLE", "BUSY", "TOKEN", "BUFFER", "AXI")
+    ]
+    assert found == {
+        **{"LOAD": [170, 30, 0, 0, 0], "STORE": [160, 30, 4, 6, 0]},
+        **{"MXU": [160, 15, 20, 5, 0], "VPU": [100, 100, 0, 0, 0]},
+    }
+    assert engine_activity([]) == {}
 
 
 @pytest.mark.parametrize(

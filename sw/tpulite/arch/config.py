@@ -66,6 +66,12 @@ class Config:
         What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
         asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever
         makes a chip of it gives.
+    axi_slices : bool
+        Whether registers stand between the chip and all of its AXI channels, in both directions:
+        an answer of the memory takes two cycles more.
+    clock_gates : bool
+        Whether the clock of each engine stops while it has nothing to do, by a module
+        ``tpulite_clock_gate``, which whoever makes a chip of it gives.
     softmax : bool, optional
         Whether the vector path has the operations NORM and SHARE; by default if N is 16 or more.
         A machine of fewer than four vector lanes, or with N = 4, never has.
@@ -83,6 +89,8 @@ class Config:
     roundings: tuple[str, ...] = tuple(rounding.name.lower() for rounding in Rounding)
     multipliers: str = "dsp"
     memories: str = "generic"
+    axi_slices: bool = False
+    clock_gates: bool = False
     softmax: bool | None = None
 
     def __post_init__(self) -> None:
@@ -116,6 +124,10 @@ class Config:
             raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
         if self.memories not in _MEMORIES:
             raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
+        for name in ("axi_slices", "clock_gates"):
+            if getattr(self, name) not in (False, True):
+                raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
+            object.__setattr__(self, name, bool(getattr(self, name)))
         if self.softmax not in (None, False, True):
             raise ValueError(f"softmax must be 0 or 1, not {self.softmax!r}")
         wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
@@ -168,13 +180,15 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that JSON can hold, but for what machines once lacked.
 
-        That is a choice of memories, and softmax: without these a machine keeps its hash.
+        That is a choice of memories, slices, gates, and softmax: without these a machine keeps its
+        hash.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
         if self.memories == "generic":
             del values["memories"]
-        if not self.softmax:
-            del values["softmax"]
+        for name in ("axi_slices", "clock_gates", "softmax"):
+            if not values[name]:
+                del values[name]
         return values
 
     @classmethod

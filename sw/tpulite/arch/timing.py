@@ -21,6 +21,7 @@ from tpulite.arch.streams import conv_stream
 
 __all__ = [
     "ARRAY",
+    "AXI_SLICES",
     "COMMAND_BEATS",
     "COMMAND_CHECK",
     "DIRECT",
@@ -94,6 +95,12 @@ TOKEN_RETURN = 2
 
 END = 1
 """From the last thing that happens to the interrupt (``cp.run_control``)."""
+
+# Register slices.
+
+AXI_SLICES = 2
+"""From a request to its answer, if there are any: one on the way to the memory, one back
+(``bus.axi_ports``)."""
 
 # The unified buffer.
 

@@ -19,6 +19,7 @@ from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.views import Views, view_options
+from tpulite.report.activity import activity_line
 from tpulite.report.advice import advise, advise_slowest
 from tpulite.report.profile import Profile, profile_model
 from tpulite.report.profile_table import profile_table
@@ -90,4 +91,5 @@ def _print(console: Console, profile: Profile, speed: Speed) -> None:
     if not profile.runs:
         console.print("the host computes all of it: nothing runs on the machine")
         return
+    console.print(activity_line(profile.activity), highlight=False)
     console.print(f"{profile.device}: {speed.line()}", highlight=False, soft_wrap=True)

@@ -16,8 +16,8 @@ _PLAIN = Config()
 def unpaced(config: Config) -> Config:
     """Return the machine as all stages see it but the cycle model, which judges what they make.
 
-    Queues, bursts, and how multipliers and memories are built are those of the default machine: no
-    layer is cut by them, and no buffer is placed.
+    Queues, bursts, slices, and how the machine is built are those of the default machine: no layer
+    is cut by them, and no buffer is placed.
     """
     return replace(
         config,
@@ -26,6 +26,8 @@ def unpaced(config: Config) -> Config:
         dma_bursts=_PLAIN.dma_bursts,
         multipliers=_PLAIN.multipliers,
         memories=_PLAIN.memories,
+        axi_slices=_PLAIN.axi_slices,
+        clock_gates=_PLAIN.clock_gates,
     )
 
 

@@ -30,6 +30,9 @@ FITTED = ("lut", "ff", "gates")
 """What is fitted; DSP blocks and block RAMs follow from the configuration. Gates are those of a
 standard-cell library, in NAND2, without large memories."""
 
+_SLICES = {"lut": 594, "ff": 1038, "gates": 8558}
+"""Register slices of both AXI ports, on any machine: two places for 504 bits."""
+
 _BRAM_FORMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 """Rows and bits of a row that a block RAM (DP16KD) can have."""
 
@@ -175,7 +178,7 @@ def fitted_config(config: Config, resource: str) -> Config:
 def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
     weights = _weights() if weights is None else weights
     config = fitted_config(config, resource)
-    return sum(
+    return _SLICES[resource] * config.axi_slices + sum(
         weights[name, term][resource] * value(config)
         for name, group in GROUPS.items()
         for term, value in group.terms.items()

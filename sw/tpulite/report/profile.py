@@ -11,6 +11,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
+from tpulite.report.activity import Activity, engine_activity
 from tpulite.report.profile_table import profile_table
 from tpulite.report.spending import Cause, spend_cycles
 from tpulite.report.traced_run import CYCLE_MODEL, TracedRun, trace_runs
@@ -135,6 +136,11 @@ class Profile(JupyterMixin):
         return _utilization(self.macs, self.cycles, self.config)
 
     @property
+    def activity(self) -> Activity:
+        """What part of all cycles each engine spends in each state."""
+        return engine_activity(self.runs)
+
+    @property
     def slowest(self) -> tuple[LayerProfile, ...]:
         """Up to three layers with the most cycles, each a hundredth of all or more."""
         layers = sorted(self.layers, key=lambda layer: -layer.cycles)
@@ -162,6 +168,10 @@ class Profile(JupyterMixin):
             "cycles": self.cycles,
             "macs": self.macs,
             "utilization": self.utilization,
+            "activity": {
+                engine.name.lower(): {state.name.lower(): part for state, part in parts.items()}
+                for engine, parts in self.activity.items()
+            },
             "layers": [layer.as_dict() for layer in self.layers],
         }
 

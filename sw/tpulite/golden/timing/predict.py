@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
+from tpulite.arch.timing import AXI_SLICES
 from tpulite.golden.timing.clockwork import Clockwork
 from tpulite.golden.timing.loads import Loads
 from tpulite.golden.timing.matrix import Matrix
@@ -58,6 +59,8 @@ def predict_cycles(
 
 
 def _machine(commands: Sequence[Command], config: Config, memory: MemoryTiming) -> Clockwork:
+    if config.axi_slices:  # for the chip it is a slower memory
+        memory = MemoryTiming(memory.read_latency + AXI_SLICES, memory.write_response + AXI_SLICES)
     machine = Clockwork(commands, config, memory)
     machine.heads = [Loads(machine), Stores(machine), Matrix(machine), Vectors(machine)]
     return machine
