@@ -27,6 +27,8 @@ _OFF, _ON = "/*verilator coverage_off*/", "/*verilator coverage_on*/"
 _DECLARED = re.compile(r"^ *(?:input|output|inout|wire|reg) (?:\[\d+:\d+\] )?(\S+) *(\[|;|=)")
 _SRC = re.compile(r'^ *\(\* src = "([^"]*):(\d+)" \*\)$')
 _CONSTANT = re.compile(r"^ *assign (\S+) *= \d+'[bdh][0-9a-f]+;$")
+_ELSE_ALONE = re.compile(r"\(\* full_case = 32'd1 \*\)\n(?! *(?:if|case[xz]?|\(\*)[ (*])")
+"""Where Yosys forgets how a block begins: of a choice that constants leave only the default of."""
 _CONTROL = ("clk", "rst")
 
 
@@ -48,6 +50,7 @@ def with_points(convert: Any, component: Any, *, name: str, **options: Any) -> s
     fragment = Fragment.get(component, options.pop("platform", None))
     found = instrument(fragment)
     text = convert(fragment, name=name, ports=ports, **(options | _KEEP_PLACES))
+    text = _ELSE_ALONE.sub("begin\n", text)
     lines = {_text(line): list(map(_text, ways)) for line, ways in found.lines.items()}
     body = "".join(chain.from_iterable(_module(m, found.bits, name) for m in _modules(text)))
     return f"{body}{_LINES}{json.dumps(lines)}\n"
