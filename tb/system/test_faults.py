@@ -12,7 +12,6 @@ from tpulite.arch.isa import RECORD
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Control, Fault, Interrupt, RunState, offset_of
-from tpulite.runtime import driver
 from tpulite.runtime.device import FaultReport, Job
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
@@ -37,6 +36,7 @@ from tpulite_tb.fault_cases import (
 )
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import SMALL
+from tpulite_tb.starts import start
 
 
 def _fill(device, config: Config) -> np.ndarray:
@@ -145,18 +145,13 @@ def test_every_fault_is_provoked() -> None:
     assert provoked == set(Fault)
 
 
-def _start(device: RtlDevice, watchdog: int = 0) -> np.ndarray:
+def _start(device: RtlDevice) -> np.ndarray:
     """Start the traffic and let the interrupt be someone else's business."""
     before = _fill(device, SMALL)
     words = [command.encode() for command in (*traffic(SMALL.ub_rows), END)]
     _write_program(device, before, words)
-    job = Job(PROGRAM, len(words), WINDOWS, watchdog=watchdog)
-    sequence = driver.run(job)
-    step = next(sequence)
-    while not isinstance(step, driver.Wait):
-        assert step.value is not None
-        device.write_register(step.offset, step.value)
-        step = next(sequence)
+    job = Job(PROGRAM, len(words), WINDOWS, watchdog=0)
+    start(device, job)
     return before
 
 

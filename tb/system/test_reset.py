@@ -1,37 +1,49 @@
-"""Reset is enough: an ASIC ignores initial values."""
+"""Reset is enough, whatever registers and memories hold, and at any cycle of a run.
+
+``TPULITE_CUT_OFF_RUNS`` is the number of runs that are cut off (12, or 10,000 in ``make regress``),
+``TPULITE_RESET_SEED`` the first seed, and that of what registers hold. A failure names its seed.
+"""
 
 import os
 import random
-import re
 
 from tpulite.bench.workloads import parse_workload
-from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_rtl.verilated.state import StateDevice
 from tpulite_tb.machines import SMALL
+from tpulite_tb.resets import cut_off
+from tpulite_testing.regress import REGRESS
 
-SEED = int(os.environ.get("TPULITE_RESET_SEED", "1"))  # one, so that the simulator is built once
-INITIAL = re.compile(r"^( *(?:reg [^$=;]*=\s*(\d+)'h|\w+\[\d+\] = (\d+)'d))\w+;", re.MULTILINE)
-"""Initial value of a register, but of the simulator's own ``$auto``, or of a word of a memory."""
+SEED = int(os.environ.get("TPULITE_RESET_SEED", random.randrange(1 << 32) if REGRESS else 1))
+RUNS = int(os.environ.get("TPULITE_CUT_OFF_RUNS", 10_000 if REGRESS else 12))
 
 
-def randomized(source: str) -> str:
-    """Return Verilog whose registers and memories begin with random bits."""
+def randomize(device: StateDevice) -> None:
+    """Flip half of all bits, at random."""
     generator = random.Random(SEED)
-
-    def draw(match: re.Match[str]) -> str:
-        value = generator.getrandbits(int(match[2] or match[3]))
-        return f"{match[1]}{value:x};" if match[2] else f"{match[1]}{value};"
-
-    text, count = INITIAL.subn(draw, source)
-    assert count > SMALL.ub_rows, "no words of the buffer"
-    return text
+    for variable in device.variables:
+        for bit in range(variable.size):
+            if generator.random() < 0.5:
+                device.flip(variable, bit)
 
 
-def test_initial_values_do_not_matter() -> None:
+def test_what_registers_hold_before_reset_does_not_matter() -> None:
     print(f"TPULITE_RESET_SEED={SEED}")
-    chip = RtlDevice(SMALL)
-    other = RtlDevice(SMALL, verilog=randomized(cached_verilog(SMALL)))
+    chip, other = RtlDevice(SMALL), StateDevice(SMALL)
+    randomize(other)
+    other.full_reset()
     for name in ("cnn", "gemm_5x33x20"):
         workload = parse_workload(name)
         expected, outcome = workload(chip), workload(other)
         assert outcome.exact and outcome.counters == expected.counters, name
+
+
+def test_runs_may_be_cut_off_at_any_cycle() -> None:
+    finished = 0
+    for seed in range(SEED, SEED + RUNS):
+        try:
+            finished += cut_off(seed).finished
+        except Exception as error:
+            error.add_note(f"To repeat it: tpulite regress --jobs resets --seeds {seed} --no-cache")
+            raise
+    assert finished < RUNS / 4, "most runs were over before they were cut off"

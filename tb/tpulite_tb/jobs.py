@@ -5,13 +5,22 @@ from functools import partial
 from pathlib import Path
 
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.flips import flip
 from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
+from tpulite_tb.resets import cut_off
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.jobs.graphs import smallest_case
 
-__all__ = ["MACHINES", "random_graph_on_chip", "random_programs", "smallest_graph_on_chip"]
+__all__ = [
+    "MACHINES",
+    "bit_flip",
+    "cut_off_run",
+    "random_graph_on_chip",
+    "random_programs",
+    "smallest_graph_on_chip",
+]
 
 MACHINES = {
     "4x4": (CONFIGS["4x4"], 300),
@@ -64,3 +73,19 @@ def _on_chip(seed: int, case: Compilation) -> dict[str, int]:
     )
     case.run(program, device, seed)
     return {"graphs": 1, "layers": len(case.graph.layers), "cycles": device.cycles}
+
+
+def bit_flip(seed: int) -> dict[str, int]:
+    """Flip a bit of the chip in a run, and count what came of it, by component.
+
+    The chip must work again after it.
+    """
+    done = flip(seed)
+    also = {"strayed": done.strayed, "lasting": done.lasting}
+    return {f"{name} of {done.component}": 1 for name in (done.fate, *filter(also.get, also))}
+
+
+def cut_off_run(seed: int) -> dict[str, int]:
+    """Cut a run off at any cycle, by reset or STOP; the next one must be right."""
+    done = cut_off(seed)
+    return {done.how: 1, "after the end": done.finished}

@@ -5,6 +5,7 @@
 
 #include "Vtpulite.h"
 #include "memory.h"
+#include "state.h"
 #include "verilated.h"
 
 namespace {
@@ -22,11 +23,17 @@ struct Chip {
   int64_t cycles = 0;
   bool tracing = false;
   std::vector<int64_t> trace[kEngines];
+  std::vector<tpulite::Variable> state;
 
   Chip(size_t dram_bytes, const tpulite::Timing& timing, uint64_t seed)
-      : top(&context, ""), memory(dram_bytes, timing, seed) {
+      : top(&context, ""),
+        memory(dram_bytes, timing, seed),
+        state(tpulite::public_variables(context)) {
     reset();
   }
+
+  // Verilator takes the model's scopes out of the thread's context, which may be another chip's.
+  ~Chip() { Verilated::threadContextp(&context); }
 
   // One clock cycle. All inputs change after the rising edge, as from registers.
   void tick() {
@@ -173,4 +180,19 @@ void chip_trace(void* chip, int on) {
 size_t chip_trace_size(void* chip, int engine) { return get(chip).trace[engine].size() / kTraceRow; }
 
 const int64_t* chip_trace_rows(void* chip, int engine) { return get(chip).trace[engine].data(); }
+
+size_t chip_state_size(void* chip) { return get(chip).state.size(); }
+
+const char* chip_state_name(void* chip, size_t variable) {
+  return get(chip).state[variable].name.c_str();
+}
+
+void chip_state_shape(void* chip, size_t variable, int* words, int* bits) {
+  *words = get(chip).state[variable].words;
+  *bits = get(chip).state[variable].bits;
+}
+
+void chip_flip(void* chip, size_t variable, int word, int bit) {
+  get(chip).state[variable].flip(word, bit);
+}
 }

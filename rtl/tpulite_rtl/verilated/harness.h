@@ -48,6 +48,15 @@ size_t chip_trace_size(void *chip, int engine);
 /* For each of these commands: first cycle, last cycle + 1, then cycles in each state but IDLE. */
 const int64_t *chip_trace_rows(void *chip, int engine);
 
+/* Registers and memories that may be changed from outside: those that the Verilog declares public.
+ * Each has a name, `MODULE NAME`, and words of bits; a register is one word. */
+size_t chip_state_size(void *chip);
+const char *chip_state_name(void *chip, size_t variable);
+void chip_state_shape(void *chip, size_t variable, int *words, int *bits);
+
+/* Flip a bit between two clock cycles. */
+void chip_flip(void *chip, size_t variable, int word, int bit);
+
 #ifdef __cplusplus
 }
 #endif

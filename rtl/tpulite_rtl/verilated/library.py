@@ -32,7 +32,7 @@ LIBRARY = "libtpulite.so"
 """Name of the library in its build folder."""
 
 _TOP = "tpulite"
-_SOURCES = ("harness.cpp", "memory.h", "harness.h")
+_SOURCES = ("harness.cpp", "memory.h", "state.h", "harness.h")
 _JOBS = 2
 _DEFINES = f"-DTPULITE_ENGINES={len(Engine)} -DTPULITE_ENGINE_STATES={len(EngineState)}"
 _VERILATOR = (
@@ -69,6 +69,13 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
     "chip_trace": (None, [_POINTER, ctypes.c_int]),
     "chip_trace_size": (ctypes.c_size_t, [_POINTER, ctypes.c_int]),
     "chip_trace_rows": (ctypes.POINTER(ctypes.c_int64), [_POINTER, ctypes.c_int]),
+    "chip_state_size": (ctypes.c_size_t, [_POINTER]),
+    "chip_state_name": (ctypes.c_char_p, [_POINTER, ctypes.c_size_t]),
+    "chip_state_shape": (
+        None,
+        [_POINTER, ctypes.c_size_t, *[ctypes.POINTER(ctypes.c_int)] * 2],
+    ),
+    "chip_flip": (None, [_POINTER, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]),
 }
 
 

@@ -104,7 +104,7 @@ class RtlDevice:
         self._dram = np.ctypeslib.as_array(self._library.chip_dram(self._chip), (dram_bytes,))
         self.set_errors(read_errors, write_errors)
         self.set_mute_after(mute_after)
-        driver.execute(driver.identify(config), self.read_register, self.write_register, self._wait)
+        driver.execute(driver.identify(config), self.read_register, self.write_register, self.wait)
 
     def __del__(self) -> None:
         if hasattr(self, "_chip"):
@@ -189,9 +189,16 @@ class RtlDevice:
         self._library.chip_step(self._chip, cycles)
 
     def _execute(self, sequence: driver.Sequence[driver.T]) -> driver.T:
-        return driver.execute(sequence, self.read_register, self.write_register, self._wait)
+        return driver.execute(sequence, self.read_register, self.write_register, self.wait)
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Wait for the interrupt of a program that runs.
+
+        Raises
+        ------
+        TimeoutError
+            If there is none within ``max_cycles``.
+        """
         before = self._library.chip_cycles(self._chip)
         started = time.perf_counter()
         interrupt, left = False, self.max_cycles

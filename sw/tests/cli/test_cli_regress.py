@@ -16,7 +16,7 @@ pytest_plugins = ("tpulite_testing.command_line",)
 def check(seed: int) -> dict[str, int]:
     """Fail at some seeds."""
     assert seed % 7 != 5, f"{seed} is\nbad"
-    return {"checks": 1, "sum": seed}
+    return {"checks": 1, f"sum of {'even' if seed % 2 == 0 else 'odd'}": seed}
 
 
 class Here:

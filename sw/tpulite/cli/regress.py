@@ -129,7 +129,7 @@ def _print(console: Console, outcomes: Mapping[str, Outcome], *, alone: bool) ->
     table.add_column("fail", justify="right", no_wrap=True)
     table.add_column("of them")
     for name, outcome in outcomes.items():
-        counts = ", ".join(f"{count:,} {what}" for what, count in outcome.counts.items())
+        counts = ", ".join(f"{count:,} {what}" for what, count in outcome.totals.items())
         failed = sum(last - first + 1 for first, last in outcome.failures)
         table.add_row(name, f"{outcome.seeds:,}", f"{failed:,}", counts)
     console.print(table)

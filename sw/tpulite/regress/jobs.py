@@ -114,5 +114,17 @@ JOBS = {
         **_CHIP,
         smallest="tpulite_tb.jobs:smallest_graph_on_chip",
     ),
+    "resets": Job(
+        "tpulite_tb.jobs:cut_off_run",
+        "networks on the chip, cut off at any cycle by reset or STOP: the next run is right",
+        20,
+        **_CHIP,
+    ),
+    "bit-flips": Job(
+        "tpulite_tb.jobs:bit_flip",
+        "networks on the chip, a bit of their state flipped: what that does; they recover",
+        20,
+        **_CHIP,
+    ),
 }
 """By name; a new one is a line here and a function of a seed in a package of the wheel."""

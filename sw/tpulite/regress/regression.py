@@ -25,7 +25,7 @@ class Outcome:
     seeds : int
         How many were checked.
     counts : Counter
-        What checks counted.
+        What checks counted; ``NAME of PART`` counts for the NAME, too, see :attr:`totals`.
     failures : dict of (int, int) to str
         Ranges of seeds, ends included, that failed: one seed whose check failed, or all of a task
         that could not be done. The reason is the first line.
@@ -34,6 +34,14 @@ class Outcome:
     seeds: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     failures: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    @property
+    def totals(self) -> Counter[str]:
+        """Counts by name, those of parts added up."""
+        totals: Counter[str] = Counter()
+        for what, count in self.counts.items():
+            totals[what.partition(" of ")[0]] += count
+        return totals
 
     def add(self, seeds: Seeds, result: dict[str, Any] | None, failure: str) -> None:
         """Add the result of a task, or why there is none."""

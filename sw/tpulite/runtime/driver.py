@@ -23,7 +23,7 @@ from tpulite.arch.registers import (
 )
 from tpulite.runtime.device import FaultReport, Job, RunResult
 
-__all__ = ["Access", "Sequence", "Wait", "execute", "identify", "run", "soft_reset"]
+__all__ = ["Access", "Sequence", "Wait", "execute", "identify", "outcome", "run", "soft_reset"]
 
 
 @dataclass(frozen=True)

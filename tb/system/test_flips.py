@@ -1,0 +1,59 @@
+"""Bits of the chip's state that are flipped from outside: what flips do, and life after them."""
+
+from collections import Counter
+
+import numpy as np
+
+from tpulite.arch.registers import offset_of
+from tpulite.runtime.device import Job
+from tpulite_rtl.verilated.state import StateDevice, Variable
+from tpulite_tb.fault_cases import DRAM_BYTES, END, INPUT, OUTPUT, PROGRAM, WINDOWS, load, store
+from tpulite_tb.flips import Fate, components, flip
+from tpulite_tb.machines import SMALL
+
+ROW, ROWS = 37, 16
+
+
+def find(device: StateDevice, module: str, name: str) -> Variable:
+    (found,) = [v for v in device.variables if (v.module, v.name) == (module, name)]
+    return found
+
+
+def run(device: StateDevice, *words: bytes) -> None:
+    device.write(PROGRAM, b"".join(words))
+    assert device.run(Job(PROGRAM, len(words), WINDOWS)).fault is None
+
+
+def test_a_flip_in_the_buffer_changes_the_bit_that_is_stored() -> None:
+    device = StateDevice(SMALL, dram_bytes=DRAM_BYTES)
+    rng = np.random.default_rng(1)
+    data = rng.integers(0, 256, ROWS * SMALL.row_bytes, np.uint8)
+    device.write(INPUT, data)
+    end = END.encode()
+    run(device, load(row=ROW, rows=ROWS).encode(), end)
+    expected = data.copy()
+    for place in rng.choice(data.size * 8, 40, replace=False):
+        byte, bit = divmod(int(place), 8)
+        expected[byte] ^= 1 << bit
+        row, lane = divmod(byte, SMALL.row_bytes)
+        word, bank = divmod(ROW + row, SMALL.ub_banks)
+        rows = find(device, f"tpulite.buffer.bank{bank}", "rows")
+        device.flip(rows, word * rows.bits + 8 * lane + bit)
+    run(device, store(row=ROW, rows=ROWS).encode(), end)
+    assert (device.read(OUTPUT, data.size) == expected).all()
+
+
+def test_a_flip_in_a_register_is_read_at_once() -> None:
+    device = StateDevice(SMALL, dram_bytes=DRAM_BYTES)
+    watchdog = find(device, "tpulite.registers", "watchdog")
+    for bit in range(watchdog.size):
+        device.flip(watchdog, bit)
+        assert device.read_register(offset_of("WATCHDOG")) == (2 << bit) - 1
+
+
+def test_every_component_recovers_from_a_flip() -> None:
+    names = sorted(components())
+    done = [flip(seed) for seed in range(len(names))]
+    assert [each.component for each in done] == names
+    counts = Counter(each.fate for each in done)
+    assert counts[Fate.MASKED] > len(names) / 2 and len(counts) > 1, counts
