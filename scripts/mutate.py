@@ -1,124 +1,205 @@
-"""Mutants of a component's RTL against its bench; those that it lets live, against the solver.
+"""Mutants of the RTL against the benches of its components, then against the solver.
 
-Each is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one that
-lives the solver says whether it is a mutant at all. Results are kept in build/mutate/NAME.json, so
-that an interrupted run goes on; the exit code is 1 if a mutant lives that is not equivalent.
+A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one
+that lives the solver says whether it is a mutant at all. What became of each is kept in
+build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
+format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv
+
+    bench,component,drawn,tried,killed,equivalent,excused,lives,undecided
+
+of which docs/trust.md has the table. tb/unit/mutants_excused.csv has the reason why one may live.
+The exit code is 1 if one lives that is neither equivalent nor excused.
 """
 
 import argparse
-import importlib
-import json
+import csv
 import os
-import signal
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
-from tpulite.arch.isa import Opcode
-from tpulite.arch.numerics import Rounding
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
 from tpulite_formal.equivalence import differ
 from tpulite_rtl.verilated.toolchain import build_root
-from tpulite_tb import harness
-from tpulite_tb.mutants import BITS, NAME, mutants_of, with_mutants
+from tpulite_tb.campaign import Campaign, campaigns
+from tpulite_tb.mutants import BITS, NAME
 
-_UNIT = Path(__file__).parents[1] / "tb/unit"
-_SECONDS = 300
-"""A bench that takes longer has been hung by its mutant."""
-_SOLVER_SECONDS = 30
+_ROOT = Path(__file__).resolve().parents[1]
+_UNIT = _ROOT / "tb/unit"
+_TABLE, _EXCUSED = _UNIT / "mutants.csv", _UNIT / "mutants_excused.csv"
+_PAGE = _ROOT / "docs/trust.md"
+_BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
+_LOOK_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A test of a component, and its arguments."""
+class Row:
+    """What became of the mutants of a component; `excused` ones live, for a written reason."""
 
-    module: str
-    arguments: tuple[Any, ...] = ()
-
-    def run(self) -> None:
-        """Run it; AssertionError if it fails."""
-        getattr(importlib.import_module(self.module), self.module)(*self.arguments)
-
-
-COMPONENTS = {
-    "lib.fifo": Bench("test_fifo", (8, 3)),
-    "cp.token_counters": Bench("test_token_counters"),
-    "vpu.requantizer_lane": Bench("test_requantizer_lane", (tuple(Rounding), "dsp")),
-    "dma.burst_splitter": Bench("test_burst_splitter", (4, Opcode.LOAD)),
-}
+    bench: str
+    component: str
+    drawn: int
+    tried: int
+    killed: int
+    equivalent: int
+    excused: int
+    lives: int
+    undecided: int
 
 
-def _hung(signal_number: int, frame: object) -> None:
-    raise TimeoutError
+def benches() -> list[str]:
+    """Return the benches of components, by the names of their files."""
+    files = (path for path in sorted(_UNIT.glob("test_*.py")) if "simulate(" in path.read_text())
+    names = [path.stem.removeprefix("test_") for path in files]
+    return [name for name in names if not name.startswith("tb_")]
 
 
-def killed(bench: Bench, number: int) -> bool:
-    """Tell whether a bench fails with a mutant."""
-    signal.signal(signal.SIGALRM, _hung)
-    signal.alarm(_SECONDS)
-    try:
-        with patch.dict(os.environ, TPULITE_MUTATION=str(number)):
-            bench.run()
-    except (AssertionError, TimeoutError):
-        return True
-    finally:
-        signal.alarm(0)
-    return False
+def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
+    """Run a bench, in its smallest size, against mutants; tell whether it passes without one."""
+    wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
+    environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--no-header", "-k", "verilator"]
+    command.append(str(_UNIT / f"test_{bench}.py"))
+    with subprocess.Popen(
+        command,
+        cwd=_ROOT,
+        env={**os.environ, "COCOTB_RANDOM_SEED": "1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        while True:
+            try:
+                output, _none = process.communicate(timeout=_LOOK_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                if campaign := dict(campaigns()).get(bench):
+                    counts = Counter(fate["fate"] for fate in campaign.fates.values())
+                    print(f"\r{bench}: {dict(counts)}", end="", file=sys.stderr, flush=True)
+    print("\r" + " " * 78 + "\r", end="", file=sys.stderr)
+    if process.returncode:
+        print(f"{output}The bench of {bench} fails without a mutant", flush=True)
+    return not process.returncode
 
 
-def judge(bench: Bench, source: Path, number: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Return what became of a mutant."""
-    if killed(bench, number):
-        return {"fate": "killed"}
-    say(f"mutant {number} lives, the solver decides")
-    folder = build_root() / "mutate" / "miter"
-    verdict = differ(source, folder, NAME, BITS, number, _SOLVER_SECONDS)
+def decide(campaign: Campaign, seconds: int) -> None:
+    """Ask the solver about mutants that live."""
     fates = {"never": "equivalent", "high": "lives"}
-    return {"fate": fates.get(verdict.status, "undecided"), "cycles": verdict.cycles}
+    known = {n for n, fate in campaign.fates.items() if fate["fate"] != "survived"}
+    for number in sorted(set(campaign.fates) - known):
+        folder = build_root() / "mutate" / "miter"
+        verdict = differ(campaign.folder / "mutated.il", folder, NAME, BITS, number, seconds)
+        fate = fates.get(verdict.status, "undecided")
+        campaign.note(number=number, fate=fate, by="solver", cycles=verdict.cycles)
+        place = campaign.mutants[number - 1]
+        if fate != "equivalent":
+            after = f" after {verdict.cycles} cycles" if fate == "lives" else ""
+            print(f"  {number}: {place.change}, {place.place}: {fate}{after}", flush=True)
+    campaign.read()
+
+
+def excuses() -> dict[tuple[str, str, int], str]:
+    """Return why mutants may live: by bench, digest of its component and number."""
+    if not _EXCUSED.exists():
+        return {}
+    with _EXCUSED.open() as file:
+        rows = list(csv.DictReader(file))
+    return {(row["bench"], row["digest"], int(row["number"])): row["reason"] for row in rows}
+
+
+def row(bench: str, campaign: Campaign) -> Row:
+    """Count what became of a component's mutants."""
+    reasons, digest = excuses(), campaign.folder.name[:12]
+    counts: Counter[str] = Counter()
+    for number, fate in campaign.fates.items():
+        excused = fate["fate"] != "killed" and (bench, digest, number) in reasons
+        counts["excused" if excused else fate["fate"]] += 1
+    return Row(
+        bench=bench,
+        component=campaign.component.removeprefix("tpulite_rtl."),
+        drawn=len(campaign.mutants),
+        tried=len(campaign.fates),
+        killed=counts["killed"],
+        equivalent=counts["equivalent"],
+        excused=counts["excused"],
+        lives=counts["lives"],
+        undecided=counts["undecided"] + counts["survived"],
+    )
+
+
+def table(rows: list[Row]) -> Table:
+    """Return the table for the terminal."""
+    table = Table(title="Mutants of the RTL", box=SIMPLE_HEAD)
+    table.add_column("bench", overflow="fold")
+    for name in ("tried", "killed", "equivalent", "excused", "lives", "undecided"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for r in rows:
+        figures = (r.tried, r.killed, r.equivalent, r.excused, r.lives, r.undecided)
+        style = "bold red" if r.lives else ""
+        table.add_row(r.bench, *map(str, figures), style=style)
+    return table
+
+
+def write(rows: list[Row]) -> None:
+    """Write the committed table, and the page's; benches that have not run keep their lines."""
+    names = [field.name for field in fields(Row)]
+    kept = {r.bench: {k: str(v) for k, v in asdict(r).items()} for r in rows}
+    if _TABLE.exists():
+        with _TABLE.open() as file:
+            kept = {old["bench"]: old for old in csv.DictReader(file)} | kept
+    ordered = [kept[bench] for bench in benches() if bench in kept]
+    with _TABLE.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(ordered)
+    shown = [name for name in names if name not in ("component", "drawn")]
+    lines = ["| " + " | ".join(shown) + " |", "| --- |" + " ---: |" * (len(shown) - 1)]
+    lines += ["| " + " | ".join(r[name] for name in shown) + " |" for r in ordered]
+    total = [str(sum(int(r[name]) for r in ordered)) for name in shown[1:]]
+    lines.append("| all | " + " | ".join(total) + " |")
+    text = _PAGE.read_text()
+    head, rest = text.split(_BEGIN)
+    _PAGE.write_text(head + _BEGIN + "\n" + "\n".join(lines) + "\n\n" + _END + rest.split(_END)[1])
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("component", choices=COMPONENTS)
-    parser.add_argument("--count", type=int, default=200, help="mutants that are drawn")
-    parser.add_argument("--most", type=int, help="mutants that are tried now")
+    known = benches()
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
+    parser.add_argument("benches", nargs="+", help=f"all, or some of: {', '.join(known)}")
+    parser.add_argument("--count", type=int, default=200, help="mutants drawn of each component")
+    parser.add_argument("--most", type=int, default=0, help="mutants tried of each; all by default")
+    parser.add_argument("--again", action="store_true", help="try those again that lived")
+    parser.add_argument("--solver", type=int, default=30, help="its seconds; 0: do not ask it")
+    parser.add_argument("--write", action="store_true", help=f"write {_TABLE.name} and the page")
     options = parser.parse_args()
-    bench = COMPONENTS[options.component]
-    sys.path.insert(0, str(_UNIT))
-    os.environ |= {"TPULITE_MUTANTS": str(options.count), "COCOTB_RANDOM_SEED": "1"}
-    os.environ["COCOTB_MAX_FAILURES"] = "1"  # one kills it
-    folders: list[Path] = []
+    chosen = known if options.benches == ["all"] else options.benches
+    if wrong := set(chosen) - set(known):
+        parser.error(f"no bench named {', '.join(sorted(wrong))}; there are {', '.join(known)}")
 
-    def noted(*arguments: Any, **named: Any) -> Path:
-        folders.append(with_mutants(*arguments, **named))
-        return folders[-1]
-
-    with patch.object(harness, "with_mutants", noted):
-        if killed(bench, 0):
-            sys.exit(f"The bench of {options.component} fails without a mutant")
-    mutants = mutants_of(folders[0])
-    path = build_root() / "mutate" / f"{options.component}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = json.loads(path.read_text()) if path.exists() else {}
-    done = kept.get(folders[0].name, {})
-    say = partial(print, file=sys.stderr, flush=True)
-    for mutant in [m for m in mutants if str(m.number) not in done][: options.most]:
-        fate = judge(bench, folders[0] / "mutated.il", mutant.number, say)
-        done[str(mutant.number)] = asdict(mutant) | fate
-        path.write_text(json.dumps({folders[0].name: done}, indent=1) + "\n")
-
-    counts = Counter(each["fate"] for each in done.values())
-    print(f"{options.component}: {len(done)} of {len(mutants)} mutants;", dict(counts))
-    for each in done.values():
-        if each["fate"] not in ("killed", "equivalent"):
-            print(f"  {each['number']}: {each['change']}, {each['place']}: {each['fate']}", end="")
-            print(f", differs after {each['cycles']} cycles" if each["fate"] == "lives" else "")
-    sys.exit(int(bool(counts["lives"] or counts["undecided"])))
+    rows, failing = [], []
+    for bench in chosen:
+        if not attack(bench, options.count, options.most, again=options.again):
+            failing.append(bench)
+            continue
+        campaign = dict(campaigns())[bench]
+        if options.solver:
+            decide(campaign, options.solver)
+        rows.append(row(bench, campaign))
+        r = rows[-1]
+        print(f"{bench}: {r.killed} of {r.tried} killed, {r.equivalent} equivalent,", end=" ")
+        print(f"{r.excused} excused, {r.lives} live, {r.undecided} undecided", flush=True)
+    Console().print(table(rows))
+    if options.write:
+        write(rows)
+    if failing:
+        sys.exit(f"Benches that fail without a mutant: {', '.join(failing)}")
+    sys.exit(int(any(r.lives or r.undecided for r in rows)))
 
 
 if __name__ == "__main__":

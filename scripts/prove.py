@@ -56,16 +56,24 @@ def table(findings: list[Finding]) -> Table:
 
 
 def write_page(findings: list[Finding]) -> None:
-    """Write the table of the page: all properties that are good, and runs that show life."""
-    lines = [
-        "| block | case | what holds | method | depth | broken by, in cycles |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    """Write the table of the page; proofs of which nothing is known now keep their lines."""
+    head, _begin, old = PAGE.read_text().partition(_BEGIN)
+    known = {(f.block, f.case) for f in findings}
+    rows: dict[tuple[str, str], list[str]] = {(proof.block, proof.case): [] for proof in PROOFS}
+    for line in old.splitlines():
+        block, case, *_more = line.strip("| ").split(" | ") if line else ("", "")
+        if (block, case) in rows.keys() - known:
+            rows[block, case].append(line)
     for f in findings:
         broken = f"{f.mutant}, {f.mutant_cycles}" if f.mutant else ""
         text = f"reached: {f.text}" if f.method == "cover" else f.text
-        lines.append(f"| {f.block} | {f.case} | {text} | {f.method} | {f.depth} | {broken} |")
-    head = PAGE.read_text().split(_BEGIN)[0]
+        line = f"| {f.block} | {f.case} | {text} | {f.method} | {f.depth} | {broken} |"
+        rows[f.block, f.case].append(line)
+    lines = [
+        "| block | case | what holds | method | depth | broken by, in cycles |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(line for group in rows.values() for line in group),
+    ]
     PAGE.write_text(head + _BEGIN + "\n" + "\n".join(lines) + "\n")
 
 

@@ -38,8 +38,3 @@ def test_mutants_are_told_apart(mutants, tmp_path):
     verdicts = [differ(source, tmp_path, NAME, BITS, number, 10) for number in (0, 1, 2)]
     assert verdicts[0].status == "never"
     assert "high" in [verdict.status for verdict in verdicts[1:]]
-
-
-def test_a_run_chooses_its_mutant(mutants):
-    source = (mutants / "mutated.v").read_text()
-    assert '$value$plusargs("mutation=%d", mutation)' in source

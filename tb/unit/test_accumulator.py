@@ -22,14 +22,16 @@ LATENCY = 2
 
 
 def _command(n: int) -> dict[str, int]:
-    inner, outer = random.choice([(1, 1), (1, 2), (n, 1), (n + 1, 1), (1, 20), (5, 4), (3, 7)])
+    inner, outer = random.choice(
+        [(1, 1), (1, 2), (n, 1), (n + 1, 1), (1, 20), (5, 4), (3, 7), (40, 1)]
+    )
     m = inner * outer
     return {
         "m": m,
         "inner_last": inner - 1,
         "inner_step": random.choice([1, 4, random.randrange(1 << 14)]),
         "outer_step": random.choice([5, random.randrange(1 << 14)]),
-        "k_tiles": random.randint(1, 4),
+        "k_tiles": random.randint(1, 40) if m < n else random.randint(1, 4),
         "acc_row": random.randrange(ACC_ROWS - m + 1),
         "accumulate": random.random() < 0.5,
         "drain": random.choice(list(Drain)),

@@ -18,8 +18,13 @@ async def multiplies_and_adds(dut) -> None:
     """Random inputs in every cycle: both modes, swaps, and weights written in the same cycle."""
     edge = RisingEdge(dut.clk)
     dut.weight_enable.value = 0
-    dut.i_first.value = 0
+    for name in ("i_activation", "i_first", "i_depthwise", "i_psum"):
+        port = getattr(dut, name)
+        port.value = (1 << width_of(port)) - 1
     await reset(dut)
+    for name in ("o_activation", "o_first", "o_depthwise", "o_psum"):
+        assert getattr(dut, name).value == 0, f"{name} after reset"
+    dut.i_first.value = 0
     await edge
     shadow = active = None
     due: dict[str, int | None] = {}

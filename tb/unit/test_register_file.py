@@ -68,7 +68,7 @@ class Bench:
     async def _watch(self) -> None:
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.control.value.is_resolvable and self.dut.control.value != 0:
+            if self.dut.rst.value == 0 and self.dut.control.value != 0:
                 self.requests.append(self.dut.control.value.to_unsigned())
 
 
