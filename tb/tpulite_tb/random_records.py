@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from tpulite.arch import isa
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
+from tpulite.arch.interleave import tap_pitch
 from tpulite.arch.isa import RAW_ROWS, WORDS_BYTES, Scaling
 from tpulite.arch.numerics import Rounding
 
@@ -42,10 +43,11 @@ class DepthwiseTaps:
         """Return the inner positions of a stream."""
         return (self.outputs - 1) * self.stride + self.inner
 
-    def rows(self, size: int) -> list[int]:
+    def rows(self, config: Config) -> list[int]:
         """Return the rows of a tile that hold taps."""
-        rows = [o * self.interleaved + i for o in range(self.outer) for i in range(self.inner)]
-        return [row for row in rows if row < size]
+        pitch = tap_pitch(self.interleaved, self.outer, self.inner, config)
+        rows = [o * pitch + i for o in range(self.outer) for i in range(self.inner)]
+        return [row for row in rows if row < config.array_size]
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def draw_blocks(rng: random.Random, config: Config) -> tuple[bytes, list[Block]]
             add(words + _padded(rng, _draw_record(rng, last), size), BlockKind.WORDS, name)
     for _ in range(5):
         taps = _draw_taps(rng, size)
-        add(_draw_tile(rng, taps, size), BlockKind.TILE, "weights", taps)
+        add(_draw_tile(rng, taps, config), BlockKind.TILE, "weights", taps)
     return image, blocks
 
 
@@ -148,7 +150,7 @@ def _draw_operands(rng: random.Random) -> bytes:
 def _draw_taps(rng: random.Random, size: int) -> DepthwiseTaps:
     inner, outer = rng.choice([(3, 3), (3, 3), (5, 2), (1, 1), (rng.randint(1, 5), 1), (2, 4)])
     return DepthwiseTaps(
-        outputs=rng.choice([1, 2, rng.randint(1, 6), rng.randint(1, size)]),
+        outputs=rng.choice([1, 2, rng.randint(1, 6), rng.randint(1, 2 * size)]),
         stride=rng.choice([1, 1, 2, 3]),
         inner=inner,
         outer=outer,
@@ -156,6 +158,7 @@ def _draw_taps(rng: random.Random, size: int) -> DepthwiseTaps:
     )
 
 
-def _draw_tile(rng: random.Random, taps: DepthwiseTaps, size: int) -> bytes:
-    rows, empty = taps.rows(size), bytes([taps.zero_point & 0xFF]) * size
+def _draw_tile(rng: random.Random, taps: DepthwiseTaps, config: Config) -> bytes:
+    size = config.array_size
+    rows, empty = taps.rows(config), bytes([taps.zero_point & 0xFF]) * size
     return b"".join(rng.randbytes(size) if row in rows else empty for row in range(size))

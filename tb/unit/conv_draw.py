@@ -7,8 +7,8 @@ from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, il
 
 __all__ = ["KINDS", "draw_conv"]
 
-KINDS = ("product", "window", "bytes", "depthwise")
-"""Matrix products, convolutions, dense mode, depthwise mode."""
+KINDS = ("product", "window", "bytes", "depthwise", "lines")
+"""Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines."""
 
 _DEPTHWISE_STREAM = 200  # vectors
 
@@ -106,6 +106,22 @@ class _Draw:
 
     def depthwise(self) -> dict[str, int]:
         return self.window() | {"depthwise": 1, "blocks": 1}
+
+    def lines(self) -> dict[str, int]:
+        """Return what goes through delay lines, or hardly not."""
+        inner = random.choice(list(Axis))
+        names = [("columns", "stride_x"), ("rows", "stride_y")][:: 1 if inner == Axis.X else -1]
+        (count, stride), (outer, step) = names
+        between = random.choice([1, 1, 2, 3])
+        return self.depthwise() | {
+            "inner": inner,
+            "kernel_rows": 3,
+            "kernel_columns": 3,
+            count: random.randint(4, 33) // between + 1,
+            stride: between,
+            outer: random.randint(1, 3),
+            step: random.choice([1, 1, 2]),
+        }
 
 
 def _last_row(command: Command, *names: str) -> int:

@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RECORD, Axis, Command, Drain, RecordForm
 from tpulite.arch.numerics import Rounding, requantize
 
-__all__ = ["ConvModel", "outputs", "row_of", "stream", "taps"]
+__all__ = ["ConvModel", "delay", "outputs", "row_of", "stream", "taps"]
 
 
 def outputs(command: Command) -> list[tuple[int, int]]:
@@ -31,6 +31,17 @@ def taps(command: Command) -> list[tuple[int, int, int]]:
     ]
 
 
+def delay(command: Command, n: int) -> int:
+    """Return by how many cycles the second line of a kernel sees a stream late; 0 at once."""
+    if not command["depthwise"] or n < 16:
+        return 0
+    across = command["inner"] == Axis.X
+    count, stride = ("columns", "stride_x") if across else ("rows", "stride_y")
+    interleaved = (command[count] - 1) * command[stride] + 3
+    three = command["kernel_rows"] == command["kernel_columns"] == 3
+    return interleaved - 3 if three and n // 2 < interleaved <= 34 else 0
+
+
 def row_of(command: Command, cb: int, y: int, x: int) -> int | None:
     """Return the row of the buffer that holds an image vector; None in the padding."""
     if not (0 <= y < command["height"] and 0 <= x < command["width"]):
@@ -47,7 +58,7 @@ def stream(
     """
     cb, ky, kx = tap
     if command["depthwise"]:
-        for (y, x), emits in _positions(command):
+        for (y, x), emits in _positions(command, n):
             yield row_of(command, cb, y - command["pad_top"], x - command["pad_left"]), True, emits
         return
     for oy, ox in outputs(command):
@@ -66,15 +77,21 @@ def stream(
             yield None, False, True
 
 
-def _positions(command: Command) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield the positions (y, x) of a depthwise stream, from the first one, and who emits."""
+def _positions(command: Command, n: int) -> Iterator[tuple[tuple[int, int], bool]]:
+    """Yield the positions (y, x) of a depthwise stream, from the first one, and who emits.
+
+    That is the first one of each sum, with delay lines the last one.
+    """
     order = slice(None) if command["inner"] == Axis.X else slice(None, None, -1)
     (outer, stride_o, kernel_o), (inner, stride_i, kernel_i) = (
         (command["rows"], command["stride_y"], command["kernel_rows"]),
         (command["columns"], command["stride_x"], command["kernel_columns"]),
     )[order]
     length = (inner - 1) * stride_i + kernel_i
-    emitting = {o * stride_o * length + i * stride_i for o in range(outer) for i in range(inner)}
+    late = 2 * length + 2 if delay(command, n) else 0
+    emitting = {
+        o * stride_o * length + i * stride_i + late for o in range(outer) for i in range(inner)
+    }
     for t in range(((outer - 1) * stride_o + kernel_o) * length):
         y, x = divmod(t, length)[order]
         yield (y * command["dilation_y"], x * command["dilation_x"]), t in emitting
@@ -159,10 +176,12 @@ class ConvModel:
         weights = self.weights(command, 0)
         if command["inner"] == Axis.X:
             length = (command["columns"] - 1) * command["stride_x"] + columns
-            places = {(ky, kx): length * ky + kx for ky in range(rows) for kx in range(columns)}
+            pitch = 3 if delay(command, self.config.array_size) else length
+            places = {(ky, kx): pitch * ky + kx for ky in range(rows) for kx in range(columns)}
         else:
             length = (command["rows"] - 1) * command["stride_y"] + rows
-            places = {(ky, kx): length * kx + ky for ky in range(rows) for kx in range(columns)}
+            pitch = 3 if delay(command, self.config.array_size) else length
+            places = {(ky, kx): pitch * kx + ky for ky in range(rows) for kx in range(columns)}
         sums = []
         for oy, ox in outputs(command):
             total = np.zeros(self.config.array_size, np.int64)

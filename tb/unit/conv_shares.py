@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from conv_model import delay
+
 from tpulite.arch.isa import Axis, Command
 
 __all__ = ["drain_share", "k_tiles", "vector_share"]
@@ -14,7 +16,7 @@ def k_tiles(command: Command) -> int:
     return command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
 
 
-def vector_share(command: Command, index: int = 0) -> dict[str, Any]:
+def vector_share(command: Command, n: int, index: int = 0) -> dict[str, Any]:
     """Return the fields of ``VECTOR_COMMAND``."""
     depthwise = command["depthwise"]
     step_x = 1 if command["byte_step"] else command["stride_x"]
@@ -26,6 +28,7 @@ def vector_share(command: Command, index: int = 0) -> dict[str, Any]:
     return {name: command[name] for name in same} | {
         "index": index,
         "dense": command["byte_step"] != 0,
+        "delay": delay(command, n),
         "step_y": command["dilation_y"] if depthwise else command["stride_y"],
         "step_x": command["dilation_x"] if depthwise else step_x,
         "origin": origin % (1 << 14),

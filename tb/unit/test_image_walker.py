@@ -6,7 +6,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 from conv_draw import KINDS, draw_conv
-from conv_model import outputs, stream, taps
+from conv_model import delay, outputs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
@@ -18,7 +18,11 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
 
-CONFIGS = {n: Config(array_size=n, requant_lanes=lanes) for n, lanes in ((4, 4), (8, 2), (16, 16))}
+CONFIGS = {
+    4: Config(array_size=4),
+    8: Config(array_size=8, requant_lanes=2),
+    16: Config(array_size=16, delay_lines=True),
+}
 ROWS = range(1 << 14)
 
 
@@ -26,16 +30,16 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
     """Return the slots of a command; fields that do not matter are left out."""
     slots = []
     count = len(outputs(command))
-    tiles = taps(command)
+    tiles, late = taps(command), delay(command, n)
     for tap in tiles:
         last_tile = tap == tiles[-1]
-        emitted = 0
+        emitted, begun = 0, False
         for row, enters, emits in stream(command, tap, n):
             slot = {
                 "read": row is not None,
                 "enters": enters,
                 "emits": emits,
-                "first": emits and emitted == 0,
+                "first": not begun and bool(emits or late),
                 "requantizes": last_tile and command["drain"] == Drain.REQUANTIZE,
                 "raw": command["drain"] == Drain.RAW,
                 "short": command["record_form"] == RecordForm.SHORT,
@@ -45,11 +49,14 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
                 "zero_point": command["weight_zero_point"] & 0xFF,
                 "index": index,
             }
+            if n >= 16:
+                slot["delay"] = late
             if row is not None:
                 slot["row"] = row
             if emits and command["byte_step"]:
                 _, ox = outputs(command)[emitted]
                 slot["shift"] = ox * command["byte_step"] % n
+            begun |= slot["first"]
             emitted += emits
             leaves = command["drain"] != Drain.KEEP or emitted == count
             slot["reports"] = emits and last_tile and leaves
@@ -74,7 +81,7 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     driver = StreamDriver(dut, "command", idle=idle)
     await reset(dut)
     driver.extend(
-        VECTOR_COMMAND.const(vector_share(command, index)).as_bits()
+        VECTOR_COMMAND.const(vector_share(command, n, index)).as_bits()
         for index, command in enumerate(commands)
     )
     expected = [
@@ -110,7 +117,7 @@ async def offers_the_first_slot_after_two_cycles(dut) -> None:
     edge = RisingEdge(dut.clk)
     await edge
     dut.command__valid.value = 1
-    dut.command__payload.value = VECTOR_COMMAND.const(vector_share(command, 77)).as_bits()
+    dut.command__payload.value = VECTOR_COMMAND.const(vector_share(command, n, 77)).as_bits()
     await edge
     assert dut.command__ready.value == 1
     assert dut.busy.value == 0
@@ -122,7 +129,7 @@ async def offers_the_first_slot_after_two_cycles(dut) -> None:
 
 
 @pytest.mark.parametrize(
-    "n", thinned(CONFIGS, 4, 8, reason="a size only changes how many tiles there are")
+    "n", thinned(CONFIGS, 4, 16, reason="a size only changes how many tiles there are")
 )
 def test_image_walker(n: int) -> None:
     simulate(ImageWalker(CONFIGS[n]), __file__, name=f"image_walker_{n}")

@@ -1,6 +1,7 @@
 """The array against a matrix product and a filter for each channel."""
 
 import random
+from itertools import product
 
 import cocotb
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
 from tpulite_tb.bits import pack_lanes, unpack_lanes
 from tpulite_tb.harness import reset, simulate
@@ -17,24 +19,30 @@ TILES = 16
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(bubble=[0.0, 0.3], extreme=[False, True], modes=[(0,), (1,), (0, 1)])
+@cocotb.parametrize(
+    bubble=[0.0, 0.3], extreme=[False, True], modes=[(0,), (1,), (0, 1), (2,), (0, 1, 2)]
+)
 async def multiplies_tile_after_tile(
     dut, bubble: float, extreme: bool, modes: tuple[int, ...]
 ) -> None:
     """Tiles of 1 to 3 N vectors at the shortest cadence, their weights just in time.
 
     In depthwise mode a sum goes on through whatever enters: dropped sums, other modes, bubbles.
+    With delay lines (2) it ends with its vector, and the stream of a command has no bubbles.
     """
     width = len(dut.weight__payload)
     n = {9 * n + k: n for n, k in ((4, 2), (8, 3), (16, 4), (32, 5))}[width]
     out_width = len(dut.o__payload) // n
     rng = np.random.default_rng(random.getrandbits(64))
-    cycles = 4 + TILES * 12 * n
+    cycles = 4 + TILES * 12 * n + TILES * 5 * MOST_INTERLEAVED
     entering = rng.integers(-128, 128, (cycles, n))
     if extreme:
         entering[:] = -128
 
-    flags: dict[int, tuple[bool, int]] = {}  # of the vectors that count: first, depthwise
+    config = Config(array_size=n, delay_lines=n >= 16)
+    if not config.delay_lines:
+        modes = tuple(mode for mode in modes if mode < 2) or (1,)
+    flags: dict[int, tuple[int, int, int, int]] = {}  # valid, first, depthwise, delay
     weights: dict[int, tuple[int, np.ndarray]] = {}
     expected: dict[int, list[int]] = {}
     cycle = 4
@@ -47,14 +55,31 @@ async def multiplies_tile_after_tile(
             assert cycle - 1 + row not in weights, "tiles follow each other in at least N cycles"
             weights[cycle - 1 + row] = (row, tile[row])
         start, mode = cycle, random.choice(modes)
+        if mode == 2:
+            tile[LINE * LINE :] = 0
+            inner = random.choice(range(least_interleaved(config), MOST_INTERLEAVED + 1))
+            window = [a * inner + b for a, b in product(range(LINE), repeat=2)]
+            last = window[-1] + random.choice([0, 1, n, 2 * inner])
+            assert cycle + last < cycles
+            for index in range(last + 1):
+                ends = index == last or (index >= window[-1] and random.random() < 0.7)
+                flags[cycle] = (ends, index == 0, 1, inner - LINE)
+                if ends:
+                    past = entering[np.array(window) - window[-1] + cycle]
+                    result = (tile[: LINE * LINE] * past).sum(0)
+                    expected[cycle + 2 * n - LINE * LINE] = result.tolist()
+                cycle += 1
+            continue
         for index in range(random.choice([1, 2, n - 1, n, n + 1, 3 * n])):
             while index and random.random() < bubble:
                 cycle += 1
-            flags[cycle] = (index == 0, mode)
+            flags[cycle] = (1, index == 0, mode, 0)
             result = (tile * entering[cycle : cycle + n]).sum(0) if mode else entering[cycle] @ tile
             expected[cycle + 2 * n - 1] = result.tolist()
             cycle += 1
         cycle = max(cycle, start + n)
+        if mode == 1 and 2 in modes:
+            cycle += n  # a sum of this one sees no vector of a command with delay lines
     assert cycle + 3 * n <= cycles
 
     dut.i__valid.value = 0
@@ -65,11 +90,17 @@ async def multiplies_tile_after_tile(
     await edge
     for now in range(cycle + 3 * n):
         # Inputs of cycle `now`; outputs are sampled at the edge that ends it.
-        first, depthwise = flags.get(now, (random.randrange(2), random.randrange(2)))
-        dut.i__valid.value = now in flags
+        anything = 0, 0, random.randrange(2), 0
+        valid, first, depthwise, delay = flags.get(now, anything)
+        dut.i__valid.value = valid
         dut.i__payload.value = (
-            pack_lanes(entering[now], 8) | first << (8 * n) | depthwise << (8 * n + 1)
+            pack_lanes(entering[now], 8)
+            | first << (8 * n)
+            | depthwise << (8 * n + 1)
+            | delay << (8 * n + 2)
         )
+        later = flags.get(now + 1, anything)
+        dut.early.value = int(entering[now + 1, 0]) & 0xFF | later[3] << 8
         row, weight = weights.get(now, (0, rng.integers(-255, 256, n)))
         dut.weight__valid.value = now in weights
         dut.weight__payload.value = pack_lanes(weight, 9) | row << (9 * n)
@@ -88,11 +119,12 @@ async def multiplies_tile_after_tile(
     [
         (4, "dsp"),
         (8, "mixed"),
-        *breadth("mixed has both kinds of multipliers", (8, "logic"), (16, "dsp")),
+        (16, "dsp"),
+        *breadth("mixed has both kinds of multipliers", (8, "logic"), (32, "dsp")),
     ],
 )
 def test_systolic_array(n: int, multipliers: str) -> None:
-    config = Config(array_size=n, multipliers=multipliers)
+    config = Config(array_size=n, multipliers=multipliers, delay_lines=n >= 16)
     simulate(SystolicArray(config), __file__, name=f"systolic_array_{n}_{multipliers}")
 
 

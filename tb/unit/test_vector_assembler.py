@@ -9,13 +9,14 @@ from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.mxu.delay_lines import DELAY
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_assembler import VectorAssembler, issued_layout
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import thinned
 
-CONFIGS = {n: Config(array_size=n) for n in (4, 8, 16, 32)}
+CONFIGS = {n: Config(array_size=n, delay_lines=n >= 16) for n in (4, 8, 16, 32)}
 LATENCY = READ_LATENCY + 1
 
 
@@ -30,6 +31,7 @@ def _slot(n: int) -> dict[str, int]:
         "dense": random.randrange(2),
         "shift": random.randrange(n),
         "pad": random.randrange(-128, 128),
+        "delay": random.choice(DELAY) if n >= 16 else 0,
     }
 
 
@@ -68,13 +70,16 @@ async def assembles_vectors(dut, bubble: float) -> None:
         due.append(expected)
         await edge
         wanted = due.popleft()
+        first = vector_layout(config)["first"].offset
+        assert dut.o__payload.value[first] == (wanted is not None and wanted[0]["first"])
         assert dut.o__valid.value == (wanted is not None and wanted[0]["emits"])
         if wanted is None:
             continue
         slot, vector = wanted
         payload, layout = dut.o__payload.value, vector_layout(config)
-        for flag in ("first", "depthwise"):
-            assert payload[layout[flag].offset] == slot[flag]
+        if config.delay_lines:
+            assert unpack(layout, int(payload))["delay"] == slot["delay"]
+        assert payload[layout["depthwise"].offset] == slot["depthwise"]
         if vector is not None:
             assert unpack(layout, int(payload))["activations"].to_bytes(n, "little") == vector
             checked += 1

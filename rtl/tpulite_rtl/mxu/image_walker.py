@@ -133,18 +133,23 @@ class ImageWalker(wiring.Component):
             step=command.step_y,
         )
 
-        # Depthwise mode: sums begin at some positions only.
-        inner_begins = self._begins(
-            m, "inner", command.inner_axis, left[0], restart=load | (step & ended[0]), go=goes[0]
-        )
-        outer_begins = self._begins(
-            m,
-            "outer",
-            command.outer_axis,
-            left[1],
-            restart=load | (step & ended[0] & ended[1]),
-            go=goes[1],
-        )
+        # Depthwise mode: sums begin at some positions only. With delay lines the last vector of a
+        # sum is its position.
+        late, next_late = command.delay.any(), now.delay.any()
+        begins = [
+            self._begins(m, name, axis, next_axis, left[i], late, next_late, restart, goes[i])
+            for i, (name, axis, next_axis, restart) in enumerate(
+                (
+                    ("inner", command.inner_axis, now.inner_axis, load | (step & ended[0])),
+                    (
+                        "outer",
+                        command.outer_axis,
+                        now.outer_axis,
+                        load | (step & ended[0] & ended[1]),
+                    ),
+                )
+            )
+        ]
 
         # Dense mode: the window moves on if the next output begins in its second vector.
         shift = Signal(range(self.config.array_size))
@@ -165,28 +170,30 @@ class ImageWalker(wiring.Component):
         m.d.comb += [
             last_tile.eq(Cat(ended[2:]).all()),
             last_sum.eq(
-                (left[0] == command.inner_axis.tail) & (left[1] == command.outer_axis.tail)
+                (left[0] == Mux(late, 0, command.inner_axis.tail))
+                & (left[1] == Mux(late, 0, command.outer_axis.tail))
             ),
             # Coordinates below zero are huge here.
             inside.eq((y.as_unsigned() < command.height) & (x.as_unsigned() < command.width)),
             slot.row.eq(rows[0]),
             slot.read.eq(moves & inside),
             slot.enters.eq(moves),
-            slot.emits.eq(inner_begins & outer_begins & ~(command.dense & line_start)),
-            slot.first.eq(slot.emits & ~begun),
+            slot.emits.eq(Cat(begins).all() & ~(command.dense & line_start)),
+            slot.first.eq((slot.emits | late) & ~begun),
             slot.requantizes.eq((command.drain == Drain.REQUANTIZE) & last_tile),
             slot.reports.eq(slot.emits & last_tile & ((command.drain != Drain.KEEP) | last_sum)),
             slot.raw.eq(command.drain == Drain.RAW),
             slot.short.eq(command.record_form == RecordForm.SHORT),
             slot.depthwise.eq(command.depthwise),
             slot.dense.eq(command.dense),
+            slot.delay.eq(command.delay),
             slot.shift.eq(shift),
             slot.pad.eq(command.pad),
             slot.zero_point.eq(command.weight_zero_point),
             slot.index.eq(command.index),
         ]
         with m.If(step):
-            m.d.sync += begun.eq((begun | slot.emits) & ~(ended[0] & ended[1]))
+            m.d.sync += begun.eq((begun | slot.first) & ~(ended[0] & ended[1]))
 
         # The next command is loaded in the cycle of the last step.
         m.d.comb += [
@@ -231,16 +238,24 @@ class ImageWalker(wiring.Component):
         return coordinate
 
     @staticmethod
-    def _begins(
-        m: Module, name: str, axis: data.View, left: Signal, *, restart: Value, go: Value
+    def _begins(  # noqa: PLR0913 - signals that it connects
+        m: Module,
+        name: str,
+        axis: data.View,
+        next_axis: data.View,
+        left: Signal,
+        late: Value,
+        next_late: Value,
+        restart: Value,
+        go: Value,
     ) -> Value:
-        """Return whether a sum may begin at this position of an axis."""
+        """Return whether a sum may begin at this position of an axis, or if ``late`` end."""
         wait = Signal(len(axis.period), name=f"{name}_wait")
         with m.If(restart):
-            m.d.sync += wait.eq(0)
+            m.d.sync += wait.eq(Mux(next_late, next_axis.tail, 0))
         with m.Elif(go):
             m.d.sync += wait.eq(Mux(wait == 0, axis.period, wait) - 1)
-        return (wait == 0) & (left >= axis.tail)
+        return (wait == 0) & (late | (left >= axis.tail))
 
 
 def _limits(command: data.View) -> tuple[Value, ...]:

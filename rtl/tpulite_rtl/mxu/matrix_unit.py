@@ -108,6 +108,7 @@ class MatrixUnit(wiring.Component):
         connect(m, flipped(self.vector), requantizer.vector)
         m.d.comb += [
             self.steady.eq(vectors.steady),
+            array.early.eq(vectors.early),
             vectors.tile_ready.eq(weights.tile_ready),
             weights.start.eq(vectors.start),
             weights.zero_point.eq(vectors.zero_point),

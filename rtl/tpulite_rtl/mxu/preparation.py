@@ -90,7 +90,7 @@ class Preparation(wiring.Component):
             m.d.sync += cycle.eq(cycle.rotate_left(1))
         last_rows = self._regions(m, cycle[: 1 + DIGITS])
         self._check_regions(m, cycle[1 + DIGITS], last_rows)
-        share_vectors(m, command, prepared.vectors, cycle[:-1])
+        share_vectors(m, self.config, command, prepared.vectors, cycle[:-1])
         by_y = command.inner == Axis.Y
         outputs = Mux(by_y, command.rows, command.columns)
         m.d.comb += [

@@ -4,16 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Skew", "delay"]
-
-
-def delay(m: Module, signal, cycles: int, *, name: str):
-    """Return ``signal`` delayed by registers without reset."""
-    for cycle in range(cycles):
-        delayed = Signal.like(signal, name=f"{name}_{cycle + 1}", reset_less=True)
-        m.d.sync += delayed.eq(signal)
-        signal = delayed
-    return signal
+__all__ = ["Skew"]
 
 
 class Skew(wiring.Component):
@@ -30,17 +21,32 @@ class Skew(wiring.Component):
     -------
     i, o : array of shape
         Lanes.
+    early : Out(shape).array
+        Lanes a cycle before ``o``; but for those without delay, which are not known yet.
     """
 
     i: list
     o: list
+    early: list
 
     def __init__(self, shape, delays: tuple[int, ...]) -> None:
         self.delays = delays
-        super().__init__({"i": In(shape).array(len(delays)), "o": Out(shape).array(len(delays))})
+        lanes = len(delays)
+        super().__init__(
+            {
+                "i": In(shape).array(lanes),
+                "o": Out(shape).array(lanes),
+                "early": Out(shape).array(lanes),
+            }
+        )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         for lane, cycles in enumerate(self.delays):
-            m.d.comb += self.o[lane].eq(delay(m, self.i[lane], cycles, name=f"lane{lane}"))
+            stages = [self.i[lane]]
+            for cycle in range(cycles):
+                stage = Signal.like(stages[-1], name=f"lane{lane}_{cycle + 1}", reset_less=True)
+                m.d.sync += stage.eq(stages[-1])
+                stages.append(stage)
+            m.d.comb += [self.o[lane].eq(stages[-1]), self.early[lane].eq(stages[-2:][0])]
         return m

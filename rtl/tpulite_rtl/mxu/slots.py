@@ -1,6 +1,6 @@
 """What the vectors of a CONV are made from: the prepared command, and the slots of its stream."""
 
-from amaranth.hdl import signed
+from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
@@ -8,8 +8,9 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS, field_shape
+from tpulite_rtl.mxu.delay_lines import DELAY
 
-__all__ = ["AXIS", "POSITION_BITS", "VECTOR_COMMAND", "slot_layout"]
+__all__ = ["AXIS", "POSITION_BITS", "VECTOR_COMMAND", "delay_shape", "slot_layout"]
 
 POSITION_BITS = 15
 """Width of a count of positions on an axis: 2047 outputs at stride 15 make 30,705."""
@@ -34,6 +35,7 @@ VECTOR_COMMAND = data.StructLayout(
         **{name: field_shape(Opcode.CONV, name) for name in _FIELDS},
         "index": INDEX_BITS,
         "dense": 1,
+        "delay": DELAY,  # of the delay lines; 0 without them
         "inner_axis": AXIS,
         "outer_axis": AXIS,
         "step_y": field_shape(Opcode.CONV, "stride_y"),  # image rows from a position to the next
@@ -46,6 +48,11 @@ VECTOR_COMMAND = data.StructLayout(
     }
 )
 """What the vectors need of a CONV, its products worked out. Rows are modulo 2**14."""
+
+
+def delay_shape(config: Config) -> ShapeLike:
+    """Return the shape of a delay: nothing in a machine without delay lines."""
+    return DELAY if config.delay_lines else 0
 
 
 def slot_layout(config: Config) -> data.StructLayout:
@@ -63,6 +70,7 @@ def slot_layout(config: Config) -> data.StructLayout:
             "short": 1,
             "depthwise": 1,
             "dense": 1,
+            "delay": delay_shape(config),
             "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
             "pad": signed(8),
             "zero_point": signed(8),

@@ -6,14 +6,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE
+from tpulite_rtl.mxu.delay_lines import SETTLED, DelayLines
 from tpulite_rtl.mxu.processing_element import (
     ACTIVATION_WIDTH,
     WEIGHT_WIDTH,
     ProcessingElement,
 )
 from tpulite_rtl.mxu.skew import Skew
+from tpulite_rtl.mxu.slots import delay_shape
 
-__all__ = ["SystolicArray", "psum_width", "vector_layout", "weight_layout"]
+__all__ = ["SystolicArray", "early_layout", "psum_width", "vector_layout", "weight_layout"]
 
 
 def psum_width(config: Config) -> int:
@@ -22,9 +25,15 @@ def psum_width(config: Config) -> int:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return the layout of an input vector and its flags."""
+    """Return the layout of an input vector, its flags, and the delay of its command."""
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
-    return data.StructLayout({"activations": activations, "first": 1, "depthwise": 1})
+    flags = {"first": 1, "depthwise": 1, "delay": delay_shape(config)}
+    return data.StructLayout({"activations": activations, **flags})
+
+
+def early_layout(config: Config) -> data.StructLayout:
+    """Return the layout of what the array must know of a vector a cycle before it enters."""
+    return data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "delay": delay_shape(config)})
 
 
 def weight_layout(config: Config) -> data.StructLayout:
@@ -48,6 +57,12 @@ class SystolicArray(wiring.Component):
     input of cycle t, valid or not, ``o[c] = sum(tile[r, c] * x[t + r][c])`` over the rows r. It
     takes as long as the others, and both kinds may follow each other in any order.
 
+    A vector of a command with a ``delay`` d ends the sum of a 3x3 kernel instead:
+    ``o[c] = sum(tile[3 * a + b, c] * x[t - (2 - a) * (d + 3) - (2 - b)][c])``, N + N - 9 cycles
+    later. Delays are those that :func:`tpulite.arch.interleave.delayed` allows, the same for all
+    vectors of a command, which come without a gap; the first that counts is the first with a whole
+    window. All other rows of the tile are zero. ``first`` counts whether its vector does or not.
+
     Parameters
     ----------
     config : Config
@@ -57,6 +72,8 @@ class SystolicArray(wiring.Component):
     -------
     i : In(stream.Signature(vector_layout(config), always_ready=True))
         Vectors.
+    early : In(early_layout(config))
+        First activation, and delay, of the vector of the next cycle; for delay lines.
     weight : In(stream.Signature(weight_layout(config), always_ready=True))
         Weight rows.
     o : Out(stream.Signature(ArrayLayout(signed(psum_width), N), always_ready=True))
@@ -64,6 +81,7 @@ class SystolicArray(wiring.Component):
     """
 
     i: stream.Interface
+    early: data.View
     weight: stream.Interface
     o: stream.Interface
 
@@ -74,6 +92,7 @@ class SystolicArray(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(vector_layout(config), always_ready=True)),
+                "early": In(early_layout(config)),
                 "weight": In(stream.Signature(weight_layout(config), always_ready=True)),
                 "o": Out(stream.Signature(sums, always_ready=True)),
             }
@@ -91,10 +110,11 @@ class SystolicArray(wiring.Component):
         for row in range(n):
             m.d.comb += [
                 skew.i[row].activation.eq(self.i.payload.activations[row]),
-                skew.i[row].first.eq(self.i.payload.first & self.i.valid),
+                skew.i[row].first.eq(self.i.payload.first),
                 skew.i[row].depthwise.eq(self.i.payload.depthwise),
             ]
 
+        buses = self._buses(m, skew)
         psums: list[Value] = [Const(0, width)] * n
         for row in range(n):
             enable = Signal(name=f"enable{row}")
@@ -108,7 +128,7 @@ class SystolicArray(wiring.Component):
                     element.i_activation.eq(activation),
                     element.i_first.eq(first),
                     element.i_depthwise.eq(depthwise),
-                    element.column.eq(skew.o[col].activation),
+                    element.column.eq(buses[min(row // LINE, LINE - 1)][col]),
                     element.i_psum.eq(psums[col]),
                     element.weight.eq(self.weight.payload.weights[col]),
                     element.weight_enable.eq(enable),
@@ -121,10 +141,32 @@ class SystolicArray(wiring.Component):
                 deskew.i[col].eq(psums[col]),
                 self.o.payload[col].eq(deskew.o[col]),
             ]
-        in_flight = Signal(self.latency)
-        m.d.sync += in_flight.eq(Cat(self.i.valid, in_flight))
+        # With a delay a vector is the last one of its sum, which has passed a row for each tap.
+        in_flight, late = Signal(self.latency), self.i.payload.delay.any()
+        m.d.sync += in_flight.eq(Cat(self.i.valid & ~late, in_flight))
+        if self.config.delay_lines:
+            with m.If(self.i.valid & late):
+                m.d.sync += in_flight[LINE * LINE - 1].eq(1)
         m.d.comb += self.o.valid.eq(in_flight[-1])
         return m
+
+    def _buses(self, m: Module, skew: Skew) -> list[list[Value]]:
+        """Return the activations of the columns, for the rows of each line of a kernel."""
+        now = [lane.activation for lane in skew.o]
+        if not self.config.delay_lines:
+            return [now] * LINE
+        m.submodules.lines = lines = DelayLines(self.config)
+        m.d.comb += [
+            lines.delay.eq(self.early.delay),
+            lines.settled.eq(skew.o[self.config.array_size - SETTLED].first),
+        ]
+        coming = [self.early.activation, *(lane.activation for lane in skew.early[1:])]
+        for column, activation in enumerate(coming):
+            m.d.comb += [
+                lines.now[column].eq(now[column]),
+                lines.next[column].eq(activation),
+            ]
+        return lines.o
 
     def _style(self, col: int) -> str:
         if self.config.multipliers == "mixed":

@@ -7,7 +7,8 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.interfaces import READ_LATENCY
-from tpulite_rtl.mxu.systolic_array import vector_layout
+from tpulite_rtl.mxu.slots import delay_shape
+from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 
 __all__ = ["VectorAssembler", "issued_layout"]
 
@@ -22,6 +23,7 @@ def issued_layout(config: Config) -> data.StructLayout:
             "first": 1,
             "depthwise": 1,
             "dense": 1,
+            "delay": delay_shape(config),
             "shift": exact_log2(config.array_size),
             "pad": signed(8),
         }
@@ -50,12 +52,15 @@ class VectorAssembler(wiring.Component):
     row : In(unsigned(8 N))
         The row that was requested ``READ_LATENCY`` cycles ago.
     o : Out(stream.Signature(vector_layout(config), always_ready=True))
-        Vectors. In depthwise mode also those count that are not valid.
+        Vectors. In depthwise mode also those count that are not valid, as ``first`` always does.
+    early : Out(early_layout(config))
+        What is known of the vector of the next cycle.
     """
 
     i: stream.Interface
     row: Signal
     o: stream.Interface
+    early: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -65,6 +70,7 @@ class VectorAssembler(wiring.Component):
                 "i": In(stream.Signature(issued_layout(config), always_ready=True)),
                 "row": In(unsigned(8 * config.row_bytes)),
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
+                "early": Out(early_layout(config)),
             }
         )
 
@@ -90,9 +96,14 @@ class VectorAssembler(wiring.Component):
             m.d.sync += [newest.eq(entering), older.eq(newest)]
 
         cut = Cat(low, high).bit_select(slot.shift << 3, 8 * n)
+        m.d.comb += [
+            self.early.activation.eq(entering[:8]),  # delays are not for dense mode
+            self.early.delay.eq(slot.delay),
+        ]
         m.d.sync += [
             self.o.valid.eq(valid & slot.emits),
-            self.o.payload.first.eq(slot.first),
+            self.o.payload.first.eq(valid & slot.first),
+            self.o.payload.delay.eq(slot.delay),
             self.o.payload.depthwise.eq(slot.depthwise),
             self.o.payload.activations.eq(Mux(slot.dense, cut, entering)),
         ]

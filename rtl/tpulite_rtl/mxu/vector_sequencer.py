@@ -1,7 +1,7 @@
 """Issues activation vectors: the pace of the matrix unit is set here."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
@@ -10,7 +10,7 @@ from tpulite_rtl.lib.interfaces import ReadPortSignature
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.image_walker import ImageWalker
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
-from tpulite_rtl.mxu.systolic_array import vector_layout
+from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 from tpulite_rtl.mxu.vector_assembler import VectorAssembler, issued_layout
 
 __all__ = ["VectorSequencer", "drain_interval"]
@@ -46,6 +46,8 @@ class VectorSequencer(wiring.Component):
         The request of this cycle must not be refused.
     o : Out(stream.Signature(vector_layout(config), always_ready=True))
         Vectors for the array.
+    early : Out(early_layout(config))
+        What the array must know of the next one.
     tile_ready : In(1)
         The next weight tile is there.
     start : Out(1)
@@ -70,6 +72,7 @@ class VectorSequencer(wiring.Component):
     read: wiring.PureInterface
     steady: Signal
     o: stream.Interface
+    early: data.View
     tile_ready: Signal
     start: Signal
     zero_point: Signal
@@ -90,6 +93,7 @@ class VectorSequencer(wiring.Component):
                 "read": Out(ReadPortSignature(config)),
                 "steady": Out(1),
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
+                "early": Out(early_layout(config)),
                 "tile_ready": In(1),
                 "start": Out(1),
                 "zero_point": Out(signed(8)),
@@ -112,6 +116,7 @@ class VectorSequencer(wiring.Component):
         m.submodules.assembler = assembler = VectorAssembler(config)
         connect(m, flipped(self.command), walker.command)
         connect(m, assembler.o, flipped(self.o))
+        m.d.comb += self.early.eq(assembler.early)
         slot, there = walker.o.payload, walker.o.valid
 
         # The pace: counters of cycles since things happened, and registers that say that these

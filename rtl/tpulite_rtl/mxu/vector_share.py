@@ -3,6 +3,8 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 
+from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
 from tpulite.arch.isa import Axis
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.serial_product import horner
@@ -11,7 +13,9 @@ from tpulite_rtl.mxu.slots import POSITION_BITS
 __all__ = ["share_vectors"]
 
 
-def share_vectors(m: Module, command: data.View, vectors: data.View, cycles: Value) -> None:
+def share_vectors(
+    m: Module, config: Config, command: data.View, vectors: data.View, cycles: Value
+) -> None:
     """Set a ``VECTOR_COMMAND``; complete after the last of the cycles of its products.
 
     In depthwise mode a position is an input vector, so that strides show between sums; in dense
@@ -68,3 +72,8 @@ def share_vectors(m: Module, command: data.View, vectors: data.View, cycles: Val
     ):
         for name, one, other in zip(axis.shape().members, first, second, strict=True):
             m.d.comb += axis[name].eq(Mux(by_y, other, one))
+    if config.delay_lines:
+        last = vectors.inner_axis.last
+        interleaved = (last >= least_interleaved(config) - 1) & (last < MOST_INTERLEAVED)
+        lines = (command.kernel_rows == LINE) & (command.kernel_columns == LINE)
+        m.d.comb += vectors.delay.eq(Mux(depthwise & lines & interleaved, last - (LINE - 1), 0))

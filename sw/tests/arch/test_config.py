@@ -37,6 +37,11 @@ def test_records_fill_whole_rows(size, full, short):
         ({"softmax": 2}, "softmax must be 0 or 1, not 2"),
         ({"axi_slices": 2}, "axi_slices must be 0 or 1, not 2"),
         ({"clock_gates": "x"}, "clock_gates must be 0 or 1, not 'x'"),
+        ({"delay_lines": 3}, "delay_lines must be 0 or 1, not 3"),
+        (
+            {"delay_lines": 1, "array_size": 8},
+            "delay_lines need an array_size of 16 or more, not 8",
+        ),
         ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
     ],
 )
@@ -60,7 +65,8 @@ def test_roundings_have_one_order():
 
 def test_what_machines_once_lacked_leaves_the_hash():
     without = Config(softmax=False)
-    assert not {"memories", "axi_slices", "clock_gates", "softmax"} & without.as_dict().keys()
+    lacked = {"memories", "axi_slices", "clock_gates", "softmax", "delay_lines"}
+    assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
 
@@ -93,7 +99,7 @@ def test_every_field_changes_the_hash():
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "multipliers": "logic", "memories": "macro", "softmax": False,
-        "axi_slices": True, "clock_gates": True,
+        "axi_slices": True, "clock_gates": True, "delay_lines": True,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

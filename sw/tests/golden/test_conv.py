@@ -1,6 +1,7 @@
 """CONV against convolutions written as plain loops over the image."""
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ CONVOLUTIONS = 50
 @pytest.mark.parametrize("size", SIZES)
 def test_convolves_like_plain_loops(size, mode):
     """Sums, order of issue, and every read in its order; padding on all four sides."""
-    config = Config(array_size=size, ub_rows=4096, acc_rows=64)
+    config = Config(array_size=size, ub_rows=4096, acc_rows=64, delay_lines=size >= 16)
     rng = random.Random(size)
     padded = set()
     for seed in range(60):
@@ -103,6 +104,39 @@ def test_depthwise_layers(kernel, stride, outer, inner):
             window = padded[y : y + kernel[0], x : x + kernel[1]]
             sums = (window * (taps - zero_point)).sum(axis=(0, 1))
             assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
+
+
+@pytest.mark.parametrize("inner", Axis)
+@pytest.mark.parametrize(("interleaved", "stride"), [(9, 1), (9, 2), (34, 1), (33, 3)])
+def test_depthwise_layers_with_delay_lines(interleaved, stride, inner):
+    """The nine taps are rows 0 to 8 of the tile, however many positions are interleaved."""
+    size, config = 16, Config(ub_rows=4096, delay_lines=True)
+    count, outer = (interleaved - 3) // stride + 1, 4
+    datapath = filled(config, 0)
+    taps = np.random.default_rng(1).integers(-128, 128, (3, 3, size))  # [outer, inner, channel]
+    tile = np.full((size, size), -5)
+    tile[:9] = taps.reshape(9, size)
+    datapath.buffer[1024 : 1024 + size] = tile.astype(np.int8).view(np.uint8)
+    (rows, columns), (height, width) = (outer, count), (6, interleaved)
+    if inner == Axis.Y:
+        rows, columns, height, width = columns, rows, width, height
+    steps = (1, stride) if inner == Axis.X else (stride, 1)
+    command = conv(
+        depthwise=1, inner=inner, rows=rows, columns=columns, stride_y=steps[0],
+        stride_x=steps[1], kernel_rows=3, kernel_columns=3, act_pitch=width, height=height,
+        width=width, weight_row=1024, weight_zero_point=-5,
+    )  # fmt: skip
+    access = footprint(command, config, WINDOWS)
+    assert datapath.stray_weights(command, access).size == 0
+    datapath.conv(command, access)
+    image = datapath.buffer[: height * width].view(np.int8).reshape(height, width, size)
+    image = (image if inner == Axis.X else image.transpose(1, 0, 2)).astype(np.int64)
+    for o, i in product(range(outer), range(count)):
+        window = image[o : o + 3, i * stride : i * stride + 3]
+        sums = (window * (taps + 5)).sum(axis=(0, 1))
+        assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
+    datapath.buffer[1024 + 9] = 1
+    assert datapath.stray_weights(command, access).tolist() == [1024 + 9]
 
 
 def test_a_large_convolution_costs_little():

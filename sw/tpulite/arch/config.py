@@ -24,6 +24,9 @@ WORD_BYTES = 4
 _SOFTMAX_SIZE = 16
 """Arrays from this size on have softmax: it is a larger part of others."""
 
+_DELAY_SIZE = 16
+"""Arrays from this size on have a row for each tap of a 3x3 kernel."""
+
 _ARRAY_SIZES = (4, 8, 16, 32)
 _MULTIPLIERS = ("dsp", "logic", "mixed")
 _MEMORIES = ("generic", "block", "macro")
@@ -75,6 +78,9 @@ class Config:
     softmax : bool, optional
         Whether the vector path has the operations NORM and SHARE; by default if N is 16 or more.
         A machine of fewer than four vector lanes, or with N = 4, never has.
+    delay_lines : bool
+        Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
+        positions; N must be 16 or more, as a kernel has nine taps.
     """
 
     array_size: int = 16
@@ -92,6 +98,7 @@ class Config:
     axi_slices: bool = False
     clock_gates: bool = False
     softmax: bool | None = None
+    delay_lines: bool = False
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -124,7 +131,7 @@ class Config:
             raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
         if self.memories not in _MEMORIES:
             raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
-        for name in ("axi_slices", "clock_gates"):
+        for name in ("axi_slices", "clock_gates", "delay_lines"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
@@ -133,6 +140,10 @@ class Config:
         wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
         able = self.array_size > WORD_BYTES and self.word_lanes > 0
         object.__setattr__(self, "softmax", wanted and able)
+        if self.delay_lines and self.array_size < _DELAY_SIZE:
+            raise ValueError(
+                f"delay_lines need an array_size of {_DELAY_SIZE} or more, not {self.array_size}"
+            )
 
     @property
     def lanes(self) -> int:
@@ -180,13 +191,13 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that JSON can hold, but for what machines once lacked.
 
-        That is a choice of memories, slices, gates, and softmax: without these a machine keeps its
-        hash.
+        That is a choice of memories, slices, gates, softmax, and delay lines: without these a
+        machine keeps its hash.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
         if self.memories == "generic":
             del values["memories"]
-        for name in ("axi_slices", "clock_gates", "softmax"):
+        for name in ("axi_slices", "clock_gates", "softmax", "delay_lines"):
             if not values[name]:
                 del values[name]
         return values

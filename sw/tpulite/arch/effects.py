@@ -10,9 +10,11 @@ written: weights, channel records, parameters.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.interleave import tap_pitch
 from tpulite.arch.isa import Command
 from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.arch.opcodes import Axis, Drain, Opcode, RecordForm, VectorOp
@@ -227,20 +229,22 @@ def _conv_steps(command: Command, config: Config) -> Iterator[Step]:
 def _depthwise_steps(command: Command, config: Config) -> Iterator[Step]:
     """Yield a step for each input vector; some complete the window of an output.
 
-    ``inner`` positions are interleaved: tap (o, i) of the kernel is row o * inner + i of the tile,
-    if that has so many, and the window of an output is complete with its last tap.
+    ``inner`` positions are interleaved: tap (o, i) of the kernel is row o * pitch + i of the tile,
+    if that has so many, with a pitch of 3 with delay lines, else of ``inner``. The window of an
+    output is complete with its last tap.
     """
     c, size = command.fields, config.array_size
     columns = (c["columns"] - 1) * c["stride_x"] + c["kernel_columns"]
     rows = (c["rows"] - 1) * c["stride_y"] + c["kernel_rows"]
     across = c["inner"] == Axis.X
     inner, outer = (columns, rows) if across else (rows, columns)
-    taps = [
-        ky * inner + kx if across else kx * inner + ky
-        for ky in range(c["kernel_rows"])
-        for kx in range(c["kernel_columns"])
-    ]
-    last_tap = max(tap for tap in taps if tap < size)
+    kernel = c["kernel_rows"], c["kernel_columns"]
+    pitch = tap_pitch(inner, *kernel, config)
+    last_tap = max(
+        o * inner + i
+        for o, i in product(*map(range, kernel if across else reversed(kernel)))
+        if o * pitch + i < size
+    )
     complete = {}
     for oy, ox in _region(command):
         y, x = oy * c["stride_y"], ox * c["stride_x"]

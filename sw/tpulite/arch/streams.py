@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE, delayed
 from tpulite.arch.opcodes import Axis
 
 __all__ = ["Stream", "conv_stream"]
@@ -22,29 +24,36 @@ class Stream(NamedTuple):
         one for each input vector.
     sums : int
         Slots from the first sum of a k-tile to its last one.
+    lag : int
+        Slots by which sums are later than their vectors: delay lines.
     """
 
     tiles: int
     fill: int
     slots: int
     sums: int
+    lag: int = 0
 
 
-def conv_stream(fields: Mapping[str, int]) -> Stream:
+def conv_stream(fields: Mapping[str, int], config: Config) -> Stream:
     """Return how a CONV with these fields streams vectors.
 
     Examples
     --------
     >>> from tpulite.arch.isa import dense
-    >>> conv_stream(dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0})
-    Stream(tiles=4, fill=0, slots=64, sums=64)
+    >>> conv_stream(dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0}, Config())
+    Stream(tiles=4, fill=0, slots=64, sums=64, lag=0)
     """
     rows, columns = fields["rows"], fields["columns"]
     if fields["depthwise"]:
         last_y, last_x = (rows - 1) * fields["stride_y"], (columns - 1) * fields["stride_x"]
         height, width = last_y + fields["kernel_rows"], last_x + fields["kernel_columns"]
-        last = last_x * height + last_y if fields["inner"] == Axis.Y else last_y * width + last_x
-        return Stream(1, 0, height * width, last + 1)
+        by_y = fields["inner"] == Axis.Y
+        last = last_x * height + last_y if by_y else last_y * width + last_x
+        interleaved = height if by_y else width
+        kernel = fields["kernel_rows"], fields["kernel_columns"]
+        lag = (LINE - 1) * (interleaved - LINE) if delayed(interleaved, *kernel, config) else 0
+        return Stream(1, 0, height * width, last + 1, lag)
     tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
     slots = rows * columns
     if fields["byte_step"]:

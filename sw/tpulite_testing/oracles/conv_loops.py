@@ -82,17 +82,21 @@ class Reference:
         vx = (c["columns"] - 1) * c["stride_x"] + c["kernel_columns"]
         vy = (c["rows"] - 1) * c["stride_y"] + c["kernel_rows"]
         interleaved, outer = (vx, vy) if x_inner else (vy, vx)
-        taps = {}
+        taps, places = {}, []
+        # With delay lines the rows of the tile are 3 apart, wherever the vectors are.
+        lines = self.size >= 16 and c["kernel_rows"] == c["kernel_columns"] == 3
+        pitch = 3 if lines and self.size // 2 < interleaved < 35 else interleaved
         for ky in range(c["kernel_rows"]):
             for kx in range(c["kernel_columns"]):
-                row = interleaved * ky + kx if x_inner else interleaved * kx + ky
-                if row < self.size:
-                    taps[ky, kx] = row
+                o, i = (ky, kx) if x_inner else (kx, ky)
+                if pitch * o + i < self.size:
+                    taps[ky, kx] = pitch * o + i
+                    places.append(interleaved * o + i)
         complete = {}
         for oy, ox in self._region():
             y, x = oy * c["stride_y"], ox * c["stride_x"]
             first = y * interleaved + x if x_inner else x * interleaved + y
-            complete[first + max(taps.values())] = oy, ox
+            complete[first + max(places)] = oy, ox
         vectors = {}
         for o in range(outer):
             for i in range(interleaved):

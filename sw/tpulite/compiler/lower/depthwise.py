@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 
+from tpulite.arch.interleave import tap_pitch
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import LayerContext
@@ -164,11 +165,12 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         region: tuple[range, range],
         block: int,
     ) -> Constant:
-        """Return the weight tile of a pass: tap (outer, inner) at row R * outer + inner."""
+        """Return the weight tile of a pass."""
         layer, size = self._layer, self._config.array_size
         i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
         interleaved = (len(region[i]) - 1) * self._plan.step[i] + len(taps[i])
-        key = (plan.inner, interleaved, taps, block)
+        pitch = tap_pitch(interleaved, len(taps[o]), len(taps[i]), self._config)
+        key = (plan.inner, pitch, taps, block)
         if key not in self._weights:
             channels = slice(block * size, (block + 1) * size)
             weight = layer.weight[taps[0].start : taps[0].stop, taps[1].start : taps[1].stop]
@@ -177,7 +179,7 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
                 weight = weight.transpose(1, 0, 2)
             tile = np.full((size, size), layer.weight_zero_point, np.int8)
             for outer, inner in product(range(len(taps[o])), range(len(taps[i]))):
-                row = interleaved * outer + inner
+                row = pitch * outer + inner
                 tile[row, : weight.shape[2]] = weight[outer, inner]
             bank = self._config.ub_banks // 2
             self._weights[key] = self._context.constant("weights", tile, bank=bank)

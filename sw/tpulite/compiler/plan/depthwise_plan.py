@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
 from tpulite.arch.isa import Axis, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
 from tpulite.compiler.geometry.cut import split
@@ -147,22 +148,28 @@ def depthwise_plan(
     """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
-    interleaved, and tap (outer, inner) lies at row R * outer + inner of the weight tile: all of a
-    pass must lie within its N rows. Without ``interleaved``, V is 1: one line of outputs a stream.
+    interleaved, and all taps of a pass must lie within the N rows of a weight tile: see
+    :func:`tpulite.arch.interleave.tap_pitch`. Without ``interleaved``, V is 1: one line of outputs
+    a stream.
     A pass has at most ``rows`` rows of the kernel, and a command reads at most 2,047 positions,
     which are ``dilation`` apart.
     """
     best, longest = None, (min(rows, LARGEST_KERNEL), LARGEST_KERNEL)
     for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
-        for most, kernel_parts in _ways(kernel, stride, inner, config, longest):
+        ways = [(1, *way) for way in _ways(kernel, stride, inner, config, longest)]
+        if kernel == (LINE, LINE) and longest[0] >= LINE and config.delay_lines:
+            ways.append((*_delayed_outputs(stride[i], config), ((range(LINE),), (range(LINE),))))
+        for least, most, kernel_parts in ways:
             most = min(most, config.acc_rows // outputs[o], outputs[i] if interleaved else 1)
             reach = ((outputs[o] - 1) * stride[o] + max(map(len, kernel_parts[o])) - 1) * dilation[
                 o
             ]
-            if most < 1 or reach >= LARGEST_EXTENT:
+            if most < least or reach >= LARGEST_EXTENT:
                 continue
             groups = split(outputs[i], -(-outputs[i] // most), 1)
+            if min(map(len, groups)) < least:
+                continue
             cycles = sum(
                 max(
                     ((len(group) - 1) * stride[i] + len(a))
@@ -224,6 +231,12 @@ def _ways(
             across = split(kernel[o], -(-kernel[o] // size_o), 1)
             kernel_parts = (along, across) if inner == Axis.Y else (across, along)
             yield min(most, config.acc_rows), kernel_parts
+
+
+def _delayed_outputs(stride: int, config: Config) -> tuple[int, int]:
+    """Return the fewest and the most outputs along the inner axis, with delay lines."""
+    least, most = least_interleaved(config) - LINE, MOST_INTERLEAVED - LINE
+    return -(-least // stride) + 1, most // stride + 1
 
 
 def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:

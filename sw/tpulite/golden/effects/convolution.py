@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
 from tpulite.arch.effects import record_rows, tile_count
+from tpulite.arch.interleave import tap_pitch
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
 
-__all__ = ["conv_ends", "conv_footprint", "outputs_of", "read_rows", "sum_positions", "tap_rows"]
+__all__ = ["conv_ends", "conv_footprint", "outputs_of", "read_rows", "sum_positions", "taps_of"]
 
 PADDING = -1
 """Stands for the row of a vector that lies outside the image."""
@@ -40,7 +41,7 @@ def conv_footprint(command: Command, config: Config) -> Footprint:
         done = np.cumsum(done.sum(axis=2)).reshape(k_tiles, -1)[-1]
         last = np.arange(m)
         if depthwise:
-            last = sum_positions(command) + tap_rows(command, config)[-1]
+            last = sum_positions(command) + taps_of(command, config)[1][-1]
         reads_before = done[last].repeat(rows_each)
     return Footprint(
         early_reads=np.concatenate([weights, records]),
@@ -111,11 +112,17 @@ def outputs_of(command: Command) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return oy, ox
 
 
-def tap_rows(command: Command, config: Config) -> NDArray[np.int64]:
-    """Return the rows of the tile of a depthwise CONV that hold taps, ascending."""
+def taps_of(command: Command, config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the taps of a depthwise CONV are, ascending.
+
+    That is their rows of the weight tile, and how many positions behind the beginning of a window
+    their vectors are.
+    """
     inner, outer = _walks(command)
-    rows = inner.positions * np.arange(outer.kernel)[:, None] + np.arange(inner.kernel)
-    return rows[rows < config.array_size]
+    o, i = np.indices((outer.kernel, inner.kernel)).reshape(2, -1)
+    rows = o * tap_pitch(inner.positions, outer.kernel, inner.kernel, config) + i
+    there = rows < config.array_size
+    return rows[there], (o * inner.positions + i)[there]
 
 
 def sum_positions(command: Command) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.effects import tile_count
 from tpulite.arch.isa import LUT_BYTES, WORDS_BYTES, Command, VectorOp
-from tpulite.golden.effects.convolution import outputs_of, sum_positions, tap_rows
+from tpulite.golden.effects.convolution import outputs_of, sum_positions, taps_of
 from tpulite.golden.machine.records import unpack_records
 from tpulite.golden.ops import matmul_int32, reciprocals, requantize, scale_operand, wrap32
 
@@ -38,8 +38,8 @@ def conv_sums(
     if command["depthwise"]:
         first = sum_positions(command)
         sums = np.zeros((len(first), size), dtype=np.int32)
-        for row in tap_rows(command, config):
-            sums += stream[0, first + row] * (weights[row].astype(np.int32) - zero_point)
+        for row, behind in zip(*taps_of(command, config), strict=True):
+            sums += stream[0, first + behind] * (weights[row].astype(np.int32) - zero_point)
         return sums
     if command["byte_step"]:
         _, ox = outputs_of(command)

@@ -11,7 +11,7 @@ from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, VectorO
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
-from tpulite.golden.effects.convolution import tap_rows
+from tpulite.golden.effects.convolution import taps_of
 from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.arithmetic import Records, conv_sums, vector_results
 from tpulite.golden.machine.dram import Dram
@@ -92,7 +92,7 @@ class Datapath:
         What they would add to the sums is undefined.
         """
         tile = access.early_reads[: self.config.array_size]
-        others = np.delete(tile, tap_rows(command, self.config))
+        others = np.delete(tile, taps_of(command, self.config)[0])
         zero = self.buffer[others].view(np.int8) == command["weight_zero_point"]
         return others[~zero.all(axis=1)]
 

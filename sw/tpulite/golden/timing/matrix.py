@@ -71,7 +71,7 @@ class Matrix(Head):
         head = self.earliest(record.dispatch + 1)
         operands = head if fields["prefetch"] else time
         requantizes = fields["drain"] == _REQUANTIZE
-        tiles, fill, slots, sums = conv_stream(fields)
+        tiles, fill, slots, sums, lag = conv_stream(fields, self.config)
 
         # The intake holds a command until the walker has taken the one before, and until its
         # weights and its records may wait behind those of the one before.
@@ -91,7 +91,7 @@ class Matrix(Head):
         if tiles == 1 and requantizes:
             record.buffer = max(record.buffer, self.recorded + RECORDS - offered)
         before, shortest = self.last, tile_cycles(slots, self.config)
-        result = self._issue(fields, first, tiles, fill, slots, sums)
+        result = self._issue(fields, first, tiles, fill, slots, sums + lag)
         pace = (self.tile - first) // (tiles - 1) if tiles > 1 else shortest
         if _is_short(tiles, slots, self.size):
             record.buffer += self.tile - first - (tiles - 1) * shortest

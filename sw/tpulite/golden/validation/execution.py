@@ -7,7 +7,7 @@ from tpulite.arch.effects import BINARY, ELEMENTWISE, tile_count
 from tpulite.arch.isa import OPERANDS, Command, Drain, Opcode, RecordForm, Scaling, VectorOp
 from tpulite.arch.memory import WindowBinding
 from tpulite.golden.effects.access import Footprint
-from tpulite.golden.effects.convolution import outputs_of, sum_positions, tap_rows
+from tpulite.golden.effects.convolution import outputs_of, sum_positions, taps_of
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.records import read_records, unpack_records
@@ -107,8 +107,8 @@ class TermMachine:
         size = self.config.array_size
         if command["depthwise"]:
             first = sum_positions(command)
-            rows = tap_rows(command, self.config)
-            return np.asarray(sum(stream[0, first + row] * weights[row] for row in rows))
+            taps = zip(*taps_of(command, self.config), strict=True)
+            return np.asarray(sum(stream[0, first + n] * weights[row] for row, n in taps))
         if command["byte_step"]:
             _, ox = outputs_of(command)
             places = (ox * command["byte_step"] % size)[:, None] + np.arange(size)
