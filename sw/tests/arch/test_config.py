@@ -40,7 +40,7 @@ def test_records_fill_whole_rows(size, full, short):
         ({"delay_lines": 3}, "delay_lines must be 0 or 1, not 3"),
         (
             {"delay_lines": 1, "array_size": 8},
-            "delay_lines need an array_size of 16 or more, not 8",
+            "array_size must be 16 or more with delay_lines, not 8",
         ),
         ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
     ],

@@ -142,7 +142,7 @@ class Config:
         object.__setattr__(self, "softmax", wanted and able)
         if self.delay_lines and self.array_size < _DELAY_SIZE:
             raise ValueError(
-                f"delay_lines need an array_size of {_DELAY_SIZE} or more, not {self.array_size}"
+                f"array_size must be {_DELAY_SIZE} or more with delay_lines, not {self.array_size}"
             )
 
     @property
