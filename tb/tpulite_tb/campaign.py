@@ -14,7 +14,6 @@ What becomes of each is appended to a log of lines of JSON, of which the last ab
 import importlib
 import json
 import os
-import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from xml.etree import ElementTree
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.mutants import NAME, Mutant, mutants_of
 
-__all__ = ["Campaign", "campaigns", "fork_for_each", "opened"]
+__all__ = ["Campaign", "campaigns", "environment", "fork_for_each", "opened"]
 
 _ENTRIES = (
     "cocotb.logging:_configure",
@@ -36,8 +35,8 @@ _ENTRIES = (
 )
 """What cocotb calls when the simulator starts; ours is the third."""
 
-_SLACK = 3
-"""Seconds of the processor, and times those of the component itself, that a mutant may take."""
+_SLACK = 2
+"""Half seconds of the processor, and times those of the component, that a mutant may take."""
 
 
 @dataclass
@@ -127,7 +126,7 @@ def fork_for_each() -> None:
         importlib.import_module(module)
     log = Path(os.environ["TPULITE_MUTATION_LOG"])
     results = Path(os.environ["COCOTB_RESULTS_FILE"])
-    limit = resource.RLIM_INFINITY
+    limit = 0.0  # of no mutant none
     for number in map(int, os.environ["TPULITE_MUTATIONS"].split(",")):
         found = results.with_name("mutant.xml") if number else results
         found.unlink(missing_ok=True)
@@ -140,7 +139,7 @@ def fork_for_each() -> None:
         if not number:
             if not passed:
                 break
-            limit = round(_SLACK * (1 + seconds))
+            limit = _SLACK * (0.5 + seconds)
             continue
         line = {
             "number": number,
@@ -153,15 +152,15 @@ def fork_for_each() -> None:
     os._exit(0)
 
 
-def _become(number: int, results: Path, limit: int, mutation: Any) -> None:
+def _become(number: int, results: Path, limit: float, mutation: Any) -> None:
     from cocotb import _shutdown
     from cocotb.handle import Immediate
 
     _shutdown.register(_end)
     mutation.set(Immediate(number))
     os.environ["COCOTB_RESULTS_FILE"] = str(results)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     if number:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)

@@ -45,7 +45,7 @@ _NO_INITIAL = re.compile(r"^( *reg (?:\[(\d+):0\] )?(?:\\\S+ |\w+) ?);", re.MULT
 """A register that has lost its initial value, for each of its bits may be mutated."""
 
 _DRAW_SECONDS = 60
-"""Drawing takes one, or for ever if there are not so many."""
+"""Drawing 200 takes one, or for ever if there are not so many."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class Mutant:
     number: int
     change: str
     place: str
+    module: str
+
+    @property
+    def clocked(self) -> bool:
+        """Whether it changes a clock."""
+        return self.change.partition(" ")[2].lower().startswith("clk")
 
 
 def wanted_mutants() -> int:
@@ -87,8 +93,8 @@ def with_mutants(component: wiring.Component, ports: list, count: int) -> Path:
     def build(folder: Path) -> None:
         (folder / "whole.il").write_text(whole)
         _yosys(folder, _READ)
-        fewer = count
-        while not _yosys(folder, _DRAW.format(count=fewer), seconds=_DRAW_SECONDS):
+        fewer, seconds = count, _DRAW_SECONDS * -(-count // 200)
+        while not _yosys(folder, _DRAW.format(count=fewer), seconds=seconds):
             fewer = fewer * 2 // 3
         _yosys(folder, _APPLY)
         file = folder / "mutated.v"
@@ -105,7 +111,8 @@ def mutants_of(folder: Path) -> list[Mutant]:
     for number, line in enumerate((folder / "mutants.ys").read_text().splitlines(), 1):
         words = dict(re.findall(r"-(mode|module|cell|port|portbit|src) (\S+)", line))
         place = words.get("src", words["module"]).split("|")[0]
-        found.append(Mutant(number, f"{words['mode']} {words['port']}[{words['portbit']}]", place))
+        change = f"{words['mode']} {words['port']}[{words['portbit']}]"
+        found.append(Mutant(number, change, place, words["module"]))
     return found
 
 

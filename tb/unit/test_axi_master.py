@@ -2,13 +2,14 @@
 """The AXI port: arbitration of the two readers, and beats that find their reader; slices."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import cocotb
 import pytest
 from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal
 from amaranth.lib import wiring
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ReadOnly, RisingEdge
 
 from tpulite.arch.memory import ADDRESS_BITS, MemoryTiming
 from tpulite_rtl.bus.axi import READ_BEAT, WRITE_BEAT
@@ -20,14 +21,17 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 SIZE = 1 << 16
+CACHE = 0b0011
+"""Normal, non-cacheable, bufferable."""
 
 
 def _bursts(count: int) -> list[tuple[int, int]]:
-    """Draw bursts that stay within 4 KiB: address and beats."""
+    """Draw bursts that stay within 4 KiB: address and beats; some of them beyond the memory."""
     bursts = []
     for _ in range(count):
-        beats = random.randint(1, 16)
-        page = random.randrange(SIZE // 4096) * 4096
+        beats = random.randint(1, random.choice([16] * 15 + [256]))
+        pages = random.choice([SIZE, SIZE, SIZE, 1 << ADDRESS_BITS]) // 4096
+        page = random.randrange(pages) * 4096
         bursts.append((page + 16 * random.randrange(256 - beats + 1), beats))
     return bursts
 
@@ -47,6 +51,15 @@ def _beat(data: int, last: bool, error: bool) -> int:
 def _seen(payload: int) -> int:
     beat = READ_BEAT.from_bits(payload)
     return _beat(beat.data, beat.last, beat.error)
+
+
+async def _count(dut, counts: Counter[str]) -> None:
+    """Count the cycles of the pulses that say what AXI has transferred."""
+    while True:
+        await RisingEdge(dut.clk)
+        if not dut.rst.value:
+            for name in ("read_beat", "write_beat", "response"):
+                counts[name] += int(getattr(dut, name).value)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -70,10 +83,13 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
     responses: list[int] = []
     StreamMonitor(dut, "store__b", callback=responses.append)
     await reset(dut)
+    counts: Counter[str] = Counter()
+    cocotb.start_soon(_count(dut, counts))
 
-    expected = {}
+    expected, requested = {}, {}
     for name in ("fetch", "load"):
-        bursts = [(a, n) for a, n in _bursts(60) if a < SIZE // 2]
+        bursts = [(a, n) for a, n in _bursts(60) if not SIZE // 2 <= a < SIZE]
+        requested[name] = bursts
         drivers[name].extend(a | (n - 1) << ADDRESS_BITS for a, n in bursts)
         expected[name] = [
             _beat(
@@ -109,7 +125,59 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
     assert received == expected
     assert responses == failed and set(failed) == {False, True}
     assert memory.mem == written
+    for number, name in enumerate(("fetch", "load")):
+        assert [(x.address, x.beats) for x in monitor.reads if x.id == number] == requested[name]
+    assert [(x.id, x.address, x.beats) for x in monitor.writes] == [(0, a, n) for a, n in writes]
+    assert counts == {
+        "read_beat": sum(map(len, expected.values())),
+        "write_beat": sum(n for _, n in writes),
+        "response": len(writes),
+    }
+    for channel in ("ar", "aw"):
+        assert getattr(dut, f"m_axi_{channel}cache").value == CACHE
+        assert getattr(dut, f"m_axi_{channel}prot").value == 0
     monitor.finish()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def fetch_goes_before_load(dut) -> None:
+    """Unless LOAD has offered an address before that was refused."""
+    await reset(dut)
+    fetch = load = kept = False
+    for _cycle in range(300):
+        fetch |= random.random() < 0.4
+        load |= random.random() < 0.4
+        ready = random.random() < 0.5
+        dut.fetch__ar__valid.value = fetch
+        dut.load__ar__valid.value = load
+        dut.m_axi_arready.value = ready
+        await ReadOnly()
+        for_load = load and (kept or not fetch)
+        assert dut.m_axi_arvalid.value == (fetch or load)
+        if fetch or load:
+            assert dut.m_axi_arid.value == for_load
+        kept = for_load and not ready
+        fetch, load = fetch and not (ready and not for_load), load and not (ready and for_load)
+        await RisingEdge(dut.clk)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="us")
+async def reset_forgets_what_was_refused(dut) -> None:
+    """Neither the address of LOAD that the memory refused, nor the beat that LOAD refused."""
+    dut.m_axi_arready.value = 0
+    dut.load__ar__valid.value = 1
+    dut.fetch__ar__valid.value = 0
+    dut.m_axi_rvalid.value = 1
+    dut.m_axi_rid.value = 1
+    dut.load__r__ready.value = 0
+    await reset(dut)
+    dut.fetch__ar__valid.value = 1
+    dut.m_axi_rvalid.value = 0
+    await ReadOnly()
+    assert dut.load__r__valid.value == 0
+    await RisingEdge(dut.clk)
+    await ReadOnly()
+    assert dut.m_axi_arid.value == 0
 
 
 class _Sliced(wiring.Component):
@@ -133,4 +201,7 @@ class _Sliced(wiring.Component):
 
 @pytest.mark.parametrize("component", [AxiMaster, _Sliced], ids=["alone", "sliced"])
 def test_axi_master(component: Callable[[], wiring.Component]) -> None:
-    simulate(component(), __file__, name=f"axi_master_{component.__name__.strip('_').lower()}")
+    # Slices come between an offer and the address that is seen.
+    testcase = None if component is AxiMaster else "every_beat_finds_its_reader"
+    name = f"axi_master_{component.__name__.strip('_').lower()}"
+    simulate(component(), __file__, name=name, testcase=testcase)

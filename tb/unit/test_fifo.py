@@ -45,9 +45,9 @@ async def agrees_with_a_list(dut, offers: float, takes: float) -> None:
 @pytest.mark.parametrize(
     ("width", "depth"),
     [
+        (90, 23),
         (8, 1),
         (8, 3),
-        (90, 23),
         *breadth("powers of two need no wrap: easier than 3 and 23", (8, 2), (8, 16), (130, 16)),
     ],
 )

@@ -117,5 +117,27 @@ async def token_can_be_taken_in_the_next_cycle(dut) -> None:
     assert dut.take__2__ready.value == 0
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def each_counter_fills_and_runs_empty(dut) -> None:
+    """Exactly after so many gives, or takes: four counters at once, each of another pair."""
+    engines = len(Engine)
+    for name in ("take", "give"):
+        for engine in range(engines):
+            getattr(dut, f"{name}__{engine}__valid").value = 0
+    await reset(dut)
+    for shift in range(engines):
+        for name, partner in (("give", shift), ("take", -shift)):
+            for engine in range(engines):
+                getattr(dut, f"{name}__{engine}__payload").value = 1 << (engine + partner) % engines
+                getattr(dut, f"{name}__{engine}__valid").value = 1
+            for moved in range(TOKEN_MAX + 2):
+                await ReadOnly()
+                ready = {int(getattr(dut, f"{name}__{e}__ready").value) for e in range(engines)}
+                assert ready == {moved < TOKEN_MAX}, f"{name} {moved} of a pair"
+                await RisingEdge(dut.clk)
+            for engine in range(engines):
+                getattr(dut, f"{name}__{engine}__valid").value = 0
+
+
 def test_token_counters():
     simulate(TokenCounters(), __file__, name="token_counters")

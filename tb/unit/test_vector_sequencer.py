@@ -183,7 +183,10 @@ async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None
             dut.tile_ready.value = tiles = random.random() < operands
             dut.block_ready.value = blocks = random.random() < operands
             cycle += 1
-            if await bench.cycle(slot, refuse):
+            issued = await bench.cycle(slot, refuse)
+            missing = not tiles or (slot.claims and not blocks)
+            assert dut.starved.value == (slot.first and missing) or last_start < 0
+            if issued:
                 break
         if slot.command["depthwise"] and not slot.first:
             assert cycle == began + 1, "a gap in a stream"
