@@ -136,5 +136,7 @@ class Chip(wiring.Component):
             processor.read_beat.eq(axi.read_beat),
             processor.write_beat.eq(axi.write_beat),
             processor.response.eq(axi.response),
+            processor.accessed.eq(buffer.accessed),
+            processor.entered.eq(mxu.entered),
         ]
         return m

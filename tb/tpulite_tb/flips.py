@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from tpulite.arch.registers import RunState, offset_of
 from tpulite.runtime.device import FaultReport
 from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_rtl.verilated.state import StateDevice, Variable
@@ -16,8 +17,8 @@ from tpulite_tb.starts import outcome, start
 
 __all__ = ["Fate", "Flip", "components", "flip"]
 
-_PATIENCE = 20_000
-"""Cycles that a run may take longer than without a flip: ten times the watchdog."""
+_PATIENCE = 1_000_000
+"""Cycles that a run may take longer than without a flip: 500 times the watchdog."""
 
 _RUN = tuple(name for name in NETWORKS if name != "cnn")
 """What runs; the digits' CNN takes ten times as long as all others."""
@@ -35,8 +36,10 @@ class Fate(StrEnum):
     """The chip reported a fault, or refused what the host asked for."""
     SILENT = "silent"
     """No fault, and the output is wrong."""
-    LATE = "late"
-    """No interrupt came, or the chip answered no more: the host's own time limit ends it."""
+    MUTE = "mute"
+    """No interrupt, but STATUS says that the chip has stopped."""
+    HUNG = "hung"
+    """No interrupt, and STATUS says that it runs, or the chip answers no more."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def flip(seed: int) -> Flip:
     """Flip the bit that a seed says, each component as often as any other.
 
     The chip is new. After the run the host does what hosts do: nothing, a soft reset after a fault,
-    a full one if the chip is HUNG or late. The network must be right again then, or after a full
+    a full one if the chip is mute or hung. The network must be right again then, or after a full
     reset at the latest, else AssertionError.
     """
     rng = random.Random(seed)
@@ -126,17 +129,25 @@ def _end(device: StateDevice, network: PlacedNetwork) -> tuple[Fate, str, bool]:
     try:
         device.wait()
     except (OSError, ValueError) as error:
-        return Fate.LATE, str(error), True
+        return _without_interrupt(device), str(error), True
     try:
         fault = outcome(device).fault
         if fault is not None and not fault.hung:
             device.reset()
     except (OSError, RuntimeError, ValueError) as error:
         answers = "does not answer" not in str(error)
-        return Fate.DETECTED if answers else Fate.LATE, str(error), True
+        return Fate.DETECTED if answers else Fate.HUNG, str(error), True
     if fault is not None:
         return Fate.DETECTED, _told(fault), fault.hung
     return (Fate.MASKED if network.is_right(device) else Fate.SILENT), "", False
+
+
+def _without_interrupt(device: StateDevice) -> Fate:
+    try:
+        state = device.read_register(offset_of("STATUS"))
+    except OSError:
+        return Fate.HUNG
+    return Fate.HUNG if state in (RunState.RUNNING, RunState.STOPPING) else Fate.MUTE
 
 
 def _told(fault: FaultReport) -> str:

@@ -35,6 +35,9 @@ __all__ = ["RandomProgram"]
 
 _LONGEST = 40
 
+_WATCHDOG = 2_000
+"""Cycles without progress, which no legal program comes near: slow memories take most of them."""
+
 
 class RandomProgram:
     """A random program with everything that running it needs, the same for the same seed.
@@ -131,7 +134,7 @@ class RandomProgram:
         return self._image(self.legal_commands)
 
     def _job(self, length: int) -> Job:
-        return Job(self.program_address, length, self.windows, watchdog=100_000)
+        return Job(self.program_address, length, self.windows, watchdog=_WATCHDOG)
 
     def _image(self, commands: Sequence[Command | bytes]) -> NDArray[np.uint8]:
         image = self._background.copy()

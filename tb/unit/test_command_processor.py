@@ -20,6 +20,9 @@ from tpulite_tb.harness import reset, simulate
 
 CONFIG = Config(queue_depth=4)
 
+MOVED = ("read_beat", "write_beat", "response", "accessed", "entered")
+"""What the watchdog hears of, apart from dispatched commands."""
+
 
 class Bench:
     """The processor with its memory and its four engines."""
@@ -32,7 +35,8 @@ class Bench:
         self.cycles = 0
         dut.watchdog.value = dut.control.value = dut.conflicts.value = dut.program.value = 0
         dut.counters__wanted.value = 0
-        dut.read_beat.value = dut.write_beat.value = dut.response.value = 0
+        for moved in MOVED:
+            getattr(dut, moved).value = 0
 
     async def request(self, control: Control) -> None:
         """Let the host make a request."""
@@ -220,6 +224,31 @@ async def deadlock_bites_the_watchdog(dut) -> None:
     assert await bench.run(commands) == Interrupt.FAULT
     assert bench.error == (Fault.WATCHDOG, 0, 0)
     assert dut.state.value == RunState.HUNG
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def whatever_moves_pleases_the_watchdog(dut) -> None:
+    """Deadlock, too, as long as anything moves; no engine that only says that it is BUSY."""
+    bench = Bench(dut)
+    await reset(dut)
+    dut.watchdog.value = 100
+    deadlock = [random_command(Opcode.CONV, CONFIG).replace(wait=1, signal=0)]
+    for moved in MOVED:
+        run = cocotb.start_soon(bench.run([*deadlock, Command.make(Opcode.END)]))
+        for _step in range(5):
+            await ClockCycles(dut.clk, random.randint(50, 90))
+            assert not run.done(), moved
+            getattr(dut, moved).value = 1
+            await RisingEdge(dut.clk)
+            getattr(dut, moved).value = 0
+        assert await run == Interrupt.FAULT
+        assert bench.error == (Fault.WATCHDOG, 0, 0)
+        await bench.request(Control.RESET)
+
+    bench.engines[Engine.VPU].slow = 1.0
+    work = [random_command(Opcode.VECTOR, CONFIG).replace(wait=0, signal=0)]
+    assert await bench.run([*work, Command.make(Opcode.END)]) == Interrupt.FAULT
+    assert bench.error == (Fault.WATCHDOG, 0, 0)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -76,7 +76,7 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
 
     memory = dict.fromkeys(range(ROWS), None)
     pending = [deque() for _ in READERS]
-    refused = 0
+    refused = accepted = 0
     for cycle in range(1500):
         for port in readers:
             port.drive(lambda row: row)
@@ -106,9 +106,11 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
                 queue[-1] = (cycle + READ_LATENCY, None if row in written else memory[row])
         memory |= written
         assert dut.conflicts.value == refused
+        assert dut.accessed.value == (accepted > 0)
         refused = sum(
             w and port.offer is not None for w, port in zip(waiting, readers + writers, strict=True)
         )
+        accepted = sum(waiting) - refused
         assert writers[0].worst == 0, "the drain had to wait"
 
     for port in readers:

@@ -51,6 +51,8 @@ class CommandProcessor(wiring.Component):
         Read channels of command fetch.
     read_beat, write_beat, response : In(1)
         A read beat, write beat or write response was transferred on AXI in this cycle.
+    accessed, entered : In(1)
+        The unified buffer accepted a request in the cycle before; a vector enters the array.
     conflicts : In(CONFLICT_BITS)
         Requests that the unified buffer refused in the cycle before.
     control, program, watchdog
@@ -64,6 +66,8 @@ class CommandProcessor(wiring.Component):
     read_beat: Signal
     write_beat: Signal
     response: Signal
+    accessed: Signal
+    entered: Signal
     conflicts: Signal
     control: data.View
     program: data.View
@@ -82,6 +86,8 @@ class CommandProcessor(wiring.Component):
                 "read_beat": In(1),
                 "write_beat": In(1),
                 "response": In(1),
+                "accessed": In(1),
+                "entered": In(1),
                 "conflicts": In(CONFLICT_BITS),
                 "control": In(CONTROL),
                 "program": In(PROGRAM),
@@ -153,12 +159,10 @@ class CommandProcessor(wiring.Component):
         ]
 
         # Accounts.
-        gives = [port.give for port in engines.values()]
         dispatched = fetch.o.valid & fetch.o.ready
+        transferred = self.read_beat | self.write_beat | self.response
         m.d.comb += [
-            monitor.refused.eq(Cat(give.valid & ~give.ready for give in gives)),
-            monitor.moved.eq(self.read_beat | self.write_beat | self.response | dispatched),
-            monitor.stopped.eq(run.stop),
+            monitor.moved.eq(dispatched | transferred | self.accessed | self.entered),
             monitor.next_index.eq(fetch.o.p.index),
             counters.start.eq(run.start),
             counters.running.eq(run.running),

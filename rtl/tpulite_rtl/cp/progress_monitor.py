@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,28 +23,25 @@ class ProgressMonitor(wiring.Component):
     Members
     -------
     states : In(STATE_BITS).array(len(Engine))
-        What each engine does in this cycle. BUSY is progress.
+        What each engine does in this cycle. BUSY is no progress: an engine may wait for a result
+        that is lost.
     indices : In(INDEX_BITS).array(len(Engine))
         Command of each engine.
-    refused : In(len(Engine))
-        Engines that could not give their tokens in this cycle: BUSY is no progress then.
     moved : In(1)
-        Something else moved in this cycle: a dispatched command, a beat, a response.
-    stopped : In(1)
-        BUSY is no progress, as a stopped engine may stay so for ever.
+        Something moved in this cycle: a command to its queue, a beat or response on AXI, a row of
+        the unified buffer, a vector into the array. Engines take less than a hundred cycles from
+        one such step to the next.
     next_index : In(INDEX_BITS)
         Next command to be dispatched, the oldest if no engine holds one.
     progress : Out(1)
-        Something moved two cycles ago.
+        Something moved in the cycle before.
     oldest : Out(INDEX_BITS)
         The oldest command three cycles ago.
     """
 
     states: list[Signal]
     indices: list[Signal]
-    refused: Signal
     moved: Signal
-    stopped: Signal
     next_index: Signal
     progress: Signal
     oldest: Signal
@@ -54,9 +51,7 @@ class ProgressMonitor(wiring.Component):
             {
                 "states": In(STATE_BITS).array(len(Engine)),
                 "indices": In(INDEX_BITS).array(len(Engine)),
-                "refused": In(len(Engine)),
                 "moved": In(1),
-                "stopped": In(1),
                 "next_index": In(INDEX_BITS),
                 "progress": Out(1),
                 "oldest": Out(INDEX_BITS),
@@ -65,14 +60,7 @@ class ProgressMonitor(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        working, moved, stopped = Signal(len(Engine)), Signal(), Signal()
-        m.d.sync += [
-            working.eq(Cat(state == EngineState.BUSY for state in self.states) & ~self.refused),
-            moved.eq(self.moved),
-            stopped.eq(self.stopped),
-            self.progress.eq(moved | (working.any() & ~stopped)),
-        ]
-
+        m.d.sync += self.progress.eq(self.moved)
         held = []
         for engine, state, index in zip(Engine, self.states, self.indices, strict=True):
             name = engine.name.lower()

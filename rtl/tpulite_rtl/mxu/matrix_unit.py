@@ -48,6 +48,8 @@ class MatrixUnit(wiring.Component):
         Read ports of the unified buffer.
     steady : Out(1)
         The request of ``read_activation`` must not be refused.
+    entered : Out(1)
+        A vector enters the array in this cycle.
     write : Out(WritePortSignature(config))
         Drained rows. The buffer must accept them at once.
     vector : In(LanesSignature(config))
@@ -59,6 +61,7 @@ class MatrixUnit(wiring.Component):
     read_weight: wiring.PureInterface
     read_record: wiring.PureInterface
     steady: Signal
+    entered: Signal
     write: wiring.PureInterface
     vector: wiring.PureInterface
 
@@ -71,6 +74,7 @@ class MatrixUnit(wiring.Component):
                 "read_weight": Out(ReadPortSignature(config)),
                 "read_record": Out(ReadPortSignature(config)),
                 "steady": Out(1),
+                "entered": Out(1),
                 "write": Out(WritePortSignature(config)),
                 "vector": In(LanesSignature(config)),
             }
@@ -108,6 +112,7 @@ class MatrixUnit(wiring.Component):
         connect(m, flipped(self.vector), requantizer.vector)
         m.d.comb += [
             self.steady.eq(vectors.steady),
+            self.entered.eq(vectors.o.valid),
             array.early.eq(vectors.early),
             vectors.tile_ready.eq(weights.tile_ready),
             weights.start.eq(vectors.start),

@@ -47,6 +47,8 @@ class UnifiedBuffer(wiring.Component):
         The first read port wins.
     conflicts : Out
         Requests refused in the cycle before.
+    accessed : Out(1)
+        A request was accepted in the cycle before.
     """
 
     def __init__(self, config: Config, *, readers: tuple[str, ...], writers: tuple[str, ...]):
@@ -58,6 +60,7 @@ class UnifiedBuffer(wiring.Component):
             {f"read_{name}": In(read) for name in readers}
             | {f"write_{name}": In(write) for name in writers}
             | {"steady": In(1), "conflicts": Out(bits_for(len(readers) + len(writers)))}
+            | {"accessed": Out(1)}
         )
 
     def elaborate(self, platform) -> Module:
@@ -85,6 +88,7 @@ class UnifiedBuffer(wiring.Component):
         # The way to the banks begins at registers.
         read_won, read_places = self._granted(m, "read", self.readers, reads, read_rows)
         write_won, write_places = self._granted(m, "write", self.writers, writes, write_rows)
+        m.d.comb += self.accessed.eq(Cat(read_won, write_won).any())
         write_data = []
         for name, port in zip(self.writers, writes, strict=True):
             row_data = Signal.like(port.request.payload.data, name=f"{name}_data", reset_less=True)

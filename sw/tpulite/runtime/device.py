@@ -42,7 +42,9 @@ class Job:
     windows : tuple of WindowBinding
         One binding a window.
     watchdog : int
-        Cycles without progress that are a fault; 0 never.
+        Cycles without progress that are a fault; 0 never. Progress is a command that enters its
+        queue, a beat or response on AXI, a row of the unified buffer, or a vector that enters the
+        array. Beside the memory's latency, 2,000 suffice for any legal program.
     """
 
     program_address: int
