@@ -7,6 +7,7 @@ from tpulite_formal import (
     fifo,
     master,
     registers,
+    run,
     splitter,
     tokens,
 )
@@ -20,6 +21,7 @@ PROOFS: list[Proof] = [
     *registers.PROOFS,
     *master.PROOFS,
     *dispatcher.PROOFS,
+    *run.PROOFS,
     *buffer.PROOFS,
     *splitter.PROOFS,
     *element.PROOFS,
