@@ -3,13 +3,17 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 
-from tpulite.arch.registers import offset_of
+from tpulite.arch.registers import Fault, offset_of
 from tpulite.runtime.device import Job
 from tpulite_rtl.verilated.state import StateDevice, Variable
 from tpulite_tb.fault_cases import DRAM_BYTES, END, INPUT, OUTPUT, PROGRAM, WINDOWS, load, store
 from tpulite_tb.flips import Fate, components, flip
 from tpulite_tb.machines import SMALL
+from tpulite_tb.placed import DRAM_BYTES as NETWORK_DRAM_BYTES
+from tpulite_tb.placed import placed
+from tpulite_tb.starts import outcome, start
 
 ROW, ROWS = 37, 16
 
@@ -57,3 +61,24 @@ def test_every_component_recovers_from_a_flip() -> None:
     assert [each.component for each in done] == names
     counts = Counter(each.fate for each in done)
     assert counts[Fate.MASKED] > len(names) / 2 and len(counts) > 1, counts
+    assert Fate.HUNG not in counts, done
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("mxu", "started"), ("mxu.completed", "level"), ("vpu.places", "level")],
+)
+def test_the_watchdog_ends_a_wait_for_what_is_lost(module: str, name: str) -> None:
+    """An engine that waits for a result or an operand that never comes is BUSY, without progress."""
+    device = StateDevice(SMALL, dram_bytes=NETWORK_DRAM_BYTES, max_cycles=1_000_000)
+    network = placed("drawn 10")
+    network.place(device)
+    start(device, network.job)
+    device.step(2000)
+    device.flip(find(device, f"tpulite.{module}", name), 0)
+    device.wait()
+    fault = outcome(device).fault
+    assert fault is not None and fault.code == Fault.WATCHDOG and not fault.hung
+    device.reset()
+    network.place(device)
+    assert device.run(network.job).fault is None and network.is_right(device)

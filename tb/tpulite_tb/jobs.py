@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from tpulite_rtl.verilated.rtl_device import RtlDevice
-from tpulite_tb.flips import flip
+from tpulite_tb.flips import Fate, flip
 from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_tb.resets import cut_off
@@ -78,9 +78,10 @@ def _on_chip(seed: int, case: Compilation) -> dict[str, int]:
 def bit_flip(seed: int) -> dict[str, int]:
     """Flip a bit of the chip in a run, and count what came of it, by component.
 
-    The chip must work again after it.
+    The run must end by itself, and the chip must work again after it.
     """
     done = flip(seed)
+    assert done.fate != Fate.HUNG, done
     also = {"strayed": done.strayed, "lasting": done.lasting}
     return {f"{name} of {done.component}": 1 for name in (done.fate, *filter(also.get, also))}
 
