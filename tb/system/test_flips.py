@@ -69,7 +69,7 @@ def test_every_component_recovers_from_a_flip() -> None:
     [("mxu", "started"), ("mxu.completed", "level"), ("vpu.places", "level")],
 )
 def test_the_watchdog_ends_a_wait_for_what_is_lost(module: str, name: str) -> None:
-    """An engine that waits for a result or an operand that never comes is BUSY, without progress."""
+    """An engine that waits for what never comes is BUSY, and that is no progress."""
     device = StateDevice(SMALL, dram_bytes=NETWORK_DRAM_BYTES, max_cycles=1_000_000)
     network = placed("drawn 10")
     network.place(device)

@@ -172,7 +172,7 @@ class CommandProcessor(wiring.Component):
         ]
         for engine, port in engines.items():
             m.d.comb += [
-                monitor.states[engine].eq(port.state),
+                monitor.held[engine].eq(~port.idle | port.command.valid),
                 monitor.indices[engine].eq(port.index),
                 counters.states[engine].eq(port.state),
             ]

@@ -7,8 +7,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.isa import Engine
-from tpulite.arch.registers import EngineState
-from tpulite_rtl.lib.interfaces import STATE_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS
 
 __all__ = ["ProgressMonitor"]
@@ -18,15 +16,15 @@ class ProgressMonitor(wiring.Component):
     """Watch the engines for the watchdog.
 
     Diagnostics must not be the longest path of the chip: what is seen in a cycle is registered at
-    once, and the indices are compared in the two cycles after it.
+    once, and the indices are compared in the two cycles after it. What an engine says that it does
+    comes late and is no progress: it may wait for a result that is lost.
 
     Members
     -------
-    states : In(STATE_BITS).array(len(Engine))
-        What each engine does in this cycle. BUSY is no progress: an engine may wait for a result
-        that is lost.
+    held : In(len(Engine))
+        Engines that hold a command, or are offered one.
     indices : In(INDEX_BITS).array(len(Engine))
-        Command of each engine.
+        Their commands.
     moved : In(1)
         Something moved in this cycle: a command to its queue, a beat or response on AXI, a row of
         the unified buffer, a vector into the array. Engines take less than a hundred cycles from
@@ -39,7 +37,7 @@ class ProgressMonitor(wiring.Component):
         The oldest command three cycles ago.
     """
 
-    states: list[Signal]
+    held: Signal
     indices: list[Signal]
     moved: Signal
     next_index: Signal
@@ -49,7 +47,7 @@ class ProgressMonitor(wiring.Component):
     def __init__(self) -> None:
         super().__init__(
             {
-                "states": In(STATE_BITS).array(len(Engine)),
+                "held": In(len(Engine)),
                 "indices": In(INDEX_BITS).array(len(Engine)),
                 "moved": In(1),
                 "next_index": In(INDEX_BITS),
@@ -62,10 +60,10 @@ class ProgressMonitor(wiring.Component):
         m = Module()
         m.d.sync += self.progress.eq(self.moved)
         held = []
-        for engine, state, index in zip(Engine, self.states, self.indices, strict=True):
+        for engine, index in zip(Engine, self.indices, strict=True):
             name = engine.name.lower()
             one = _Held(Signal(name=f"{name}_held"), Signal(INDEX_BITS, name=f"{name}_index"))
-            m.d.sync += [one.valid.eq(state != EngineState.IDLE), one.command.eq(index)]
+            m.d.sync += [one.valid.eq(self.held[engine]), one.command.eq(index)]
             held.append(one)
         pairs = []
         for number, (one, other) in enumerate(zip(held[::2], held[1::2], strict=True)):
