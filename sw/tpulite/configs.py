@@ -30,6 +30,7 @@ CONFIGS: dict[str, Config] = {
         ub_banks=4,
         queue_depth=2,
         multipliers="mixed",
+        delay_lines=False,  # it is not placed yet even without
     ),
 }
 

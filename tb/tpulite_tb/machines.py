@@ -23,7 +23,7 @@ FEW_LANES = Config(
 )
 """What smaller arrays need not have: fewer lanes than columns, no float32, softmax."""
 
-FEW_ROWS = Config(array_size=16, ub_rows=1024, acc_rows=64, delay_lines=True)
+FEW_ROWS = Config(array_size=16, ub_rows=1024, acc_rows=64)
 """Large arrays that must cut as well; only where there is time to build it."""
 
 DEFAULT = Config()

@@ -21,7 +21,7 @@ ROWS = 2048
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=ROWS, acc_rows=64),
     "8_lanes2": Config(array_size=8, ub_rows=ROWS, acc_rows=64, requant_lanes=2),
-    "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64, delay_lines=True),
+    "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64),
 }
 
 _LAYOUT = command_layout(Opcode.CONV)

@@ -21,7 +21,7 @@ from tpulite_testing.regress import thinned
 CONFIGS = {
     4: Config(array_size=4),
     8: Config(array_size=8, requant_lanes=2),
-    16: Config(array_size=16, delay_lines=True),
+    16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
 

@@ -21,7 +21,7 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
 
-CONFIGS = {n: Config(array_size=n, delay_lines=n >= 16) for n in (4, 16, 32)}
+CONFIGS = {n: Config(array_size=n) for n in (4, 16, 32)}
 LAYOUT = command_layout(Opcode.CONV)
 
 

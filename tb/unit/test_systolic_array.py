@@ -39,8 +39,8 @@ async def multiplies_tile_after_tile(
     if extreme:
         entering[:] = -128
 
-    config = Config(array_size=n, delay_lines=n >= 16)
-    if not config.delay_lines:
+    config = Config(array_size=n)
+    if not config.has_delay_lines:
         modes = tuple(mode for mode in modes if mode < 2) or (1,)
     flags: dict[int, tuple[int, int, int, int]] = {}  # valid, first, depthwise, delay
     weights: dict[int, tuple[int, np.ndarray]] = {}
@@ -124,7 +124,7 @@ async def multiplies_tile_after_tile(
     ],
 )
 def test_systolic_array(n: int, multipliers: str) -> None:
-    config = Config(array_size=n, multipliers=multipliers, delay_lines=n >= 16)
+    config = Config(array_size=n, multipliers=multipliers)
     simulate(SystolicArray(config), __file__, name=f"systolic_array_{n}_{multipliers}")
 
 

@@ -16,7 +16,7 @@ from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import thinned
 
-CONFIGS = {n: Config(array_size=n, delay_lines=n >= 16) for n in (4, 8, 16, 32)}
+CONFIGS = {n: Config(array_size=n) for n in (4, 8, 16, 32)}
 LATENCY = READ_LATENCY + 1
 
 
@@ -77,7 +77,7 @@ async def assembles_vectors(dut, bubble: float) -> None:
             continue
         slot, vector = wanted
         payload, layout = dut.o__payload.value, vector_layout(config)
-        if config.delay_lines:
+        if config.has_delay_lines:
             assert unpack(layout, int(payload))["delay"] == slot["delay"]
         assert payload[layout["depthwise"].offset] == slot["depthwise"]
         if vector is not None:

@@ -27,7 +27,7 @@ ROWS = 1024
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=ROWS),
     "8_lanes2": Config(array_size=8, ub_rows=ROWS, requant_lanes=2),
-    "16": Config(array_size=16, ub_rows=ROWS, delay_lines=True),
+    "16": Config(array_size=16, ub_rows=ROWS),
 }
 LATENCY = READ_LATENCY + 1
 

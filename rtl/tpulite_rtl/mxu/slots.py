@@ -52,7 +52,7 @@ VECTOR_COMMAND = data.StructLayout(
 
 def delay_shape(config: Config) -> ShapeLike:
     """Return the shape of a delay: nothing in a machine without delay lines."""
-    return DELAY if config.delay_lines else 0
+    return DELAY if config.has_delay_lines else 0
 
 
 def slot_layout(config: Config) -> data.StructLayout:

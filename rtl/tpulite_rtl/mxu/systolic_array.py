@@ -144,7 +144,7 @@ class SystolicArray(wiring.Component):
         # With a delay a vector is the last one of its sum, which has passed a row for each tap.
         in_flight, late = Signal(self.latency), self.i.payload.delay.any()
         m.d.sync += in_flight.eq(Cat(self.i.valid & ~late, in_flight))
-        if self.config.delay_lines:
+        if self.config.has_delay_lines:
             with m.If(self.i.valid & late):
                 m.d.sync += in_flight[LINE * LINE - 1].eq(1)
         m.d.comb += self.o.valid.eq(in_flight[-1])
@@ -153,7 +153,7 @@ class SystolicArray(wiring.Component):
     def _buses(self, m: Module, skew: Skew) -> list[list[Value]]:
         """Return the activations of the columns, for the rows of each line of a kernel."""
         now = [lane.activation for lane in skew.o]
-        if not self.config.delay_lines:
+        if not self.config.has_delay_lines:
             return [now] * LINE
         m.submodules.lines = lines = DelayLines(self.config)
         m.d.comb += [

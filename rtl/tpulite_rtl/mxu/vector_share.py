@@ -72,7 +72,7 @@ def share_vectors(
     ):
         for name, one, other in zip(axis.shape().members, first, second, strict=True):
             m.d.comb += axis[name].eq(Mux(by_y, other, one))
-    if config.delay_lines:
+    if config.has_delay_lines:
         last = vectors.inner_axis.last
         interleaved = (last >= least_interleaved(config) - 1) & (last < MOST_INTERLEAVED)
         lines = (command.kernel_rows == LINE) & (command.kernel_columns == LINE)

@@ -64,7 +64,7 @@ def test_roundings_have_one_order():
 
 
 def test_what_machines_once_lacked_leaves_the_hash():
-    without = Config(softmax=False)
+    without = Config(softmax=False, delay_lines=False)
     lacked = {"memories", "axi_slices", "clock_gates", "softmax", "delay_lines"}
     assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
@@ -88,9 +88,16 @@ def test_small_machines_have_no_softmax(values):
     assert Config(**values).softmax is False
 
 
+@pytest.mark.parametrize(("size", "room"), [(4, False), (8, False), (16, True), (32, True)])
+def test_arrays_with_a_row_for_each_tap_have_delay_lines(size, room):
+    assert Config(array_size=size).delay_lines is room
+    assert Config(array_size=size, delay_lines=False).delay_lines is False
+
+
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",), multipliers="mixed")
-    for one in (config, replace(config, memories="macro", axi_slices=1, clock_gates=1)):
+    others = replace(config, memories="macro", axi_slices=1, clock_gates=1), Config()
+    for one in (config, *others, Config(delay_lines=False)):
         assert Config.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
 
@@ -99,7 +106,7 @@ def test_every_field_changes_the_hash():
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "multipliers": "logic", "memories": "macro", "softmax": False,
-        "axi_slices": True, "clock_gates": True, "delay_lines": True,
+        "axi_slices": True, "clock_gates": True, "delay_lines": False,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

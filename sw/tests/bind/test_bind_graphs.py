@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.arch.isa import Axis, Opcode
 from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.golden.check import check
 from tpulite.graph.layers import Concat, LayerGraph, Pad
@@ -42,6 +43,30 @@ def test_outputs_may_be_read_again(config):
     down = net.conv(third, 40, 3, 2)
     graph = net.graph(first, third, net.conv(net.mean(down), 10, 1), down)
     check_shapes(graph, config, 3)
+
+
+@pytest.mark.parametrize(("rows", "stride"), [(1024, 1), (64, 1), (256, 2)])
+@pytest.mark.parametrize("across", [False, True])
+def test_depthwise_layers_between_few_and_many_outputs(rows, stride, across):
+    """With N = 16, outputs 5 and 6 of stride 1, and 3 of stride 2, have no tile of their own."""
+    config = Config(ub_rows=2048, acc_rows=rows)
+    net, rng = Builder(np.random.default_rng(6), (16, 16, 20)), np.random.default_rng(7)
+    graph = net.graph(net.conv(net.depthwise("x", 3, stride), 16, 1))
+    program = compile_range(graph, ShapeRange((1, 2), (3, 70), (3, 70)), config)
+    widths = set()
+    for extent in (*range(3, 15), 32, 33, 38, 66):
+        height, width = (40, extent) if across else (extent, 40)
+        bound = program.bind(height, width, batch=2)
+        assert check(bound) == []
+        inputs = {"x": rng.integers(-128, 128, (2, height, width, 20)).astype(np.int8)}
+        (due,) = wanted(resized(graph, height, width), inputs).values()
+        (found,) = results(bound, inputs).values()
+        np.testing.assert_array_equal(found, due)
+        streams = [c for c in bound.commands if c.opcode == Opcode.CONV and c["depthwise"]]
+        widths |= {c["columns" if c["inner"] == Axis.X else "rows"] for c in streams}
+    few, many = (4, 7) if stride == 1 else (2, 4)
+    assert min(widths) <= few < many <= max(widths)
+    assert not widths & set(range(few + 1, many))
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=config_name)

@@ -3,7 +3,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.cut import cut_parts
-from tpulite.compiler.plan.depthwise_plan import depthwise_plan
+from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan
 
 CONFIG = Config()
 
@@ -35,7 +35,7 @@ def test_without_block_start_parts_are_as_few_as_accumulators_allow(columns, cou
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
 def test_without_interleaving_a_stream_is_one_line_of_outputs(kernel, stride):
     outputs = (28, 28)
-    alone = depthwise_plan(kernel, stride, outputs, CONFIG, interleaved=False)
+    alone = depthwise_plan(kernel, stride, outputs, CONFIG, DepthwiseSpace(interleaved=False))
     best = depthwise_plan(kernel, stride, outputs, CONFIG)
     assert alone.outputs == 1
     assert best.cycles <= alone.cycles
@@ -47,8 +47,16 @@ def test_without_interleaving_a_stream_is_one_line_of_outputs(kernel, stride):
             assert len(a) * len(b) <= CONFIG.array_size
 
 
-def test_interleaving_reads_inputs_of_3x3_half_as_often():
-    alone = depthwise_plan((3, 3), (1, 1), (56, 56), CONFIG, interleaved=False)
+def test_interleaving_reads_inputs_of_3x3_less_often():
+    alone = depthwise_plan((3, 3), (1, 1), (56, 56), CONFIG, DepthwiseSpace(interleaved=False))
     assert alone.cycles == 56 * 3 * 58
-    best = depthwise_plan((3, 3), (1, 1), (56, 56), CONFIG)
-    assert best.cycles == 14 * 6 * 58
+    without = Config(delay_lines=False)
+    assert depthwise_plan((3, 3), (1, 1), (56, 56), without).cycles == 14 * 6 * 58
+    assert depthwise_plan((3, 3), (1, 1), (56, 56), CONFIG).cycles == 4 * 16 * 58
+
+
+def test_a_single_channel_block_that_ends_late_is_several_commands():
+    """The next layer begins with the outputs of the first one."""
+    extents, space = (12, 12), DepthwiseSpace(single=True)
+    assert depthwise_plan((3, 3), (1, 1), extents, CONFIG).outputs == 12
+    assert depthwise_plan((3, 3), (1, 1), extents, CONFIG, space).outputs == 4

@@ -34,6 +34,14 @@ def test_register_slices_are_two_places_for_each_bit_of_all_channels():
     assert gates(sliced) - gates(Config()) == 8558
 
 
+def test_delay_lines_take_what_two_syntheses_of_16x16_differ_by():
+    lines, without = Config(), Config(delay_lines=False)
+    assert area(lines).lut - area(without).lut == pytest.approx(85_464 - 84_578, rel=0.02)
+    assert area(lines).ff - area(without).ff == pytest.approx(52_084 - 51_634, rel=0.02)
+    assert area(lines).bram - area(without).bram == 158 - 154
+    assert gates(lines) - gates(without) == pytest.approx(980_277 - 978_075, rel=0.02)
+
+
 def test_each_block_is_of_the_group_that_knows_it():
     assert [group_of(name) for name in ("mxu.array.pe_*", "mxu.array.skew", "buffer.bank3")] == [
         "elements",

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.configs import CONFIGS
 from tpulite.explore.space import Space, read_axes
+
+_LARGE = {"array_size": 32, "requant_lanes": 32, "vector_lanes": 32}
 
 
 def test_a_grid_has_each_combination_once():
@@ -27,6 +31,13 @@ def test_the_memory_is_beside_the_machine():
     assert space.memory(values) == MemoryTiming(read_latency=100)
     assert space.config(values) == Config(array_size=8)
     assert Space.memory({}) == REFERENCE_MEMORY
+
+
+def test_what_a_size_of_array_has_follows_it():
+    assert Space(Config(), ()).config({"array_size": 8}) == Config(array_size=8)
+    assert Space(CONFIGS["8x8"], ()).config({"array_size": 16}) == Config()
+    without = Config(delay_lines=False)
+    assert Space(without, ()).config({"array_size": 32}) == replace(without, **_LARGE)
 
 
 def test_whole_lanes_follow_the_array_and_others_stay():

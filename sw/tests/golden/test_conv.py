@@ -22,7 +22,7 @@ CONVOLUTIONS = 50
 @pytest.mark.parametrize("size", SIZES)
 def test_convolves_like_plain_loops(size, mode):
     """Sums, order of issue, and every read in its order; padding on all four sides."""
-    config = Config(array_size=size, ub_rows=4096, acc_rows=64, delay_lines=size >= 16)
+    config = Config(array_size=size, ub_rows=4096, acc_rows=64)
     rng = random.Random(size)
     padded = set()
     for seed in range(60):
@@ -110,7 +110,7 @@ def test_depthwise_layers(kernel, stride, outer, inner):
 @pytest.mark.parametrize(("interleaved", "stride"), [(9, 1), (9, 2), (34, 1), (33, 3)])
 def test_depthwise_layers_with_delay_lines(interleaved, stride, inner):
     """The nine taps are rows 0 to 8 of the tile, however many positions are interleaved."""
-    size, config = 16, Config(ub_rows=4096, delay_lines=True)
+    size, config = 16, Config(ub_rows=4096)
     count, outer = (interleaved - 3) // stride + 1, 4
     datapath = filled(config, 0)
     taps = np.random.default_rng(1).integers(-128, 128, (3, 3, size))  # [outer, inner, channel]

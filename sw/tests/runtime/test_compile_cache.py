@@ -2,6 +2,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import zipfile
 from dataclasses import fields, replace
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_every_change_of_content_changes_the_key():
 
 def test_every_field_of_machine_and_options_changes_the_key():
     others = {"array_size": 8, "roundings": ("ruy",), "multipliers": "logic", "memories": "macro"}
-    others |= {"axi_slices": True, "clock_gates": True, "delay_lines": True}
+    others |= {"axi_slices": True, "clock_gates": True, "delay_lines": False}
     keys = [key()]
     for field in fields(Config):
         value = getattr(Config(), field.name)
@@ -148,7 +149,9 @@ def test_damaged_entries_are_compiled_again(tmp_path, calls, damage):
     (path,) = cache.entries()
     whole = path.read_bytes()
     if damage == "bit":
-        middle = len(whole) // 2
+        with zipfile.ZipFile(path) as archive:  # which ignores bits of headers
+            largest = max(archive.infolist(), key=lambda member: member.compress_size)
+        middle = whole.index(largest.filename.encode()) + largest.compress_size // 2
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :])
     elif damage == "other machine":
         compile_layers(network(), Config(array_size=8)).save(path)

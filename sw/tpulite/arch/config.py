@@ -78,9 +78,9 @@ class Config:
     softmax : bool, optional
         Whether the vector path has the operations NORM and SHARE; by default if N is 16 or more.
         A machine of fewer than four vector lanes, or with N = 4, never has.
-    delay_lines : bool
+    delay_lines : bool, optional
         Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
-        positions; N must be 16 or more, as a kernel has nine taps.
+        positions; by default if N is 16 or more. Smaller arrays lack a row for each of nine taps.
     """
 
     array_size: int = 16
@@ -98,7 +98,7 @@ class Config:
     axi_slices: bool = False
     clock_gates: bool = False
     softmax: bool | None = None
-    delay_lines: bool = False
+    delay_lines: bool | None = None
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -131,19 +131,23 @@ class Config:
             raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
         if self.memories not in _MEMORIES:
             raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
-        for name in ("axi_slices", "clock_gates", "delay_lines"):
+        for name in ("axi_slices", "clock_gates"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
-        if self.softmax not in (None, False, True):
-            raise ValueError(f"softmax must be 0 or 1, not {self.softmax!r}")
+        for name in ("softmax", "delay_lines"):
+            if getattr(self, name) not in (None, False, True):
+                raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
         wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
         able = self.array_size > WORD_BYTES and self.word_lanes > 0
         object.__setattr__(self, "softmax", wanted and able)
-        if self.delay_lines and self.array_size < _DELAY_SIZE:
+        room = self.array_size >= _DELAY_SIZE
+        if self.delay_lines and not room:
             raise ValueError(
                 f"array_size must be {_DELAY_SIZE} or more with delay_lines, not {self.array_size}"
             )
+        delays = room if self.delay_lines is None else bool(self.delay_lines)
+        object.__setattr__(self, "delay_lines", delays)
 
     @property
     def lanes(self) -> int:
@@ -161,6 +165,11 @@ class Config:
     def has_softmax(self) -> bool:
         """Whether the vector path has NORM and SHARE."""
         return bool(self.softmax)
+
+    @property
+    def has_delay_lines(self) -> bool:
+        """Whether the array has delay lines."""
+        return bool(self.delay_lines)
 
     @property
     def word_lanes(self) -> int:
@@ -205,7 +214,7 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
         """Build a configuration from :meth:`as_dict`'s result."""
-        values = {"softmax": False} | values
+        values = {"softmax": False, "delay_lines": False} | values
         fields: dict[str, Any] = values | {"roundings": tuple(values["roundings"])}
         return cls(**fields)
 

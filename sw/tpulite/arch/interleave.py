@@ -40,7 +40,7 @@ def delayed(interleaved: int, outer: int, inner: int, config: Config) -> bool:
         The machine.
     """
     return (
-        config.delay_lines
+        config.has_delay_lines
         and outer == inner == LINE
         and least_interleaved(config) <= interleaved <= MOST_INTERLEAVED
     )

@@ -33,6 +33,10 @@ standard-cell library, in NAND2, without large memories."""
 _SLICES = {"lut": 594, "ff": 1038, "gates": 8558}
 """Register slices of both AXI ports, on any machine: two places for 504 bits."""
 
+_DELAY_LINES = {"lut": 55, "ff": 28, "gates": 138}
+"""Delay lines, a column: two buses with a choice, the shorter line, and who tells them the delay.
+The longer line is a block RAM."""
+
 _BRAM_FORMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 """Rows and bits of a row that a block RAM (DP16KD) can have."""
 
@@ -178,7 +182,9 @@ def fitted_config(config: Config, resource: str) -> Config:
 def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
     weights = _weights() if weights is None else weights
     config = fitted_config(config, resource)
-    return _SLICES[resource] * config.axi_slices + sum(
+    fixed = _SLICES[resource] * config.axi_slices
+    fixed += _DELAY_LINES[resource] * config.array_size * config.has_delay_lines
+    return fixed + sum(
         weights[name, term][resource] * value(config)
         for name, group in GROUPS.items()
         for term, value in group.terms.items()
@@ -206,6 +212,7 @@ def _memories(config: Config) -> list[tuple[int, int, int]]:
         # Of the tables' and the records' luts the fit knows.
         (_vector_lanes(config) * (not _distributed(_TABLE_BYTES, config)), 64, 32),
         (int(size > 4), 64, 8 * size),
+        (int(config.has_delay_lines), 64, 8 * size),
     ]
 
 

@@ -22,6 +22,9 @@ _CYCLES = range(2, 10_001)
 
 _LANES = ("requant_lanes", "vector_lanes")
 
+_BY_SIZE = ("softmax", "delay_lines")
+"""What machines have by default if their arrays are large enough."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -92,8 +95,9 @@ class Space:
         """
         same: dict[str, Any] = {x.name: getattr(self.base, x.name) for x in fields(Config)}
         same |= {name: None for name in _LANES if same[name] == self.base.array_size}
-        if replace(self.base, softmax=None) == self.base:
-            same["softmax"] = None  # as the array has it
+        for name in _BY_SIZE:
+            if replace(self.base, **{name: None}) == self.base:
+                same[name] = None  # as the array has it
         return Config(**same | {name: x for name, x in values.items() if name not in _MEMORY})
 
     @staticmethod

@@ -12,8 +12,8 @@ from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, pick
-from tpulite.compiler.plan.depthwise_plan import Taps
-from tpulite.compiler.plan.segments import Indices, Segments, Table
+from tpulite.compiler.plan.depthwise_pattern import Taps, even_parts
+from tpulite.compiler.plan.segments import Indices, Segments, Table, cut_parts
 from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["depthwise_steps"]
@@ -64,24 +64,30 @@ class _Commands:
     def _cut_regions(self) -> None:
         """Cut slabs at images, and into what one stream computes."""
         layers, slabs = self._layers, self._slabs
-        accumulators, width, most = self._config.acc_rows, layers["out_width"], layers["most"]
+        accumulators, width = self._config.acc_rows, layers["out_width"]
         x = Axis.of(layers.spread(np.arange(len(width))), "x")
         down = layers["inner"] == Direction.Y
         widest = np.minimum((_SIZE - x.extent) // x.stride + 1, accumulators)
-        across = np.minimum(width, np.where(down, widest, most))
-        lines = np.maximum(accumulators // across, 1)
-        lines = np.where(down, np.minimum(lines, most), lines)
+        across = np.where(down, ceil_div(width, widest), self._parts(width, widest, slice(None)))
+        lines = np.maximum(accumulators // ceil_div(width, across), 1)
         layer, first, stop = slabs.cut(layers, np.zeros_like(width), lines)
-        parts = Segments.of(ceil_div(stop - first, lines[layer]))
-        layer, y = layer[parts.owner], first[parts.owner]
-        y = y + parts.number * lines[layer]
-        y_stop = np.minimum(y + lines[layer], stop[parts.owner])
-        regions = Segments.of(ceil_div(width, across)[layer])
+        rows = stop - first
+        even = self._parts(rows, lines[layer], layer)
+        parts = Segments.of(np.where(down[layer], even, ceil_div(rows, lines[layer])))
+        i, layer = parts.owner, layer[parts.owner]
+        begin, end = cut_parts(parts, rows[i], parts.counts[i], 1)
+        y, y_stop = first[i] + begin, first[i] + end
+        regions = Segments.of(across[layer])
         i, layer = regions.owner, layer[regions.owner]
+        begin, end = cut_parts(regions, width[layer], across[layer], 1)
         self._r_layer, self._r_slab = layer, slabs.find(layer, y[i])
         self._r_row, self._r_rows = y[i], (y_stop - y)[i]
-        self._r_column = regions.number * across[layer]
-        self._r_columns = np.minimum(across[layer], width[layer] - self._r_column)
+        self._r_column, self._r_columns = begin, end - begin
+
+    def _parts(self, outputs: Indices, limit: Indices, layer: Indices | slice) -> Indices:
+        """Return into how many parts outputs along the inner axis of layers are cut."""
+        most, few, many = (self._layers[name][layer] for name in ("most", "few", "many"))
+        return even_parts(outputs, np.minimum(limit, most), few, many)
 
     def steps(self) -> list[Step]:
         """Return all commands, layer by layer."""
@@ -135,6 +141,7 @@ class _Commands:
         mine = layers.spread(tiles.owner)
         down = layers.spread(self._r_layer)["inner"] == Direction.Y
         inner = pick(down, self._r_rows, self._r_columns)
+        inner = np.minimum(inner, layers["numbers"][self._r_layer])
         many = layers["numbers"] > 1
         starts = np.searchsorted(self._r_layer, np.arange(len(many)))
         low = np.where(many, np.minimum.reduceat(inner, starts), 1)

@@ -52,6 +52,8 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         "blocks": facts.blocks,
         "inner": pattern.inner,
         "most": pattern.most,
+        "few": pattern.few,
+        "many": pattern.many,
         "numbers": pattern.numbers,
         "constants": pattern.offset,
         "kernel_parts": len(pattern.taps),

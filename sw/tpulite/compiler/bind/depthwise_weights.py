@@ -5,16 +5,17 @@ from itertools import product
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.compiler.lower.conv.weights import folded_bias
 from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.plan.closed_forms import ceil_div
+from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, Taps
 from tpulite.compiler.plan.depthwise_plan import (
-    DepthwiseWeights,
-    Pattern,
-    Taps,
+    delayed_outputs,
     large_depthwise_plan,
+    plain_outputs,
 )
 from tpulite.graph.layers import Depthwise
 
@@ -47,7 +48,12 @@ def _pattern(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Patt
     longest = tuple(1 if dilation > 1 else LARGEST_KERNEL for dilation in layer.dilation)
     best = large_depthwise_plan(layer.weight.shape[:2], layer.stride, inner, config, longest)
     taps = np.array([(y.start, len(y), x.start, len(x)) for y, x in product(*best.kernel)])
-    return Pattern(best, Taps(*taps.T), offset)
+    kernel, stride = layer.weight.shape[:2], layer.stride[1 if inner == Axis.X else 0]
+    few, many = best.outputs, best.outputs + 1
+    through = delayed_outputs(kernel, stride, longest, config)
+    if best.outputs in through and len(taps) == 1:
+        few, many = plain_outputs(kernel, stride, config), through[0]
+    return Pattern(best, Taps(*taps.T), offset, few, many)
 
 
 def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
@@ -66,9 +72,9 @@ def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
             inner = taps.column[kernel_part], taps.columns[kernel_part]
             if pattern.inner == Axis.Y:
                 outer, inner = inner, outer
-            between = number * stride + int(inner[1])
+            pitch = LINE if number == pattern.few else number * stride + int(inner[1])
             for a, b in product(range(outer[1]), range(inner[1])):
                 tap = weight[outer[0] + a, inner[0] + b]
-                tiles[number, kernel_part, between * a + b, :channels] = tap
+                tiles[number, kernel_part, pitch * a + b, :channels] = tap
     parts = tiles.reshape(*shape[:3], blocks, size).transpose(3, 0, 1, 2, 4)
     return np.ascontiguousarray(parts).tobytes()

@@ -9,7 +9,7 @@ from tpulite.arch.isa import Axis as Direction
 from tpulite.arch.timing import drain_interval, row_cycles
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
-from tpulite.compiler.plan.depthwise_plan import DepthwiseWeights, Pattern
+from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
@@ -146,12 +146,14 @@ def _array_cycles(
     config, accumulators = facts.config, facts.config.acc_rows
     total, slab = rows.batch * rows.out_height, least(sizes["slab_rows"], rows.out_height)
     if pattern.inner == Direction.Y:
-        across = least(columns, accumulators)
-        down = least(least(pattern.most, slab), most(accumulators // across, 1))
+        beside = ceil_div(columns, accumulators)
+        lines = most(accumulators // ceil_div(columns, beside), 1)
+        down = ceil_div(slab, pattern.parts(slab, lines))
     else:
-        across = least(pattern.most, columns)
-        down = least(slab, most(accumulators // across, 1))
-    parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), ceil_div(columns, across)
+        beside = pattern.parts(columns, accumulators)
+        lines = most(accumulators // ceil_div(columns, beside), 1)
+        down = least(slab, lines)
+    parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), beside
     slots = 1
     for axis, extent, count, kernel_parts in zip(
         (facts.y, facts.x), (total, columns), parts, pattern.plan.kernel, strict=True

@@ -2,24 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product
-
-import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
-from tpulite.arch.isa import Axis, RecordForm
+from tpulite.arch.isa import Axis
+from tpulite.arch.timing import turnaround
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
 from tpulite.compiler.geometry.cut import split
+from tpulite.compiler.plan.closed_forms import ceil_div
 
 __all__ = [
     "DepthwisePlan",
-    "DepthwiseWeights",
-    "Pattern",
-    "Taps",
+    "DepthwiseSpace",
+    "delayed_outputs",
     "depthwise_plan",
     "large_depthwise_plan",
+    "plain_outputs",
 ]
 
 
@@ -46,92 +46,26 @@ class DepthwisePlan:
 
 
 @dataclass(frozen=True)
-class Taps:
-    """Parts of the kernel; a command multiplies one of them. All arrays have one length.
+class DepthwiseSpace:
+    """What a plan may do, and what comes next.
 
     Parameters
     ----------
-    row, rows, column, columns : array of int
-        Kernel rows and columns: the first one, and how many.
+    interleaved : bool
+        Whether several rows may be interleaved; else one line of outputs is a stream.
+    rows : int
+        Most kernel rows of a pass.
+    single : bool
+        Whether there is one channel block: then the next layer, which could begin with the rows of
+        the first of several commands, waits for the end of all that have no rows of their own.
     """
 
-    row: np.ndarray
-    rows: np.ndarray
-    column: np.ndarray
-    columns: np.ndarray
-
-    @cached_property
-    def table(self) -> np.ndarray:
-        """All arrays, as rows in the order of the parameters."""
-        return np.array([self.row, self.rows, self.column, self.columns])
-
-    def __len__(self) -> int:
-        return len(self.row)
+    interleaved: bool = True
+    rows: int = LARGEST_KERNEL
+    single: bool = False
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """One way to use the array: rows, or columns, of the input are interleaved.
-
-    Parameters
-    ----------
-    plan : DepthwisePlan
-        The way.
-    taps : Taps
-        Parts of the kernel.
-    offset : int
-        Where its tiles begin in the constants. Of each block there are the tiles of all numbers of
-        outputs along the inner axis, from one on; or of one number alone, if they are the same.
-    """
-
-    plan: DepthwisePlan
-    taps: Taps
-    offset: int
-
-    @property
-    def inner(self) -> Axis:
-        """The axis along which they are."""
-        return self.plan.inner
-
-    @property
-    def most(self) -> int:
-        """Most outputs of a command along it."""
-        return self.plan.outputs
-
-    @property
-    def numbers(self) -> int:
-        """For how many numbers of outputs along the inner axis there are tiles."""
-        kernel_parts = self.plan.kernel[0 if self.inner == Axis.X else 1]
-        return self.most if max(map(len, kernel_parts)) > 1 else 1
-
-    def tile_rows(self, size: int) -> int:
-        """Return the rows of the tiles of one number of outputs."""
-        return len(self.taps) * size
-
-
-@dataclass(frozen=True)
-class DepthwiseWeights:
-    """Constants of a depthwise convolution.
-
-    Parameters
-    ----------
-    data : bytes
-        All of them: records of all blocks, tiles of the patterns, and a tile of zeros.
-    form : RecordForm
-        Form of the records.
-    record_rows : int
-        Rows of the records of a block.
-    patterns : tuple of Pattern
-        The best one for each inner axis.
-    zeros : int
-        Where the tile of zeros begins.
-    """
-
-    data: bytes
-    form: RecordForm
-    record_rows: int
-    patterns: tuple[Pattern, ...]
-    zeros: int
+_FREE = DepthwiseSpace()
 
 
 @lru_cache(maxsize=1024)
@@ -140,35 +74,33 @@ def depthwise_plan(
     stride: tuple[int, int],
     outputs: tuple[int, int],
     config: Config,
+    space: DepthwiseSpace = _FREE,
     *,
-    interleaved: bool = True,
-    rows: int = LARGEST_KERNEL,
     dilation: tuple[int, int] = (1, 1),
 ) -> DepthwisePlan:
     """Choose the fastest way to run a depthwise convolution; pairs are (y, x).
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
     interleaved, and all taps of a pass must lie within the N rows of a weight tile: see
-    :func:`tpulite.arch.interleave.tap_pitch`. Without ``interleaved``, V is 1: one line of outputs
-    a stream.
-    A pass has at most ``rows`` rows of the kernel, and a command reads at most 2,047 positions,
-    which are ``dilation`` apart.
+    :func:`tpulite.arch.interleave.tap_pitch`. A command reads at most 2,047 positions, which are
+    ``dilation`` apart.
     """
-    best, longest = None, (min(rows, LARGEST_KERNEL), LARGEST_KERNEL)
+    best, least_cost = None, 0
+    longest = (min(space.rows, LARGEST_KERNEL), LARGEST_KERNEL)
     for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
         ways = [(1, *way) for way in _ways(kernel, stride, inner, config, longest)]
-        if kernel == (LINE, LINE) and longest[0] >= LINE and config.delay_lines:
-            ways.append((*_delayed_outputs(stride[i], config), ((range(LINE),), (range(LINE),))))
-        for least, most, kernel_parts in ways:
-            most = min(most, config.acc_rows // outputs[o], outputs[i] if interleaved else 1)
+        if through := delayed_outputs(kernel, stride[i], longest, config):
+            ways.append((through[0], through[-1], ((range(LINE),), (range(LINE),))))
+        for low, high, kernel_parts in ways:
+            high = min(high, config.acc_rows // outputs[o], outputs[i] if space.interleaved else 1)
             reach = ((outputs[o] - 1) * stride[o] + max(map(len, kernel_parts[o])) - 1) * dilation[
                 o
             ]
-            if most < least or reach >= LARGEST_EXTENT:
+            if high < low or reach >= LARGEST_EXTENT:
                 continue
-            groups = split(outputs[i], -(-outputs[i] // most), 1)
-            if min(map(len, groups)) < least:
+            groups = split(outputs[i], -(-outputs[i] // high), 1)
+            if min(map(len, groups)) < low:
                 continue
             cycles = sum(
                 max(
@@ -180,9 +112,11 @@ def depthwise_plan(
                 for a in kernel_parts[i]
                 for b in kernel_parts[o]
             )
+            at_once = len(groups) == 1 or inner == Axis.X
+            cost = cycles + (turnaround(config) if space.single and at_once else 0)
             # Rows interleaved start with few rows and leave row by row, so they win ties.
-            if best is None or cycles < best.cycles:
-                best = DepthwisePlan(inner, most, kernel_parts, cycles)
+            if best is None or cost < least_cost:
+                least_cost, best = cost, DepthwisePlan(inner, high, kernel_parts, cycles)
     assert best is not None  # one tap at a time always fits, if strips are cut
     return best
 
@@ -200,6 +134,9 @@ def large_depthwise_plan(
     kernel are no longer than ``longest``, along y and x.
     """
     i, o = (1, 0) if inner == Axis.X else (0, 1)
+    found = list(_ways(kernel, stride, inner, config, longest))
+    if through := delayed_outputs(kernel, stride[i], longest, config):
+        found.append((min(through[-1], config.acc_rows), ((range(LINE),), (range(LINE),))))
     ways = [
         DepthwisePlan(
             inner,
@@ -209,9 +146,36 @@ def large_depthwise_plan(
             * (len(kernel_parts[o]) * stride[o] * config.array_size)
             // most,
         )
-        for most, kernel_parts in _ways(kernel, stride, inner, config, longest)
+        for most, kernel_parts in found
     ]
     return min(ways, key=lambda way: way.cycles)
+
+
+def delayed_outputs(
+    kernel: tuple[int, int], stride: int, longest: tuple[int, ...], config: Config
+) -> range:
+    """Return the numbers of outputs along the inner axis that go through delay lines, if any do.
+
+    Parameters
+    ----------
+    kernel : tuple of int
+        Along y and x.
+    stride : int
+        Along the inner axis.
+    longest : tuple of int
+        Most taps of a pass, along y and x.
+    config : Config
+        The machine.
+    """
+    if kernel != (LINE, LINE) or min(longest) < LINE or not config.has_delay_lines:
+        return range(0)
+    first, last = least_interleaved(config) - LINE, MOST_INTERLEAVED - LINE
+    return range(ceil_div(first, stride) + 1, last // stride + 2)
+
+
+def plain_outputs(kernel: tuple[int, int], stride: int, config: Config) -> int:
+    """Return the most outputs along the inner axis of a pass of all taps, without delay lines."""
+    return _most_outputs(*kernel, stride, config.array_size)
 
 
 def _ways(
@@ -231,12 +195,6 @@ def _ways(
             across = split(kernel[o], -(-kernel[o] // size_o), 1)
             kernel_parts = (along, across) if inner == Axis.Y else (across, along)
             yield min(most, config.acc_rows), kernel_parts
-
-
-def _delayed_outputs(stride: int, config: Config) -> tuple[int, int]:
-    """Return the fewest and the most outputs along the inner axis, with delay lines."""
-    least, most = least_interleaved(config) - LINE, MOST_INTERLEAVED - LINE
-    return -(-least // stride) + 1, most // stride + 1
 
 
 def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:

@@ -8,7 +8,7 @@ from math import gcd
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
-from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, depthwise_plan
+from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, DepthwiseSpace, depthwise_plan
 from tpulite.compiler.plan.space import Placed, Space
 from tpulite.graph.layers import Depthwise
 
@@ -102,8 +102,11 @@ class DepthwiseRows:
             self.step,
             (len(rows), len(columns)),
             self.space.config,
-            interleaved=self.space.interleaved,
-            rows=self._most_taps if self.by_pass else LARGEST_KERNEL,
+            DepthwiseSpace(
+                self.space.interleaved,
+                self._most_taps if self.by_pass else LARGEST_KERNEL,
+                self.target.blocks == 1 and self.space.block_start,
+            ),
             dilation=(self.y.dilation, self.x.dilation),
         )
         inner = columns if pattern.inner == Axis.X else rows

@@ -1,0 +1,138 @@
+"""Constants of a depthwise convolution of any extents, and how outputs are cut into commands."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tpulite.arch.isa import Axis, RecordForm
+from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, pick
+from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
+
+__all__ = ["DepthwiseWeights", "Pattern", "Taps", "even_parts"]
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Parts of the kernel; a command multiplies one of them. All arrays have one length.
+
+    Parameters
+    ----------
+    row, rows, column, columns : array of int
+        Kernel rows and columns: the first one, and how many.
+    """
+
+    row: np.ndarray
+    rows: np.ndarray
+    column: np.ndarray
+    columns: np.ndarray
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """All arrays, as rows in the order of the parameters."""
+        return np.array([self.row, self.rows, self.column, self.columns])
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One way to use the array: rows, or columns, of the input are interleaved.
+
+    Parameters
+    ----------
+    plan : DepthwisePlan
+        The way.
+    taps : Taps
+        Parts of the kernel.
+    offset : int
+        Where its tiles begin in the constants. Of each block there are the tiles of all numbers of
+        outputs along the inner axis, from one on; or of one number alone, if they are the same.
+        Those of all that go through delay lines are one, the last.
+    few : int
+        Most outputs of a command along that axis that go through no delay lines.
+    many : int
+        Fewest outputs of one that goes through them; none does if that is one more.
+    """
+
+    plan: DepthwisePlan
+    taps: Taps
+    offset: int
+    few: int
+    many: int
+
+    @property
+    def inner(self) -> Axis:
+        """The axis along which they are."""
+        return self.plan.inner
+
+    @property
+    def most(self) -> int:
+        """Most outputs of a command along it."""
+        return self.plan.outputs
+
+    @property
+    def numbers(self) -> int:
+        """For how many numbers of outputs along the inner axis there are tiles."""
+        kernel_parts = self.plan.kernel[0 if self.inner == Axis.X else 1]
+        if max(map(len, kernel_parts)) == 1:
+            return 1
+        return self.few + (self.most > self.few)
+
+    def parts(self, outputs: Number, limit: Number) -> Number:
+        """Return into how many nearly equal parts outputs along it are cut, each of one command.
+
+        Parameters
+        ----------
+        outputs, limit : int or array of int
+            All of them, and the most that a part may have.
+        """
+        return even_parts(outputs, least(limit, self.most), self.few, self.many)
+
+    def tile_rows(self, size: int) -> int:
+        """Return the rows of the tiles of one number of outputs."""
+        return len(self.taps) * size
+
+
+@dataclass(frozen=True)
+class DepthwiseWeights:
+    """Constants of a depthwise convolution.
+
+    Parameters
+    ----------
+    data : bytes
+        All of them: records of all blocks, tiles of the patterns, and a tile of zeros.
+    form : RecordForm
+        Form of the records.
+    record_rows : int
+        Rows of the records of a block.
+    patterns : tuple of Pattern
+        The best one for each inner axis.
+    zeros : int
+        Where the tile of zeros begins.
+    """
+
+    data: bytes
+    form: RecordForm
+    record_rows: int
+    patterns: tuple[Pattern, ...]
+    zeros: int
+
+
+def even_parts(outputs: Number, limit: Number, few: Number, many: Number) -> Number:
+    """Return the fewest nearly equal parts of at most ``few`` outputs each, or at least ``many``.
+
+    Parameters
+    ----------
+    outputs, limit, few, many : int or array of int
+        All of them; the most that a part may have, however many that are; and see above.
+
+    Examples
+    --------
+    >>> [even_parts(outputs, 32, 4, 7) for outputs in (4, 5, 7, 32, 33)]
+    [1, 2, 1, 1, 2]
+    """
+    parts = ceil_div(outputs, limit)
+    between = (outputs // parts < many) & (ceil_div(outputs, parts) > few)
+    return pick(between, ceil_div(outputs, few), parts)
