@@ -1,22 +1,27 @@
 """No X leaves the chip: registers and memories begin unknown, and reset is all that they get.
 
-And what four states compute is what two compute: Verilator's chip takes the same cycles.
+And what four states compute is what two compute: Verilator's chip takes the same cycles. The same
+holds for the chip as synthesis leaves it.
 """
 
 import json
 import os
 import re
+from functools import cache
 
 import cocotb
 import pytest
 from cocotb.triggers import ReadOnly, RisingEdge
 
+from tpulite.bench.workload import Run
 from tpulite.bench.workloads import parse_workload
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_tb.cells import Cells, chip_cells
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import SMALL
+from tpulite_tb.placed import NETWORKS, placed_run
 from tpulite_testing.regress import thinned
 
 INITIAL = re.compile(r"^( *reg [^$=;]*=\s*\d+'h)\w+;|^ *\w+\[\d+\] = \d+'d\w+;\n", re.MULTILINE)
@@ -74,29 +79,53 @@ async def no_output_is_unknown(dut) -> None:
     bench = ChipBench(dut, SMALL)
     monitor = UnknownMonitor(dut, os.environ["OUTPUTS"].split())
     await bench.start()
-    outcome = await bench.call(parse_workload(os.environ["WORKLOAD"]), bench.device)
+    outcome = await bench.call(run_of(os.environ["WORKLOAD"]), bench.device)
     assert outcome.exact
     assert outcome.counters == json.loads(os.environ["COUNTERS"])
     assert monitor.cycles > 500 and monitor.began_unknown
     bench.finish()
 
 
+@cache
+def chip_that_begins_unknown(made_of: str) -> str:
+    """Return Verilog of the chip, as RTL or as cells, whose registers and memories begin with X."""
+    if made_of == "rtl":
+        return without_initial_values(cached_verilog(SMALL))
+    return chip_cells(SMALL, Cells(made_of)).verilog
+
+
+_SHORT, _CONV = "gemm_5x33x20", "conv3x3_6x6x4_to_8"
+
+
+def run_of(name: str) -> Run:
+    """Return how a workload, or one of the networks that are placed, runs."""
+    return placed_run(name) if name in NETWORKS else parse_workload(name)
+
+
 @pytest.mark.parametrize(
-    "workload",
-    thinned(["gemm_5x33x20", "cnn"], "gemm_5x33x20", reason="the whole chip is reset in both"),
+    ("made_of", "workload"),
+    thinned(
+        [
+            ("rtl", _SHORT),
+            ("rtl", "cnn"),
+            *((cells.value, workload) for cells in Cells for workload in (_SHORT, _CONV, "mlp")),
+        ],
+        ("rtl", _SHORT),
+        reason="the whole chip is reset in all, and synthesis takes minutes",
+    ),
 )
-def test_no_output_is_unknown(workload, monkeypatch) -> None:
+def test_no_output_is_unknown(made_of, workload, monkeypatch) -> None:
     monkeypatch.setenv("SIM", "icarus")
-    expected = parse_workload(workload)(RtlDevice(SMALL))
+    expected = run_of(workload)(RtlDevice(SMALL))
     source = cached_verilog(SMALL)
     top = source[source.index("module tpulite(") :]
     names = OUTPUT.findall(top[: top.index("endmodule")])
     assert {"m_axi_wdata", "s_axil_rdata", "irq"} <= set(names)
     simulate_verilog(
-        without_initial_values(source),
+        chip_that_begins_unknown(made_of),
         __file__,
         top="tpulite",
-        name=f"unknown_{workload}",
+        name=f"unknown_{made_of}_{workload}",
         extra_env={
             "OUTPUTS": " ".join(names),
             "WORKLOAD": workload,

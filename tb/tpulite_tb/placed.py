@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 from tpulite.arch.memory import Window
+from tpulite.bench.workload import Outcome, Run
 from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.program import Program
 from tpulite.runtime.device import Device, Job, open_device
@@ -15,7 +16,7 @@ from tpulite_tb.machines import SMALL
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 
-__all__ = ["DRAM_BYTES", "NETWORKS", "PlacedNetwork", "placed"]
+__all__ = ["DRAM_BYTES", "NETWORKS", "PlacedNetwork", "placed", "placed_run"]
 
 DRAM_BYTES = 1 << 18
 
@@ -87,6 +88,22 @@ def placed(name: str) -> PlacedNetwork:
         binding = job.windows[window]
         before[binding.base : binding.base + binding.size] = 0
     return PlacedNetwork(job, before, after)
+
+
+def placed_run(name: str) -> Run:
+    """Return how one of :data:`NETWORKS` runs, as a workload does, on a device of :data:`SMALL`.
+
+    It is exact if every bit of the output is right and nothing else was written; a fault is not.
+    """
+
+    def run(device: Device) -> Outcome:
+        network = placed(name)
+        network.place(device)
+        result = device.run(network.job)
+        right = result.fault is None and network.is_right(device) and not network.strayed(device)
+        return Outcome((), result.counters["cycles"], result.counters, right)
+
+    return run
 
 
 def _program(name: str) -> Program:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from amaranth.back import rtlil
+from amaranth.lib import wiring
 
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
 from tpulite_rtl.top import Chip
 
-__all__ = ["Design", "Module", "chip_design", "joint_name", "plain_name"]
+__all__ = ["Design", "Module", "chip_design", "elaborated", "joint_name", "plain_name"]
 
 _MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end\n", re.MULTILINE | re.DOTALL)
 _CHILD = re.compile(r"^  cell \\(\S+) \\(\S+)\n((?:    .*\n)*)", re.MULTILINE)
@@ -162,11 +163,21 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
     return names.setdefault(match[0], f"{match[1]}${len(names)}")
 
 
-@collector_paused()
 def chip_design(config: Config, platform: object = None) -> Design:
     """Return the design of the chip, as elaborated for a platform."""
+    return elaborated(Chip(config), platform)
+
+
+@collector_paused()
+def elaborated(
+    component: wiring.Component, platform: object = None, ports: list | None = None
+) -> Design:
+    """Return the design of a component, as elaborated for a platform.
+
+    Its ports are those of its signature, or those given, as Amaranth's back ends take them.
+    """
     name = "tpulite"
-    text = rtlil.convert(Chip(config), name=name, platform=platform, emit_src=False)
+    text = rtlil.convert(component, name=name, platform=platform, ports=ports, emit_src=False)
     return Design.parse(_without_promise(text), name)
 
 

@@ -1,0 +1,48 @@
+"""The chip and its components as synthesis leaves them."""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from amaranth.lib import wiring
+
+from tpulite.arch.config import Config
+from tpulite_rtl.lib.carry_save import GATES
+from tpulite_rtl.silicon.design import chip_design, elaborated
+from tpulite_rtl.silicon.simulated_ecp5 import SIMULATED_ECP5
+from tpulite_rtl.silicon.simulated_gates import SIMULATED_GATES
+from tpulite_rtl.silicon.simulation import CellNetlist, Technology, cell_netlist
+
+__all__ = ["Cells", "chip_cells", "component_cells"]
+
+
+class Cells(StrEnum):
+    """What a chip is made of."""
+
+    GATES = "gates"
+    """The generic library: gates, flip-flops, RAM macros."""
+    ECP5 = "ecp5"
+    """Those of an ECP5: lookup tables, carries, flip-flops, multipliers, memories."""
+
+    @property
+    def technology(self) -> Technology:
+        """Synthesis, and models of the cells."""
+        return SIMULATED_GATES if self is Cells.GATES else SIMULATED_ECP5
+
+    @property
+    def platform(self) -> object:
+        """What the RTL is elaborated for."""
+        return GATES if self is Cells.GATES else None
+
+
+def chip_cells(
+    config: Config, cells: Cells, progress: Callable[[int, int], None] = lambda *_: None
+) -> CellNetlist:
+    """Return the cells of a chip to simulate; see :func:`cell_netlist` for ``progress``."""
+    design = chip_design(config, cells.platform)
+    return cell_netlist(design, cells.technology, top="tpulite", progress=progress)
+
+
+def component_cells(component: wiring.Component, ports: list, cells: Cells) -> CellNetlist:
+    """Return the cells of a component to simulate; its top module is ``dut``."""
+    design = elaborated(component, cells.platform, ports)
+    return cell_netlist(design, cells.technology, top="dut")
