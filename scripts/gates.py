@@ -51,7 +51,8 @@ def main() -> None:
     failed = False
     for workload in [options.only] if options.only else WORKLOADS:
         for stalls in (False, True):
-            found = compare(config, netlist, workload, stalls=stalls)
+            with console.status(f"{workload}, {len(table.rows)} runs done"):
+                found = compare(config, netlist, workload, stalls=stalls)
             failed |= not found.equal
             table.add_row(
                 workload,
