@@ -1,9 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.cut import cut_parts
+from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan
+from tpulite.golden.timing import predict_cycles
+from tpulite_testing.drawn.choices import Seeded
+from tpulite_testing.drawn.compilations import random_compilation
 
 CONFIG = Config()
 
@@ -60,3 +66,16 @@ def test_a_single_channel_block_that_ends_late_is_several_commands():
     extents, space = (12, 12), DepthwiseSpace(single=True)
     assert depthwise_plan((3, 3), (1, 1), extents, CONFIG).outputs == 12
     assert depthwise_plan((3, 3), (1, 1), extents, CONFIG, space).outputs == 4
+
+
+def test_small_programs_are_never_slower_with_delay_lines():
+    """Larger commands stream less, but here results are stored later."""
+    drawn = random_compilation(Seeded(30_030), most=12, more=())
+    assert drawn.config.has_delay_lines
+    cycles = []
+    for lines in (False, True):
+        config = replace(drawn.config, delay_lines=lines)
+        program = compile_layers(drawn.graph, config, drawn.options)
+        assert program.config == config
+        cycles.append(predict_cycles(program.commands, config))
+    assert cycles[1] <= cycles[0]

@@ -22,7 +22,7 @@ from tpulite.compiler.schedule.schedule import LEAD, schedule_commands
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Judge", "Plans"]
+__all__ = ["Judge", "Plans", "traffic"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Judge:
             return math.inf, 0
         cycles = predict_cycles(commands, self.config)
         if self.options.optimize == "memory":
-            cycles += _traffic(commands, self.config) << 32
+            cycles += traffic(commands, self.config) << 32
         return cycles, len(commands)
 
     def _lower(
@@ -129,7 +129,7 @@ class Judge:
         return insert_tokens(commands, config, prefetch=options.prefetch)
 
 
-def _traffic(commands: tuple[Command, ...], config: Config) -> int:
+def traffic(commands: tuple[Command, ...], config: Config) -> int:
     """Return bytes that go to and come from DRAM, commands included."""
     moves = (each for each in commands if each.opcode in (Opcode.LOAD, Opcode.STORE))
     rows = sum(each["lines"] * each["rows"] for each in moves)

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite.arch.streams import conv_stream
 from tpulite.collector import collector_paused
 from tpulite.compiler.attempt import Attempt
 from tpulite.compiler.encode.batch import compile_batch
 from tpulite.compiler.encode.warm import without_loads
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.judge import Judge
+from tpulite.compiler.judge import Judge, traffic
 from tpulite.compiler.known import Known, unpaced
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.tile_groups import tile_groups
@@ -21,12 +23,16 @@ from tpulite.compiler.rewrite.stack import unstack_tensors
 from tpulite.compiler.rewritten import Rewritten, rewrite_network
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.golden.check import check
+from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
 __all__ = ["compile_layers", "compile_pair"]
 
 _DEFAULTS = Options()
+
+_WORTH = 4
+"""Commands must be so many times fewer than the effort, or one program is compiled."""
 
 
 def compile_layers(
@@ -73,7 +79,34 @@ def compile_layers(
     known = known or Known(config)
     if known.config != unpaced(config):
         raise ValueError("What is known is of a machine that differs in more than speed")
-    return _build(layers, config, options, None, known, _Watch.of(progress, dump))[0]
+    program = _build(layers, config, options, None, known, _Watch.of(progress, dump))[0]
+    if len(program.commands) > options.effort // _WORTH or not _uses_delay_lines(program):
+        return program
+    # Larger commands are fewer, and what is searched beside them may come out worse.
+    plain = replace(config, delay_lines=False)
+    others = known.once("without delay lines", lambda: Known(plain))
+    other = _build(layers, plain, options, None, others, _Watch.of(progress, None))[0]
+    if _cost(other, options) >= _cost(program, options):
+        return program
+    if dump is not None:
+        _build(layers, plain, options, None, others, _Watch.of(None, dump))
+    return replace(other, config=config)
+
+
+def _uses_delay_lines(program: Program) -> bool:
+    """Return whether a program is another one on a machine without delay lines."""
+    streams = (
+        conv_stream(each.fields, program.config)
+        for each in program.commands
+        if each.opcode == Opcode.CONV and each["depthwise"]
+    )
+    return any(stream.lag for stream in streams)
+
+
+def _cost(program: Program, options: Options) -> tuple[int, int]:
+    """Return what is to be small of a program, in the order of importance."""
+    cycles = predict_cycles(program.commands, program.config)
+    return (traffic(program.commands, program.config) * (options.optimize == "memory"), cycles)
 
 
 def compile_pair(
