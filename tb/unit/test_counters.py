@@ -4,13 +4,14 @@ import random
 from collections import Counter
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from counter_port import LATE, read_counter
 
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite_rtl.bus.registers import COUNTER_ROWS
 from tpulite_rtl.cp.counters import CONFLICT_BITS, TURNS, Counters
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 
 
@@ -84,6 +85,40 @@ async def a_counter_is_read_while_it_counts(dut) -> None:
             sums = [Counter()]
         else:
             sums.append(sums[-1] + await random_cycle(dut))
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(state=list(EngineState))
+async def one_state_lasts_for_long(dut, state: EngineState) -> None:
+    """One of them until the lower 16 bits of counters have moved, which lie in one memory."""
+    await idle(dut)
+    dut.start.value = 1
+    await RisingEdge(dut.clk)
+    dut.start.value = 0
+    long = state == EngineState.BUSY
+    length = repeats(random.randrange(1 << 16, 1 << 17)) if long else 20 * TURNS
+    conflicts = (1 << CONFLICT_BITS) - 1
+    for engine in Engine:
+        getattr(dut, f"states__{engine.value}").value = state
+    dut.read_beat.value = dut.write_beat.value = dut.running.value = 1
+    dut.conflicts.value = conflicts
+    await ClockCycles(dut.clk, length)
+    dut.running.value = 0
+    await ClockCycles(dut.clk, TURNS + LATE)
+    counting = {f"{engine.name}_{state.name}".lower() for engine in Engine}
+    counting |= {"cycles", "read_beats", "write_beats"}
+    expected = {name: length * (name in counting) for name in COUNTER_ROWS}
+    expected["conflicts"] = conflicts * length
+    assert {name: await read_counter(dut, "values", name) for name in COUNTER_ROWS} == expected
+
+
+@cocotb.test(timeout_time=1, timeout_unit="us")
+async def nothing_is_found_that_nobody_wants(dut) -> None:
+    await idle(dut)
+    dut.values__row.value = 0
+    for _cycle in range(TURNS + LATE):
+        await RisingEdge(dut.clk)
+        assert not dut.values__found.value
 
 
 def test_counters():

@@ -75,7 +75,11 @@ class Bench:
     def send(self, *words: int, first_index: int = 0) -> None:
         """Queue commands as they lie in DRAM."""
         for index, word in enumerate(words, first_index):
-            self.source.append(FETCHED.const({"word": word, "index": index}).as_bits())
+            self.send_one(word, index)
+
+    def send_one(self, word: int, index: int) -> None:
+        """Queue a command of any index."""
+        self.source.append(FETCHED.const({"word": word, "index": index}).as_bits())
 
     @property
     def fault(self) -> tuple[int, int, int] | None:
@@ -109,14 +113,17 @@ async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: f
     bench = Bench(dut, idle=idle, stall=stall)
     await reset(dut)
     commands = [random_command(random.choice(list(ENGINE_OF)), CONFIG) for _ in range(300)]
-    bench.send(*map(word_of, [*commands, Command.make(Opcode.END)]))
+    indices = [random.getrandbits(INDEX_BITS) for _ in commands]
+    for command, index in zip(commands, indices, strict=True):
+        bench.send_one(word_of(command), index)
+    bench.send(word_of(Command.make(Opcode.END)))
     while not dut.done.value:
         await RisingEdge(dut.clk)
         assert bench.fault is None
     for engine in Engine:
         assert bench.received[engine] == [
             queued(command, index)
-            for index, command in enumerate(commands)
+            for command, index in zip(commands, indices, strict=True)
             if command.engine == engine
         ]
 

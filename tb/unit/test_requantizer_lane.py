@@ -61,9 +61,33 @@ def _scale_to_tie(rounding: Rounding) -> tuple[int, int, int]:
     return random.choice([acc, -acc]), multiplier, max(shift, -128)
 
 
+def _scale_beside_tie(rounding: Rounding) -> tuple[int, int, int]:
+    """Draw factors whose product is where a rounding turns, or beside it by any power of two.
+
+    One is small and odd, so that there is another with which any bits are the lowest ones.
+    """
+    bits = random.choice([24, 31, random.randint(2, 31)])
+    small = random.randrange(1, 256, 2)
+    places = random.choice([0, 0, random.randint(0, 22)])
+    turn = 1 << (bits - 1)
+    if rounding == Rounding.TFLITE and places <= 30:
+        turn -= random.choice([0, 1 << (30 - places)])  # what its first rounding adds
+    if rounding == Rounding.FLOAT32:
+        turn += random.choice([-1, 0, 1]) << max(0, bits - random.randint(17, 26))  # half a unit
+    turn += random.choice([-1, 0, 1]) << random.randrange(bits)
+    large = turn * pow(small, -1, 1 << bits) % (1 << bits)
+    if random.random() < 0.5:
+        acc, multiplier = small << places, large
+    else:
+        acc, multiplier = large, small << places
+    shift = (0 if rounding == Rounding.FLOAT32 else 31) - bits - places
+    return random.choice([acc, -acc]), multiplier, shift
+
+
 def _draw(rounding: Rounding) -> tuple[int, dict[str, Any]]:
     """Draw a sum and a record."""
-    acc, multiplier, shift = random.choice([_scale_anyhow, _scale_to_tie, _scale_to_tie])(rounding)
+    scale = random.choice([_scale_anyhow, _scale_to_tie, *[_scale_beside_tie] * 4])
+    acc, multiplier, shift = scale(rounding)
     bias = random.choice([0, random.choice(INT32)])
     bounds = (random.choice(INT8), random.choice(INT8))  # in order or not
     low, high = random.choice([(INT8[0], INT8[-1])] * 3 + [bounds])
