@@ -29,7 +29,7 @@ from rich.table import Table
 from tpulite_formal.equivalence import differ
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.campaign import Campaign, campaigns
-from tpulite_tb.mutants import BITS, NAME
+from tpulite_tb.mutants import BITS, NAME, is_constant_kept
 
 _ROOT = Path(__file__).resolve().parents[1]
 _UNIT, _RTL = _ROOT / "tb/unit", _ROOT / "rtl/tpulite_rtl"
@@ -102,6 +102,9 @@ def decide(bench: str, campaign: Campaign, seconds: int) -> None:
         place = campaign.mutants[number - 1]
         top = place.module if bench == _CHIP else "dut"
         source = campaign.folder / "mutated.il"
+        if is_constant_kept(campaign.folder, place):
+            campaign.note(number=number, fate="equivalent", by="constant")
+            continue
         verdict = differ(source, folder, NAME, BITS, number, seconds, top=top)
         fate = fates.get(verdict.status, "undecided")
         if place.clocked or (top != "dut" and fate == "lives"):

@@ -1,5 +1,7 @@
 """Mutants chosen at run time: the solver tells those that differ from those that do not."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import wiring
@@ -7,7 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite_formal.equivalence import differ
 from tpulite_tb.harness import component_ports
-from tpulite_tb.mutants import BITS, NAME, mutants_of, with_mutants
+from tpulite_tb.mutants import (
+    BITS,
+    NAME,
+    Mutant,
+    is_constant_kept,
+    mutants_of,
+    with_mutants,
+)
 
 
 class Twice(wiring.Component):
@@ -66,3 +75,17 @@ def test_a_part_may_differ_where_the_whole_does_not(tmp_path):
         assert differ(source, tmp_path, NAME, BITS, number, 10).status == "never"
         assert differ(source, tmp_path, NAME, BITS, number, 10, top="dut.twice").status == "high"
     assert of_highest_bit
+
+
+def test_a_constant_that_is_kept_changes_nothing(mutants, tmp_path):
+    kept = {m.number for m in mutants_of(mutants) if is_constant_kept(mutants, m)}
+    assert all(
+        differ(mutants / "mutated.il", tmp_path, NAME, BITS, n, 10).status == "never" for n in kept
+    )
+    one = Mutant(1, "const1 B[0]", "", "dut", "$1")
+    (tmp_path / "cells.il").write_text(
+        "module \\dut\n  cell $add $1\n    connect \\A \\a\n    connect \\B 2'01\n  end\nend\n"
+    )
+    assert is_constant_kept(tmp_path, one)
+    for change in ("const0 B[0]", "const1 B[1]", "inv B[0]", "const1 A[0]"):
+        assert not is_constant_kept(tmp_path, replace(one, change=change)), change

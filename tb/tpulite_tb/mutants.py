@@ -16,7 +16,15 @@ from amaranth.lib import wiring
 
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["BITS", "NAME", "Mutant", "mutants_of", "wanted_mutants", "with_mutants"]
+__all__ = [
+    "BITS",
+    "NAME",
+    "Mutant",
+    "is_constant_kept",
+    "mutants_of",
+    "wanted_mutants",
+    "with_mutants",
+]
 
 NAME, BITS = "mutation", 12
 """The input, and its width; 0 is the component as it is."""
@@ -44,6 +52,8 @@ write_verilog -noattr -norename mutated.v
 _NO_INITIAL = re.compile(r"^( *reg (?:\[(\d+):0\] )?(?:\\\S+ |\w+) ?);", re.MULTILINE)
 """A register that has lost its initial value, for each of its bits may be mutated."""
 
+_LINES = re.MULTILINE | re.DOTALL
+
 _DRAW_SECONDS = 60
 """Drawing 200 takes one, or for ever if there are not so many."""
 
@@ -56,6 +66,7 @@ class Mutant:
     change: str
     place: str
     module: str
+    cell: str
 
     @property
     def clocked(self) -> bool:
@@ -112,8 +123,19 @@ def mutants_of(folder: Path) -> list[Mutant]:
         words = dict(re.findall(r"-(mode|module|cell|port|portbit|src) (\S+)", line))
         place = words.get("src", words["module"]).split("|")[0]
         change = f"{words['mode']} {words['port']}[{words['portbit']}]"
-        found.append(Mutant(number, change, place, words["module"]))
+        found.append(Mutant(number, change, place, words["module"], words["cell"]))
     return found
+
+
+def is_constant_kept(folder: Path, mutant: Mutant) -> bool:
+    """Tell whether a mutant sets a bit of a constant to what it is: it is the component itself."""
+    text = (folder / "cells.il").read_text()
+    mode, port, bit = re.split(r"[ \[\]]", mutant.change)[:3]
+    module = re.search(rf"^module \\{re.escape(mutant.module)}\n.*?^end$", text, _LINES)
+    name = re.escape(mutant.cell)
+    cell = re.search(rf"^  cell \S+ \\?{name}\n.*?^  end$", module[0] if module else "", _LINES)
+    constant = re.search(rf"connect \\{port} \d+'([01]+)$", cell[0] if cell else "", _LINES)
+    return constant is not None and mode == f"const{constant[1][::-1][int(bit)]}"
 
 
 def _yosys(folder: Path, script: str, seconds: int | None = None) -> bool:
