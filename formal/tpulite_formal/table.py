@@ -7,6 +7,7 @@ from tpulite_formal import (
     fifo,
     master,
     registers,
+    requantizer,
     run,
     splitter,
     tokens,
@@ -25,4 +26,5 @@ PROOFS: list[Proof] = [
     *buffer.PROOFS,
     *splitter.PROOFS,
     *element.PROOFS,
+    *requantizer.PROOFS,
 ]

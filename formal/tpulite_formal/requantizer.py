@@ -1,0 +1,196 @@
+"""Requantizer lane: each rounding rule for every product, shift, zero point and clamp.
+
+The lane is taken apart at two of its registers, so that no solver has to understand a multiplier.
+What enters the multiplier is compared with the accumulator, and the result with the product,
+whatever that is: registers of the product may have any value where the induction begins. That
+summands of the product add up to it is left to the benches.
+"""
+
+from amaranth.hdl import Cat, Const, Mux, Signal, Value, signed
+
+from tpulite.arch.numerics import Rounding
+from tpulite_formal.harness import Harness
+from tpulite_formal.proofs import Proof
+from tpulite_rtl.vpu.requantizer_lane import RequantizerLane
+
+__all__ = ["PROOFS"]
+
+_DOUBLING = (Rounding.TFLITE, Rounding.RUY)
+_AWAY = (Rounding.TFLITE, Rounding.AWAY)
+_DROPPED = 31
+"""Bits that the first of two roundings takes away."""
+_SIGNIFICANT = 24
+"""Bits of a float32's mantissa."""
+_BASE = dict.fromkeys(Rounding, _DROPPED) | dict.fromkeys((*_DOUBLING, Rounding.FLOAT32), 0)
+"""How far the product is shifted right for a shift of 0."""
+_STAGES = 6
+_FAR = 9
+"""Integers of more bits than this are outside of every clamp, whatever the zero point."""
+
+
+def _harness(rounding: Rounding) -> Harness:
+    """Return a harness for a lane that rounds in one way, with a sum in each stage."""
+    dut = RequantizerLane([rounding])
+    h = Harness(dut)
+    h.assume(dut.valid.all())
+    full = Signal(_STAGES, name="full", reset_less=True)  # stages that a sum has reached
+    h.m.d.sync += full.eq(Cat(Const(1, 1), full))
+
+    def later(value: Value, cycles: int, name: str) -> Value:
+        for cycle in range(cycles):
+            one = Signal(value.shape(), name=f"{name}_{cycle}", reset_less=True)
+            h.m.d.sync += one.eq(value)
+            value = one
+        return value
+
+    def prove(stage: int, name: str, text: str, condition: Value) -> None:
+        h.prove(name, text, ~full[stage - 1] | condition)
+
+    acc = later((dut.sum + dut.bias)[:32].as_signed(), 1, "acc")
+    operand, shift = h.register("operand_2"), dut.shift
+    product, exponent = h.register("product_4"), Const(0, 1)
+    expected, text = acc, "the accumulator with its bias"
+    if rounding == Rounding.FLOAT32:
+        exponent = h.register("exponent_2")
+        operand = (operand + h.register("carry_2")) << exponent
+        expected, text = _significant(h, acc, "acc"), "the accumulator with 24 significant bits"
+    elif rounding in _DOUBLING:
+        left = Mux(shift < 0, 0, shift)
+        expected = Mux(left < 32, (acc << left[:5])[:32].as_signed(), 0)
+        text = "the accumulator, shifted left, wrapped to 32 bits"
+    prove(2, "operand", f"multiplied is {text}", operand == later(expected, 1, "operand"))
+
+    # Lemmas that make the induction short: how far to shift is the same in each stage.
+    exponents = [exponent, later(exponent, 1, "one"), later(later(exponent, 1, "two"), 1, "three")]
+    for stage, taken in zip((2, 3, 4), exponents, strict=True):
+        shift = later(shift, 1, f"shift_{stage}")
+        whole = shift >= 0 if rounding in _DOUBLING else Const(0, 1)
+        distance = _BASE[rounding] - Mux(whole, 0, shift)
+        held = h.register(f"{'distance' if stage == 2 else 'right'}_{stage}")
+        limit = len(product) + _FAR
+        moved = distance - taken + _FAR
+        right = Mux(moved < 0, 0, Mux(moved > limit, limit, moved))
+        flag = h.register(f"flags_{stage}")[3] == whole
+        prove(
+            stage,
+            f"distance_{stage}",
+            f"how far the product is shifted right, in stage {stage}",
+            (held == (distance if stage == 2 else right)) & (flag if rounding in _DOUBLING else 1),
+        )
+    if rounding == Rounding.FLOAT32:
+        quotient = _float_quotient(h, product, exponents[-1] + shift)
+    else:
+        quotient = _quotient(h, rounding, product, shift)
+
+    rounded = later(quotient, 1, "quotient")
+    integer = (h.register("doubled_5") >> 1) + h.register("up_5")
+    far = 1 << _FAR - 1
+    prove(
+        5,
+        "rounded",
+        "the product is shifted and rounded, or is beyond every clamp",
+        (integer == rounded)
+        | (integer >= far - 1) & (rounded >= far - 1)
+        | (integer <= -far) & (rounded <= -far),
+    )
+    total = later(rounded + dut.zero_point, 1, "total")
+    raised = Mux(total < dut.low, dut.low, total)
+    prove(
+        6,
+        "result",
+        "then moved by the zero point and clamped",
+        dut.o == Mux(raised > dut.high, dut.high, raised),
+    )
+    h.cover("middle", "a result inside of the clamp", (dut.o > dut.low) & (dut.o < dut.high))
+    return h
+
+
+def _quotient(h: Harness, rounding: Rounding, product: Signal, shift: Value) -> Signal:
+    """Return a product by a power of two, rounded, saturated outside of every clamp."""
+    distance = -shift if rounding in _DOUBLING else _DROPPED - shift
+    if rounding in _DOUBLING:
+        distance = Mux(distance < 0, 0, distance)
+    longest = len(product) + 2  # to 0, of negative numbers as well
+    right, left = _shifts(h, distance, longest)
+    # One bit more on the right is the half, and what is below it says whether it is a tie.
+    wide = Signal(signed(longest + 2), name="wide")
+    floor, half = Signal(signed(longest + 1), name="floor"), Signal(name="half")
+    h.m.d.comb += [
+        wide.eq(Cat(Const(0, 1), product).as_signed() >> right),
+        half.eq(wide[0]),
+        floor.eq(wide >> 1),
+    ]
+    under = Cat((right > place + 1) for place in range(len(product)))
+    tie = ~(product.as_unsigned() & under).any()
+    up = half & ~(tie & (product < 0)) if rounding in _AWAY else half
+    return _saturated(h, (floor + up) << left)
+
+
+def _float_quotient(h: Harness, product: Signal, exponent: Value) -> Signal:
+    """Return a product by a power of two, rounded to 24 significant bits and then to an integer."""
+    negative = product < 0
+    size = Signal(len(product), name="size")
+    h.m.d.comb += size.eq(Mux(negative, -product, product))
+    mantissa, taken = _rounded_to_24(h, size, "product")
+    distance = -(exponent + taken)
+    longest = _SIGNIFICANT + 3
+    right, left = _shifts(h, distance, longest)
+    exact = _half_even(h, mantissa, right, "integer") << left
+    return _saturated(h, Mux(negative, -exact, exact))
+
+
+def _shifts(h: Harness, distance: Value, longest: int) -> tuple[Signal, Signal]:
+    """Return how far to shift right, and left: no farther than matters."""
+    right, left = Signal(range(longest + 1), name="right"), Signal(range(_FAR + 2), name="left")
+    h.m.d.comb += [
+        right.eq(Mux(distance < 0, 0, Mux(distance > longest, longest, distance))),
+        left.eq(Mux(distance > 0, 0, Mux(distance < -_FAR - 1, _FAR + 1, -distance))),
+    ]
+    return right, left
+
+
+def _significant(h: Harness, acc: Signal, name: str) -> Value:
+    """Return a number rounded to 24 significant bits, half to even."""
+    size = Signal(len(acc), name=f"{name}_size")
+    h.m.d.comb += size.eq(Mux(acc < 0, -acc, acc))
+    mantissa, taken = _rounded_to_24(h, size, name)
+    return Mux(acc < 0, -(mantissa << taken), mantissa << taken)
+
+
+def _rounded_to_24(h: Harness, size: Signal, name: str) -> tuple[Signal, Signal]:
+    """Return a natural number rounded to 24 significant bits, and the bits that this takes away."""
+    taken = Signal(range(len(size) - _SIGNIFICANT + 1), name=f"{name}_taken")
+    for length in range(_SIGNIFICANT + 1, len(size) + 1):
+        with h.m.If(size[length - 1]):
+            h.m.d.comb += taken.eq(length - _SIGNIFICANT)
+    return _half_even(h, size, taken, name), taken
+
+
+def _half_even(h: Harness, value: Signal, right: Signal, name: str) -> Signal:
+    """Return a natural number shifted right, rounded half to even."""
+    twice, floor = Signal(len(value) + 1), Signal(len(value))
+    h.m.d.comb += [twice.eq(Cat(Const(0, 1), value) >> right), floor.eq(twice >> 1)]
+    under = Cat(right > place + 1 for place in range(len(value)))
+    up = twice[0] & ((value & under).any() | floor[0])
+    result = Signal(len(value) + 1, name=f"{name}_rounded")
+    h.m.d.comb += result.eq(floor + up)
+    return result
+
+
+def _saturated(h: Harness, value: Value) -> Signal:
+    far = 1 << _FAR
+    result = Signal(signed(_FAR + 2), name="quotient")
+    h.m.d.comb += result.eq(Mux(value > far, far, Mux(value < -far, -far, value)))
+    return result
+
+
+PROOFS = [
+    Proof(
+        "vpu.requantizer_lane",
+        rounding.name.lower(),
+        lambda rounding=rounding: _harness(rounding),
+        inductive=True,
+        seconds=600,
+    )
+    for rounding in Rounding
+]
