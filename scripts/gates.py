@@ -34,12 +34,15 @@ def main() -> None:
 
     console = Console(width=80)
     begin = time.monotonic()
-    with console.status("elaborating") as status:
-        netlist = chip_cells(
-            config,
-            options.cells,
-            lambda done, total: status.update(f"block {done + 1} of {total}"),
-        )
+    try:
+        with console.status("elaborating") as status:
+            netlist = chip_cells(
+                config,
+                options.cells,
+                lambda done, total: status.update(f"block {done + 1} of {total}"),
+            )
+    except ValueError as error:  # a cell, or a mode of it, without a model
+        sys.exit(f"{options.config} as {options.cells}: {error}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in netlist.cells.most_common())
     console.print(f"{netlist.cells.total():,} cells: {kinds}", highlight=False)
     print(f"Synthesized in {time.monotonic() - begin:.0f} s")
