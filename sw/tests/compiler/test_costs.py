@@ -12,7 +12,8 @@ from tpulite.golden.timing import predict
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 SAME = {"padding": (1, 1, 1, 1)}
-ALONE = Options(grouping=False)
+ALONE = Options(grouping=False, effort=1)
+"""One program, which goes through delay lines where these let it stream less."""
 
 
 def conv(shape, channels, kernel, **geometry):
