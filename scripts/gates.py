@@ -42,7 +42,7 @@ def main() -> None:
                 lambda done, total: status.update(f"block {done + 1} of {total}"),
             )
     except ValueError as error:  # a cell, or a mode of it, without a model
-        sys.exit(f"{options.config} as {options.cells}: {error}")
+        sys.exit(f"{options.config or 'the smallest'} as {options.cells}: {error}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in netlist.cells.most_common())
     console.print(f"{netlist.cells.total():,} cells: {kinds}", highlight=False)
     print(f"Synthesized in {time.monotonic() - begin:.0f} s")

@@ -93,7 +93,7 @@ sat -tempinduct -maxsteps {steps} -set-assumes {prove} -timeout {seconds} top
 """
 _PROVEN = re.compile(r"\[induction step (\d+)\].*\nInduction step proven: SUCCESS!")
 
-_STEPS = 8
+_STEPS = 4
 """Cycles of the longest induction."""
 
 _STATUS = re.compile(r"snl_(SAT|UNSAT|UNK) (-?\d+) \w+(?: (\d+) (\d+))?")

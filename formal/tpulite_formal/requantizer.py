@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal, Value, signed
 from tpulite.arch.numerics import Rounding
 from tpulite_formal.harness import Harness
 from tpulite_formal.proofs import Proof
-from tpulite_rtl.vpu.requantizer_lane import RequantizerLane
+from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 
 __all__ = ["PROOFS"]
 
@@ -23,7 +23,6 @@ _DROPPED = 31
 """Bits that the first of two roundings takes away."""
 _SIGNIFICANT = 24
 """Bits of a float32's mantissa."""
-_STAGES = 6
 _FAR = 9
 """Integers of more bits than this are outside of every clamp, whatever the zero point."""
 
@@ -34,7 +33,7 @@ def _harness(roundings: Sequence[Rounding]) -> Harness:
     h = Harness(dut)
     h.assume(dut.valid.all())
     h.assume(Cat(dut.rounding == rounding for rounding in roundings).any())
-    full = Signal(_STAGES, name="full", reset_less=True)  # stages that a sum has reached
+    full = Signal(STAGES - 1, name="full", reset_less=True)  # stages that a sum has reached
     h.m.d.sync += full.eq(Cat(Const(1, 1), full))
 
     def later(value: Value, cycles: int, name: str) -> Value:
@@ -64,13 +63,13 @@ def _harness(roundings: Sequence[Rounding]) -> Harness:
 
     # Lemmas that make the induction short: how far to shift is the same in each stage.
     base = 0 if set(roundings) <= set(_DOUBLING) else _DROPPED
-    exponents = [exponent, later(exponent, 1, "one"), later(later(exponent, 1, "two"), 1, "three")]
-    for stage, taken in zip((2, 3, 4), exponents, strict=True):
+    for stage in (2, 3, 4):
         shift, rounding = later(shift, 1, f"shift_{stage}"), later(rounding, 1, f"rule_{stage}")
+        exponent = exponent if stage == 2 else later(exponent, 1, f"exponent_{stage}")
         whole = _one_of(rounding, _DOUBLING) & (shift >= 0)
         distance = Mux(rounding == Rounding.FLOAT32, 0, base) - Mux(whole, 0, shift)
         limit = len(product) + _FAR
-        moved = distance - taken + _FAR
+        moved = distance - exponent + _FAR
         right = Mux(moved < 0, 0, Mux(moved > limit, limit, moved))
         rules = Cat(
             rounding == Rounding.FLOAT32,
@@ -90,7 +89,7 @@ def _harness(roundings: Sequence[Rounding]) -> Harness:
     exact: Value = Const(0, 1)
     for one in roundings:
         if one == Rounding.FLOAT32:
-            quotient = _float_quotient(h, product, exponents[-1] + shift)
+            quotient = _float_quotient(h, product, exponent + shift)
         else:
             high = product >> base if one in _DOUBLING else product
             quotient = _quotient(h, one, high, shift)

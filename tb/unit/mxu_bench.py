@@ -9,6 +9,7 @@ from conv_model import ConvModel
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.streams import conv_stream
 from tpulite_rtl.lib.interfaces import READ_LATENCY, write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_tb.bits import pack, unpack
@@ -107,14 +108,21 @@ class MatrixBench:
             for index, command in enumerate(commands)
         )
         edge = RisingEdge(self.dut.clk)
-        cycle, times = 0, []
+        cycle, entered, times = 0, 0, []
         while len(self.given) < len(commands):
             await edge
             cycle += 1
+            entered += int(self.dut.entered.value)
             times += [cycle] * (len(self.given) - len(times))
             assert int(self.dut.engine__fault.value) & 1 == 0
         while self.dut.engine__idle.value == 0:  # a depthwise stream may outlast its sums
             await edge
+            entered += int(self.dut.entered.value)
+        config = self.buffer.model.config
+        assert entered == sum(
+            conv_stream(command.fields, config).tiles * command["rows"] * command["columns"]
+            for command in commands
+        )
         assert self.taken == [command["wait"] for command in commands]
         assert self.given == [command["signal"] for command in commands]
         return times

@@ -49,7 +49,7 @@ class MatrixUnit(wiring.Component):
     steady : Out(1)
         The request of ``read_activation`` must not be refused.
     entered : Out(1)
-        A vector enters the array in this cycle.
+        A vector whose sum counts enters the array in this cycle.
     write : Out(WritePortSignature(config))
         Drained rows. The buffer must accept them at once.
     vector : In(LanesSignature(config))
