@@ -18,7 +18,7 @@ CONFIGS: dict[str, Config] = {
     "ecp5-45": Config(
         array_size=8,
         requant_lanes=4,
-        vector_lanes=1,
+        vector_lanes=2,
         ub_banks=4,
         queue_depth=2,
         multipliers="mixed",
@@ -26,10 +26,11 @@ CONFIGS: dict[str, Config] = {
     "ecp5-85": Config(
         array_size=16,
         requant_lanes=4,
-        vector_lanes=2,
+        vector_lanes=4,
         ub_banks=4,
         queue_depth=2,
         multipliers="mixed",
+        softmax=False,
         delay_lines=False,  # it is not placed yet even without
     ),
 }

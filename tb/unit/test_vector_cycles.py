@@ -18,6 +18,7 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import breadth
 
 _DIRECT = (VectorOp.COPY, VectorOp.MAX)
+_IN_TURNS = (VectorOp.ADD, VectorOp.SUB)  # a slice of A, then that of B
 # Cycles from the acceptance of a vector's last read to its write, with a lane for each channel.
 _LATENCY = {VectorOp.COPY: 5, VectorOp.MAX: 5, VectorOp.LUT: 7, VectorOp.NORM: 63}
 _DIVIDER = 49  # cycles from a sum of NORM to the next
@@ -33,7 +34,10 @@ def _slices(operation: VectorOp, config: Config) -> int:
     assert config.vector_lanes is not None
     if operation in (VectorOp.NORM, VectorOp.SHARE):
         return 4 * config.array_size // config.vector_lanes
-    return 1 if operation in _DIRECT else config.array_size // config.vector_lanes
+    if operation in _DIRECT:
+        return 1
+    turns = 2 if operation in _IN_TURNS else 1
+    return turns * config.array_size // config.vector_lanes
 
 
 def _straight(bench: VectorBench, operation: VectorOp, **fields: int):
@@ -48,7 +52,7 @@ def _straight(bench: VectorBench, operation: VectorOp, **fields: int):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(operation=list(VectorOp))
 async def a_vector_a_cycle(dut, operation: VectorOp) -> None:
-    """Or every N / lanes cycles; the overhead of a command is small and known."""
+    """Or every N / lanes or 2 N / lanes cycles; the overhead of a command is small and known."""
     config = config_of_this_run()
     if operation not in operations(config):
         return
@@ -105,12 +109,13 @@ async def a_window_takes_a_cycle_a_vector(dut, operation: VectorOp, window) -> N
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def sums_of_the_matrix_unit_come_first(dut) -> None:
-    """As long as they come, the lanes stand still; then a vector a cycle again."""
+@cocotb.parametrize(operation=[VectorOp.MUL, VectorOp.ADD])
+async def sums_of_the_matrix_unit_come_first(dut, operation: VectorOp) -> None:
+    """As long as they come, the lanes stand still; then it goes on as before."""
     config = config_of_this_run()
     bench = VectorBench(dut, config)
     await reset(dut)
-    bench.send(_straight(bench, VectorOp.ADD))
+    bench.send(_straight(bench, operation))
     while len(bench.cycles["write"]) < 20:
         await ClockCycles(dut.clk, 1)
     before = max(b - a for a, b in pairwise(bench.cycles["write"]))
@@ -120,7 +125,8 @@ async def sums_of_the_matrix_unit_come_first(dut) -> None:
     await bench.finished()
     assert bench.buffer == bench.expected
     gaps = [b - a for a, b in pairwise(bench.cycles["write"]) if b - a != before]
-    assert gaps == [before + 100]
+    # The turn of A wants no lane of the requantizer: the first of the 100 cycles may be its.
+    assert gaps == [before + 100] or (operation in _IN_TURNS and gaps == [before + 99])
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -173,11 +179,11 @@ async def states_say_what_happens(dut) -> None:
     assert dut.engine__index.value == 41 and not dut.engine__idle.value
     for sink in bench.reads:
         sink.stall(1)
-        assert await state_after(80) == EngineState.BUFFER and dut.conflict.value
+        assert await state_after(160) == EngineState.BUFFER and dut.conflict.value
         sink.stall(0)
         assert await state_after(3) == EngineState.BUSY and not dut.conflict.value
     bench.writes.stall(1)
-    assert await state_after(150) == EngineState.BUFFER and dut.conflict.value
+    assert await state_after(300) == EngineState.BUFFER and dut.conflict.value
     bench.writes.stall(0)
     bench.gives.stall(1)
     while len(bench.cycles["write"]) < 400:

@@ -1,4 +1,4 @@
-"""One channel of elementwise arithmetic: two operands become the requantizer's sum."""
+"""One channel of elementwise arithmetic: operands become the requantizer's sum."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -20,22 +20,25 @@ _OWN_BITS = 16  # of a gain
 
 
 class ElementwiseLane(wiring.Component):
-    """Prepare one channel for the requantizer, a result a cycle, as :class:`VectorOp` says.
+    """Prepare one channel for the requantizer, as :class:`VectorOp` says.
 
-    Stages: subtract the zero points; multiply; add what the multiplication leaves, and what
-    rounds; shift; add. SUM only passes.
+    A result a cycle, but of ADD and SUB, which scale two operands with one multiplier: A and, a
+    step later, B. Stages: subtract the zero points; multiply; add what the multiplication leaves,
+    and what rounds; shift; add.  SUM only passes.
 
     Parameters
     ----------
-    styles : tuple of str
-        How to multiply A, and B: see :func:`product_addends`.
+    style : str
+        How to multiply: see :func:`product_addends`.
 
     Members
     -------
     moves : In(1)
         Everything moves on to the next stage; else it stands still.
     scales : In(SCALES)
-        Stable while operands are inside.
+        The command's; fields of a stage are those of the operand in it.
+    second : In(1)
+        Stage 0: of ADD and SUB, the turn of B, a step after that of A.
     a : In(signed(SUM_BITS)), b : In(signed(8))
         Stage 0: a byte, or the sum of a window; and a byte.
     gain : In(signed(16))
@@ -46,17 +49,19 @@ class ElementwiseLane(wiring.Component):
 
     moves: Signal
     scales: data.View
+    second: Signal
     a: Signal
     b: Signal
     gain: Signal
     o: Signal
 
-    def __init__(self, styles: tuple[str, str] = ("dsp", "dsp")) -> None:
-        self.styles = styles
+    def __init__(self, style: str = "dsp") -> None:
+        self.style = style
         super().__init__(
             {
                 "moves": In(1),
                 "scales": In(SCALES),
+                "second": In(1),
                 "a": In(signed(SUM_BITS)),
                 "b": In(signed(8)),
                 "gain": In(struct_layout(RECORD)["gain"].shape),
@@ -75,61 +80,50 @@ class ElementwiseLane(wiring.Component):
                 m.d.sync += result.eq(value)
             return result
 
-        # Stage 0: zero points. What multiplies A, if that is no scale, and three times that.
+        # Stage 0: zero points. What multiplies x, if that is no scale, and three times that.
         x_a, x_b = Signal(signed(9)), Signal(signed(9))
         own = Signal(signed(_OWN_BITS))
         m.d.comb += [
-            x_a.eq(self.a[:8].as_signed() - scales.a.zero_point),
-            x_b.eq(self.b - scales.b.zero_point),
+            x_a.eq(self.a[:8].as_signed() - scales.a_zero_point),
+            x_b.eq(self.b - scales.b_zero_point),
             own.eq(Mux(scales.multiplies, x_b, Mux(scales.sums, 0, self.gain))),
         ]
         above = register(0, self.a[8:].as_signed(), "above")
-        x = {"a": register(0, x_a, "a"), "b": register(0, x_b, "b")}
-        # DSP blocks want their factor from a register; elsewhere a choice behind it is cheaper.
-        factors = {"a": [], "b": [_positive(scales.b.factor), _positive(scales.b.triple)]}
-        for own_multiple, scale, title in (
-            (own, scales.a.factor, "factor"),
-            (own + (own << 1), scales.a.triple, "triple"),
-        ):
-            if self.styles[0] == "dsp":
-                chosen = Mux(scales.scales, _positive(scale), own_multiple)
-                factors["a"].append(register(0, chosen, title))
-            else:
-                kept = register(0, own_multiple, title)
-                factors["a"].append(Mux(scales.scales, _positive(scale), kept))
+        x = register(0, Mux(self.second, x_b, x_a), "x")
+        factor, triple = (
+            register(0, Mux(scales.scales, _positive(scale), multiple), title)
+            for scale, multiple, title in (
+                (scales.factor, own, "factor"),
+                (scales.triple, own + (own << 1), "triple"),
+            )
+        )
 
         # Stage 1: multiply x, or x + 256 if it is negative. What the scales do not add to that:
         # the sum that passes, or -256 times the factor of its own, less one.
-        negates = ~scales.scales & ~scales.sums & x["a"][-1]
-        passed = Mux(scales.sums, Cat(x["a"][:8], above).as_signed(), 0)
-        passed |= Mux(negates, ~(factors["a"][0][:_OWN_BITS].as_signed() << OPERAND_BITS), 0)
+        negates = ~scales.scales & ~scales.sums & x[-1]
+        passed = Mux(scales.sums, Cat(x[:8], above).as_signed(), 0)
+        passed |= Mux(negates, ~(factor[:_OWN_BITS].as_signed() << OPERAND_BITS), 0)
         passed, negates = register(1, passed, "passed"), register(1, negates, "negates")
-        others = {"a": (passed, negates), "b": (0, 0)}
+        low, high = product_addends(m, x[:OPERAND_BITS], factor, triple, style=self.style)
+        low, high = register(1, low, "low"), register(1, high, "high")
+        is_negative = register(1, x[-1], "is_negative")
 
-        terms = {}
-        for name, style in zip("ab", self.styles, strict=True):
-            scale, operand = scales[name], x[name][:OPERAND_BITS]
-            low, high = product_addends(m, operand, *factors[name], style=style, name=name)
-            low = register(1, low, f"{name}_low")
-            high = register(1, high, f"{name}_high")
-            is_negative = register(1, x[name][-1], f"{name}_is_negative")
+        # Stage 2: the product, rounded.
+        positive, negative = scales.positive << ROUNDING_BIT, scales.negative << OPERAND_BITS
+        half = Mux(is_negative, negative, positive) | passed
+        product = (low + (high | negates) + half)[:PRODUCT_BITS].as_signed()
+        product = register(2, product, "product")
 
-            # Stage 2: the product, rounded.
-            other, one = others[name]
-            positive, negative = scale.positive << ROUNDING_BIT, scale.negative << OPERAND_BITS
-            half = Mux(is_negative, negative, positive) | other
-            product = (low + (high | one) + half)[:PRODUCT_BITS].as_signed()
-            product = register(2, product, f"{name}_product")
+        # Stage 3: shift.
+        value = Mux(scales.exact, product[:32].as_signed(), product[TFLITE_PLACES:].as_signed())
+        term = register(3, value >> scales.shift, "term")
 
-            # Stage 3: shift.
-            whole = product[:32].as_signed()
-            value = Mux(scales.exact, whole, product[TFLITE_PLACES:].as_signed())
-            terms[name] = register(3, value >> scale.shift, f"{name}_term")
-
-        # Stage 4: add, or subtract: the complement, and a carry into bit 0.
+        # Stage 4: add to what was before, or subtract from it: the complement, and a carry into
+        # bit 0.
+        before = register(4, Mux(scales.scales, term, 0), "before")
         flip = scales.subtracts
-        addend = Cat(flip, terms["b"] ^ flip.replicate(32).as_signed())
-        total = (Cat(Const(1, 1), terms["a"]) + addend)[1:33].as_signed()
+        addend = Cat(flip, term ^ flip.replicate(32).as_signed())
+        total = (Cat(Const(1, 1), before) + addend)[1:33].as_signed()
         m.d.comb += self.o.eq(register(4, total, "sum"))
         return m
 

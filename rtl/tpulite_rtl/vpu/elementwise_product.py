@@ -12,7 +12,7 @@ _DIGIT_BITS = 3
 
 
 def product_addends(
-    m: Module, x: Value, factor: Value, triple: Value, *, style: str, name: str
+    m: Module, x: Value, factor: Value, triple: Value, *, style: str
 ) -> tuple[Value, Value]:
     """Return two signed values whose sum is ``x * factor``, modulo 2**(9 + bits of the factor).
 
@@ -29,8 +29,6 @@ def product_addends(
     style : str
         ``dsp``: two multiplications that fit into DSP blocks. ``logic``: each digit of -4 ... 4
         selects a multiple of the factor (Booth, radix 8); all of them are known before.
-    name : str
-        Of the operand, for names of signals.
     """
     if style == "dsp":
         return x * factor[:_DSP_BITS], (x * factor[_DSP_BITS:].as_signed()) << _DSP_BITS
@@ -38,16 +36,16 @@ def product_addends(
     multiples = (factor, factor << 1, triple, factor << 2)
     bits = Cat(Const(0, 1), x, Const(0, 2))
     width = OPERAND_BITS + len(factor) + 1
-    partials = [Signal(width, name=f"partial_{name}_{i}") for i in range(3)]
+    partials = [Signal(width, name=f"partial_{i}") for i in range(3)]
     ones = []
     for number, partial in enumerate(partials):
         start = _DIGIT_BITS * number
         window = bits[start : start + _DIGIT_BITS + 1]
         terms = [
-            Mux(_has_size(m, window, size, f"{name}_{number}"), multiple, 0)
+            Mux(_has_size(m, window, size, f"{number}"), multiple, 0)
             for size, multiple in enumerate(multiples, start=1)
         ]
-        multiple = Signal(signed(len(factor) + 2), name=f"multiple_{name}_{number}")
+        multiple = Signal(signed(len(factor) + 2), name=f"multiple_{number}")
         m.d.comb += multiple.eq(terms[0] | terms[1] | terms[2] | terms[3])
         # Minus a multiple is its complement plus one. The last digit is never negative, and below
         # it there is a place for the ones of the others.

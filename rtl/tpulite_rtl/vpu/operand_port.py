@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
+from tpulite.arch.timing import operand_rows
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS, ReadPortSignature
 
@@ -15,15 +16,7 @@ _REQUESTS = 4  # so much may a port be ahead of the other, or of its own refusal
 
 def capacity(config: Config) -> int:
     """Return how many rows may be between ``i`` and ``o`` of a port."""
-    return _REQUESTS + _rows(config)
-
-
-def _rows(config: Config) -> int:
-    """Return the places for rows: 4 keep one row a cycle going, the others are for refusals.
-
-    Twice as many wide rows are a RAM instead of registers.
-    """
-    return 8 if config.row_bytes < 16 else 16
+    return _REQUESTS + operand_rows(config)
 
 
 class OperandPort(wiring.Component):
@@ -67,7 +60,7 @@ class OperandPort(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        depth = _rows(self.config)
+        depth = operand_rows(self.config)
         m.submodules.requests = requests = StreamFifo(unsigned(ROW_BITS), _REQUESTS)
         m.submodules.rows = rows = StreamFifo(self.o.payload.shape(), depth)
         wiring.connect(m, wiring.flipped(self.i), requests.i)

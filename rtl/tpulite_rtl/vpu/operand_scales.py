@@ -28,7 +28,6 @@ _BETWEEN = ROUNDING_BIT - OPERAND_BITS
 
 _SCALE = data.StructLayout(
     {
-        "zero_point": signed(8),
         "factor": 31,
         "triple": 33,  # of the factor
         # Added to x * factor, from ROUNDING_BIT on, or if x < 0 to (x + 256) * factor, from bit 8.
@@ -38,20 +37,29 @@ _SCALE = data.StructLayout(
     }
 )
 """How an operand less its zero point, x, is scaled: (x * factor + half) >> places >> shift. All
-but the zero point is zero if it is not."""
+of it is zero if it is not."""
 
 SCALES = data.StructLayout(
     {
-        "a": _SCALE,
-        "b": _SCALE,
+        # Stage 0.
+        "a_zero_point": signed(8),
+        "b_zero_point": signed(8),
+        "factor": _SCALE["factor"].shape,
+        "triple": _SCALE["triple"].shape,
+        # Stage 2.
+        "positive": _SCALE["positive"].shape,
+        "negative": _SCALE["negative"].shape,
+        # Stage 3.
+        "shift": _SCALE["shift"].shape,
+        # Of the command.
         "sums": 1,  # SUM: A passes
         "multiplies": 1,  # MUL: A times B
-        "scales": 1,  # ADD and SUB: A times its factor; else A times the gain
+        "scales": 1,  # ADD and SUB: an operand times its factor; else A times the gain
         "subtracts": 1,
         "exact": 1,  # no places, no shift
     }
 )
-"""What lanes do with both operands."""
+"""What lanes do with operands: by the lane's stages, fields of the operand that is in them."""
 
 
 class OperandScales(wiring.Component):
@@ -70,12 +78,18 @@ class OperandScales(wiring.Component):
     -------
     operation : In, operands : In(struct_layout(OPERANDS))
         Of the command.
+    second : In(1)
+        Stage 0 holds B, not A.
+    moves : In(1)
+        What is in the stages moves on.
     o : Out(SCALES)
-        The same, two cycles later.
+        Operands, two cycles later; from then on, what each stage needs.
     """
 
     operation: Signal
     operands: data.View
+    second: Signal
+    moves: Signal
     o: data.View
 
     def __init__(self, config: Config) -> None:
@@ -83,6 +97,8 @@ class OperandScales(wiring.Component):
             {
                 "operation": In(operation_shape(config)),
                 "operands": In(struct_layout(OPERANDS)),
+                "second": In(1),
+                "moves": In(1),
                 "o": Out(SCALES),
             }
         )
@@ -102,15 +118,16 @@ class OperandScales(wiring.Component):
             self.o.subtracts.eq(self.operation == VectorOp.SUB),
             self.o.exact.eq(~rounds),
         ]
+        both = {}
         for name in ("a", "b"):
-            scale = self.o[name]
+            both[name] = scale = Signal(_SCALE, name=name)
             factor, clipped = Signal(31), Signal(range(_VANISHED + 1))
             shift = self.operands[f"{name}_shift"]
             half_up, half_down = (Mux(self.o.exact, 0, half) for half in _halves(clipped))
             m.d.sync += [
                 factor.eq(Mux(scales, self.operands[f"{name}_multiplier"], 0)),
                 clipped.eq(Mux(shift > _VANISHED, _VANISHED, shift)),
-                scale.zero_point.eq(
+                self.o[f"{name}_zero_point"].eq(
                     Mux(scales | multiplies, self.operands[f"{name}_zero_point"], 0)
                 ),
                 scale.factor.eq(factor),
@@ -118,6 +135,23 @@ class OperandScales(wiring.Component):
                 scale.positive.eq(half_up),
                 scale.negative.eq((half_down << _BETWEEN) - factor),
                 scale.shift.eq(Mux(self.o.exact, 0, clipped)),
+            ]
+
+        # Whose turn it is in each stage.
+        second_1, second_2 = Signal(), Signal()
+        m.d.comb += [
+            self.o[name].eq(Mux(self.second, both["b"][name], both["a"][name]))
+            for name in ("factor", "triple")
+        ]
+        with m.If(self.moves):
+            m.d.sync += [second_1.eq(self.second), second_2.eq(second_1)]
+            m.d.sync += [
+                self.o[name].eq(Mux(second, both["b"][name], both["a"][name]))
+                for name, second in (
+                    ("positive", second_1),
+                    ("negative", second_1),
+                    ("shift", second_2),
+                )
             ]
         return m
 

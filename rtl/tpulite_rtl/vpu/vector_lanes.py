@@ -25,16 +25,15 @@ __all__ = ["VectorLanes"]
 _LOOKUP_STAGE = 1  # in which a looked up byte is there
 _SUM_STAGE = elementwise_lane.STAGES  # in which the requantizer takes its sum
 _RESULT_STAGE = _SUM_STAGE + requantizer_lane.STAGES - 1
-# How lanes multiply A and B, by how the array multiplies.
-_STYLES = {"dsp": ("dsp", "dsp"), "mixed": ("dsp", "logic"), "logic": ("logic", "logic")}
 
 
 class VectorLanes(wiring.Component):
     """Scale, add, multiply, requantize or look up whole vectors, ``vector_lanes`` bytes a cycle.
 
-    A vector takes N / lanes cycles and is accepted in the last of these. Its result comes two (LUT)
-    or twelve cycles later, and a cycle more for each in which its sums wait for the lanes of the
-    requantizer: what is behind them stands still. The place of a result must be free.
+    A vector takes N / lanes cycles, twice as many of ADD and SUB: a slice of A, then that of B. It
+    is accepted in the last of these. Its result comes two (LUT) or twelve cycles later, and a cycle
+    more for each in which its sums wait for the lanes of the requantizer: what is behind them
+    stands still. The place of a result must be free.
 
     Parameters
     ----------
@@ -97,6 +96,7 @@ class VectorLanes(wiring.Component):
         # still while these cannot enter the requantizer.
         group, last, moves = Signal(range(max(slices, 2))), Signal(), Signal()
         enters, first = Signal(), Signal(init=1)
+        second, whole = Signal(), Signal()  # the turn of B; the last turn of a slice
         is_lookup = self.operation == VectorOp.LUT
         is_norm, is_share, held = Signal(), Signal(), Signal()
         if self.config.has_softmax:
@@ -106,14 +106,24 @@ class VectorLanes(wiring.Component):
             ]
         final = Mux(is_norm | is_share, slices - 1, groups - 1)
         m.d.comb += [
-            last.eq(group == final),
+            last.eq((group == final) & whole),
             enters.eq(self.i.valid & moves & ~held),
             self.i.ready.eq(last & moves & ~held),
         ]
+        m.submodules.scales = scales = OperandScales(self.config)
+        m.d.comb += [
+            scales.operation.eq(self.operation),
+            scales.operands.eq(self.operands),
+            scales.second.eq(second),
+            scales.moves.eq(moves),
+            whole.eq(second | ~scales.o.scales),
+        ]
+        with m.If(enters):
+            m.d.sync += second.eq(~whole)
         if slices > 1:
-            with m.If(enters):
+            with m.If(enters & whole):
                 m.d.sync += [group.eq(Mux(last, 0, group + 1)), first.eq(last)]
-        valids = self._delay(m, self.i.valid & ~is_lookup & ~is_norm, moves, "valid")
+        valids = self._delay(m, self.i.valid & whole & ~is_lookup & ~is_norm, moves, "valid")
         lookups = delay(m, self.i.valid & is_lookup, _LOOKUP_STAGE, "lookup")
         lasts = self._delay(m, last, moves, "last")
         own = group[: exact_log2(groups)]
@@ -122,8 +132,8 @@ class VectorLanes(wiring.Component):
             self.requantizer.valid.eq(valids[_SUM_STAGE]),
             moves.eq(~valids[_SUM_STAGE] | self.requantizer.ready),
         ]
-        operands = self._operands(m, own, first, enters)
-        self._arithmetic(m, moves, selects, operands)
+        operands = self._operands(m, own, first, enters & whole)
+        self._arithmetic(m, scales, selects, operands)
         table = self._look_up(m, moves, operands)
         looked_up = table.o.as_value()
         words = self._words(m, table, is_norm, is_share) if self.config.has_softmax else None
@@ -160,10 +170,10 @@ class VectorLanes(wiring.Component):
         after = delay(m, enters, _RESULT_STAGE - _SUM_STAGE, f"{name}_requantized")
         return before + after[1:]
 
-    def _operands(self, m: Module, group: Value, first: Value, enters: Value) -> list[dict]:
+    def _operands(self, m: Module, group: Value, first: Value, leaves: Value) -> list[dict]:
         """Return a, b and gain of the slice of this cycle, for each lane.
 
-        Choosing takes long: while a slice enters, the next one is chosen, into registers.
+        Choosing takes long: while a slice leaves, the next one is chosen, into registers.
         """
         vector, lanes = self.i.payload, []
         for index in range(self._lanes):
@@ -176,29 +186,25 @@ class VectorLanes(wiring.Component):
                 value = slices[0]
                 if self._groups > 1:
                     chosen = Signal.like(value, name=f"{name}_{index}", reset_less=True)
-                    with m.If(enters):
+                    with m.If(leaves):
                         m.d.sync += chosen.eq(Array(slices[1:])[group])
                     value = Mux(first, value, chosen)
                 lanes[-1][name] = value
         return lanes
 
     def _arithmetic(
-        self, m: Module, moves: Value, selects: Sequence[Value], operands: Sequence[dict]
+        self, m: Module, scales: OperandScales, selects: Sequence[Value], operands: Sequence[dict]
     ) -> None:
         """Build the elementwise lanes, and give their sums and records to the requantizer's."""
-        m.submodules.scales = scales = OperandScales(self.config)
-        m.d.comb += [
-            scales.operation.eq(self.operation),
-            scales.operands.eq(self.operands),
-        ]
         for index in range(self._lanes):
             channels = range(index, self.config.array_size, self._lanes)
             lane = self.requantizer.lane[index]
-            prepare = ElementwiseLane(_STYLES[self.config.multipliers])
+            prepare = ElementwiseLane("logic" if self.config.multipliers == "logic" else "dsp")
             m.submodules[f"elementwise_{index}"] = prepare
             m.d.comb += [
-                prepare.moves.eq(moves),
+                prepare.moves.eq(scales.moves),
                 prepare.scales.eq(scales.o),
+                prepare.second.eq(scales.second),
                 lane.sum.eq(prepare.o),
                 *(getattr(prepare, name).eq(value) for name, value in operands[index].items()),
             ]
@@ -208,7 +214,7 @@ class VectorLanes(wiring.Component):
                     before = _SUM_STAGE + stage - 1
                     fields = Array(self.records[c][name] for c in channels)
                     field = Signal.like(lane[name], name=f"{name}_{index}", reset_less=True)
-                    with m.If(moves if before < _SUM_STAGE else 1):
+                    with m.If(scales.moves if before < _SUM_STAGE else 1):
                         m.d.sync += field.eq(fields[selects[before]])
                 m.d.comb += lane[name].eq(field)
 

@@ -10,15 +10,18 @@ from tpulite.golden.timing.lane_turns import last_turn, late_turns
 Delays = list[tuple[int, int]]
 
 
-def step_through(outputs: int, window: int, slices: int, busy: list[bool], delays: Delays) -> int:
+def step_through(
+    outputs: int, window: int, slices: int, busy: list[bool], delays: Delays, turns: int = 1
+) -> int:
     """Return the cycle in which the last sum enters the lanes: a register for each stage."""
     cycle = row = entered = 0
+    slices *= turns
     reduced, group = False, 0  # the reducer has a result, and which slice of it is next
     stages = [False] * ELEMENTWISE
     while True:
         moves = not stages[-1] or cycle >= len(busy) or not busy[cycle]
         entered += stages[-1] and moves
-        if entered == outputs * slices:
+        if entered == outputs * slices // turns:
             return cycle
         leaves = reduced and moves and group == slices - 1
         completes = row % window == window - 1
@@ -26,7 +29,7 @@ def step_through(outputs: int, window: int, slices: int, busy: list[bool], delay
         reads = row < outputs * window and cycle >= row + late
         reads &= not completes or not reduced or leaves
         if moves:
-            stages = [reduced, *stages[:-1]]
+            stages = [reduced and group % turns == turns - 1, *stages[:-1]]
             group = (group + reduced) % slices
         reduced = (reduced and not leaves) or (reads and completes)
         row += reads
@@ -44,15 +47,17 @@ def busy_lanes(draw: st.DrawFn) -> list[bool]:
     st.integers(1, 40),
     st.sampled_from([1, 2, 4, 9]),
     st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2]),
     busy_lanes(),
     st.lists(st.integers(0, 60), max_size=3),
 )
 def test_last_turn(
-    outputs: int, window: int, slices: int, busy: list[bool], late_rows: list[int]
+    outputs: int, window: int, slices: int, turns: int, busy: list[bool], late_rows: list[int]
 ) -> None:
     delays = [(row, 2 * i + 2) for i, row in enumerate(sorted(late_rows))]
-    mine = last_turn(outputs, window, slices, np.array(busy, bool), delays)
-    assert mine == step_through(outputs, window, slices, busy, delays)
+    lanes = np.array(busy, bool)
+    mine = last_turn(outputs, window, slices * turns, lanes, delays, turns_each=turns)
+    assert mine == step_through(outputs, window, slices, busy, delays, turns)
 
 
 @given(st.integers(1, 60), busy_lanes())

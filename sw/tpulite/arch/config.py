@@ -58,13 +58,14 @@ class Config:
         Channels that the drain path requantizes in a cycle; divides N, which is the default.
         With fewer, the last k-tile of a command issues one vector every N / lanes cycles.
     vector_lanes : int, optional
-        Channels that the vector path computes in a cycle; divides N, which is the default.
+        Channels that the vector path computes in a cycle, of ADD and SUB in two; divides N, which is
+        the default.
     roundings : tuple of str
         Roundings that the requantizer has, of :class:`tpulite.arch.numerics.Rounding`.
     multipliers : str
         How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
         which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
-        ``mixed`` does every other column, and operand B, in logic.
+        ``mixed`` does every other column in logic.
     memories : str
         What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
         asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever

@@ -61,6 +61,7 @@ __all__ = [
     "conv_latency",
     "drain_interval",
     "fetch_buffer",
+    "operand_rows",
     "row_cycles",
     "tile_cycles",
     "turnaround",
@@ -69,6 +70,7 @@ __all__ = [
     "vector_latency",
     "vector_overhead",
     "vector_pace",
+    "vector_turns",
     "vector_window",
 ]
 
@@ -202,6 +204,10 @@ DIVIDER = 49
 NORM = DIRECT + NORM_STEPS + DIVIDER
 """The same for NORM, from its last channels (``vpu.vector_lanes``)."""
 
+READ_AHEAD = 4
+"""From the request of an operand's first row to when it is taken; each row is asked for when the
+one :func:`operand_rows` before is taken (``vpu.operand_port``)."""
+
 VECTOR_TOKEN = 2
 """From the last row of a VECTOR to its token, and to the start of the next one."""
 
@@ -268,7 +274,23 @@ def vector_pace(operation: int, config: Config) -> int:
     """
     if operation in (VectorOp.NORM, VectorOp.SHARE):
         return config.array_size // config.word_lanes
-    return 1 if operation in (VectorOp.COPY, VectorOp.MAX) else config.vector_cycles
+    if operation in (VectorOp.COPY, VectorOp.MAX):
+        return 1
+    return vector_turns(operation) * config.vector_cycles
+
+
+def operand_rows(config: Config) -> int:
+    """Return the rows that a port of the vector path holds.
+
+    4 keep one row a cycle going, the others are for refusals. Twice as many wide rows are a RAM
+    instead of registers.
+    """
+    return 8 if config.row_bytes < 16 else 16
+
+
+def vector_turns(operation: int) -> int:
+    """Return the turns of a lane for a channel: ADD and SUB scale A, then B."""
+    return 2 if operation in (VectorOp.ADD, VectorOp.SUB) else 1
 
 
 def vector_latency(operation: int) -> int:

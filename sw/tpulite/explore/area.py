@@ -96,7 +96,6 @@ GROUPS = {
         r"vpu\.lanes\.elementwise_",
         {
             "lanes": _vector_lanes,
-            "lanes_half_in_logic": lambda c: _vector_lanes(c) * (c.multipliers == "mixed"),
             "lanes_in_logic": lambda c: _vector_lanes(c) * (c.multipliers == "logic"),
         },
     ),
@@ -232,10 +231,10 @@ def _brams(rows: int, bits: int) -> int:
 
 
 def _dsps(config: Config) -> int:
-    """Return the multipliers of 18 x 18: one an element, four a lane, and a divider's."""
+    """Return the multipliers of 18 x 18 of elements, lanes and a divider."""
     logic = _logic_share(config)
     elements = config.array_size**2 * (1 - logic)
-    elementwise = 4 * _vector_lanes(config) * (1 - logic)
+    elementwise = 0 if config.multipliers == "logic" else 2 * _vector_lanes(config)
     requantizer = 0 if config.multipliers == "logic" else 4 * config.lanes
     divider = 2 if config.has_softmax and config.multipliers != "logic" else 0
     return round(elements + elementwise + requantizer + divider)

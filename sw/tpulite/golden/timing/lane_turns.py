@@ -45,7 +45,13 @@ def late_turns(
 
 
 def last_turn(
-    outputs: int, window: int, slices: int, busy: np.ndarray, delays: Sequence[tuple[int, int]]
+    outputs: int,
+    window: int,
+    slices: int,
+    busy: np.ndarray,
+    delays: Sequence[tuple[int, int]],
+    *,
+    turns_each: int = 1,
 ) -> int:
     """Return the cycle in which the last sum of a VECTOR enters the lanes.
 
@@ -55,12 +61,14 @@ def last_turn(
     Parameters
     ----------
     outputs, window, slices : int
-        Output vectors, rows that are read for each, and cycles in which its sums enter.
+        Output vectors, rows that are read for each, and its steps into the pipeline.
     busy : ndarray of bool, shape (cycles,)
         When sums of the matrix unit enter; none do beyond. Cycles count from that in which the
         reducer has the first row.
     delays : sequence of (int, int)
         From which row on rows are so many cycles late.
+    turns_each : int
+        Steps of a sum, which enters the lanes after the last of them.
 
     Examples
     --------
@@ -77,8 +85,8 @@ def last_turn(
             delay = max(delay, late.popleft()[1])
         before = complete + window if index else 0
         complete = max(row + delay, before, turns.left)
-        for _ in range(slices):
-            turns.enter(complete)
+        for step in range(1, slices + 1):
+            turns.enter(complete, waits=step % turns_each == 0)
         index += 1
         # Windows that nothing hinders.
         position = int(np.searchsorted(busy_cycles, min(complete, turns.next)))
@@ -108,15 +116,16 @@ class _Turns:
         self._inside: deque[int] = deque()  # steps in which those inside want to leave
         self._free = _next_free(busy)
 
-    def enter(self, after: int) -> None:
-        """Let one enter in the first step after a cycle."""
+    def enter(self, after: int, *, waits: bool) -> None:
+        """Let one enter in the first step after a cycle; whether it will wait for the lanes."""
         step = self._step + 1
         while self._inside and self._inside[0] + self.late <= max(after + 1, step + self.late):
             step = max(step, self._inside[0])
             self._leave()
         step = max(step, after + 1 - self.late)
         self._step, self.left = step, step + self.late
-        self._inside.append(step + ELEMENTWISE)
+        if waits:
+            self._inside.append(step + ELEMENTWISE)
 
     @property
     def next(self) -> int:

@@ -1,11 +1,11 @@
-"""The cycle model's vector path on its way to the rows that it reads, a row a cycle."""
+"""The cycle model's vector path on its way to the rows that it reads."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from tpulite.arch.timing import STARVED
+from tpulite.arch.timing import READ_AHEAD, STARVED
 from tpulite.golden.timing.banks import Traffic
 from tpulite.golden.timing.phases import FREE
 
@@ -15,6 +15,7 @@ _KINDS = 1 << 10
 _AHEAD = 16  # cycles that others are looked at beyond
 _NONE = bytes([FREE])
 _IDLE = 254  # a cycle in which nothing can be asked for
+_OTHERS = bytes(FREE if phase == _IDLE else phase for phase in range(256))
 
 
 class VectorReads:
@@ -36,6 +37,8 @@ class VectorReads:
         Ports that are better.
     gaps : sequence of tuple of int
         From which row on it cannot come earlier than so many cycles late.
+    pace : tuple of int
+        Cycles from a row to the next, once as many rows are read ahead as the second number says.
 
     Attributes
     ----------
@@ -53,6 +56,7 @@ class VectorReads:
             "_lost",
             "_made",
             "_operand",
+            "_pace",
             "_parameters",
         ),
         "delays",
@@ -66,10 +70,11 @@ class VectorReads:
         parameters: int,
         better: tuple[Traffic, ...],
         gaps: Sequence[tuple[int, int]] = (),
+        pace: tuple[int, int] = (1, 0),
     ) -> None:
         self._fields, self._operand = fields, operand
         self._begin, self._parameters, self._better = begin, parameters, better
-        self._gaps = gaps
+        self._gaps, self._pace = gaps, pace
         self.delays: list[tuple[int, int]] = []
         self._made = b""
         self._known: list[int] = []  # how much of the better ports it was made with
@@ -77,7 +82,7 @@ class VectorReads:
 
     def phases(self, first: int, stop: int) -> bytes:
         """Return the phases from one cycle to another, counted from the first request."""
-        return self.made()[first:stop]
+        return self.made()[first:stop].translate(_OTHERS)
 
     def asks(self, cycle: int) -> int:
         """Return the phase of the request in a cycle, -1 if there is none."""
@@ -111,6 +116,8 @@ class VectorReads:
         shift = fields[f"{operand}_row"] - self._begin - self._parameters
         ideal = _walked(grid, tuple(pitch % banks for pitch in pitches), banks)
         rows = ideal.translate(_shifts(banks)[shift % banks])
+        if self._pace[0] > 1:
+            rows = _paced(rows, *self._pace, banks)
         if self._parameters:
             phase = (fields["param_row"] - self._begin) % banks
             return bytes([phase]) * self._parameters + rows
@@ -153,9 +160,11 @@ class VectorReads:
             if refusals > STARVED:
                 refusals = 0
             else:
-                made = self._later(made, met)
-                late += 1
-                self.delays.append((met + 1 - late - self._parameters, late))
+                idle = made.find(_IDLE, met)
+                made = self._later(made, met, idle)
+                if idle < 0:  # else it is made up for
+                    late += 1
+                    self.delays.append((met + 1 - late - self._parameters, late))
             last, at = met, met + 1
         return made
 
@@ -167,10 +176,20 @@ class VectorReads:
         rest = made[at:].translate(_shifts(banks)[-more % banks])
         return delay, made[:at] + bytes([_IDLE]) * more + rest
 
-    def _later(self, made: bytes, index: int) -> bytes:
-        """Repeat the request of a cycle in the next one."""
+    def _later(self, made: bytes, index: int, idle: int) -> bytes:
+        """Repeat the request of a cycle in the next one, instead of an idle cycle if one comes."""
         banks = self._better[0].banks
-        return made[: index + 1] + made[index:].translate(_shifts(banks)[banks - 1])
+        later = made[index : idle if idle >= 0 else None].translate(_shifts(banks)[banks - 1])
+        return made[: index + 1] + later + (made[idle + 1 :] if idle >= 0 else b"")
+
+
+def _paced(rows: bytes, pace: int, ahead: int, banks: int) -> bytes:
+    """Return the phases of rows that are not asked for a row a cycle."""
+    each = np.arange(len(rows))
+    cycles = np.maximum(each, READ_AHEAD + pace * (each - ahead))
+    phases = np.full(cycles[-1] + 1, _IDLE, np.uint8)
+    phases[cycles] = (np.frombuffer(rows, np.uint8) + each - cycles) % banks
+    return phases.tobytes()
 
 
 @lru_cache

@@ -11,10 +11,12 @@ from tpulite.arch.timing import (
     REQUANTIZER_LANE,
     VECTOR_REQUEST,
     VECTOR_TOKEN,
+    operand_rows,
     vector_cycles,
     vector_interval,
     vector_latency,
     vector_pace,
+    vector_turns,
     vector_window,
 )
 from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
@@ -84,18 +86,20 @@ class Vectors(Head):
         self.schedule()
 
     def _read(self, fields: dict[str, int], window: int) -> None:
-        """Let others meet the rows that a command reads, if it reads one a cycle."""
+        """Let others meet the rows that a command reads, but windows that wait for lanes."""
         self.reading = []
-        if self.each > window:
+        if self.each > window > 1:
             return
         machine, begin, operation = self.machine, self.begin, fields["operation"]
         a, b = machine.vectors
         better = (machine.reads, *machine.operands)
         parameters = self.parameters[operation]
-        self.reading = [VectorReads(fields, "a", begin - parameters, parameters, better)]
+        pace = (1 if window > 1 else self.each, operand_rows(self.config))
+        first = begin - parameters
+        self.reading = [VectorReads(fields, "a", first, parameters, better, pace=pace)]
         a.add(begin - parameters, NEVER, self.reading[0])
         if operation in BINARY:
-            self.reading.append(VectorReads(fields, "b", begin, 0, (*better, a)))
+            self.reading.append(VectorReads(fields, "b", begin, 0, (*better, a), pace=pace))
             b.add(begin, NEVER, self.reading[1])
 
     def lose(self, cycle: int, phase: int) -> None:
@@ -110,7 +114,8 @@ class Vectors(Head):
         machine.follow(time)
         if self.reading:
             latest = max(self.reading, key=VectorReads.end)
-            read, gaps = latest.end() + self.latency - 1, latest.delays
+            read = max(read, latest.end() + self.latency - 1)
+            gaps = latest.delays
         assert self.running is not None
         self.running[0].buffer += max(0, read - time)
         if self.latency == LANES:
@@ -141,7 +146,9 @@ class Vectors(Head):
         if self.each == 1:
             gaps = late_turns(outputs, busy[ELEMENTWISE + 1 :], gaps)
             return max(read, self.begin + self.latency + outputs - 1 + gaps[-1][1]), gaps
-        turn = last_turn(outputs, window, vector_pace(fields["operation"], self.config), busy, gaps)
+        operation = fields["operation"]
+        pace, turns = vector_pace(operation, self.config), vector_turns(operation)
+        turn = last_turn(outputs, window, pace, busy, gaps, turns_each=turns)
         return max(read, first + turn + REQUANTIZER_LANE), gaps
 
 
