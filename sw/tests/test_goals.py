@@ -11,8 +11,10 @@ from tpulite.bench.models import BATCH, MLPS
 from tpulite_testing.replay.corpus import FULL, QUICK
 from tpulite_testing.replay.record import read_records
 
-NOT_YET: set[str] = set()
-"""Workloads whose target is not met; one that meets it fails here until its name is taken out."""
+NOT_YET = {"add_56x56x48"}
+"""Workloads whose target is not met; one that meets it fails here until its name is taken out.
+
+An addition takes two turns of each lane since lanes multiply once (decision 0017)."""
 
 RECORDS = read_records(QUICK.path) | read_records(FULL.path)
 

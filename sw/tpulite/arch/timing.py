@@ -43,6 +43,7 @@ __all__ = [
     "NORM",
     "NORM_STEPS",
     "PREPARATION",
+    "READ_AHEAD",
     "RECORDS",
     "REQUANTIZER",
     "REQUANTIZER_LANE",
