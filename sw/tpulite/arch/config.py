@@ -58,8 +58,8 @@ class Config:
         Channels that the drain path requantizes in a cycle; divides N, which is the default.
         With fewer, the last k-tile of a command issues one vector every N / lanes cycles.
     vector_lanes : int, optional
-        Channels that the vector path computes in a cycle, of ADD and SUB in two; divides N, which is
-        the default.
+        Channels that the vector path computes in a cycle, of ADD and SUB in two; divides N, which
+        is the default.
     roundings : tuple of str
         Roundings that the requantizer has, of :class:`tpulite.arch.numerics.Rounding`.
     multipliers : str
