@@ -10,6 +10,7 @@ from vector_path import VectorPath
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
+from tpulite.arch.timing import vector_pace
 from tpulite_rtl.lib.interfaces import EngineSignature
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
@@ -37,11 +38,11 @@ class _EngineWithBuffer(wiring.Component):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(distance=range(CONFIG.ub_banks))
-async def operands_in_one_bank_go_apart(dut, distance: int) -> None:
-    """Wherever B lies, a sum takes a cycle: the ports walk a bank apart after the first vector."""
+@cocotb.parametrize(distance=range(CONFIG.ub_banks), operation=[VectorOp.MUL, VectorOp.ADD])
+async def operands_in_one_bank_go_apart(dut, distance: int, operation: VectorOp) -> None:
+    """Wherever B lies, vectors keep their pace: the ports walk a bank apart after the first one."""
     command = draw_command(
-        VectorOp.ADD,
+        operation,
         CONFIG,
         rows=1,
         columns=_VECTORS,
@@ -71,7 +72,8 @@ async def operands_in_one_bank_go_apart(dut, distance: int) -> None:
         await edge
         cycles += 1
     # To the first read, parameters, the way of the last vector, to the tokens; and the conflict.
-    assert cycles == 2 + 8 + (_VECTORS - 1) + 17 + 1 + (distance == 0)
+    pace = vector_pace(operation, CONFIG)
+    assert cycles == 2 + 8 + _VECTORS * pace - 1 + 17 + 1 + (distance == 0)
 
 
 def test_vector_conflicts() -> None:

@@ -24,7 +24,7 @@ class ElementwiseLane(wiring.Component):
 
     A result a cycle, but of ADD and SUB, which scale two operands with one multiplier: A and, a
     step later, B. Stages: subtract the zero points; multiply; add what the multiplication leaves,
-    and what rounds; shift; add.  SUM only passes.
+    and what rounds; shift; add. SUM only passes.
 
     Parameters
     ----------
