@@ -186,7 +186,8 @@ async def unknown_offsets_are_refused(dut) -> None:
     await reset(dut)
     known = {register.offset for register in REGISTERS}
     unknown = sorted(set(range(0, 1 << OFFSET_BITS, 4)) - known)
-    for offset in [unknown[0], unknown[-1], *random.sample(unknown, 30)]:
+    beside = {offset ^ 1 << bit for offset in known for bit in range(2, OFFSET_BITS)} - known
+    for offset in sorted(beside) + random.sample(unknown, 30):
         assert await bench.write(offset, 7) == AxiResp.SLVERR
         assert (await bench.bus.read(offset, 4)).resp == AxiResp.SLVERR
     for register in with_access(Access.READ_WRITE):
@@ -207,6 +208,12 @@ async def requests_are_legal_in_their_states_only(dut) -> None:
             assert response == (AxiResp.OKAY if legal else AxiResp.SLVERR), (state, value)
             await ClockCycles(dut.clk, 2)
             assert bench.requests == ([value] if legal and value else []), (state, value)
+    bench.requests.clear()
+    dut.state.value = RunState.IDLE
+    for bit in range(4, 32):
+        for value in (1 << bit, 1 << bit | Control.START):
+            assert await bench.write(offset_of("CONTROL"), value) == AxiResp.SLVERR, hex(value)
+    assert bench.requests == []
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -302,6 +309,66 @@ async def address_and_data_come_in_any_order(dut, first: str) -> None:
         dut.s_axil_bready.value = 0
         await ClockCycles(dut.clk, 2)
         assert not dut.s_axil_bvalid.value, "two responses"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_second_transfer_waits(dut) -> None:
+    """Without the master: nothing is taken in reset, and of each channel one until it is done."""
+    channels = ("aw", "w", "ar")
+    valid = {name: getattr(dut, f"s_axil_{name}valid") for name in channels}
+    ready = {name: getattr(dut, f"s_axil_{name}ready") for name in channels}
+    for name in channels:
+        valid[name].value = 1
+    dut.s_axil_bready.value = dut.s_axil_rready.value = dut.interrupt.value = 0
+    dut.state.value = dut.error.value = dut.counters__found.value = 0
+    dut.s_axil_awaddr.value = dut.s_axil_araddr.value = offset_of("WATCHDOG")
+    dut.s_axil_wdata.value, dut.s_axil_wstrb.value = 1, 0xF
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    await edge
+    assert not any(signal.value for signal in ready.values()), "in reset"
+    await edge  # all three are taken
+    assert all(signal.value for signal in ready.values())
+    valid["w"].value = 0
+    dut.s_axil_awaddr.value, dut.s_axil_wdata.value = offset_of("WINDOW0_LOW"), 0x70
+    for _ in range(5):  # written; the second address is taken, and waits for its value
+        await edge
+    assert dut.s_axil_bvalid.value and dut.watchdog.value == 1
+    assert not ready["aw"].value and not ready["ar"].value and ready["w"].value
+    assert dut.s_axil_rvalid.value
+    valid["w"].value = 1
+    for _ in range(3):  # the second value is taken; both wait for the first response
+        await edge
+    assert not ready["w"].value and not ready["aw"].value
+    assert WINDOW_ARRAY.from_bits(dut.windows.value.to_unsigned())[0].base == 0
+    valid["aw"].value = valid["w"].value = 0
+    dut.s_axil_bready.value = 1
+    for _ in range(4):
+        await edge
+    assert WINDOW_ARRAY.from_bits(dut.windows.value.to_unsigned())[0].base == 0x70
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_counter_is_waited_for(dut) -> None:
+    """Without the master: no other address is taken until the counter is found."""
+    dut.s_axil_awvalid.value = dut.s_axil_wvalid.value = 0
+    dut.s_axil_arvalid.value = dut.s_axil_rready.value = 1
+    dut.interrupt.value = dut.counters__found.value = 0
+    dut.s_axil_araddr.value = next(iter(COUNTER_OFFSETS.values()))
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    for _ in range(3):
+        await edge
+    for _ in range(10):
+        await edge
+        assert dut.counters__wanted.value and not dut.s_axil_arready.value
+        assert not dut.s_axil_rvalid.value
+    dut.s_axil_arvalid.value = 0
+    dut.counters__found.value, dut.counters__value.value = 1, 77
+    await edge
+    dut.counters__found.value = 0
+    await edge
+    assert dut.s_axil_rvalid.value and dut.s_axil_rdata.value == 77
 
 
 def test_register_file():

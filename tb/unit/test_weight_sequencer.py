@@ -15,6 +15,7 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
 ROWS = 1024
+_MOST_ROWS = 8192  # that one command reads here
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -79,6 +80,38 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
         # Nothing but the array's own cadence separates tiles once two are in the FIFO.
         gaps = [b - a for a, b in pairwise(starts[3:])]
         assert gaps.count(n) >= len(gaps) - len(commands)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(k_tiles=[1 << bit for bit in range(3, 12)])
+async def reads_every_tile(dut, k_tiles: int) -> None:
+    """No bit of the number of tiles is lost; nothing is asked for while ``stop`` is high."""
+    width = len(dut.read__response__payload)
+    n = width // 8
+    if k_tiles * n > _MOST_ROWS:
+        return
+    edge = RisingEdge(dut.clk)
+    for signal in (dut.start, dut.stop, dut.read__response__valid, dut.zero_point):
+        signal.value = 0
+    dut.read__response__payload.value = 0
+    dut.read__request__ready.value = 1
+    driver = StreamDriver(dut, "command")
+    await reset(dut)
+    driver.append((k_tiles - 1) << 14)
+    rows, since, taken = [], 0, deque([False] * READ_LATENCY)
+    for cycle in range(2 * k_tiles * n + 200):
+        stop = cycle in range(2 * n, 3 * n) or cycle in range(6 * n, 7 * n)
+        dut.stop.value = stop
+        dut.start.value = start = since >= n and dut.tile_ready.value == 1
+        since = 1 if start else since + 1
+        dut.read__response__valid.value = taken.popleft()
+        await edge
+        asked = bool(dut.read__request__valid.value)
+        assert not (stop and asked)
+        taken.append(asked)
+        if asked:
+            rows.append(int(dut.read__request__payload.value))
+    assert rows == [row % (1 << 14) for row in range(k_tiles * n)]
 
 
 @pytest.mark.parametrize("n", [4, 16])
