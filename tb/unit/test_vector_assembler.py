@@ -86,6 +86,30 @@ async def assembles_vectors(dut, bubble: float) -> None:
     assert checked > 200
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_forgets_what_is_inside(dut) -> None:
+    """Vectors that come in reset, or in the cycles before, do not come out."""
+    n = len(dut.row) // 8
+    slot = _slot(n) | {"emits": 1, "first": 1}
+    dut.i__payload.value = pack(issued_layout(CONFIGS[n]), slot)
+    dut.i__valid.value, dut.row.value = 1, 0
+    first = vector_layout(CONFIGS[n])["first"].offset
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    for _run in range(2):
+        dut.i__valid.value = 0
+        for _ in range(LATENCY + 2):
+            await edge
+            assert not dut.o__valid.value and not dut.o__payload.value[first]
+        dut.i__valid.value = 1
+        for _ in range(LATENCY + 2):
+            await edge
+        assert dut.o__valid.value and dut.o__payload.value[first]
+        dut.rst.value = 1
+        await edge
+        dut.rst.value = 0
+
+
 @pytest.mark.parametrize("n", thinned(CONFIGS, 4, 16, reason="larger arrays only repeat columns"))
 def test_vector_assembler(n: int) -> None:
     simulate(VectorAssembler(CONFIGS[n]), __file__, name=f"vector_assembler_{n}")

@@ -87,6 +87,51 @@ async def the_largest_sum_fits(dut, byte: int) -> None:
     assert unpack_lanes(sums, SUM_BITS, CONFIG.array_size) == [byte * size] * CONFIG.array_size
 
 
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.4])
+async def norm_passes_vectors(dut, idle: float, stall: float) -> None:
+    """Each of a window as it is, with what came beside the first; the last one says so."""
+    if not CONFIG.has_softmax:
+        return
+    driver = StreamDriver(dut, "i", idle=idle)
+    StreamSink(dut, "o", stall=stall)
+    dut.operation.value, dut.tail.value = VectorOp.NORM, 2
+    await reset(dut)
+    scoreboard = Scoreboard(dut, StreamMonitor(dut, "o"))
+    for _ in range(repeats(60)):
+        size, b = random.choice([1, 1, 2, 4, 9]), _vector()
+        for index in range(size):
+            a, last = _vector(), index == size - 1
+            values = {"a": pack_lanes(a, 8), "first": index == 0, "last": last}
+            other = pack_lanes(b if index == 0 else _vector(), 8)
+            driver.append(pack(operand_pair(CONFIG), values | {"b": other}))
+            result = {"a": pack_lanes(a, SUM_BITS), "b": pack_lanes(b, 8), "ends": last}
+            scoreboard.expect(pack(reduced_pair(CONFIG), result))
+    await scoreboard.drained()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def reset_forgets_a_result(dut) -> None:
+    """A vector that comes in reset does not come out, nor one that waits to leave."""
+    dut.operation.value, dut.tail.value = VectorOp.COPY, 0
+    dut.i__payload.value = pack(operand_pair(CONFIG), {"a": 0, "b": 0, "first": 1, "last": 1})
+    dut.i__valid.value, dut.o__ready.value = 1, 0
+    edge = RisingEdge(dut.clk)
+    await reset(dut)
+    for _run in range(2):
+        dut.i__valid.value = 0
+        for _ in range(3):
+            await edge
+            assert not dut.o__valid.value
+        dut.i__valid.value = 1
+        for _ in range(3):
+            await edge
+        assert dut.o__valid.value
+        dut.rst.value = 1
+        await edge
+        dut.rst.value = 0
+
+
 @pytest.mark.parametrize("array_size", [4, 16])
 def test_window_reducer(array_size: int) -> None:
     simulate(
