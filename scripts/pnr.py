@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
-from tpulite_rtl.silicon.place import PACKAGES, Placement, place
+from tpulite_rtl.silicon.place import PACKAGES, TIMING_WEIGHT, Placement, place
 from tpulite_rtl.silicon.report import write_report
 
 _ENDS = 20
@@ -59,6 +59,9 @@ def main() -> None:
     parser.add_argument("--part", choices=PACKAGES, help="LFE5U, by default the configuration's")
     parser.add_argument("--seeds", type=int, default=1, help="how many placements to try")
     parser.add_argument("--target", type=int, default=100, help="MHz to strive for")
+    parser.add_argument(
+        "--weight", type=int, default=TIMING_WEIGHT, help="of paths beside wires, for the placer"
+    )
     parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
     options = parser.parse_args()
     try:
@@ -73,7 +76,7 @@ def main() -> None:
     found = []
     for seed in range(1, options.seeds + 1):
         with console.status(f"seed {seed} of {options.seeds}"):
-            found.append(place(design, part, seed, options.target))
+            found.append(place(design, part, seed, options.target, options.weight))
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
         "config": options.config,

@@ -15,14 +15,17 @@ from tpulite_rtl.silicon import design as designs
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["NEXTPNR_OPTIONS", "PACKAGES", "Placement", "place", "scanned"]
+__all__ = ["NEXTPNR_OPTIONS", "PACKAGES", "TIMING_WEIGHT", "Placement", "place", "scanned"]
 
 PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
 """The package that is placed for each LFE5U; only four pins are used."""
 
-NEXTPNR_OPTIONS = ("--router", "router2", "--placer-heap-timingweight", "30")
-"""Of every placement. On a full part router1 had not ended after an hour. With nextpnr's own weight
-of 10 the chip of ``ecp5-25`` reaches 51.9 MHz instead of 55.6; 100 gives what 30 does."""
+NEXTPNR_OPTIONS = ("--router", "router2")
+"""Of every placement. On a full part router1 had not ended after an hour."""
+
+TIMING_WEIGHT = 10
+"""How much paths count beside wires for the placer, of nextpnr itself. With 30 the chip of
+``ecp5-25`` reaches 55.6 MHz instead of 51.9, but that of ``ecp5-45`` is not routed any more."""
 
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 """The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
@@ -119,7 +122,13 @@ def scanned(design: designs.Design) -> designs.Design:
     return designs.Design(design.modules | {_TOP: wrapper}, _TOP)
 
 
-def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -> Placement:
+def place(
+    design: designs.Design,
+    part: str,
+    seed: int,
+    target_mhz: int = 100,
+    weight: int = TIMING_WEIGHT,
+) -> Placement:
     """Place and route a design, registers around its ports, unless that was done before.
 
     Parameters
@@ -130,6 +139,8 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
     seed : int
     target_mhz : int
         What nextpnr strives for; paths that are shorter it does not care about.
+    weight : int
+        See `TIMING_WEIGHT`.
 
     Raises
     ------
@@ -152,6 +163,7 @@ def place(design: designs.Design, part: str, seed: int, target_mhz: int = 100) -
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
         "--detailed-timing-report",
         *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
+        *("--placer-heap-timingweight", str(weight)),
         *NEXTPNR_OPTIONS,
     ]
     text = (netlist / "netlist.json").read_text()
