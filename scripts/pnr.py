@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument(
         "--weight", type=int, default=TIMING_WEIGHT, help="of paths beside wires, for the placer"
     )
+    parser.add_argument("--alternate", action="store_true", help="router2's alternate weights")
     parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
     options = parser.parse_args()
     try:
@@ -76,7 +77,8 @@ def main() -> None:
     found = []
     for seed in range(1, options.seeds + 1):
         with console.status(f"seed {seed} of {options.seeds}"):
-            found.append(place(design, part, seed, options.target, options.weight))
+            weights = {"weight": options.weight, "alternate": options.alternate}
+            found.append(place(design, part, seed, options.target, **weights))
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
         "config": options.config,
