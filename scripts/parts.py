@@ -1,7 +1,7 @@
 """Write sw/tpulite/parts.csv, and the table of docs/fpga.md, from what has been measured.
 
 make synth CONFIG=ecp5-25     (and -45, -85, 4x4, 8x8, 16x16)
-make pnr CONFIG=ecp5-25 FLAT=1 PART=45
+make pnr CONFIG=ecp5-25 FLAT=1 PART=45 SEEDS=3 WEIGHT=30
 make timing CONFIG=ecp5-25
 python scripts/parts.py
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS
 from tpulite.parts import SIZES, Size
+from tpulite_rtl.silicon.place import TIMING_WEIGHT
 from tpulite_rtl.verilated.toolchain import build_root
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,10 +43,12 @@ def measured(name: str) -> Size | None:
 
 
 def _placed(pnr: dict) -> str:
-    """Say what was placed where: part, whether blocks were synthesized alone, and seeds."""
+    """Say what was placed where and how, by the options of `make pnr` that are no default."""
     seeds = sorted(map(int, pnr["fmax_mhz"]))
-    how = "as one" if pnr["flat"] else "by blocks"
-    return f"{pnr['part']}, {how}, seed {' '.join(map(str, seeds))}"
+    how = ["as one" if pnr["flat"] else "by blocks", f"seed {' '.join(map(str, seeds))}"]
+    how += [f"weight {pnr['weight']}"] if pnr["weight"] != TIMING_WEIGHT else []
+    how += ["alternate"] if pnr["alternate"] else []
+    return ", ".join([pnr["part"], *how])
 
 
 def _report(kind: str, name: str, digest: str) -> dict:

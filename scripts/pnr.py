@@ -74,10 +74,10 @@ def main() -> None:
 
     part = options.part or CONFIG_PARTS.get(options.config, "LFE5U-85").removeprefix("LFE5U-")
     console = Console(width=80)
+    weights = {"weight": options.weight, "alternate": options.alternate}
     found = []
     for seed in range(1, options.seeds + 1):
         with console.status(f"seed {seed} of {options.seeds}"):
-            weights = {"weight": options.weight, "alternate": options.alternate}
             found.append(place(design, part, seed, options.target, **weights))
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
@@ -86,6 +86,7 @@ def main() -> None:
         "block": options.block,
         "flat": options.flat,
         "part": f"LFE5U-{part}",
+        **weights,
         "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
         "seeds": [asdict(placement) for placement in found],
     }
