@@ -28,9 +28,11 @@ FITTED_TO = (
     "4x4,queue_depth=4,ub_rows=4096,acc_rows=256",
     "4x4,multipliers=logic,ub_rows=1024",
     "8x8",
-    "ecp5-25",
-    "ecp5-45",
+    "ecp5-25,memories=generic",
+    "ecp5-25,memories=generic,queue_depth=2",
+    "ecp5-45,memories=generic",
 )
+"""Queues that are lookup tables: those in block RAM are worked out."""
 
 
 def fit(resource: str, reports: Mapping[str, dict]) -> dict[tuple[str, str], float]:

@@ -13,14 +13,23 @@ CONFIGS: dict[str, Config] = {
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
     # The largest array that each part of Lattice's ECP5 family holds, with all roundings: few
-    # lanes, short queues, and every other column of the larger arrays multiplies in logic.
-    "ecp5-25": Config(array_size=4, requant_lanes=1, vector_lanes=1, ub_banks=4, queue_depth=2),
+    # lanes, queues of one command, fetched commands in block RAM, and every other column of the
+    # larger arrays multiplies in logic.
+    "ecp5-25": Config(
+        array_size=4,
+        requant_lanes=1,
+        vector_lanes=1,
+        ub_banks=4,
+        queue_depth=1,
+        memories="block",
+    ),
     "ecp5-45": Config(
         array_size=8,
         requant_lanes=4,
         vector_lanes=2,
         ub_banks=4,
-        queue_depth=2,
+        queue_depth=1,
+        memories="block",
         multipliers="mixed",
     ),
     "ecp5-85": Config(
@@ -28,7 +37,8 @@ CONFIGS: dict[str, Config] = {
         requant_lanes=4,
         vector_lanes=4,
         ub_banks=4,
-        queue_depth=2,
+        queue_depth=1,
+        memories="block",
         multipliers="mixed",
         softmax=False,
         delay_lines=False,  # it is not placed yet even without

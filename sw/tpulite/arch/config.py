@@ -108,7 +108,7 @@ class Config:
             ("ub_rows", 64, 1 << 14),
             ("ub_banks", 4, 32),
             ("acc_rows", 16, 1 << 10),
-            ("queue_depth", 2, 64),
+            ("queue_depth", 1, 64),
             ("burst_beats", 2, 256),
             ("dma_bursts", 1, 32),
         ):

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.isa import COMMANDS, ENGINE_OF
+from tpulite.arch.timing import fetch_buffer, operand_rows
 from tpulite.parts import Part
 
 __all__ = [
@@ -44,6 +46,9 @@ _DISTRIBUTED_ROWS = 32
 """Memories of no more rows are lookup tables: 16 rows of 4 bits take 6."""
 
 _TABLE_BYTES = 256
+
+_QUEUE_BITS = 2048
+"""Queues of so many bits are a RAM with a clock on its read port."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ GROUPS = {
         r"processor\.dispatcher",
         {
             "one": lambda c: 1,
+            "second": lambda c: c.queue_depth > 1,
             "longer": lambda c: c.queue_depth > 2,
             "depth": lambda c: c.queue_depth,
         },
@@ -157,6 +163,10 @@ def area(config: Config, weights: Weights | None = None) -> Part:
     luts = _fitted(config, "lut", weights)
     luts += sum(6 * count * _tables(*shape) for count, *shape in memories)
     brams = sum(count * _brams(*shape) for count, *shape in memories)
+    if config.memories == "block":
+        queues = _large_queues(config)
+        luts -= sum(6 * count * _columns(*shape) for count, *shape in queues)
+        brams += sum(count * _block_rams(*shape) for count, *shape in queues)
     return Part(round(luts), round(_fitted(config, "ff", weights)), _dsps(config), brams)
 
 
@@ -215,18 +225,41 @@ def _memories(config: Config) -> list[tuple[int, int, int]]:
     ]
 
 
+def _large_queues(config: Config) -> list[tuple[int, int, int]]:
+    """Return the same of queues that are a RAM (``lib.fifo``), of which the fit knows the tables.
+
+    They are block RAM only if the configuration asks for it.
+    """
+    row = 8 * config.array_size
+    queues = [
+        (1, fetch_buffer(config), 8 * COMMAND_BYTES),
+        (int(config.array_size == 4), 64, row + 6),  # records; in larger machines block RAM anyway
+        (1, 2 * config.array_size, row),  # weights
+        (2, operand_rows(config), row),
+        (1, 16, row),  # results of the vector path
+    ]
+    queues += [(1, config.queue_depth, COMMANDS[code].width + 24) for code in ENGINE_OF]
+    return [(count, rows, bits) for count, rows, bits in queues if rows * bits >= _QUEUE_BITS]
+
+
 def _distributed(content: int, config: Config) -> bool:
     """Tell whether a memory of so many bytes, in rows of the buffer, is made of lookup tables."""
     return content // config.row_bytes <= _DISTRIBUTED_ROWS
 
 
 def _tables(rows: int, bits: int) -> int:
-    return 0 if rows > _DISTRIBUTED_ROWS else -(-rows // 16) * -(-bits // 4)
+    return 0 if rows > _DISTRIBUTED_ROWS else _columns(rows, bits)
+
+
+def _columns(rows: int, bits: int) -> int:
+    return -(-rows // 16) * -(-bits // 4)
 
 
 def _brams(rows: int, bits: int) -> int:
-    if rows <= _DISTRIBUTED_ROWS:
-        return 0
+    return 0 if rows <= _DISTRIBUTED_ROWS else _block_rams(rows, bits)
+
+
+def _block_rams(rows: int, bits: int) -> int:
     return min(-(-rows // depth) * -(-bits // width) for depth, width in _BRAM_FORMS)
 
 
