@@ -6,7 +6,7 @@ import random
 
 import cocotb
 import pytest
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from dma_model import (
     CONFIGS,
     FAULT_KINDS,
@@ -26,8 +26,9 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault
-from tpulite_rtl.dma.burst_splitter import STARTED, BurstSplitter, descriptor_layout
+from tpulite_rtl.dma.burst_splitter import STARTED, BurstSplitter, descriptor_layout, rows_layout
 from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import breadth
@@ -45,8 +46,11 @@ class _Bench:
         self.started: list[tuple[int, dict[str, int]]] = []
         self.descriptors: list[tuple[int, dict[str, int]]] = []
         self.addresses: list[tuple[int, int]] = []
+        self.taken: list[int] = []
+        self.rows: dict[str, int] | None = None  # of the burst that was issued a cycle ago
         self.commands = StreamDriver(dut, "command", idle=stall)
         StreamSink(dut, "take", stall=stall)
+        StreamMonitor(dut, "take", callback=self.taken.append)
         StreamSink(dut, "address", stall=stall)
         StreamMonitor(dut, "address", callback=self._address)
         dut.stop.value = 0
@@ -67,13 +71,26 @@ class _Bench:
             self.now += 1
             self.outstanding += bool(dut.descriptor__valid.value)
             assert int(dut.outstanding.value) == self.outstanding <= self.config.dma_bursts
-            if dut.started__valid.value:
+            started = bool(dut.started__valid.value)
+            assert started == bool(dut.take__valid.value and dut.take__ready.value)
+            assert dut.take__valid.value == (dut.waiting.value and not dut.stop.value)
+            if started:
+                position = position_of(int(dut.index.value))
+                assert position == len(self.started), "the command that waits has another index"
                 self.started.append((self.now, _unpack(STARTED, int(dut.started__payload.value))))
             self.outstanding -= bool(dut.retire.value)
             if dut.descriptor__valid.value:
                 layout = descriptor_layout(self.config)
                 descriptor = _unpack(layout, int(dut.descriptor__payload.value))
                 self.descriptors.append((self.now, descriptor))
+                moved = {k.removeprefix("rows."): v for k, v in descriptor.items() if "rows" in k}
+                assert moved == self.rows
+                assert dut.address__valid.value
+            else:
+                assert self.rows is None
+            issued = bool(dut.rows__valid.value)
+            rows = _unpack(rows_layout(self.config), int(dut.rows__payload.value))
+            self.rows = rows if issued else None
             dut.retire.value = self.outstanding > 0 and random.random() < self.retire
 
     def fault(self) -> FaultSeen | None:
@@ -93,6 +110,8 @@ class _Bench:
     def check(self, commands: list[Command]) -> None:
         bursts, fault = trace(self.config, self.windows, commands)
         assert self.fault() == fault
+        assert self.taken == [command["wait"] for command in commands[: len(self.taken)]]
+        assert len(self.taken) == len(self.started)
         assert self.addresses == [(burst.address, burst.beats) for burst in bursts]
         seen = [
             (
@@ -201,19 +220,77 @@ async def windows_have_all_bits_of_their_size(dut) -> None:
     """Reach the last bytes of windows that are a power of two long: were it lost, none would do."""
     bench = await _start(dut, stall=0.0, retire=1.0)
     rows = 2 * PAGE_BYTES // bench.config.row_bytes
-    for bit in range(PAGE_BYTES.bit_length() + 1, 32):
+    for number, bit in enumerate(range(PAGE_BYTES.bit_length() + 1, 32)):
         base = random.randrange(1 << ADDRESS_BITS - 16) << 12
         bench.windows = (WindowBinding(base=base, size=1 << bit, read=True, write=True),) * 4
         dut.windows.value = pack_windows(bench.windows)
         offset = (1 << bit) - 2 * PAGE_BYTES
         before = sum(beats for _, beats in bench.addresses)
-        bench.commands.extend(
-            pack_commands([Command.make(bench.opcode, offset=offset, rows=rows, lines=1)])
-        )
+        command = Command.make(bench.opcode, offset=offset, rows=rows, lines=1)
+        bench.commands.extend(pack_commands([command], start=number))
         await bench.settled()
         assert bench.fault() is None, f"bit {bit}"
         assert bench.addresses[-1][0] >= base + offset
         assert sum(beats for _, beats in bench.addresses) - before == 2 * PAGE_BYTES // BEAT_BYTES
+
+
+def _wide_windows() -> tuple[WindowBinding, ...]:
+    """Return windows of any size, anywhere."""
+    windows = []
+    for _ in range(4):
+        size = random.getrandbits(random.randint(13, 32)) // BEAT_BYTES * BEAT_BYTES
+        base = random.randrange((1 << ADDRESS_BITS) - size) // BEAT_BYTES * BEAT_BYTES
+        windows.append(WindowBinding(base=base, size=size, read=True, write=True))
+    return tuple(windows)
+
+
+def _wide_command(bench: _Bench, *, legal: bool) -> Command:
+    """Return a command anywhere in the windows; if it is not to be legal, it may leave them."""
+    window, ub_rows = random.randrange(4), bench.config.ub_rows
+    rows = random.randint(1, random.choice([20, 300, ub_rows]))
+    lines = random.randint(1, 9)
+    pitch = random.choice([rows, random.randrange(ub_rows // 9)])
+    if not legal and random.random() < 0.3:
+        lines, pitch = 4095, random.randrange(200, 4096)
+    room = bench.windows[window].size - line_bytes(bench.config, rows)
+    if not legal:
+        room += random.choice([0, BEAT_BYTES, 1 << random.randrange(4, 31)])
+    offset = random.randrange(max(room, 0) + 1)
+    stride = random.choice([room - offset, random.randrange(max(room - offset, 0) + 1)])
+    stride = max(stride, 0) // max(min(lines, 9) - 1, 1) // BEAT_BYTES * BEAT_BYTES
+    command = Command.make(
+        bench.opcode,
+        wait=random.randrange(16),
+        signal=random.randrange(16),
+        flip=random.getrandbits(1),
+        window=window,
+        offset=min(offset // BEAT_BYTES * BEAT_BYTES, (1 << 32) - BEAT_BYTES),
+        stride=stride,
+        lines=lines,
+        rows=rows,
+        row=random.randrange(ub_rows - rows + 1),
+        pitch=pitch,
+    )
+    if legal and trace(bench.config, bench.windows, [command])[1]:
+        return _wide_command(bench, legal=legal)
+    return command
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(run=range(repeats(16)))
+async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
+    """Windows and strides of any size, up to the line that leaves its window or the buffer."""
+    bench = await _start(dut, stall=0.0, retire=1.0)
+    bench.windows = _wide_windows()
+    dut.windows.value = pack_windows(bench.windows)
+    commands = [_wide_command(bench, legal=index < 3) for index in range(4)]
+    bench.commands.extend(pack_commands(commands))
+    while len(bench.started) < len(commands):
+        await RisingEdge(dut.clk)
+    last = None
+    while last != (last := (len(bench.addresses), bench.outstanding)) or bench.outstanding:
+        await ClockCycles(dut.clk, 20)
+    bench.check(commands)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
