@@ -14,7 +14,9 @@ _JUST_BEYOND = ((141591, 1987944103, 49), (567009, 1985682721, 51), (4208555, 21
 
 def draw_scaled(rounding: Rounding) -> tuple[int, dict[str, Any]]:
     """Return a sum and a record for it, most of them at a tie or beside it."""
-    scale = random.choice([_scale_anyhow, _scale_to_tie, *[_scale_beside_tie] * 4])
+    scale = random.choice(
+        [_scale_anyhow, _scale_sparse, *[_scale_to_tie] * 2, *[_scale_beside_tie] * 4]
+    )
     acc, multiplier, shift = scale(rounding)
     bias = random.choice([0, random.choice(INT32)])
     bounds = (random.choice(INT8), random.choice(INT8))  # in order or not
@@ -39,6 +41,19 @@ def _scale_anyhow(rounding: Rounding) -> tuple[int, int, int]:
     return acc, multiplier, random.choice([random.choice(shifts), random.randrange(-128, 128)])
 
 
+def _scale_sparse(rounding: Rounding) -> tuple[int, int, int]:
+    """Draw factors of one or two ones: few bits of the product, which may saturate, tell it all."""
+
+    def draw() -> int:
+        return (1 << random.randrange(31)) | random.choice([0, 1 << random.randrange(31)])
+
+    acc, multiplier = draw(), draw()
+    top = (acc * multiplier).bit_length()
+    point = 0 if rounding == Rounding.FLOAT32 else 31
+    shift = point - top + random.choice([random.randint(-1, 9), random.randint(0, 40)])
+    return random.choice([acc, -acc, ~acc]), multiplier, max(-128, min(shift, 127))
+
+
 def _scale_to_tie(rounding: Rounding) -> tuple[int, int, int]:
     """Draw a product at or beside what rounds either way; in and just outside int8."""
     if rounding == Rounding.FLOAT32 and random.random() < 0.02:
@@ -52,9 +67,9 @@ def _scale_to_tie(rounding: Rounding) -> tuple[int, int, int]:
     acc = significant << places
     if bits == 24 and places and random.random() < 0.8:
         # Exactly, or nearly, between two numbers of 24 significant bits.
-        acc += (1 << (places - 1)) + random.choice([-1, 0, 0, 0, 1])
+        acc += (1 << (places - 1)) + random.choice([-1, 0, 0, 1]) * (1 << random.randrange(places))
     halves = 2 * random.randrange(300) + 1
-    multiplier_bits = random.choice([24, 24, 31])
+    multiplier_bits = random.choice([24, 24, 31, random.randint(1, 31)])
     point = max(1, acc.bit_length() + multiplier_bits - halves.bit_length() + 1)
     tie = halves << (point - 1)
     # Float32 rounds to 24 bits first: what is this close to a tie ends on it.

@@ -8,7 +8,7 @@ from typing import Any
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 from scale_draw import draw_scaled
 
@@ -127,6 +127,7 @@ class _Plan:
         self.records: dict[int, int] = {}
         self.writes: dict[int, int] = {}
         self.dones: dict[int, int] = {}
+        self.entered: set[int] = set()  # cycles in which the lanes are not the second user's
         self.end = 0
         self._first = -config.record_rows  # cycle in which the current block's records came in use
 
@@ -176,6 +177,8 @@ class _Plan:
         groups = config.array_size // config.lanes
         slots = {0: 1, 1: groups, RAW_ROWS: max(groups, RAW_ROWS)}[len(rows)]
         self.vectors[self.end] = pack(requant_input(config), payload)
+        if len(rows) == 1:
+            self.entered.update(range(self.end + 1, self.end + 1 + groups))
         out = self.end + slots - 1 + REQUANTIZER
         for index, data in enumerate(rows):
             values = {"row": payload["row"] + index, "data": data}
@@ -241,7 +244,10 @@ async def lanes_serve_the_other_user(dut) -> None:
         getattr(dut, f"{name}__valid").value = 0
     await reset(dut)
     cocotb.start_soon(_use_otherwise(dut, config))
-    await ClockCycles(dut.clk, repeats(2000))
+    edge = RisingEdge(dut.clk)
+    for _ in range(repeats(3000)):
+        await edge
+        assert dut.vector__ready.value == 1
 
 
 async def _play(dut, plan: _Plan) -> None:
@@ -272,6 +278,7 @@ async def _play(dut, plan: _Plan) -> None:
             getattr(dut, f"{name}__valid").value = cycle in payloads
             payload.value = payloads.get(cycle, random.getrandbits(len(payload)))
         await edge
+        assert dut.vector__ready.value == (cycle not in plan.entered), f"cycle {cycle}"
     assert not plan.writes
     assert not plan.dones
 
