@@ -11,9 +11,11 @@ from conv_shares import vector_share
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm, disassemble
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.image_walker import ImageWalker
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
 from tpulite_tb.bits import unpack
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
@@ -24,6 +26,43 @@ CONFIGS = {
     16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
+
+
+def _any_image(command: Command) -> Command:
+    """Return a CONV with an image of any height, width and pitches, anywhere in the buffer."""
+    height, width = (random.getrandbits(random.randint(1, 11)) or 1 for _ in range(2))
+    pitch = random.randrange(len(ROWS) // height)
+    left = len(ROWS) - (height - 1) * pitch
+    width = min(width, left)
+    block_pitch = random.getrandbits(14)
+    if command["blocks"] > 1:
+        block_pitch %= (left - width) // (command["blocks"] - 1) + 1
+    left -= (command["blocks"] - 1) * block_pitch + width
+    return command.replace(
+        height=height,
+        width=width,
+        act_pitch=pitch,
+        act_block_pitch=block_pitch,
+        act_row=random.randrange(left + 1),
+    )
+
+
+def _stretched(command: Command) -> Command:
+    """Return a CONV with one long axis, of output or of blocks."""
+    axes = {"rows": command["stride_y"], "columns": command["stride_x"]}
+    if not command["depthwise"]:
+        axes = {"rows": 1, "columns": 1, "blocks": 1}
+    axis = random.choice(list(axes))
+    ones = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+    count = random.choice([2047, random.getrandbits(11)]) // axes[axis]
+    return command.replace(**(ones | {axis: max(count, 1)}))
+
+
+def _longest(command: Command) -> Command:
+    """Return a depthwise CONV with a stream of 12 to 15 bits of vectors."""
+    axis, stride = random.choice([("rows", "stride_y"), ("columns", "stride_x")])
+    ones = dict.fromkeys(("rows", "columns", "kernel_rows", "kernel_columns"), 1)
+    return command.replace(**(ones | {axis: 2047, stride: random.choice([2, 4, 8, 15])}))
 
 
 def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
@@ -72,9 +111,13 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
     layout = slot_layout(CONFIGS[n])
     commands = [
-        draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS)
-        for kind in random.choices(KINDS, k=60)
+        _any_image(draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS))
+        for kind in random.choices(KINDS, k=repeats(40))
     ]
+    commands += [
+        _any_image(_stretched(command)) for command in random.choices(commands, k=repeats(3))
+    ]
+    indices = [random.getrandbits(INDEX_BITS) for _ in commands]
     received: list[int] = []
     StreamSink(dut, "o", stall=stall)
     StreamMonitor(dut, "o", callback=received.append)
@@ -82,11 +125,11 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     await reset(dut)
     driver.extend(
         VECTOR_COMMAND.const(vector_share(command, n, index)).as_bits()
-        for index, command in enumerate(commands)
+        for index, command in zip(indices, commands, strict=True)
     )
     expected = [
         (slot, command)
-        for index, command in enumerate(commands)
+        for index, command in zip(indices, commands, strict=True)
         for slot in _slots(command, index, n)
     ]
     edge = RisingEdge(dut.clk)
@@ -94,6 +137,9 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     while len(received) < len(expected):
         await edge
         cycle += 1
+        if dut.o__valid.value:
+            offered = int(dut.o__payload.value) >> layout["index"].offset
+            assert dut.busy.value and dut.index.value == offered % (1 << INDEX_BITS)
         if received and not first:
             first = cycle
     if not idle and not stall:
