@@ -50,7 +50,6 @@ class _Bench:
         self.rows: dict[str, int] | None = None  # of the burst that was issued a cycle ago
         self.commands = StreamDriver(dut, "command", idle=stall)
         StreamSink(dut, "take", stall=stall)
-        StreamMonitor(dut, "take", callback=self.taken.append)
         StreamSink(dut, "address", stall=stall)
         StreamMonitor(dut, "address", callback=self._address)
         dut.stop.value = 0
@@ -75,6 +74,7 @@ class _Bench:
             assert started == bool(dut.take__valid.value and dut.take__ready.value)
             assert dut.take__valid.value == (dut.waiting.value and not dut.stop.value)
             if started:
+                self.taken.append(int(dut.take__payload.value))
                 position = position_of(int(dut.index.value))
                 assert position == len(self.started), "the command that waits has another index"
                 self.started.append((self.now, _unpack(STARTED, int(dut.started__payload.value))))
