@@ -14,9 +14,10 @@ _JUST_BEYOND = ((141591, 1987944103, 49), (567009, 1985682721, 51), (4208555, 21
 
 def draw_scaled(rounding: Rounding) -> tuple[int, dict[str, Any]]:
     """Return a sum and a record for it, most of them at a tie or beside it."""
-    scale = random.choice(
-        [_scale_anyhow, _scale_sparse, *[_scale_to_tie] * 2, *[_scale_beside_tie] * 4]
-    )
+    scales = [_scale_anyhow, _scale_to_tie, *[_scale_sparse] * 2, *[_scale_beside_tie] * 4]
+    if rounding == Rounding.FLOAT32:
+        scales += [_scale_sticky, *[_scale_beside_unit] * 4]
+    scale = random.choice(scales)
     acc, multiplier, shift = scale(rounding)
     bias = random.choice([0, random.choice(INT32)])
     bounds = (random.choice(INT8), random.choice(INT8))  # in order or not
@@ -50,8 +51,38 @@ def _scale_sparse(rounding: Rounding) -> tuple[int, int, int]:
     acc, multiplier = draw(), draw()
     top = (acc * multiplier).bit_length()
     point = 0 if rounding == Rounding.FLOAT32 else 31
-    shift = point - top + random.choice([random.randint(-1, 9), random.randint(0, 40)])
+    shift = point - top + random.choice([random.randint(-1, 9), random.randint(10, 40)])
     return random.choice([acc, -acc, ~acc]), multiplier, max(-128, min(shift, 127))
+
+
+def _scale_sticky(_rounding: Rounding) -> tuple[int, int, int]:
+    """Draw a sum beyond the middle of two significands by one bit, which makes the result odd."""
+    halves = 4 * random.randrange(64) + 1
+    significand = halves << (24 - halves.bit_length())
+    exponent = random.randint(2, 7)
+    acc = significand << exponent | 1 << (exponent - 1)
+    acc += random.choice([-1, 0, 1, 1]) << random.randrange(exponent - 1)
+    multiplier_bits = random.randrange(31)
+    shift = halves.bit_length() - 25 - exponent - multiplier_bits
+    return random.choice([acc, -acc]), 1 << multiplier_bits, shift
+
+
+def _scale_beside_unit(_rounding: Rounding) -> tuple[int, int, int]:
+    """Draw a product half a unit of its 24 bits from a tie, or that and a power of two."""
+    bits = random.randint(2, 31)
+    sign, rest = random.choice([-1, 1]), random.choice([-1, 0, 1]) << random.randrange(bits)
+    small = large = half = 1
+    for _ in range(8):
+        small = random.randrange(1, 256, 2)
+        turn = (1 << (bits - 1)) + sign * half + rest
+        large = turn * pow(small, -1, 1 << bits) % (1 << bits)
+        half, guess = 1 << max(0, (small * large).bit_length() - 25), half
+        if half == guess:
+            break
+    places = random.randint(0, 22)
+    factors = [(small << places, large), (large, small << places)]
+    acc, multiplier = random.choice(factors)
+    return random.choice([acc, -acc]), multiplier, -bits - places
 
 
 def _scale_to_tie(rounding: Rounding) -> tuple[int, int, int]:
