@@ -58,11 +58,10 @@ def _stretched(command: Command) -> Command:
     return command.replace(**(ones | {axis: max(count, 1)}))
 
 
-def _longest(command: Command) -> Command:
-    """Return a depthwise CONV with a stream of 12 to 15 bits of vectors."""
-    axis, stride = random.choice([("rows", "stride_y"), ("columns", "stride_x")])
+def _longest(command: Command, axis: str, stride: int) -> Command:
+    """Return a depthwise CONV with one axis of 2047 outputs, and all vectors between these."""
     ones = dict.fromkeys(("rows", "columns", "kernel_rows", "kernel_columns"), 1)
-    return command.replace(**(ones | {axis: 2047, stride: random.choice([2, 4, 8, 15])}))
+    return command.replace(**(ones | {axis: 2047, "stride_y": stride, "stride_x": stride}))
 
 
 def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
