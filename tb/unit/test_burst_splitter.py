@@ -50,7 +50,7 @@ class _Bench:
         self.rows: dict[str, int] | None = None  # of the burst that was issued a cycle ago
         self.commands = StreamDriver(dut, "command", idle=stall)
         StreamSink(dut, "take", stall=stall)
-        StreamSink(dut, "address", stall=stall)
+        self.address = StreamSink(dut, "address", stall=stall)
         StreamMonitor(dut, "address", callback=self._address)
         dut.stop.value = 0
         dut.retire.value = 0
@@ -247,7 +247,7 @@ def _wide_windows() -> tuple[WindowBinding, ...]:
 def _wide_command(bench: _Bench, *, legal: bool) -> Command:
     """Return a command anywhere in the windows; if it is not to be legal, it may leave them."""
     window, ub_rows = random.randrange(4), bench.config.ub_rows
-    rows = random.randint(1, random.choice([20, 300, ub_rows]))
+    rows = random.choice([random.randint(1, 20), random.randint(1, 20), random.randint(1, 300)])
     lines = random.randint(1, 9)
     pitch = random.choice([rows, random.randrange(ub_rows // 9)])
     if not legal and random.random() < 0.3:
@@ -277,13 +277,13 @@ def _wide_command(bench: _Bench, *, legal: bool) -> Command:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(run=range(repeats(16)))
+@cocotb.parametrize(run=range(repeats(48)))
 async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
     """Windows and strides of any size, up to the line that leaves its window or the buffer."""
     bench = await _start(dut, stall=0.0, retire=1.0)
     bench.windows = _wide_windows()
     dut.windows.value = pack_windows(bench.windows)
-    commands = [_wide_command(bench, legal=index < 3) for index in range(4)]
+    commands = [_wide_command(bench, legal=index < 2) for index in range(3)]
     bench.commands.extend(pack_commands(commands))
     while len(bench.started) < len(commands):
         await RisingEdge(dut.clk)
@@ -291,6 +291,45 @@ async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
     while last != (last := (len(bench.addresses), bench.outstanding)) or bench.outstanding:
         await ClockCycles(dut.clk, 20)
     bench.check(commands)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def lines_have_all_bits_of_their_number_and_length(dut) -> None:
+    """As many lines as a command can have, and one as long as the buffer."""
+    bench = await _start(dut, stall=0.0, retire=1.0)
+    size = 1 << 24
+    bench.windows = (WindowBinding(base=0, size=size, read=True, write=True),) * 4
+    dut.windows.value = pack_windows(bench.windows)
+    most = (1 << 12) - 1
+    commands = [
+        Command.make(bench.opcode, lines=most, rows=1, stride=BEAT_BYTES, pitch=1),
+        Command.make(bench.opcode, lines=1, rows=bench.config.ub_rows),
+    ]
+    bench.commands.extend(pack_commands(commands))
+    await bench.settled()
+    bench.check(commands)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def an_address_waits_for_nobody(dut) -> None:
+    """It is valid before it is accepted, stays so, and is gone after reset."""
+    bench = await _start(dut, stall=0.0)
+    bench.address.stall(1)
+    await ClockCycles(dut.clk, 2)
+    command = random_command(bench.config, bench.windows, bench.opcode)
+    bench.commands.extend(pack_commands([command]))
+    while not bench.started:
+        await RisingEdge(dut.clk)
+    await ClockCycles(dut.clk, 2)
+    for _ in range(10):
+        assert dut.address__valid.value
+        await RisingEdge(dut.clk)
+    assert not bench.addresses and len(bench.descriptors) == 1
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 1)
+    dut.rst.value = 0
+    await ClockCycles(dut.clk, 1)
+    assert not dut.address__valid.value
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
