@@ -9,17 +9,50 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from fetch_memory import FetchMemory, some_address
 
 from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.isa import COMMANDS, Opcode, decode, illegal_combination
 from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_tb.commands import illegal_values, random_command, raw_word
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor, StreamSink
 from tpulite_testing.regress import breadth
 
 BURST_BEATS = int(os.environ.get("BURST_BEATS", "16"))
+CONFIG = Config(burst_beats=BURST_BEATS)
 BUFFER_BEATS = 2 * max(16, BURST_BEATS)
+
+
+def some_word() -> int:
+    """Return a command as it lies in DRAM: legal, or not in a field, in a bit or anywhere."""
+    opcode = random.choice(list(Opcode))
+    command = random_command(opcode, random.choice([CONFIG, None]))
+    word = raw_word(command)
+    match random.randrange(6):
+        case 0:
+            word ^= 1 << random.randrange(8 * COMMAND_BYTES)
+        case 1:
+            field = random.choice(COMMANDS[opcode].fields)
+            word = raw_word(command, **{field.name: random.choice(field.range)})
+        case 2:
+            return random.getrandbits(8 * COMMAND_BYTES)
+        case 3:
+            field = random.choice(COMMANDS[opcode].fields)
+            wrong = illegal_values(field)
+            return raw_word(command, **{field.name: random.choice(wrong)}) if wrong else word
+    return word
+
+
+def verdict_of(word: int) -> tuple[int, bool, bool]:
+    """Return what the fetch must say of a word: its opcode, whether it is one, and legal."""
+    opcode = word & 0xF
+    try:
+        command = decode(word.to_bytes(COMMAND_BYTES, "little"))
+    except ValueError:
+        return opcode, opcode in list(Opcode), False
+    return opcode, True, illegal_combination(command, CONFIG) is None
 
 
 class Bench:
@@ -41,7 +74,7 @@ class Bench:
 
     def place(self, *, length: int, address: int, has_end: bool = True) -> None:
         """Place a random program."""
-        words = [random.getrandbits(8 * COMMAND_BYTES) for _ in range(length)]
+        words = [some_word() for _ in range(length)]
         self.memory.place(words, address=address)
         self.dut.program.value = PROGRAM.const({"address": address, "length": length}).as_bits()
         self.commands.clear()
@@ -69,6 +102,10 @@ class Bench:
     def _command(self, payload: int) -> None:
         fetched = FETCHED.from_bits(payload)
         self.commands.append((fetched.word, fetched.index))
+        verdict = fetched.verdict.opcode, fetched.verdict.known, fetched.verdict.legal
+        assert verdict == verdict_of(fetched.word), hex(fetched.word)
+        lies = self.memory.address + COMMAND_BYTES * fetched.index
+        assert self.dut.address.value == lies
         if self.has_end and fetched.index == len(self.memory.words) - 1:
             self.dut.ended.value = 1
 
