@@ -57,13 +57,16 @@ def _command(index: int | None = None, **fields: int) -> _Command:
     return _Command(index, **(drawn | fields))
 
 
-def _prepare(dut, stall: float, *, watch: bool = True) -> tuple[StreamDriver, dict[str, list[int]]]:
+def _prepare(
+    dut, stall: float, *, watch: bool = True, own: tuple[str, ...] = ()
+) -> tuple[StreamDriver, dict[str, list[int]]]:
     dut.room.value = 1
     dut.stop.value = 0
     dut.address.value = 0
     received: dict[str, list[int]] = {name: [] for name in SHARES}
     for name, words in received.items():
-        StreamSink(dut, name, stall=stall)
+        if name not in own:
+            StreamSink(dut, name, stall=stall)
         if watch:
             StreamMonitor(dut, name, callback=words.append)
     return StreamDriver(dut, "command", idle=stall / 2), received
@@ -95,6 +98,7 @@ async def shares_every_command_once(dut, stall: float, tokens: float, crowded: f
         assert dut.started.value == (dut.take__valid.value and dut.take__ready.value)
         assert dut.waiting.value == (dut.take__valid.value and not dut.take__ready.value)
         assert room or not dut.take__valid.value
+        assert not int(dut.fault.value) & 1
         room = room and not dut.started.value
         there = bool(dut.command__valid.value) or len(received["vectors"]) < accepted
         assert dut.empty.value != there
@@ -133,6 +137,44 @@ async def prefetches_only_what_may_be_prefetched(dut) -> None:
         dut.take__ready.value = 0
         await ClockCycles(dut.clk, 3)
         assert {name: len(got) for name, got in received.items()} == dict.fromkeys(SHARES, 1)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def waits_for_the_receivers_that_it_needs(dut) -> None:
+    """Records are sent only to requantize: whoever takes them need not be ready otherwise."""
+    driver, received = _prepare(dut, 0, own=("records",))
+    StreamSink(dut, "take")
+    records = StreamSink(dut, "records", stall=1)
+    await reset(dut)
+    driver.extend(_command(requantizes=0).word for _ in range(5))
+    await driver.drained()
+    await ClockCycles(dut.clk, 3)
+    assert len(received["vectors"]) == len(received["drains"]) == 5
+    driver.append(_command(requantizes=1).word)
+    await ClockCycles(dut.clk, 20)
+    assert len(received["vectors"]) == len(received["drains"]) == 5
+    assert len(received["weights"]) == 6
+    records.stall(0)
+    await ClockCycles(dut.clk, 5)
+    assert [len(received[name]) for name in ("vectors", "drains", "records")] == [6, 6, 1]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_forgets_what_was_sent(dut) -> None:
+    """Vectors that nobody has taken are gone."""
+    driver, _ = _prepare(dut, 0, watch=False, own=("vectors",))
+    StreamSink(dut, "take")
+    StreamSink(dut, "vectors", stall=1)
+    await reset(dut)
+    driver.append(_command(requantizes=0).word)
+    await driver.drained()
+    await ClockCycles(dut.clk, 3)
+    assert dut.vectors__valid.value == 1 and dut.empty.value == 0
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 1)
+    dut.rst.value = 0
+    await RisingEdge(dut.clk)
+    assert dut.vectors__valid.value == 0 and dut.empty.value == 1
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
