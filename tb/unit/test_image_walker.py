@@ -5,7 +5,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from conv_draw import KINDS, draw_conv
+from conv_draw import KINDS, any_image, draw_conv
 from conv_model import delay, outputs, stream, taps
 from conv_shares import vector_share
 
@@ -26,25 +26,6 @@ CONFIGS = {
     16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
-
-
-def _any_image(command: Command) -> Command:
-    """Return a CONV with an image of any height, width and pitches, anywhere in the buffer."""
-    height, width = (random.getrandbits(random.randint(1, 11)) or 1 for _ in range(2))
-    pitch = random.randrange(len(ROWS) // height)
-    left = len(ROWS) - (height - 1) * pitch
-    width = min(width, left)
-    block_pitch = random.getrandbits(14)
-    if command["blocks"] > 1:
-        block_pitch %= (left - width) // (command["blocks"] - 1) + 1
-    left -= (command["blocks"] - 1) * block_pitch + width
-    return command.replace(
-        height=height,
-        width=width,
-        act_pitch=pitch,
-        act_block_pitch=block_pitch,
-        act_row=random.randrange(left + 1),
-    )
 
 
 def _stretched(command: Command) -> Command:
@@ -110,12 +91,15 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
     layout = slot_layout(CONFIGS[n])
     commands = [
-        _any_image(draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS))
+        any_image(draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS), len(ROWS))
         for kind in random.choices(KINDS, k=repeats(40))
     ]
-    commands += [
-        _any_image(_stretched(command)) for command in random.choices(commands, k=repeats(3))
-    ]
+    long = [_stretched(command) for command in random.choices(commands, k=repeats(3))]
+    if not idle and not stall and repeats(2) == 2:  # Verilator
+        for axis, stride in zip(("rows", "columns"), random.sample([3, 9], 2), strict=True):
+            command = draw_conv(CONFIGS[n], "depthwise", inputs=ROWS, operands=ROWS, outputs=ROWS)
+            long.append(_longest(command, axis, stride))
+    commands += [any_image(command, len(ROWS)) for command in long]
     indices = [random.getrandbits(INDEX_BITS) for _ in commands]
     received: list[int] = []
     StreamSink(dut, "o", stall=stall)

@@ -8,13 +8,14 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
-from conv_draw import KINDS, draw_conv
+from conv_draw import KINDS, any_image, draw_conv
 from conv_model import ConvModel, delay, outputs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm
 from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
@@ -23,13 +24,17 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 from tpulite_testing.regress import thinned
 
-ROWS = 1024
 CONFIGS = {
-    "4": Config(array_size=4, ub_rows=ROWS),
-    "8_lanes2": Config(array_size=8, ub_rows=ROWS, requant_lanes=2),
-    "16": Config(array_size=16, ub_rows=ROWS),
+    "4": Config(array_size=4),
+    "8_lanes2": Config(array_size=8, requant_lanes=2),
+    "16": Config(array_size=16),
 }
 LATENCY = READ_LATENCY + 1
+
+
+def _index_of(number: int) -> int:
+    """Return the index of a command: all of its bits change, so that none is lost."""
+    return number * 0x9E3779 % (1 << INDEX_BITS)
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,10 @@ class _Slot:
 
 
 def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
+    """Yield the slots of commands, whose indices are :func:`_index_of` of their numbers."""
     n = model.config.array_size
-    for index, command in enumerate(commands):
+    for number, command in enumerate(commands):
+        index = _index_of(number)
         tiles, order = taps(command), outputs(command)
         for tap in tiles:
             emitted, begun = 0, False
@@ -107,14 +114,17 @@ class _Bench:
         self.driver = StreamDriver(dut, "command")
 
     def draw(self, kind: str) -> Command:
-        rows = range(ROWS)
-        return draw_conv(self.config, kind, inputs=rows, operands=rows, outputs=rows)
+        rows = range(self.config.ub_rows)
+        command = draw_conv(self.config, kind, inputs=rows, operands=rows, outputs=rows)
+        return random.choice([command, any_image(command, len(rows))])
 
     async def start(self, commands: list[Command]) -> None:
         await reset(self.dut)
         self.driver.extend(
-            VECTOR_COMMAND.const(vector_share(command, self.config.array_size, index)).as_bits()
-            for index, command in enumerate(commands)
+            VECTOR_COMMAND.const(
+                vector_share(command, self.config.array_size, _index_of(number))
+            ).as_bits()
+            for number, command in enumerate(commands)
         )
         await RisingEdge(self.dut.clk)
 
