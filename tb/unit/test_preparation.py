@@ -103,18 +103,19 @@ def _least(name: str) -> int:
 def _alone_outside(config: Config, region: str | None) -> Command:
     """Return a command of any size of which all regions but one fit, or, for None, all of them.
 
-    The regions that fit, or one that hardly does not, often end at the last row of their memory.
+    That one leaves its memory by any number of rows or by one; others often end in its last row.
     """
     while True:
+        free = random.choice([region, None])  # may be as large as it is drawn
         command = random_command(Opcode.CONV, config)
         if random.random() < 0.3:
             shape = {"depthwise": 1, "blocks": 1, "byte_step": 0, "drain": Drain.KEEP}
             command = command.replace(**shape)
-        while too_far := [r for r in _beyond(command, config) if r != region]:
+        while too_far := [r for r in _beyond(command, config) if r != free]:
             name = random.choice(_REGION_FIELDS[too_far[0]])
             less = random.randrange(_least(name), command[name] + 1)
             command = command.replace(**{name: less})
-        for end in random.sample(list(_REGION_FIELDS), 2):
+        for end in filter(None, [*random.sample(list(_REGION_FIELDS), 2), region]):
             first = _REGION_FIELDS[end][0]
             excess = _last_rows(command, config).get(end, 0) - _limit(end, config) + 1
             start = command[first] - excess + (end == region)
