@@ -16,6 +16,7 @@ from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_tb.commands import illegal_values, random_command, raw_word
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor, StreamSink
 from tpulite_testing.regress import breadth
@@ -74,9 +75,13 @@ class Bench:
 
     def place(self, *, length: int, address: int, has_end: bool = True) -> None:
         """Place a random program."""
-        words = [some_word() for _ in range(length)]
+        self.place_words([some_word() for _ in range(length)], address, has_end=has_end)
+
+    def place_words(self, words: list[int], address: int, *, has_end: bool = True) -> None:
+        """Place a program."""
         self.memory.place(words, address=address)
-        self.dut.program.value = PROGRAM.const({"address": address, "length": length}).as_bits()
+        program = {"address": address, "length": len(words)}
+        self.dut.program.value = PROGRAM.const(program).as_bits()
         self.commands.clear()
         self.has_end = has_end
 
@@ -125,6 +130,64 @@ async def program_is_delivered(dut, idle: float, stall: float) -> None:
         assert bench.commands == [(word, index) for index, word in enumerate(bench.memory.words)]
         assert bench.memory.requested == bench.memory.answered == 2 * length
         assert dut.quiet.value and bench.fault is None
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def every_field_is_judged(dut) -> None:
+    """Each field with what it must not be, and each bit beyond the fields."""
+    words = []
+    for opcode, layout in COMMANDS.items():
+        for field in layout.fields[1:]:
+            for value in [*illegal_values(field), field.range[0], field.range[-1]]:
+                words.append(raw_word(random_command(opcode, CONFIG), **{field.name: value}))
+        for bit in range(layout.width, 8 * COMMAND_BYTES, 7):
+            words.append(raw_word(random_command(opcode, CONFIG)) | 1 << bit)
+    words += [random.getrandbits(252) << 4 | opcode for opcode in range(16)]
+    for fields in ({"depthwise": 1}, {"byte_step": 3}, {"byte_step": 63}):
+        for _ in range(repeats(40)):
+            command = random_command(Opcode.CONV, CONFIG).replace(**fields)
+            together = {"blocks": random.choice([1, 1, 2, 1 << random.randrange(11)])}
+            words.append(raw_word(command, **together))
+    bench = Bench(dut)
+    bench.place_words(words, some_address())
+    await reset(dut)
+    await bench.start()
+    await bench.delivered(len(words))
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(how=["stop", "ended"])
+async def offers_are_withdrawn(dut, how: str) -> None:
+    """A command that waits is no longer offered in the cycle of a stop, nor after it."""
+    bench = Bench(dut, watch=False)
+    bench.place(length=20, address=some_address())
+    bench.sink.stall(1)
+    await reset(dut)
+    await bench.start()
+    while not dut.o__valid.value:
+        await RisingEdge(dut.clk)
+    getattr(dut, how).value = 1
+    for _ in range(20):
+        await RisingEdge(dut.clk)
+        assert not dut.o__valid.value
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_withdraws_a_burst(dut) -> None:
+    """A burst that nobody has accepted is gone after reset."""
+    bench = Bench(dut, watch=False)
+    bench.place(length=20, address=some_address())
+    bench.memory.requests.stall(1)
+    await reset(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 3)
+    assert dut.read__ar__valid.value
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 1)
+    dut.rst.value = 0
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+        assert not dut.read__ar__valid.value and dut.quiet.value
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
