@@ -111,8 +111,8 @@ class _Draw:
             "pad_top": random.choice([0, 1, 2, 3, 31]),
             "pad_left": random.choice([0, 1, 2, 3, 31]),
             "blocks": random.randint(1, 3),
-            "kernel_rows": random.randint(1, 4),
-            "kernel_columns": random.randint(1, 4),
+            "kernel_rows": random.choice([1, 2, 3, 4, random.randint(1, 15)]),
+            "kernel_columns": random.choice([1, 2, 3, 4, random.randint(1, 15)]),
             "dilation_y": random.choice([1, 1, 2, 15]),
             "dilation_x": random.choice([1, 1, 2, 15]),
         }
