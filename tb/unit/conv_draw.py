@@ -5,7 +5,7 @@ import random
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
 
-__all__ = ["KINDS", "any_image", "draw_conv"]
+__all__ = ["KINDS", "any_image", "draw_conv", "stretched"]
 
 KINDS = ("product", "window", "bytes", "depthwise", "lines")
 """Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines."""
@@ -65,6 +65,17 @@ def any_image(command: Command, rows: int) -> Command:
         act_block_pitch=block_pitch,
         act_row=random.randrange(left + 1),
     )
+
+
+def stretched(command: Command) -> Command:
+    """Return a CONV with one long axis, of output or of blocks."""
+    axes = {"rows": command["stride_y"], "columns": command["stride_x"]}
+    if not command["depthwise"]:
+        axes = {"rows": 1, "columns": 1, "blocks": 1}
+    axis = random.choice(list(axes))
+    ones = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+    count = random.choice([2047, random.getrandbits(11)]) // axes[axis]
+    return command.replace(**(ones | {axis: max(count, 1)}))
 
 
 def _common(config: Config, operands: range) -> dict[str, int]:

@@ -5,7 +5,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from conv_draw import KINDS, any_image, draw_conv
+from conv_draw import KINDS, any_image, draw_conv, stretched
 from conv_model import delay, outputs, stream, taps
 from conv_shares import vector_share
 
@@ -26,17 +26,6 @@ CONFIGS = {
     16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
-
-
-def _stretched(command: Command) -> Command:
-    """Return a CONV with one long axis, of output or of blocks."""
-    axes = {"rows": command["stride_y"], "columns": command["stride_x"]}
-    if not command["depthwise"]:
-        axes = {"rows": 1, "columns": 1, "blocks": 1}
-    axis = random.choice(list(axes))
-    ones = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
-    count = random.choice([2047, random.getrandbits(11)]) // axes[axis]
-    return command.replace(**(ones | {axis: max(count, 1)}))
 
 
 def _longest(command: Command, axis: str, stride: int) -> Command:
@@ -94,7 +83,7 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
         any_image(draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS), len(ROWS))
         for kind in random.choices(KINDS, k=repeats(40))
     ]
-    long = [_stretched(command) for command in random.choices(commands, k=repeats(3))]
+    long = [stretched(command) for command in random.choices(commands, k=repeats(3))]
     if not idle and not stall and repeats(2) == 2:  # Verilator
         for axis, stride in zip(("rows", "columns"), random.sample([3, 9], 2), strict=True):
             command = draw_conv(CONFIGS[n], "depthwise", inputs=ROWS, operands=ROWS, outputs=ROWS)

@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
-from conv_draw import KINDS, any_image, draw_conv
+from conv_draw import KINDS, any_image, draw_conv, stretched
 from conv_model import ConvModel, delay, outputs, stream, taps
 from conv_shares import vector_share
 
@@ -20,6 +20,7 @@ from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
 from tpulite_tb.bits import unpack
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 from tpulite_testing.regress import thinned
@@ -108,7 +109,7 @@ class _Bench:
         self.model.buffer[:] = rng.integers(0, 256, self.model.buffer.shape, np.uint8)
         self.rows: list[int | None] = [None] * READ_LATENCY
         self.vectors: list[_Slot | None] = [None] * LATENCY
-        self.started = False
+        self.started: _Slot | None = None
         for name in ("tile_ready", "block_ready", "stop", "read__request__ready"):
             getattr(dut, name).value = 0
         self.driver = StreamDriver(dut, "command")
@@ -145,10 +146,13 @@ class _Bench:
         issued, asked = bool(dut.issued.value), bool(dut.read__request__valid.value)
         assert dut.refused.value == (asked and not ready)
         self.rows.append(int(dut.read__request__payload.value) if asked and ready else None)
-        assert dut.start.value == self.started, "the tile starts in the cycle after its slot"
-        self.started = False
+        started, self.started = self.started, None
+        assert dut.start.value == bool(started), "the tile starts in the cycle after its slot"
+        if started:
+            assert dut.zero_point.value.to_signed() == started.command["weight_zero_point"]
         assert dut.claim.value == (issued and slot is not None and slot.claims)
         self._check_vector()
+        self._check_early()
         self.vectors.append(slot if issued else None)
         if not issued:
             return False
@@ -158,7 +162,7 @@ class _Bench:
         if slot.row is not None:
             assert dut.read__request__payload.value == slot.row
         assert steady == (slot.command["depthwise"] and not slot.first)
-        self.started = slot.first
+        self.started = slot if slot.first else None
         return True
 
     def _check_vector(self) -> None:
@@ -170,6 +174,16 @@ class _Bench:
         assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
         assert got["first"] == slot.first
         assert got["depthwise"] == slot.command["depthwise"]
+
+    def _check_early(self) -> None:
+        """Check what the array is told of the next vector; dense mode does not need it."""
+        slot = self.vectors[0]
+        if slot is None or slot.vector is None or slot.command["byte_step"]:
+            return
+        early = int(self.dut.early.value)
+        assert early & 0xFF == int(slot.vector[0]) & 0xFF
+        if self.config.has_delay_lines:
+            assert early >> 8 == delay(slot.command, self.config.array_size)
 
 
 def _config(dut) -> Config:
@@ -222,6 +236,8 @@ async def wastes_no_cycle(dut) -> None:
     config = _config(dut)
     bench = _Bench(dut, config)
     commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
+    long = [stretched(command) for command in random.choices(commands, k=repeats(4))]
+    commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
     dut.tile_ready.value = dut.block_ready.value = 1
     last_start = last_claim = last_report = -100
