@@ -15,7 +15,7 @@ from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
-from tpulite_tb.commands import illegal_values, random_command, raw_word
+from tpulite_tb.commands import illegal_values, random_command, raw_word, single_bits
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor, StreamSink
@@ -142,6 +142,7 @@ async def every_field_is_judged(dut) -> None:
                 words.append(raw_word(random_command(opcode, CONFIG), **{field.name: value}))
         for bit in range(layout.width, 8 * COMMAND_BYTES, 7):
             words.append(raw_word(random_command(opcode, CONFIG)) | 1 << bit)
+        words += [raw_word(command) for command in single_bits(opcode, CONFIG)]
     words += [random.getrandbits(252) << 4 | opcode for opcode in range(16)]
     for fields in ({"depthwise": 1}, {"byte_step": 3}, {"byte_step": 63}):
         for _ in range(repeats(40)):
@@ -224,6 +225,24 @@ async def buffer_is_kept_full(dut) -> None:
     assert dut.quiet.value
     bench.sink.stall(0)
     await bench.delivered(600)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(run=range(6))
+async def asks_for_no_more_than_there_is_room_for(dut, run: int) -> None:
+    """Not with bursts of any length either, whenever commands are taken."""
+    bench = Bench(dut)
+    length = 150
+    bench.place(length=length, address=some_address())
+    bench.sink.stall(1)
+    await reset(dut)
+    await bench.start()
+    while len(bench.commands) < length:
+        bench.sink.stall(random.choice([0, 1, 1, 1]))
+        for _ in range(random.choice([1, 5, 80])):
+            await RisingEdge(dut.clk)
+            assert bench.memory.requested <= BUFFER_BEATS + 2 * len(bench.commands) + 2
+    assert bench.commands == [(word, index) for index, word in enumerate(bench.memory.words)]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
