@@ -236,6 +236,10 @@ async def wastes_no_cycle(dut) -> None:
     config = _config(dut)
     bench = _Bench(dut, config)
     commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
+    one = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+    commands += [  # records for each of them, as fast as they can be
+        bench.draw("product").replace(drain=Drain.REQUANTIZE, **one) for _ in range(12)
+    ]
     long = [stretched(command) for command in random.choices(commands, k=repeats(4))]
     commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
