@@ -241,6 +241,7 @@ async def wastes_no_cycle(dut) -> None:
         bench.draw("product").replace(drain=Drain.REQUANTIZE, **one) for _ in range(12)
     ]
     long = [stretched(command) for command in random.choices(commands, k=repeats(4))]
+    long.append(bench.draw("product").replace(**(one | {"blocks": repeats(2047)})))
     commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
     dut.tile_ready.value = dut.block_ready.value = 1
