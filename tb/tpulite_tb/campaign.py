@@ -3,7 +3,8 @@
 The simulator starts once, with Python, cocotb and the bench in it. There it forks a child for each
 mutant (:func:`fork_for_each`, which cocotb calls before its regression), so that a mutant costs a
 fork and the cycles until the bench fails. The component itself, mutation 0, runs first: its time
-on the processor limits what a mutant that hangs may take, and its results are those of the run.
+on the processor, and the cycles of each test, limit what a mutant that hangs may take, and its
+results are those of the run.
 
 What becomes of each is appended to a log of lines of JSON, of which the last about a mutant counts:
 ``{"number": 7, "fate": "killed", "by": "fifo_8_1", "seconds": 0.2}``. Fates are ``killed`` and
@@ -37,6 +38,9 @@ _ENTRIES = (
 
 _SLACK = 2
 """Half seconds of the processor, and times those of the component, that a mutant may take."""
+
+_TEST_SLACK, _TEST_NANOSECONDS = 3, 5000
+"""Times those of the component, and more of them, that one test of a mutant may simulate."""
 
 
 @dataclass
@@ -127,10 +131,12 @@ def fork_for_each() -> None:
     log = Path(os.environ["TPULITE_MUTATION_LOG"])
     results = Path(os.environ["COCOTB_RESULTS_FILE"])
     limit = 0.0  # of no mutant none
+    durations: dict[str, float] = {}
     for number in map(int, os.environ["TPULITE_MUTATIONS"].split(",")):
         found = results.with_name("mutant.xml") if number else results
         found.unlink(missing_ok=True)
         if (child := os.fork()) == 0:
+            _hurry(durations)
             _become(number, found, limit, getattr(cocotb.top, NAME))
             return
         _pid, _status, usage = os.wait4(child, 0)
@@ -139,7 +145,7 @@ def fork_for_each() -> None:
         if not number:
             if not passed:
                 break
-            limit = _SLACK * (0.5 + seconds)
+            limit, durations = _SLACK * (0.5 + seconds), _durations(found)
             continue
         line = {
             "number": number,
@@ -150,6 +156,31 @@ def fork_for_each() -> None:
         with log.open("a") as file:
             file.write(json.dumps(line) + "\n")
     os._exit(0)
+
+
+def _durations(results: Path) -> dict[str, float]:
+    """Return how many nanoseconds each test has simulated."""
+    return {
+        case.get("name", ""): float(found.get("value", "0"))
+        for case in ElementTree.parse(results).iter("testcase")
+        if (found := case.find("properties/property[@name='sim_time_duration']")) is not None
+    }
+
+
+def _hurry(durations: dict[str, float]) -> None:
+    """Let each test fail soon after the cycle in which it should have ended."""
+    from cocotb.regression import RegressionManager
+
+    begin = RegressionManager._init_test
+
+    def begin_with_limit(manager: Any) -> Any:
+        test = manager._test
+        if test.name in durations:
+            nanoseconds = _TEST_SLACK * durations[test.name] + _TEST_NANOSECONDS
+            test.timeout = (round(nanoseconds), "ns")
+        return begin(manager)
+
+    RegressionManager._init_test = begin_with_limit
 
 
 def _become(number: int, results: Path, limit: float, mutation: Any) -> None:

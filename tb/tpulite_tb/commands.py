@@ -6,7 +6,7 @@ from tpulite.arch.bitfield import Field
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode, illegal_combination
 
-__all__ = ["illegal_values", "random_command", "raw_word"]
+__all__ = ["illegal_values", "random_command", "raw_word", "single_bits"]
 
 
 def random_command(opcode: Opcode, config: Config | None = None) -> Command:
@@ -25,6 +25,17 @@ def illegal_values(field: Field) -> list[int]:
     return sorted(
         value for value in candidates if value in field.range and field.problem(value) is not None
     )
+
+
+def single_bits(opcode: Opcode, config: Config) -> list[Command]:
+    """Return a legal command for each bit of each field, which is alone in its field."""
+    commands = []
+    for field in COMMANDS[opcode].fields[1:]:
+        for value in (1 << bit for bit in range(field.width - field.signed)):
+            command = random_command(opcode, config).replace(**{field.name: value})
+            if field.problem(value) is None and illegal_combination(command, config) is None:
+                commands.append(command)
+    return commands
 
 
 def raw_word(command: Command, **values: int) -> int:

@@ -5,7 +5,7 @@ import random
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
 
-__all__ = ["KINDS", "draw_conv"]
+__all__ = ["KINDS", "any_image", "draw_conv", "stretched"]
 
 KINDS = ("product", "window", "bytes", "depthwise", "lines")
 """Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines."""
@@ -45,6 +45,37 @@ def draw_conv(
                 "acc_row": random.randrange(config.acc_rows - m + 1),
             }
             return command.replace(**(free | fields))
+
+
+def any_image(command: Command, rows: int) -> Command:
+    """Return a CONV with an image of any height, width and pitches, anywhere in a buffer."""
+    height, width = (random.getrandbits(random.randint(1, 11)) or 1 for _ in range(2))
+    height = min(height, rows)
+    pitch = random.randrange(rows // height)
+    left = rows - (height - 1) * pitch
+    width = min(width, left)
+    block_pitch = random.getrandbits(14)
+    if command["blocks"] > 1:
+        block_pitch %= (left - width) // (command["blocks"] - 1) + 1
+    left -= (command["blocks"] - 1) * block_pitch + width
+    return command.replace(
+        height=height,
+        width=width,
+        act_pitch=pitch,
+        act_block_pitch=block_pitch,
+        act_row=random.randrange(left + 1),
+    )
+
+
+def stretched(command: Command) -> Command:
+    """Return a CONV with one long axis, of output or of blocks."""
+    axes = {"rows": command["stride_y"], "columns": command["stride_x"]}
+    if not command["depthwise"]:
+        axes = {"rows": 1, "columns": 1, "blocks": 1}
+    axis = random.choice(list(axes))
+    ones = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+    count = random.choice([2047, random.getrandbits(11)]) // axes[axis]
+    return command.replace(**(ones | {axis: max(count, 1)}))
 
 
 def _common(config: Config, operands: range) -> dict[str, int]:
@@ -91,8 +122,8 @@ class _Draw:
             "pad_top": random.choice([0, 1, 2, 3, 31]),
             "pad_left": random.choice([0, 1, 2, 3, 31]),
             "blocks": random.randint(1, 3),
-            "kernel_rows": random.randint(1, 4),
-            "kernel_columns": random.randint(1, 4),
+            "kernel_rows": random.choice([1, 2, 3, 4, random.randint(1, 15)]),
+            "kernel_columns": random.choice([1, 2, 3, 4, random.randint(1, 15)]),
             "dilation_y": random.choice([1, 1, 2, 15]),
             "dilation_x": random.choice([1, 1, 2, 15]),
         }

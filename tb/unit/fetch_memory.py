@@ -80,6 +80,7 @@ class FetchMemory:
 
 
 def some_address() -> int:
-    """Return an address, a multiple of 16, that is not far below the end of a page."""
+    """Return an address, a multiple of 16, that is not far below the end of a page, or its last."""
     pages = (1 << ADDRESS_BITS) // PAGE_BYTES - _MOST_PAGES
-    return random.randrange(1, pages) * PAGE_BYTES - BEAT_BYTES * random.randrange(1, 100)
+    beats = random.choice([1, random.randrange(1, 100), random.randrange(1, 100)])
+    return random.randrange(1, pages) * PAGE_BYTES - BEAT_BYTES * beats

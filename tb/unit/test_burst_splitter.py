@@ -1,157 +1,38 @@
 # amaranth: UnusedElaboratable=no
 """The burst splitter: where lines are cut, what is refused, and how fast it goes."""
 
-import os
 import random
 
 import cocotb
 import pytest
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from dma_model import (
     CONFIGS,
     FAULT_KINDS,
     FaultSeen,
     bad_command,
     line_bytes,
-    lines_of,
-    make_windows,
     pack_commands,
     pack_windows,
-    position_of,
     random_command,
-    trace,
 )
+from splitter_bench import start, wide_command, wide_windows
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault
-from tpulite_rtl.dma.burst_splitter import STARTED, BurstSplitter, descriptor_layout
-from tpulite_rtl.lib.interfaces import FAULT
-from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+from tpulite_rtl.dma.burst_splitter import BurstSplitter
+from tpulite_tb.effort import repeats
+from tpulite_tb.harness import simulate
 from tpulite_testing.regress import breadth
-
-
-class _Bench:
-    """Retires bursts at random and records what comes out."""
-
-    def __init__(self, dut, *, stall: float, retire: float = 0.3) -> None:
-        self.dut, self.retire = dut, retire
-        self.config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
-        self.opcode = Opcode[os.environ["OPCODE"]]
-        self.windows = make_windows()
-        self.now = self.outstanding = 0
-        self.started: list[tuple[int, dict[str, int]]] = []
-        self.descriptors: list[tuple[int, dict[str, int]]] = []
-        self.addresses: list[tuple[int, int]] = []
-        self.commands = StreamDriver(dut, "command", idle=stall)
-        StreamSink(dut, "take", stall=stall)
-        StreamSink(dut, "address", stall=stall)
-        StreamMonitor(dut, "address", callback=self._address)
-        dut.stop.value = 0
-        dut.retire.value = 0
-        dut.windows.value = pack_windows(self.windows)
-
-    def _address(self, payload: int) -> None:
-        self.addresses.append((payload % (1 << ADDRESS_BITS), (payload >> ADDRESS_BITS) + 1))
-
-    async def start(self) -> None:
-        await reset(self.dut)
-        cocotb.start_soon(self._run())
-
-    async def _run(self) -> None:
-        dut = self.dut
-        while True:
-            await RisingEdge(dut.clk)
-            self.now += 1
-            self.outstanding += bool(dut.descriptor__valid.value)
-            assert int(dut.outstanding.value) == self.outstanding <= self.config.dma_bursts
-            if dut.started__valid.value:
-                self.started.append((self.now, _unpack(STARTED, int(dut.started__payload.value))))
-            self.outstanding -= bool(dut.retire.value)
-            if dut.descriptor__valid.value:
-                layout = descriptor_layout(self.config)
-                descriptor = _unpack(layout, int(dut.descriptor__payload.value))
-                self.descriptors.append((self.now, descriptor))
-            dut.retire.value = self.outstanding > 0 and random.random() < self.retire
-
-    def fault(self) -> FaultSeen | None:
-        fault = _unpack(FAULT, int(self.dut.fault.value))
-        if not fault["valid"]:
-            return None
-        return FaultSeen(Fault(fault["code"]), position_of(fault["index"]), fault["address"])
-
-    async def settled(self) -> None:
-        """Wait until nothing has moved for some time."""
-        await self.commands.drained()
-        last = None
-        while last != (last := (len(self.addresses), self.outstanding)) or self.outstanding:
-            for _ in range(40):
-                await RisingEdge(self.dut.clk)
-
-    def check(self, commands: list[Command]) -> None:
-        bursts, fault = trace(self.config, self.windows, commands)
-        assert self.fault() == fault
-        assert self.addresses == [(burst.address, burst.beats) for burst in bursts]
-        seen = [
-            (
-                descriptor["origin.address"],
-                descriptor["rows.len"] + 1,
-                position_of(descriptor["origin.index"]),
-            )
-            for _, descriptor in self.descriptors
-        ]
-        assert seen == [(burst.address, burst.beats, burst.index) for burst in bursts]
-        assert [entry["signal"] for _, entry in self.started] == [
-            command["signal"] for command in commands[: len(self.started)]
-        ]
-        if fault is None:
-            assert len(self.started) == len(commands)
-            self._check_rows(commands)
-
-    def _check_rows(self, commands: list[Command]) -> None:
-        """Check that the bursts carry the rows of every line."""
-        descriptors = (descriptor for _, descriptor in self.descriptors)
-        per_beat = max(BEAT_BYTES // self.config.row_bytes, 1)
-        for command in commands:
-            for number, line in enumerate(lines_of(command), start=1):
-                beats = line_bytes(self.config, line.rows) // BEAT_BYTES
-                first = True
-                while beats:
-                    burst = next(descriptors)
-                    beats -= burst["rows.len"] + 1
-                    assert burst["rows.row"] == line.first_row
-                    assert burst["rows.first"] == first
-                    assert burst["rows.flip"] == command["flip"]
-                    tail = per_beat if beats else (line.rows - 1) % per_beat + 1
-                    assert burst["rows.tail"] == tail - 1
-                    assert burst["origin.last"] == (not beats and number == command["lines"])
-                    first = False
-
-
-def _unpack(layout, word: int, prefix: str = "") -> dict[str, int]:
-    values = {}
-    for name, field in layout:
-        value = word >> field.offset & (1 << field.width) - 1
-        if hasattr(field.shape, "members"):
-            values |= _unpack(field.shape, value, f"{prefix}{name}.")
-        else:
-            values[prefix + name] = value
-    return values
-
-
-async def _start(dut, **options) -> _Bench:
-    bench = _Bench(dut, **options)
-    await bench.start()
-    return bench
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.5])
 async def cuts_every_line(dut, stall: float) -> None:
     """Issue every burst of random commands, with everything that belongs to it."""
-    bench = await _start(dut, stall=stall)
+    bench = await start(dut, stall=stall)
     commands = [random_command(bench.config, bench.windows, bench.opcode) for _ in range(60)]
     bench.commands.extend(pack_commands(commands))
     await bench.settled()
@@ -162,7 +43,7 @@ async def cuts_every_line(dut, stall: float) -> None:
 @cocotb.parametrize(kind=FAULT_KINDS, late=[False, True])
 async def refuses_what_is_illegal(dut, kind: str, late: bool) -> None:
     """Show the right fault at the right place, and nothing afterwards."""
-    bench = await _start(dut, stall=0.3)
+    bench = await start(dut, stall=0.3)
     commands = [bad_command(bench.config, bench.windows, bench.opcode, kind)]
     commands += [random_command(bench.config, bench.windows, bench.opcode) for _ in range(3)]
     if late:
@@ -179,7 +60,7 @@ async def refuses_what_is_illegal(dut, kind: str, late: bool) -> None:
 @cocotb.parametrize(excess=[0, 1])
 async def window_is_exact(dut, excess: int) -> None:
     """Accept a line up to a window's last byte, and not one beat more."""
-    bench = await _start(dut, stall=0.0, retire=1.0)
+    bench = await start(dut, stall=0.0, retire=1.0)
     rows = 64
     size = line_bytes(bench.config, rows)
     window = WindowBinding(base=3 * PAGE_BYTES - 32, size=size + 64, read=True, write=True)
@@ -199,17 +80,16 @@ async def window_is_exact(dut, excess: int) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def windows_have_all_bits_of_their_size(dut) -> None:
     """Reach the last bytes of windows that are a power of two long: were it lost, none would do."""
-    bench = await _start(dut, stall=0.0, retire=1.0)
+    bench = await start(dut, stall=0.0, retire=1.0)
     rows = 2 * PAGE_BYTES // bench.config.row_bytes
-    for bit in range(PAGE_BYTES.bit_length() + 1, 32):
+    for number, bit in enumerate(range(PAGE_BYTES.bit_length() + 1, 32)):
         base = random.randrange(1 << ADDRESS_BITS - 16) << 12
         bench.windows = (WindowBinding(base=base, size=1 << bit, read=True, write=True),) * 4
         dut.windows.value = pack_windows(bench.windows)
         offset = (1 << bit) - 2 * PAGE_BYTES
         before = sum(beats for _, beats in bench.addresses)
-        bench.commands.extend(
-            pack_commands([Command.make(bench.opcode, offset=offset, rows=rows, lines=1)])
-        )
+        command = Command.make(bench.opcode, offset=offset, rows=rows, lines=1)
+        bench.commands.extend(pack_commands([command], start=number))
         await bench.settled()
         assert bench.fault() is None, f"bit {bit}"
         assert bench.addresses[-1][0] >= base + offset
@@ -217,9 +97,65 @@ async def windows_have_all_bits_of_their_size(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(run=range(repeats(48)))
+async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
+    """Windows and strides of any size, up to the line that leaves its window or the buffer."""
+    bench = await start(dut, stall=0.0, retire=1.0)
+    bench.windows = wide_windows()
+    dut.windows.value = pack_windows(bench.windows)
+    commands = [wide_command(bench, legal=index < 2) for index in range(3)]
+    bench.commands.extend(pack_commands(commands))
+    while len(bench.started) < len(commands):
+        await RisingEdge(dut.clk)
+    last = None
+    while last != (last := (len(bench.addresses), bench.outstanding)) or bench.outstanding:
+        await ClockCycles(dut.clk, 20)
+    bench.check(commands)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def lines_have_all_bits_of_their_number_and_length(dut) -> None:
+    """As many lines as a command can have, and one as long as the buffer."""
+    bench = await start(dut, stall=0.0, retire=1.0)
+    size = 1 << 24
+    bench.windows = (WindowBinding(base=0, size=size, read=True, write=True),) * 4
+    dut.windows.value = pack_windows(bench.windows)
+    most = (1 << 12) - 1
+    commands = [
+        Command.make(bench.opcode, lines=most, rows=1, stride=BEAT_BYTES, pitch=1),
+        Command.make(bench.opcode, lines=1, rows=bench.config.ub_rows),
+    ]
+    bench.commands.extend(pack_commands(commands))
+    await bench.settled()
+    bench.check(commands)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def an_address_waits_for_nobody(dut) -> None:
+    """It is valid before it is accepted, stays so, and is gone after reset."""
+    bench = await start(dut, stall=0.0)
+    bench.address.stall(1)
+    await ClockCycles(dut.clk, 2)
+    command = random_command(bench.config, bench.windows, bench.opcode)
+    bench.commands.extend(pack_commands([command]))
+    while not bench.started:
+        await RisingEdge(dut.clk)
+    await ClockCycles(dut.clk, 2)
+    for _ in range(10):
+        assert dut.address__valid.value
+        await RisingEdge(dut.clk)
+    assert not bench.addresses and len(bench.descriptors) == 1
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 1)
+    dut.rst.value = 0
+    await ClockCycles(dut.clk, 1)
+    assert not dut.address__valid.value
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def addresses_do_not_wrap(dut) -> None:
     """Refuse a burst beyond the last address, though its window would reach there."""
-    bench = await _start(dut, stall=0.0, retire=1.0)
+    bench = await start(dut, stall=0.0, retire=1.0)
     top = 1 << ADDRESS_BITS
     window = WindowBinding(base=top - PAGE_BYTES, size=1 << 20, read=True, write=True)
     bench.windows = (window,) * 4
@@ -238,7 +174,7 @@ async def addresses_do_not_wrap(dut) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def issues_a_burst_a_cycle(dut) -> None:
     """First address two cycles after the tokens, then one a cycle, also from line to line."""
-    bench = await _start(dut, stall=0.0, retire=1.0)
+    bench = await start(dut, stall=0.0, retire=1.0)
     window = bench.windows.index(next(w for w in bench.windows if w.read and w.write))
     command = Command.make(bench.opcode, window=window, lines=40, rows=1, stride=48, pitch=1)
     bench.commands.extend(pack_commands([command] * 5))
@@ -256,7 +192,7 @@ async def issues_a_burst_a_cycle(dut) -> None:
 @cocotb.parametrize(stall=[0.0, 0.7], moment=range(5))
 async def stops_at_any_moment(dut, stall: float, moment: int) -> None:
     """Keep a valid address until it is accepted; take, issue and report nothing else."""
-    bench = await _start(dut, stall=stall)
+    bench = await start(dut, stall=stall)
     commands = [random_command(bench.config, bench.windows, bench.opcode) for _ in range(20)]
     bench.commands.extend(pack_commands(commands))
     for _ in range(40 * moment + random.randint(2, 40)):

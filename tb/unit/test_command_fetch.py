@@ -1,83 +1,30 @@
 """Command fetch: bursts, order, latency, faults and stop."""
 
-import os
 import random
 
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
-from fetch_memory import FetchMemory, some_address
+from fetch_bench import BUFFER_BEATS, BURST_BEATS, CONFIG, FetchBench
+from fetch_memory import some_address
 
 from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.isa import COMMANDS, Opcode
 from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.registers import PROGRAM
-from tpulite_rtl.cp.command_fetch import FETCHED, CommandFetch
-from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.cp.command_fetch import CommandFetch
 from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_tb.commands import illegal_values, random_command, raw_word, single_bits
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
-from tpulite_tb.stream import StreamMonitor, StreamSink
 from tpulite_testing.regress import breadth
-
-BURST_BEATS = int(os.environ.get("BURST_BEATS", "16"))
-BUFFER_BEATS = 2 * max(16, BURST_BEATS)
-
-
-class Bench:
-    """The fetch between a memory that answers beat by beat and a sink for commands."""
-
-    def __init__(self, dut, *, idle: float = 0.0, stall: float = 0.0, watch: bool = True) -> None:
-        self.dut = dut
-        self.memory = FetchMemory(dut, burst_beats=BURST_BEATS, idle=idle, stall=stall)
-        self.sink = StreamSink(dut, "o", stall=stall)
-        self.commands: list[tuple[int, int]] = []
-        self.has_end = True
-        if watch:  # a stop withdraws offers, which this monitor does not allow
-            self.watch()
-        dut.start.value = dut.stop.value = dut.ended.value = 0
-
-    def watch(self) -> None:
-        """Collect the commands from now on."""
-        StreamMonitor(self.dut, "o", callback=self._command)
-
-    def place(self, *, length: int, address: int, has_end: bool = True) -> None:
-        """Place a random program."""
-        words = [random.getrandbits(8 * COMMAND_BYTES) for _ in range(length)]
-        self.memory.place(words, address=address)
-        self.dut.program.value = PROGRAM.const({"address": address, "length": length}).as_bits()
-        self.commands.clear()
-        self.has_end = has_end
-
-    async def start(self) -> None:
-        """Give the start pulse."""
-        await RisingEdge(self.dut.clk)
-        self.dut.start.value = 1
-        self.dut.ended.value = 0
-        await RisingEdge(self.dut.clk)
-        self.dut.start.value = 0
-
-    async def delivered(self, count: int) -> None:
-        """Wait for so many commands."""
-        while len(self.commands) < count:
-            await RisingEdge(self.dut.clk)
-
-    @property
-    def fault(self) -> tuple[int, int, int] | None:
-        """The fault that is shown: code, index and address."""
-        fault = FAULT.from_bits(self.dut.fault.value.to_unsigned())
-        return (fault.code, fault.index, fault.address) if fault.valid else None
-
-    def _command(self, payload: int) -> None:
-        fetched = FETCHED.from_bits(payload)
-        self.commands.append((fetched.word, fetched.index))
-        if self.has_end and fetched.index == len(self.memory.words) - 1:
-            self.dut.ended.value = 1
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def program_is_delivered(dut, idle: float, stall: float) -> None:
     """Programs of many lengths, one after the other."""
-    bench = Bench(dut, idle=idle, stall=stall)
+    bench = FetchBench(dut, idle=idle, stall=stall)
     bench.place(length=0, address=0)
     await reset(dut)
     for length in (1, 2, 17, random.randrange(3, 150)):
@@ -91,9 +38,68 @@ async def program_is_delivered(dut, idle: float, stall: float) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def every_field_is_judged(dut) -> None:
+    """Each field with what it must not be, and each bit beyond the fields."""
+    words = []
+    for opcode, layout in COMMANDS.items():
+        for field in layout.fields[1:]:
+            for value in [*illegal_values(field), field.range[0], field.range[-1]]:
+                words.append(raw_word(random_command(opcode, CONFIG), **{field.name: value}))
+        for bit in range(layout.width, 8 * COMMAND_BYTES, 7):
+            words.append(raw_word(random_command(opcode, CONFIG)) | 1 << bit)
+        words += [raw_word(command) for command in single_bits(opcode, CONFIG)]
+    words += [random.getrandbits(252) << 4 | opcode for opcode in range(16)]
+    for fields in ({"depthwise": 1}, {"byte_step": 3}, {"byte_step": 63}):
+        for _ in range(repeats(40)):
+            command = random_command(Opcode.CONV, CONFIG).replace(**fields)
+            together = {"blocks": random.choice([1, 1, 2, 1 << random.randrange(11)])}
+            words.append(raw_word(command, **together))
+    bench = FetchBench(dut)
+    bench.place_words(words, some_address())
+    await reset(dut)
+    await bench.start()
+    await bench.delivered(len(words))
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(how=["stop", "ended"])
+async def offers_are_withdrawn(dut, how: str) -> None:
+    """A command that waits is no longer offered in the cycle of a stop, nor after it."""
+    bench = FetchBench(dut, watch=False)
+    bench.place(length=20, address=some_address())
+    bench.sink.stall(1)
+    await reset(dut)
+    await bench.start()
+    while not dut.o__valid.value:
+        await RisingEdge(dut.clk)
+    getattr(dut, how).value = 1
+    for _ in range(20):
+        await RisingEdge(dut.clk)
+        assert not dut.o__valid.value
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_withdraws_a_burst(dut) -> None:
+    """A burst that nobody has accepted is gone after reset."""
+    bench = FetchBench(dut, watch=False)
+    bench.place(length=20, address=some_address())
+    bench.memory.requests.stall(1)
+    await reset(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 3)
+    assert dut.read__ar__valid.value
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 1)
+    dut.rst.value = 0
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+        assert not dut.read__ar__valid.value and dut.quiet.value
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def first_burst_and_first_command_are_early(dut) -> None:
     """AR in the cycle after start, a command in the second one after its beats, no bubbles."""
-    bench = Bench(dut)
+    bench = FetchBench(dut)
     bench.place(length=40, address=1 << 20)
     await reset(dut)
     await bench.start()
@@ -114,7 +120,7 @@ async def first_burst_and_first_command_are_early(dut) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def buffer_is_kept_full(dut) -> None:
     """Request exactly the buffer while nothing is taken, then the rest."""
-    bench = Bench(dut)
+    bench = FetchBench(dut)
     bench.place(length=600, address=1 << 20)
     bench.sink.stall(1)
     await reset(dut)
@@ -127,8 +133,27 @@ async def buffer_is_kept_full(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(run=range(6))
+async def asks_for_no_more_than_there_is_room_for(dut, run: int) -> None:
+    """Not with bursts of any length either, whenever commands are taken."""
+    bench = FetchBench(dut, stall=0.5)
+    length = 150
+    bench.place(length=length, address=some_address())
+    bench.sink.stall(run % 2)
+    await reset(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 20)
+    while len(bench.commands) < length:
+        bench.sink.stall(random.choice([0, 1, 1, 1]))
+        for _ in range(random.choice([1, 5, 80])):
+            await RisingEdge(dut.clk)
+            assert bench.memory.requested <= BUFFER_BEATS + 2 * len(bench.commands) + 2
+    assert bench.commands == [(word, index) for index, word in enumerate(bench.memory.words)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def program_without_end_is_an_overrun(dut) -> None:
-    bench = Bench(dut, idle=0.3)
+    bench = FetchBench(dut, idle=0.3)
     bench.place(length=0, address=0)
     await reset(dut)
     for length in (0, 1, 23):
@@ -148,7 +173,7 @@ async def program_without_end_is_an_overrun(dut) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def length_has_all_of_its_bits(dut) -> None:
     """Three commands and a power of two: were that lost, the fourth would never come."""
-    bench = Bench(dut)
+    bench = FetchBench(dut)
     bench.place(length=0, address=0)
     await reset(dut)
     for bit in range(6, INDEX_BITS):
@@ -167,7 +192,7 @@ async def length_has_all_of_its_bits(dut) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(second_beat=[False, True])
 async def axi_error_is_found_when_it_is_the_commands_turn(dut, second_beat: bool) -> None:
-    bench = Bench(dut)
+    bench = FetchBench(dut)
     bench.place(length=0, address=0)
     await reset(dut)
     for bad in (0, 1, random.randrange(2, 30)):
@@ -198,7 +223,7 @@ async def axi_error_is_found_when_it_is_the_commands_turn(dut, second_beat: bool
 @cocotb.parametrize(how=["stop", "ended"])
 async def outstanding_beats_are_dropped(dut, how: str) -> None:
     """Keep a raised AR, raise no new one, drop the beats; then fetch another program."""
-    bench = Bench(dut, watch=False)
+    bench = FetchBench(dut, watch=False)
     bench.memory.latency = 20
     bench.place(length=100, address=1 << 20)
     bench.memory.requests.stall(1)

@@ -29,7 +29,7 @@ from tpulite_rtl.cp.command_fetch import FETCHED
 from tpulite_rtl.cp.dispatcher import Dispatcher
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
-from tpulite_tb.commands import illegal_values, random_command, raw_word
+from tpulite_tb.commands import illegal_values, random_command, raw_word, single_bits
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
@@ -112,7 +112,8 @@ def word_of(command: Command) -> int:
 async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: float) -> None:
     bench = Bench(dut, idle=idle, stall=stall)
     await reset(dut)
-    commands = [random_command(random.choice(list(ENGINE_OF)), CONFIG) for _ in range(300)]
+    commands = [random_command(random.choice(list(ENGINE_OF)), CONFIG) for _ in range(200)]
+    commands += [command for opcode in ENGINE_OF for command in single_bits(opcode, CONFIG)]
     indices = [random.getrandbits(INDEX_BITS) for _ in commands]
     for command, index in zip(commands, indices, strict=True):
         bench.send_one(word_of(command), index)

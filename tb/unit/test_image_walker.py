@@ -5,15 +5,17 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from conv_draw import KINDS, draw_conv
+from conv_draw import KINDS, any_image, draw_conv, stretched
 from conv_model import delay, outputs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm, disassemble
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.image_walker import ImageWalker
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
 from tpulite_tb.bits import unpack
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
@@ -24,6 +26,12 @@ CONFIGS = {
     16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
+
+
+def _longest(command: Command, axis: str, stride: int) -> Command:
+    """Return a depthwise CONV with one axis of 2047 outputs, and all vectors between these."""
+    ones = dict.fromkeys(("rows", "columns", "kernel_rows", "kernel_columns"), 1)
+    return command.replace(**(ones | {axis: 2047, "stride_y": stride, "stride_x": stride}))
 
 
 def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
@@ -72,9 +80,16 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
     layout = slot_layout(CONFIGS[n])
     commands = [
-        draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS)
-        for kind in random.choices(KINDS, k=60)
+        any_image(draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS), len(ROWS))
+        for kind in random.choices(KINDS, k=repeats(40))
     ]
+    long = [stretched(command) for command in random.choices(commands, k=repeats(3))]
+    if not idle and not stall and repeats(2) == 2:  # Verilator
+        for axis, stride in zip(("rows", "columns"), random.sample([3, 9], 2), strict=True):
+            command = draw_conv(CONFIGS[n], "depthwise", inputs=ROWS, operands=ROWS, outputs=ROWS)
+            long.append(_longest(command, axis, stride))
+    commands += [any_image(command, len(ROWS)) for command in long]
+    indices = [random.getrandbits(INDEX_BITS) for _ in commands]
     received: list[int] = []
     StreamSink(dut, "o", stall=stall)
     StreamMonitor(dut, "o", callback=received.append)
@@ -82,11 +97,11 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     await reset(dut)
     driver.extend(
         VECTOR_COMMAND.const(vector_share(command, n, index)).as_bits()
-        for index, command in enumerate(commands)
+        for index, command in zip(indices, commands, strict=True)
     )
     expected = [
         (slot, command)
-        for index, command in enumerate(commands)
+        for index, command in zip(indices, commands, strict=True)
         for slot in _slots(command, index, n)
     ]
     edge = RisingEdge(dut.clk)
@@ -94,6 +109,9 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     while len(received) < len(expected):
         await edge
         cycle += 1
+        if dut.o__valid.value:
+            offered = int(dut.o__payload.value) >> layout["index"].offset
+            assert dut.busy.value and dut.index.value == offered % (1 << INDEX_BITS)
         if received and not first:
             first = cycle
     if not idle and not stall:

@@ -50,6 +50,7 @@ def _pack(values, width: int) -> int:
 async def multiplies_pairs_of_operands(dut) -> None:
     """All values of both operands, and drawn summands, whose sums may wrap.
 
+    Values take turns among the multipliers, so that each of these meets all their bits.
     On Icarus, which is slow, the first and the last value of one operand, and some more.
     """
     a_width, b_width, width = len(dut.a) // _PARALLEL, len(dut.b), len(dut.c)
@@ -58,9 +59,10 @@ async def multiplies_pairs_of_operands(dut) -> None:
     if cocotb.SIM_NAME == "Icarus Verilog":
         starts = [starts[0], starts[-1], random.choice(starts)]
     for start in starts:
-        row = range(start, start + _PARALLEL)
-        dut.a.value = _pack(row, a_width)
         for b in range(-1 << (b_width - 1), 1 << (b_width - 1)):
+            turn = b % _PARALLEL
+            row = [start + (turn + place) % _PARALLEL for place in range(_PARALLEL)]
+            dut.a.value = _pack(row, a_width)
             dut.b.value = b
             dut.c.value = c = random.choice([0, -1, random.getrandbits(width)]) % (1 << width)
             await Timer(1, unit="ns")

@@ -50,13 +50,15 @@ def _last_rows(command: Command, config: Config) -> dict[str, int]:
     return rows
 
 
-def _outside(command: Command, config: Config) -> list[int]:
+def _limit(region: str, config: Config) -> int:
+    """Return how many rows the memory of a region has."""
+    return config.acc_rows if region == "accumulators" else config.ub_rows
+
+
+def _beyond(command: Command, config: Config) -> dict[str, int]:
     """Return where those regions end that leave their memories."""
-    return [
-        last
-        for region, last in _last_rows(command, config).items()
-        if last >= (config.acc_rows if region == "accumulators" else config.ub_rows)
-    ]
+    rows = _last_rows(command, config)
+    return {region: last for region, last in rows.items() if last >= _limit(region, config)}
 
 
 def _check(word: int, command: Command, index: int, config: Config) -> None:
@@ -65,7 +67,7 @@ def _check(word: int, command: Command, index: int, config: Config) -> None:
     assert got.wait == command["wait"] and got.prefetch == command["prefetch"]
     assert got.index == index
     assert got.requantizes == (command["drain"] == Drain.REQUANTIZE)
-    outside = _outside(command, config)
+    outside = _beyond(command, config)
     assert got.outside == bool(outside)
     assert got.records.record_row == command["record_row"]
     assert got.records.record_form == command["record_form"]
@@ -84,6 +86,45 @@ def _check(word: int, command: Command, index: int, config: Config) -> None:
         assert got.drains[name] == value, name
 
 
+_REGION_FIELDS = {
+    "accumulators": ("acc_row", "rows", "columns"),
+    "weights": ("weight_row", "blocks", "kernel_rows", "kernel_columns"),
+    "records": ("record_row",),
+    "output": ("out_row", "rows", "columns", "out_pitch", "out_step"),
+    "image": ("act_row", "blocks", "height", "width", "act_block_pitch", "act_pitch"),
+}
+"""What each region's last row grows with; its first row comes first."""
+
+
+def _least(name: str) -> int:
+    return next(f.minimum or 0 for f in COMMANDS[Opcode.CONV].fields if f.name == name)
+
+
+def _alone_outside(config: Config, region: str | None) -> Command:
+    """Return a command of any size of which all regions but one fit, or, for None, all of them.
+
+    That one leaves its memory by any number of rows or by one; others often end in its last row.
+    """
+    while True:
+        free = random.choice([region, None])  # may be as large as it is drawn
+        command = random_command(Opcode.CONV, config)
+        if random.random() < 0.3:
+            shape = {"depthwise": 1, "blocks": 1, "byte_step": 0, "drain": Drain.KEEP}
+            command = command.replace(**shape)
+        while too_far := [r for r in _beyond(command, config) if r != free]:
+            name = random.choice(_REGION_FIELDS[too_far[0]])
+            less = random.randrange(_least(name), command[name] + 1)
+            command = command.replace(**{name: less})
+        for end in filter(None, [*random.sample(list(_REGION_FIELDS), 2), region]):
+            first = _REGION_FIELDS[end][0]
+            excess = _last_rows(command, config).get(end, 0) - _limit(end, config) + 1
+            start = command[first] - excess + (end == region)
+            if 0 <= start < _limit(end, config):
+                command = command.replace(**{first: start})
+        if region is None or region in _beyond(command, config):
+            return command
+
+
 def _largest() -> list[Command]:
     """Return commands with the largest values of all fields."""
     largest = {
@@ -100,15 +141,16 @@ def _largest() -> list[Command]:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def prepares_every_command(dut, idle: float, stall: float) -> None:
-    """Commands that fit, then any field values: nothing wraps where regions end."""
+    """Commands that fit, small ones and of any size, then any field values: nothing wraps."""
     config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
     rows = range(4096)
     fitting = [
         draw_conv(config, random.choice(KINDS), inputs=rows, operands=rows, outputs=rows)
-        for _ in range(60)
+        for _ in range(30)
     ]
-    extreme = [random_command(Opcode.CONV, config) for _ in range(60)]
-    commands = fitting + extreme + _largest()
+    wide = [_alone_outside(config, None) for _ in range(60)]
+    extreme = [random_command(Opcode.CONV, config) for _ in range(30)]
+    commands = fitting + wide + extreme + _largest()
 
     received: list[int] = []
     StreamSink(dut, "o", stall=stall)
@@ -154,8 +196,9 @@ async def says_where_the_first_region_ends(dut) -> None:
     dut.i__valid.value = 0
     await reset(dut)
     edge = RisingEdge(dut.clk)
-    commands = [random_command(Opcode.CONV, config) for _ in range(repeats(100))]
-    for command in commands + _largest():
+    commands = [random_command(Opcode.CONV, config) for _ in range(repeats(40))]
+    alone = [_alone_outside(config, region) for region in (*_REGION_FIELDS, None) * repeats(16)]
+    for command in commands + alone + _largest():
         dut.i__valid.value = 1
         dut.i__payload.value = pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields})
         dut.o__ready.value = 0
@@ -163,7 +206,9 @@ async def says_where_the_first_region_ends(dut) -> None:
         assert dut.o__valid.value == 1
         dut.o__ready.value = 1
         await edge
-        if outside := _outside(command, config):
+        outside = list(_beyond(command, config).values())
+        assert dut.o__payload.value[PREPARED["outside"].offset] == bool(outside)
+        if outside:
             assert dut.address.value == outside[0]
 
 

@@ -80,6 +80,42 @@ def _draw_block(config: Config, index: int, bad: float) -> _Block:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_forgets_rows(dut) -> None:
+    """A FIFO full of rows that nobody wanted is empty, and its first row goes out again."""
+    config = Config.from_dict(json.loads(os.environ["CONFIG"]))
+    driver = StreamDriver(dut, "command")
+    for name in ("claim", "next", "stop", "read__response__valid"):
+        getattr(dut, name).value = 0
+    dut.read__request__ready.value = 1
+    await reset(dut)
+    command = pack(RECORD_COMMAND, {"record_form": RecordForm.FULL})
+    for rows in (config.record_rows, config.record_rows, 1):
+        driver.extend([command] * 3)
+        delivered = asked = 0
+        answers = deque([False] * READ_LATENCY)
+        for _ in range(6 * config.record_rows + 20):
+            dut.read__response__valid.value = answers.popleft()
+            dut.read__response__payload.value = 0
+            await RisingEdge(dut.clk)
+            taken = bool(dut.read__request__valid.value) and asked < 3 * rows
+            answers.append(taken)
+            asked += taken
+            delivered += bool(dut.o__valid.value)
+            dut.read__request__ready.value = asked < 3 * rows
+        assert asked == 3 * rows
+        assert delivered == min(asked, config.record_rows)
+        driver.kill()
+        dut.command__valid.value = 0
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        await RisingEdge(dut.clk)
+        assert not dut.o__valid.value and not dut.block_ready.value
+        assert not dut.read__request__valid.value
+        driver = StreamDriver(dut, "command")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(refuse=[0.0, 0.4], hurry=[1.0, 0.3, 0.02], bad=[0.0, 0.2])
 async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) -> None:
     """Every output in every cycle, from a consumer in a hurry to one that lets the FIFO fill."""

@@ -10,6 +10,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
+from scale_draw import draw_scaled
 
 from tpulite.arch import isa
 from tpulite.arch.config import Config
@@ -21,7 +22,7 @@ from tpulite_rtl.lib.interfaces import write_layout
 from tpulite_rtl.vpu.record_fields import record_row
 from tpulite_rtl.vpu.requantizer import Requantizer, requant_input
 from tpulite_rtl.vpu.requantizer_lane import STAGES
-from tpulite_rtl.vpu.shared_lane import LANE_INPUT
+from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LANE_INPUT
 from tpulite_tb.bits import pack, pack_lanes
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
@@ -29,6 +30,8 @@ from tpulite_tb.stream import StreamMonitor
 from tpulite_testing.regress import breadth
 
 _ALL = tuple(rounding.name.lower() for rounding in Rounding)
+
+_WIDTHS = {field.name: field.width for field in isa.RECORD.fields}
 
 _EFFORT = int(os.environ.get("EFFORT", "1"))
 """Multiplies the commands of a run."""
@@ -124,6 +127,7 @@ class _Plan:
         self.records: dict[int, int] = {}
         self.writes: dict[int, int] = {}
         self.dones: dict[int, int] = {}
+        self.entered: set[int] = set()  # cycles in which the lanes are not the second user's
         self.end = 0
         self._first = -config.record_rows  # cycle in which the current block's records came in use
 
@@ -173,6 +177,8 @@ class _Plan:
         groups = config.array_size // config.lanes
         slots = {0: 1, 1: groups, RAW_ROWS: max(groups, RAW_ROWS)}[len(rows)]
         self.vectors[self.end] = pack(requant_input(config), payload)
+        if len(rows) == 1:
+            self.entered.update(range(self.end + 1, self.end + 1 + groups))
         out = self.end + slots - 1 + REQUANTIZER
         for index, data in enumerate(rows):
             values = {"row": payload["row"] + index, "data": data}
@@ -200,23 +206,48 @@ async def writes_every_row_in_its_cycle(dut, idle: float, delivery: str) -> None
 
 
 async def _use_otherwise(dut, config: Config) -> None:
-    """Be the lanes' second user, with one record for all sums: what enters leaves requantized."""
-    rounding = random.choice([Rounding[name.upper()] for name in config.roundings])
-    record = _record(rounding)
+    """Be the lanes' second user, a record of its own for every sum: fields come in their stages.
+
+    Fields of stages without a sum of its own are garbage.
+    """
+    roundings = [Rounding[name.upper()] for name in config.roundings]
     lanes = config.vector_lanes
     assert lanes is not None
-    inside: list[list[int] | None] = [None] * STAGES
+    inside: list[list[tuple[int, dict[str, Any]]] | None] = [None] * STAGES
     while True:
-        sums = [_sum(record) for _ in range(lanes)]
-        inputs = [pack(LANE_INPUT, {"sum": value, **record}) for value in sums]
+        drawn = [draw_scaled(random.choice(roundings)) for _ in range(lanes)]
+        stages = [drawn, *inside]
+        inputs = []
+        for lane in range(lanes):
+            fields = {"sum": drawn[lane][0]}
+            for name, stage in FIELD_STAGES.items():
+                entries = stages[stage]
+                garbage = random.getrandbits(_WIDTHS[name])
+                fields[name] = entries[lane][1][name] if entries else garbage
+            inputs.append(pack(LANE_INPUT, fields))
         dut.vector__lane.value = pack_lanes(inputs, LANE_INPUT.size)
         dut.vector__valid.value = valid = random.random() < 0.8
         await RisingEdge(dut.clk)
-        if inside[-2]:
-            wanted = [requantize(value, **record) for value in inside[-2]]
-            assert int(dut.vector__o.value) == pack_lanes(wanted, 8), f"{inside[-2]} with {record}"
+        if leaving := inside[-2]:
+            wanted = [requantize(value, **record) for value, record in leaving]
+            assert int(dut.vector__o.value) == pack_lanes(wanted, 8), str(leaving)
         entered = valid and dut.vector__ready.value
-        inside = [sums if entered else None, *inside[:-1]]
+        inside = [drawn if entered else None, *inside[:-1]]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def lanes_serve_the_other_user(dut) -> None:
+    """All lanes, for as long as no vector comes: every bit of products beside ties."""
+    config = Config.from_dict(json.loads(os.environ["CONFIG"]))
+    dut.write__request__ready.value = 1
+    for name in ("vector", "i", "record"):
+        getattr(dut, f"{name}__valid").value = 0
+    await reset(dut)
+    cocotb.start_soon(_use_otherwise(dut, config))
+    edge = RisingEdge(dut.clk)
+    for _ in range(repeats(3000)):
+        await edge
+        assert dut.vector__ready.value == 1
 
 
 async def _play(dut, plan: _Plan) -> None:
@@ -247,6 +278,7 @@ async def _play(dut, plan: _Plan) -> None:
             getattr(dut, f"{name}__valid").value = cycle in payloads
             payload.value = payloads.get(cycle, random.getrandbits(len(payload)))
         await edge
+        assert dut.vector__ready.value == (cycle not in plan.entered), f"cycle {cycle}"
     assert not plan.writes
     assert not plan.dones
 

@@ -49,6 +49,34 @@ class _Port:
         return offer
 
 
+class _Turns:
+    """Who wins each bank, by the rule: who has been refused STARVED times, then who comes first."""
+
+    def __init__(self, ports: list[_Port]) -> None:
+        self.ports = ports
+
+    def check(self, *, absolute: bool) -> None:
+        """Compare who is accepted in this cycle; if ``absolute``, nobody goes before the first."""
+        best: dict[int, tuple[bool, bool, int]] = {}
+        for index, port in enumerate(self.ports):
+            if port.offer is not None:
+                bank = port.offer % Config().ub_banks
+                mine = (not (absolute and index == 0), port.refused < STARVED, index)
+                best[bank] = min(best.get(bank, mine), mine)
+        winners = {index for *_, index in best.values()}
+        for index, port in enumerate(self.ports):
+            if port.offer is not None:
+                assert port.request["ready"].value == (index in winners), port.name
+
+
+def _rows(kind: str, crowd: list[int]):
+    if kind == "crowd":  # most want one bank, for some time
+        return iter(lambda: random.choice([random.randrange(ROWS), *crowd * 4]), None)
+    if kind == "same_bank":
+        return iter(lambda: 8 * random.randrange(ROWS // 8), None)
+    return _walk(kind)
+
+
 def _walk(kind: str):
     row = random.randrange(ROWS)
     while True:
@@ -57,19 +85,14 @@ def _walk(kind: str):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(kind=["random", "walk", "same_bank"], idle=[0.0, 0.5])
+@cocotb.parametrize(kind=["random", "walk", "crowd", "same_bank"], idle=[0.0, 0.5])
 async def reads_what_was_written(dut, kind: str, idle: float) -> None:
     """Every port is busy; order, latency, priority and data are right in each cycle."""
     width = len(dut.read_vector__response__payload)
-
-    def rows():
-        if kind == "same_bank":
-            return iter(lambda: 8 * random.randrange(ROWS // 8), None)
-        return _walk(kind)
-
+    crowd = [0]
     dut.steady.value = 0
-    readers = [_Port(dut, f"read_{name}", rows=rows(), idle=idle) for name in READERS]
-    writers = [_Port(dut, f"write_{name}", rows=rows(), idle=idle) for name in WRITERS]
+    readers = [_Port(dut, f"read_{name}", rows=_rows(kind, crowd), idle=idle) for name in READERS]
+    writers = [_Port(dut, f"write_{name}", rows=_rows(kind, crowd), idle=idle) for name in WRITERS]
     await reset(dut)
     edge = RisingEdge(dut.clk)
     await edge
@@ -78,11 +101,16 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
     pending = [deque() for _ in READERS]
     refused = accepted = 0
     for cycle in range(1500):
+        steady = kind == "crowd" and cycle % 100 < 40
+        dut.steady.value = steady
+        crowd[0] = cycle // 180
         for port in readers:
             port.drive(lambda row: row)
         for port in writers:
             port.drive(lambda row: random.getrandbits(width) << 14 | row)
         await edge
+        _Turns(readers).check(absolute=steady)
+        _Turns(writers).check(absolute=True)
         written: dict[int, int] = {}
         waiting = [port.offer is not None for port in readers + writers]
         for port, name, queue in zip(readers, READERS, pending, strict=True):
@@ -113,6 +141,8 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
         accepted = sum(waiting) - refused
         assert writers[0].worst == 0, "the drain had to wait"
 
+    if kind == "crowd":  # of which the first reader may take all
+        return
     for port in readers:
         # A starving port waits for at most one turn of each other starving port.
         assert port.worst <= STARVED + len(readers), f"{port.name} starved"

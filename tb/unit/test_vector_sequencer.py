@@ -8,28 +8,34 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
-from conv_draw import KINDS, draw_conv
+from conv_draw import KINDS, any_image, draw_conv, stretched
 from conv_model import ConvModel, delay, outputs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm
 from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
 from tpulite_tb.bits import unpack
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 from tpulite_testing.regress import thinned
 
-ROWS = 1024
 CONFIGS = {
-    "4": Config(array_size=4, ub_rows=ROWS),
-    "8_lanes2": Config(array_size=8, ub_rows=ROWS, requant_lanes=2),
-    "16": Config(array_size=16, ub_rows=ROWS),
+    "4": Config(array_size=4),
+    "8_lanes2": Config(array_size=8, requant_lanes=2),
+    "16": Config(array_size=16),
 }
 LATENCY = READ_LATENCY + 1
+
+
+def _index_of(number: int) -> int:
+    """Return the index of a command: all of its bits change, so that none is lost."""
+    return number * 0x9E3779 % (1 << INDEX_BITS)
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,10 @@ class _Slot:
 
 
 def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
+    """Yield the slots of commands, whose indices are :func:`_index_of` of their numbers."""
     n = model.config.array_size
-    for index, command in enumerate(commands):
+    for number, command in enumerate(commands):
+        index = _index_of(number)
         tiles, order = taps(command), outputs(command)
         for tap in tiles:
             emitted, begun = 0, False
@@ -101,20 +109,23 @@ class _Bench:
         self.model.buffer[:] = rng.integers(0, 256, self.model.buffer.shape, np.uint8)
         self.rows: list[int | None] = [None] * READ_LATENCY
         self.vectors: list[_Slot | None] = [None] * LATENCY
-        self.started = False
+        self.started: _Slot | None = None
         for name in ("tile_ready", "block_ready", "stop", "read__request__ready"):
             getattr(dut, name).value = 0
         self.driver = StreamDriver(dut, "command")
 
     def draw(self, kind: str) -> Command:
-        rows = range(ROWS)
-        return draw_conv(self.config, kind, inputs=rows, operands=rows, outputs=rows)
+        rows = range(self.config.ub_rows)
+        command = draw_conv(self.config, kind, inputs=rows, operands=rows, outputs=rows)
+        return random.choice([command, any_image(command, len(rows))])
 
     async def start(self, commands: list[Command]) -> None:
         await reset(self.dut)
         self.driver.extend(
-            VECTOR_COMMAND.const(vector_share(command, self.config.array_size, index)).as_bits()
-            for index, command in enumerate(commands)
+            VECTOR_COMMAND.const(
+                vector_share(command, self.config.array_size, _index_of(number))
+            ).as_bits()
+            for number, command in enumerate(commands)
         )
         await RisingEdge(self.dut.clk)
 
@@ -135,10 +146,13 @@ class _Bench:
         issued, asked = bool(dut.issued.value), bool(dut.read__request__valid.value)
         assert dut.refused.value == (asked and not ready)
         self.rows.append(int(dut.read__request__payload.value) if asked and ready else None)
-        assert dut.start.value == self.started, "the tile starts in the cycle after its slot"
-        self.started = False
+        started, self.started = self.started, None
+        assert dut.start.value == bool(started), "the tile starts in the cycle after its slot"
+        if started:
+            assert dut.zero_point.value.to_signed() == started.command["weight_zero_point"]
         assert dut.claim.value == (issued and slot is not None and slot.claims)
         self._check_vector()
+        self._check_early()
         self.vectors.append(slot if issued else None)
         if not issued:
             return False
@@ -148,7 +162,7 @@ class _Bench:
         if slot.row is not None:
             assert dut.read__request__payload.value == slot.row
         assert steady == (slot.command["depthwise"] and not slot.first)
-        self.started = slot.first
+        self.started = slot if slot.first else None
         return True
 
     def _check_vector(self) -> None:
@@ -160,6 +174,16 @@ class _Bench:
         assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
         assert got["first"] == slot.first
         assert got["depthwise"] == slot.command["depthwise"]
+
+    def _check_early(self) -> None:
+        """Check what the array is told of the next vector; dense mode does not need it."""
+        slot = self.vectors[0]
+        if slot is None or slot.vector is None or slot.command["byte_step"]:
+            return
+        early = int(self.dut.early.value)
+        assert early & 0xFF == int(slot.vector[0]) & 0xFF
+        if self.config.has_delay_lines:
+            assert early >> 8 == delay(slot.command, self.config.array_size)
 
 
 def _config(dut) -> Config:
@@ -212,6 +236,13 @@ async def wastes_no_cycle(dut) -> None:
     config = _config(dut)
     bench = _Bench(dut, config)
     commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
+    one = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+    commands += [  # records for each of them, as fast as they can be
+        bench.draw("product").replace(drain=Drain.REQUANTIZE, **one) for _ in range(12)
+    ]
+    long = [stretched(command) for command in random.choices(commands, k=repeats(4))]
+    long.append(bench.draw("product").replace(**(one | {"blocks": repeats(2047)})))
+    commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
     dut.tile_ready.value = dut.block_ready.value = 1
     last_start = last_claim = last_report = -100
