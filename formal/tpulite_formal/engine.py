@@ -47,9 +47,13 @@ write_aiger -zinit -symbols -no-startoffset {output}.aig
 design -load model
 """
 _MUTATE = f"""
+zinit
 mutate -list {{mutants}} -seed 1 -ctrl {MUTATION} {MUTATION_BITS} 1 -o mutants.ys * top %d
 script mutants.ys
+zinit -all
 """
+"""A mutant of a register's output takes the initial value off it, chosen or not: all begin at zero,
+behind inverters where need be, so that it can be given back. Else a run from any state would do."""
 
 _DECIDE = """
 read_aiger {output}.aig

@@ -47,7 +47,7 @@ class CommandFetch(wiring.Component):
         Address and length of the program; stable from the cycle before ``start`` until it is
         fetched.
     start : In(1)
-        Begin with the first command; legal when ``quiet``.
+        Begin with the first command; legal when ``quiet`` and no other program is under way.
     stop : In(1)
         Forget the program. No new burst is requested, and what is outstanding is dropped.
     ended : In(1)

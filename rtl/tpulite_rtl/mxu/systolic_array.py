@@ -142,7 +142,8 @@ class SystolicArray(wiring.Component):
                 self.o.payload[col].eq(deskew.o[col]),
             ]
         # With a delay a vector is the last one of its sum, which has passed a row for each tap.
-        in_flight, late = Signal(self.latency), self.i.payload.delay.any()
+        in_flight = Signal(self.latency)
+        late = self.i.payload.delay.any()
         m.d.sync += in_flight.eq(Cat(self.i.valid & ~late, in_flight))
         if self.config.has_delay_lines:
             with m.If(self.i.valid & late):
