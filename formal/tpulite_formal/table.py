@@ -1,7 +1,6 @@
 """All proofs."""
 
 from tpulite_formal import (
-    array,
     buffer,
     dispatcher,
     element,
@@ -31,6 +30,5 @@ PROOFS: list[Proof] = [
     *buffer.PROOFS,
     *splitter.PROOFS,
     *element.PROOFS,
-    *array.PROOFS,
     *requantizer.PROOFS,
 ]

@@ -164,9 +164,9 @@ def area(config: Config, weights: Weights | None = None) -> Part:
     luts += sum(6 * count * _tables(*shape) for count, *shape in memories)
     brams = sum(count * _brams(*shape) for count, *shape in memories)
     if config.memories == "block":
-        queues = _large_queues(config)
-        luts -= sum(6 * count * _columns(*shape) for count, *shape in queues)
-        brams += sum(count * _block_rams(*shape) for count, *shape in queues)
+        asked = _block_if_asked(config)
+        luts -= sum(6 * count * _columns(*shape) for count, *shape in asked)
+        brams += sum(count * _block_rams(*shape) for count, *shape in asked)
     return Part(round(luts), round(_fitted(config, "ff", weights)), _dsps(config), brams)
 
 
@@ -225,10 +225,11 @@ def _memories(config: Config) -> list[tuple[int, int, int]]:
     ]
 
 
-def _large_queues(config: Config) -> list[tuple[int, int, int]]:
-    """Return the same of queues that are a RAM (``lib.fifo``), of which the fit knows the tables.
+def _block_if_asked(config: Config) -> list[tuple[int, int, int]]:
+    """Return the same of what is block RAM only if the configuration asks for it.
 
-    They are block RAM only if the configuration asks for it.
+    That are lookup tables of few rows, and queues that are a RAM (``lib.fifo``); of the tables that
+    they take otherwise the fit knows.
     """
     row = 8 * config.array_size
     queues = [
@@ -239,7 +240,10 @@ def _large_queues(config: Config) -> list[tuple[int, int, int]]:
         (1, 16, row),  # results of the vector path
     ]
     queues += [(1, config.queue_depth, COMMANDS[code].width + 24) for code in ENGINE_OF]
-    return [(count, rows, bits) for count, rows, bits in queues if rows * bits >= _QUEUE_BITS]
+    found = [(count, rows, bits) for count, rows, bits in queues if rows * bits >= _QUEUE_BITS]
+    if _distributed(_TABLE_BYTES, config):
+        found.append((_vector_lanes(config), _TABLE_BYTES // config.row_bytes, row))
+    return found
 
 
 def _distributed(content: int, config: Config) -> bool:
