@@ -1,11 +1,14 @@
 """Configurations with a name, for command lines and the Makefile."""
 
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from tpulite.arch.config import Config
 
 __all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "read_field"]
+
+_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block")
 
 CONFIGS: dict[str, Config] = {
     "4x4": Config(array_size=4),
@@ -15,30 +18,12 @@ CONFIGS: dict[str, Config] = {
     # The largest array that each part of Lattice's ECP5 family holds, with all roundings: few
     # lanes, queues of one command, fetched commands in block RAM, and every other column of the
     # larger arrays multiplies in logic.
-    "ecp5-25": Config(
-        array_size=4,
-        requant_lanes=1,
-        vector_lanes=1,
-        ub_banks=4,
-        queue_depth=1,
-        memories="block",
-    ),
-    "ecp5-45": Config(
-        array_size=8,
-        requant_lanes=4,
-        vector_lanes=2,
-        ub_banks=4,
-        queue_depth=1,
-        memories="block",
-        multipliers="mixed",
-    ),
-    "ecp5-85": Config(
+    "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
+    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=4, vector_lanes=2, multipliers="mixed"),
+    "ecp5-85": _on_ecp5(
         array_size=16,
         requant_lanes=4,
         vector_lanes=4,
-        ub_banks=4,
-        queue_depth=1,
-        memories="block",
         multipliers="mixed",
         softmax=False,
         delay_lines=False,  # it is not placed yet even without

@@ -1,15 +1,18 @@
 """Designs as blocks, and blocks as gates."""
 
+from collections import Counter
+
 from amaranth.back import rtlil
 from amaranth.hdl import DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tpulite.arch.config import Config
 from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
-from tpulite_rtl.silicon.design import Design
+from tpulite_rtl.silicon.design import Design, chip_design
 from tpulite_rtl.silicon.ecp5 import sizes
-from tpulite_rtl.silicon.place import scanned
+from tpulite_rtl.silicon.place import on_global_networks, scanned
 from tpulite_rtl.silicon.report import measure
 
 
@@ -89,6 +92,31 @@ def test_blocks_become_cells_of_an_ecp5_and_their_sum():
     assert blocks["wide"]["ff"] == 24
     assert found["chip"]["ff"] == sum(block["ff"] for block in found["blocks"])
     assert found["chip"]["bram"] == 1  # the large memory; the small one is lookup tables
+
+
+def _flip_flop(reset: int, q: int) -> dict:
+    return {"type": "TRELLIS_FF", "connections": {"LSR": [reset], "Q": [q]}}
+
+
+def test_resets_of_many_registers_have_a_global_network():
+    """2 is a register's and of many, 3 a register's and of few, 4 of many and no register's."""
+    cells = {f"r{reset}": _flip_flop(9, reset) for reset in (2, 3)}
+    for reset, count in ((2, 600), (3, 400), (4, 600)):
+        cells |= {f"{reset}_{i}": _flip_flop(reset, 10 + i) for i in range(count)}
+    netnames = {"all": {"bits": ["0", 2, 3, 4, *range(9, 700)]}}
+    top = {"attributes": {}, "cells": cells, "netnames": netnames}
+    found = on_global_networks({"modules": {"top": top}})["modules"]["top"]["cells"]
+    (network,) = (cell["connections"] for cell in found.values() if cell["type"] == "DCCA")
+    assert network["CLKI"] == [2] and network["CLKO"] == [700]
+    resets = Counter(c["connections"]["LSR"][0] for c in found.values() if c["type"] != "DCCA")
+    assert resets == {700: 600, 3: 400, 4: 600, 9: 2}
+
+
+def test_memories_are_what_the_configuration_says():
+    for form in ("generic", "block"):
+        config = Config(array_size=4, ub_rows=64, acc_rows=16, memories=form)
+        texts = [module.rtlil for module in chip_design(config).modules.values()]
+        assert any("ram_style" in text for text in texts) == (form == "block")
 
 
 def test_registers_around_the_ports_leave_four_pins():

@@ -47,6 +47,9 @@ _DISTRIBUTED_ROWS = 32
 
 _TABLE_BYTES = 256
 
+_INDEX_BITS = 24
+"""Of a command's index, which goes with it through the queues."""
+
 _QUEUE_BITS = 2048
 """Queues of so many bits are a RAM with a clock on its read port."""
 
@@ -239,7 +242,7 @@ def _block_if_asked(config: Config) -> list[tuple[int, int, int]]:
         (2, operand_rows(config), row),
         (1, 16, row),  # results of the vector path
     ]
-    queues += [(1, config.queue_depth, COMMANDS[code].width + 24) for code in ENGINE_OF]
+    queues += [(1, config.queue_depth, COMMANDS[code].width + _INDEX_BITS) for code in ENGINE_OF]
     found = [(count, rows, bits) for count, rows, bits in queues if rows * bits >= _QUEUE_BITS]
     if _distributed(_TABLE_BYTES, config):
         found.append((_vector_lanes(config), _TABLE_BYTES // config.row_bytes, row))
