@@ -1,5 +1,7 @@
 """Dispatcher: each queue has its engine's commands in program order, and END is last."""
 
+from functools import partial
+
 from amaranth.hdl import Cat, Signal, Value
 
 from tpulite.arch.config import Config
@@ -10,12 +12,10 @@ from tpulite_rtl.cp.dispatcher import Dispatcher
 
 __all__ = ["PROOFS"]
 
-_DEPTH = 2
 
-
-def _harness() -> Harness:
+def _harness(depth: int) -> Harness:
     """Return a harness that watches one command of each engine, which may be any."""
-    dut = Dispatcher(Config(queue_depth=_DEPTH))
+    dut = Dispatcher(Config(queue_depth=depth))
     h = Harness(dut)
     accepted = dut.i.valid & dut.i.ready
     verdict = dut.i.payload.verdict
@@ -30,7 +30,7 @@ def _harness() -> Harness:
     )
     inside = []
     for opcode, engine in ENGINE_OF.items():
-        inside.append(_queue(h, dut, opcode, engine.name.lower(), accepted))
+        inside.append(_queue(h, dut, opcode, engine.name.lower(), accepted, depth))
     h.prove(
         "done",
         "done tells that END was accepted, the queues are empty, and all engines idle",
@@ -41,19 +41,21 @@ def _harness() -> Harness:
     return h
 
 
-def _queue(h: Harness, dut: Dispatcher, opcode: Opcode, name: str, accepted: Value) -> Signal:
+def _queue(
+    h: Harness, dut: Dispatcher, opcode: Opcode, name: str, accepted: Value, depth: int
+) -> Signal:
     """Ask for a queue to deliver the n-th command of its engine as its n-th; return its level."""
     o = getattr(dut, f"o_{name}")
     put = accepted & (dut.i.payload.verdict.opcode == opcode)
     take = o.valid & o.ready
-    held = Signal(range(_DEPTH + 1), name=f"{name}_held")
+    held = Signal(range(depth + 1), name=f"{name}_held")
     h.m.d.sync += held.eq(held + put - take)
     h.prove(
         f"{name}_level", f"{name}: a command is offered while any is inside", o.valid == (held > 0)
     )
     width = COMMANDS[opcode].width
     now, seen = h.watched(put, f"{name}_watch")
-    ahead, gone = Signal(range(_DEPTH + 1), name=f"{name}_ahead"), Signal(name=f"{name}_gone")
+    ahead, gone = Signal(range(depth + 1), name=f"{name}_ahead"), Signal(name=f"{name}_gone")
     word = Signal(len(Value.cast(o.payload)), name=f"{name}_word")
     with h.m.If(now):
         command = Cat(dut.i.payload.word[:width], dut.i.payload.index)
@@ -68,4 +70,4 @@ def _queue(h: Harness, dut: Dispatcher, opcode: Opcode, name: str, accepted: Val
     return held
 
 
-PROOFS = [Proof("cp.dispatcher", f"queues of {_DEPTH}", _harness)]
+PROOFS = [Proof("cp.dispatcher", f"queues of {n}", partial(_harness, n)) for n in (1, 2)]
