@@ -216,7 +216,14 @@ def isa_page() -> str:
     """Return docs/isa.md."""
     config = Config()
     registers_ = [
-        (f"0x{r.offset:03X}", r.name, r.access.name.replace("_", " ").lower(), hex(r.reset), r.doc)
+        (
+            f"0x{r.offset:03X}",
+            r.name,
+            r.access.name.replace("_", " ").lower(),
+            f"0x{r.kept:08X}" if r.access == registers.Access.READ_WRITE else "",
+            hex(r.reset),
+            r.doc,
+        )
         for r in registers.REGISTERS
     ]
     windows = member_docs(memory.Window)
@@ -265,9 +272,10 @@ def isa_page() -> str:
         "## Registers",
         "",
         "AXI4-Lite, 32 bits each. Those from 0x100 on are counters: START clears them, the",
-        "interrupt stops them, and the states of each engine sum to CYCLES.",
+        "interrupt stops them, and the states of each engine sum to CYCLES. Bits that a register",
+        "does not keep are ignored when they are written, and read as zero.",
         "",
-        *table("offset|name|access|reset|meaning", registers_),
+        *table("offset|name|access|kept bits|reset|meaning", registers_),
         *[line for enum in REGISTER_ENUMS for line in enum_table(enum)],
         "## Memory",
         "",

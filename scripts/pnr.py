@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
-from tpulite_rtl.silicon.place import PACKAGES, TIMING_WEIGHT, Placement, place
+from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Placement, place
 from tpulite_rtl.silicon.report import write_report
 
 _ENDS = 20
@@ -63,6 +63,7 @@ def main() -> None:
         "--weight", type=int, default=TIMING_WEIGHT, help="of paths beside wires, for the placer"
     )
     parser.add_argument("--alternate", action="store_true", help="router2's alternate weights")
+    parser.add_argument("--placer", choices=PLACERS, default=PLACERS[0], help="of nextpnr")
     parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
     options = parser.parse_args()
     try:
@@ -74,7 +75,11 @@ def main() -> None:
 
     part = options.part or CONFIG_PARTS.get(options.config, "LFE5U-85").removeprefix("LFE5U-")
     console = Console(width=80)
-    weights = {"weight": options.weight, "alternate": options.alternate}
+    weights = {
+        "weight": options.weight,
+        "alternate": options.alternate,
+        "placer": options.placer,
+    }
     found = []
     for seed in range(1, options.seeds + 1):
         with console.status(f"seed {seed} of {options.seeds}"):

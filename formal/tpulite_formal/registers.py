@@ -103,12 +103,14 @@ def _among(offset: Value, *accesses: Access) -> Value:
 
 
 def _stored(h: Harness, dut: RegisterFile, write: _Write) -> None:
-    """Ask for a register to hold the latest write to it, in each byte."""
+    """Ask for a register to hold the latest write to it, where it keeps that bit, or else zero."""
     place = h.constant(10, "place")
     h.assume(_among(place, Access.READ_WRITE))
+    keeping = [r.offset >> 2 for r in REGISTERS if r.kept >> 9 & 1]
+    kept = reduce(or_, (place == keeper for keeper in keeping))
     bit, known, answer = Signal(), Signal(), Signal()
     with h.m.If(write.effect & (write.offset == place) & write.strobes[1]):
-        h.m.d.sync += [bit.eq(write.data[9]), known.eq(1)]
+        h.m.d.sync += [bit.eq(write.data[9] & kept), known.eq(1)]
     with h.m.If(dut.s_axil_arvalid & dut.s_axil_arready):
         h.m.d.sync += answer.eq(known & (dut.s_axil_araddr[2:] == place))
     expected = Signal()

@@ -96,7 +96,8 @@ async def registers_keep_what_was_written(dut, stall: float) -> None:
         for register in registers:
             assert await bench.write(register.offset, values[register.name]) == AxiResp.OKAY
         for register in random.sample(registers, len(registers)):
-            assert await bench.read(register.offset) == values[register.name], register.name
+            value = values[register.name] & register.kept
+            assert await bench.read(register.offset) == value, register.name
         chip_sees(dut, values)
         values = {name: value ^ 0xFFFF_FFFF for name, value in values.items()}
     assert bench.requests == []
@@ -142,7 +143,7 @@ async def strobes_select_bytes(dut) -> None:
         response = await bench.bus.write(offset + first, data)
         assert response.resp == AxiResp.OKAY
         expected[first : first + len(data)] = data
-        assert await bench.read(offset) == int.from_bytes(expected, "little")
+        assert await bench.read(offset) == int.from_bytes(expected, "little") & ~15
     # A request whose byte is not written is none.
     assert (await bench.bus.write(offset_of("CONTROL") + 1, bytes(3))).resp == AxiResp.OKAY
     assert (await bench.bus.write(offset_of("CONTROL") + 1, b"\1")).resp == AxiResp.SLVERR

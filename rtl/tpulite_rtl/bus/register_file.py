@@ -51,7 +51,7 @@ class RegisterFile(wiring.Component):
 
     SLVERR answers an offset without register, a write to a read-only register, and a request in
     CONTROL that is illegal in the chip's state or names more than one bit; such a write changes
-    nothing. The two lowest bits of an offset are ignored, a write-only register reads as zero.
+    nothing. Bits that a register does not keep are ignored and read as zero. The two lowest bits of an offset are ignored, a write-only register reads as zero.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class RegisterFile(wiring.Component):
 
     def _outputs(self, m: Module, stored: dict[str, Signal], pending: data.View) -> None:
         def address(name: str) -> Value:
-            return _aligned(Cat(stored[f"{name}_LOW"], stored[f"{name}_HIGH"]))
+            return Cat(stored[f"{name}_LOW"], stored[f"{name}_HIGH"])
 
         length = stored["PROGRAM_LENGTH"]
         m.d.comb += [
@@ -140,7 +140,7 @@ class RegisterFile(wiring.Component):
             window = self.windows[i]
             m.d.comb += [
                 window.base.eq(address(f"WINDOW{i}")),
-                window.size.eq(_aligned(stored[f"WINDOW{i}_SIZE"])),
+                window.size.eq(stored[f"WINDOW{i}_SIZE"]),
                 window.permission.eq(stored[f"WINDOW{i}_PERMISSION"]),
             ]
 
@@ -191,7 +191,8 @@ class RegisterFile(wiring.Component):
                                 for i, strobe in enumerate(strobes):  # an enable for each byte
                                     with m.If(strobe):
                                         byte = stored[register.name].word_select(i, 8)
-                                        m.d.sync += byte.eq(value.word_select(i, 8))
+                                        kept = register.kept >> 8 * i & 0xFF
+                                        m.d.sync += byte.eq(value.word_select(i, 8) & kept)
                             case Access.WRITE_ONE_TO_CLEAR:
                                 m.d.comb += [okay.eq(1), cleared.eq(written)]
                             case Access.WRITE:
@@ -248,7 +249,3 @@ class RegisterFile(wiring.Component):
                         # What nothing drives is constant: the identification, or write-only.
                         value = values.get(register.name, C(register.reset, 32))
                         m.d.sync += [self.s_axil_rresp.eq(_OKAY), self.s_axil_rdata.eq(value)]
-
-
-def _aligned(value: Value) -> Value:
-    return Cat(C(0, 4), value[4:])

@@ -18,6 +18,7 @@ from tpulite_rtl.verilated.toolchain import build_once
 __all__ = [
     "NEXTPNR_OPTIONS",
     "PACKAGES",
+    "PLACERS",
     "TIMING_WEIGHT",
     "Placement",
     "on_global_networks",
@@ -35,6 +36,10 @@ TIMING_WEIGHT = 10
 """How much paths count beside wires for the placer, of nextpnr itself. With 30
 chips have been up to 20 % faster, where they were routed: ``ecp5-45`` needed router2's alternate
 weights, and ``ecp5-25`` as it is now is not routed with it."""
+
+PLACERS = ("heap", "static")
+"""Placers of nextpnr. Wires of the second are a quarter shorter on a part that is half full; on a
+full part they are not routed."""
 
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 """The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
@@ -143,6 +148,7 @@ def place(
     weight: int = TIMING_WEIGHT,
     *,
     alternate: bool = False,
+    placer: str = PLACERS[0],
 ) -> Placement:
     """Place and route a design, registers around its ports, unless that was done before.
 
@@ -158,6 +164,8 @@ def place(
         See `TIMING_WEIGHT`.
     alternate : bool
         Take router2's alternate weights.
+    placer : str
+        One of `PLACERS`; only the first looks at ``weight``.
 
     Raises
     ------
@@ -180,7 +188,7 @@ def place(
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
         "--detailed-timing-report",
         *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
-        *("--placer-heap-timingweight", str(weight)),
+        *("--placer", placer, "--placer-heap-timingweight", str(weight)),
         *NEXTPNR_OPTIONS,
         *(["--router2-alt-weights"] if alternate else []),
     ]

@@ -17,7 +17,7 @@ WINDOWS = 4
 """Number of DRAM windows."""
 
 ADDRESS_BITS = 40
-"""Width of an AXI address; the upper bits of 64-bit address registers beyond it are ignored."""
+"""Width of an AXI address; the upper bits of 64-bit address registers beyond it are zero."""
 
 PAGE_BYTES = 4096
 """AXI bursts do not cross a multiple of it."""

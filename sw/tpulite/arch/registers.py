@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from tpulite.arch.isa import Engine
-from tpulite.arch.memory import WINDOWS
+from tpulite.arch.memory import ADDRESS_BITS, WINDOWS
 
 __all__ = [
     "COUNTER_OFFSETS",
@@ -96,13 +96,25 @@ class EngineState(IntEnum):
 
 @dataclass(frozen=True)
 class Register:
-    """One 32-bit register at a byte offset."""
+    """One 32-bit register at a byte offset.
+
+    Of what the host writes only the bits of ``kept`` count; the others read as zero.
+    """
 
     name: str
     offset: int
     access: Access
     doc: str
     reset: int = 0
+    kept: int = 0xFFFF_FFFF
+
+
+_MULTIPLE_OF_16 = 0xFFFF_FFF0
+_UPPER_HALF = (1 << ADDRESS_BITS - 32) - 1
+
+
+def _all_of(flags: type[IntFlag]) -> int:
+    return sum(flags)
 
 
 def _registers() -> tuple[Register, ...]:
@@ -114,11 +126,19 @@ def _registers() -> tuple[Register, ...]:
         Register("CONFIG_HASH", 0x08, ro, "Hash of the configuration that was built."),
         Register("CONTROL", 0x0C, wo, "START, STOP, RESET. An illegal request answers SLVERR."),
         Register("STATUS", 0x10, ro, "State of the chip."),
-        Register("IRQ_ENABLE", 0x14, rw, "Which interrupts drive the line."),
+        Register(
+            "IRQ_ENABLE", 0x14, rw, "Which interrupts drive the line.", kept=_all_of(Interrupt)
+        ),
         Register("IRQ_STATUS", 0x18, w1c, "Pending interrupts; write one to clear."),
         Register("WATCHDOG", 0x1C, rw, "Cycles without any progress that are a fault; 0: never."),
-        Register("PROGRAM_LOW", 0x20, rw, "Address of the first command, a multiple of 16."),
-        Register("PROGRAM_HIGH", 0x24, rw, "Its upper half."),
+        Register(
+            "PROGRAM_LOW",
+            0x20,
+            rw,
+            "Address of the first command, a multiple of 16.",
+            kept=_MULTIPLE_OF_16,
+        ),
+        Register("PROGRAM_HIGH", 0x24, rw, "Its upper half.", kept=_UPPER_HALF),
         Register("PROGRAM_LENGTH", 0x28, rw, "Commands in the program."),
         Register("ERROR_CODE", 0x30, ro, "Why the chip stopped; the first fault counts."),
         Register("ERROR_INDEX", 0x34, ro, "Index of the command at fault."),
@@ -126,13 +146,15 @@ def _registers() -> tuple[Register, ...]:
         Register("ERROR_HIGH", 0x3C, ro, "Its upper half."),
     ]
     for i in range(WINDOWS):
-        base = 0x40 + 0x10 * i
-        registers += [
-            Register(f"WINDOW{i}_LOW", base, rw, f"Address of window {i}, a multiple of 16."),
-            Register(f"WINDOW{i}_HIGH", base + 4, rw, "Its upper half."),
-            Register(f"WINDOW{i}_SIZE", base + 8, rw, "Its bytes, a multiple of 16."),
-            Register(f"WINDOW{i}_PERMISSION", base + 12, rw, "Who may use it: READ, WRITE."),
-        ]
+        for offset, name, doc, kept in (
+            (0x0, "LOW", f"Address of window {i}, a multiple of 16.", _MULTIPLE_OF_16),
+            (0x4, "HIGH", "Its upper half.", _UPPER_HALF),
+            (0x8, "SIZE", "Its bytes, a multiple of 16.", _MULTIPLE_OF_16),
+            (0xC, "PERMISSION", "Who may use it: READ, WRITE.", _all_of(Permission)),
+        ):
+            registers.append(
+                Register(f"WINDOW{i}_{name}", 0x40 + 0x10 * i + offset, rw, doc, kept=kept)
+            )
     registers += [
         Register("CYCLES", 0x100, ro, "Cycles from START to the interrupt."),
         Register(
