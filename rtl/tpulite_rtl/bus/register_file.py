@@ -51,7 +51,8 @@ class RegisterFile(wiring.Component):
 
     SLVERR answers an offset without register, a write to a read-only register, and a request in
     CONTROL that is illegal in the chip's state or names more than one bit; such a write changes
-    nothing. Bits that a register does not keep are ignored and read as zero. The two lowest bits of an offset are ignored, a write-only register reads as zero.
+    nothing. Bits that a register does not keep are ignored and read as zero. The two lowest bits of
+    an offset are ignored, a write-only register reads as zero.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode
@@ -29,6 +29,9 @@ DRAIN_COMMAND = data.StructLayout(
     }
 )
 """What the drain needs of a CONV. The inner axis runs fastest."""
+
+_KNOWN = data.StructLayout({"command": DRAIN_COMMAND, "one_row": 1, "one_tile": 1})
+"""A command, and whether it has one row of accumulators, and one k-tile."""
 
 IN_FLIGHT = 8
 """Commands whose vectors may be between their issue and the accumulators."""
@@ -79,30 +82,48 @@ class Accumulator(wiring.Component):
         n = config.array_size
         accumulators = data.ArrayLayout(signed(32), n)
 
-        m.submodules.commands = commands = StreamFifo(DRAIN_COMMAND, IN_FLIGHT)
-        connect(m, flipped(self.command), commands.i)
-        command = commands.o.payload
+        m.submodules.commands = commands = StreamFifo(_KNOWN, IN_FLIGHT)
+        command, arriving = commands.o.payload.command, self.command.payload
+        m.d.comb += [
+            commands.i.valid.eq(self.command.valid),
+            self.command.ready.eq(commands.i.ready),
+            commands.i.payload.command.eq(arriving),
+            commands.i.payload.one_row.eq(arriving.acc_row == arriving.last_row),
+            commands.i.payload.one_tile.eq(arriving.last_tile == 0),
+        ]
         m.submodules.memory = memory = TwoPortRam(32 * n, config.acc_rows)
 
-        # Cycle 0: which command, tile and vector is it?
-        tile = Signal(command.last_tile.shape())
+        # Cycle 0: which command, tile and vector is it? Whether it is the last one is known from
+        # the cycle before, as the next command waits for that.
+        next_tile = Signal(command.last_tile.shape(), init=1)
         at_start, next_row = Signal(init=1), Signal(command.acc_row.shape(), reset_less=True)
-        row = Signal.like(next_row)
+        first_tile = Signal(init=1)
+        row, following = Signal.like(next_row), Signal.like(next_row)
+        next_ends, next_is_last = Signal(reset_less=True), Signal(reset_less=True)
         at_end, last_tile = Signal(), Signal()
         m.d.comb += [
             row.eq(Mux(at_start, command.acc_row, next_row)),
-            at_end.eq(row == command.last_row),
-            last_tile.eq(tile == command.last_tile),
+            following.eq(row + 1),
+            at_end.eq(Mux(at_start, commands.o.payload.one_row, next_ends)),
+            last_tile.eq(Mux(first_tile, commands.o.payload.one_tile, next_is_last)),
             commands.o.ready.eq(self.i.valid & at_end & last_tile),
             memory.read_row.eq(row),
             memory.read_enable.eq(self.i.valid),
         ]
         with m.If(self.i.valid):
-            m.d.sync += [next_row.eq(row + 1), at_start.eq(at_end)]
+            m.d.sync += [
+                next_row.eq(following),
+                next_ends.eq(following == command.last_row),
+                at_start.eq(at_end),
+            ]
             with m.If(at_end):
-                m.d.sync += tile.eq(tile + 1)
+                m.d.sync += [
+                    next_tile.eq(next_tile + 1),
+                    next_is_last.eq(next_tile == command.last_tile),
+                    first_tile.eq(last_tile),
+                ]
                 with m.If(last_tile):
-                    m.d.sync += tile.eq(0)
+                    m.d.sync += next_tile.eq(1)
 
         # Cycle 1: the accumulator has arrived.
         valid, overwrite, keep = Signal(), Signal(), Signal(reset_less=True)
@@ -125,7 +146,7 @@ class Accumulator(wiring.Component):
         requantize = (command.drain == Drain.REQUANTIZE) & last_tile
         raw = (command.drain == Drain.RAW) & last_tile
         out_row = self._out_row(m, command, at_start=at_start)
-        begins = (tile == 0) & ~command.accumulate
+        begins = first_tile & ~command.accumulate
         m.d.sync += valid.eq(self.i.valid)
         with m.If(changed):
             m.d.sync += held.eq(written)

@@ -62,22 +62,20 @@ _SYNTH_ECP5 = "synth_ecp5 -nowidelut"
 is one level of eight tables, which saves levels, and a chip takes a seventh more.
 """
 
-_SHORT_SUM = 13
+_SHORT_SUM = 8
 """Sums and comparisons of so many bits take fewer cells as lookup tables: a carry chain takes two
 tables for two bits and up to four more at its ends, and nothing is optimized across it.
 """
 
-_LUTS = " ".join(
-    """
-+&scorr; &sweep; &if -W 1000 {D}; &save;
-&st; &syn2; &if -W 1000 {D} {R}; &save; &load;
-&st; &if -g -K 6; &dch -f; &if -W 1000 {D} {R}; &save; &load;
-&st; &if -g -K 6; &synch2; &if -W 1000 {D} {R}; &save; &load;
-&mfs
-""".split()
+_LUTS = (
+    "+&scorr; &sweep; &if -W 1000 {D}; &save;"
+    "&st; &syn2; &if -W 1000 {D} {R}; &save; &load;"
+    "&st; &if -g -K 6; &dch -f; &if -W 1000 {D} {R}; &save; &load;"
+    "&st; &if -g -K 6; &synch2; &if -W 1000 {D} {R}; &save; &load;"
+    "&mfs"
 )
-"""How abc9 makes lookup tables: as in its ``flow3``, the best of four, and a nanosecond for a wire
-instead of 0.3, as they are. ``ecp5-25`` has paths of 10 tables so instead of 13, and no more tables.
+"""How abc9 makes lookup tables: as in its ``flow3``, the best of four, and with a nanosecond for a
+wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and no more tables.
 """
 
 _ECP5 = """
