@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS
 from tpulite.parts import SIZES, Size
-from tpulite_rtl.silicon.place import TIMING_WEIGHT
+from tpulite_rtl.silicon.place import PLACERS, TIMING_WEIGHT
 from tpulite_rtl.verilated.toolchain import build_root
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +48,7 @@ def _placed(pnr: dict) -> str:
     how = ["as one" if pnr["flat"] else "by blocks", f"seed {' '.join(map(str, seeds))}"]
     how += [f"weight {pnr['weight']}"] if pnr["weight"] != TIMING_WEIGHT else []
     how += ["alternate"] if pnr["alternate"] else []
+    how += [f"{pnr['placer']} placer"] if pnr["placer"] != PLACERS[0] else []
     return ", ".join([pnr["part"], *how])
 
 

@@ -66,10 +66,11 @@ class Module:
 
 @dataclass(frozen=True)
 class Design:
-    """Modules by name, and the one that is the whole."""
+    """Modules by name, the one that is the whole, and whether products are made of logic."""
 
     modules: dict[str, Module]
     top: str
+    logic_products: bool = False
 
     @classmethod
     def parse(cls, text: str, top: str) -> "Design":
@@ -134,7 +135,7 @@ class Design:
         top = self.modules[self.top]
         others = tuple(replace(m, inlined=()) for m in self.modules.values() if m is not top)
         whole = Module(top.name, top.text, {}, others)
-        return Design({whole.name: whole}, whole.name)
+        return replace(self, modules={whole.name: whole}, top=whole.name)
 
     def stubs(self, module: Module) -> str:
         """Return the black boxes that a block instantiates."""
@@ -171,7 +172,8 @@ def chip_design(config: Config, platform: object = None) -> Design:
     SRAM macro, so that one is generic.
     """
     block = config.memories == MemoryForm.BLOCK
-    return elaborated(Chip(config), platform or (MemoryForm.BLOCK if block else None))
+    design = elaborated(Chip(config), platform or (MemoryForm.BLOCK if block else None))
+    return replace(design, logic_products=config.multipliers != "dsp")
 
 
 @collector_paused()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def scanned(design: designs.Design) -> designs.Design:
     text = rtlil.convert(Scanned(module), name=_TOP, emit_src=False)
     (body,) = re.findall(r"^module .*\n((?:.*\n)*?)^end\n", text, re.MULTILINE)
     wrapper = designs.Module(_TOP, body, {"dut": module.name}, ())
-    return designs.Design(design.modules | {_TOP: wrapper}, _TOP)
+    return replace(design, modules=design.modules | {_TOP: wrapper}, top=_TOP)
 
 
 def place(
