@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.backward import (
     Reach,
@@ -11,7 +12,7 @@ from tpulite.compiler.geometry.backward import (
     sliceable,
 )
 from tpulite.compiler.geometry.group import Group, StepRows
-from tpulite.compiler.geometry.slices import plan_columns, plan_steps, repeated
+from tpulite.compiler.geometry.slices import column_grain, plan_columns, plan_steps, repeated
 from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
@@ -143,6 +144,14 @@ def test_frames_and_joined_images_are_cut_where_possible():
 def test_a_group_without_slices_has_no_steps():
     with pytest.raises(ValueError, match=r"^A group to be sliced must have layers and slices"):
         plan_steps(residual(), Group(range(1)))
+
+
+@pytest.mark.parametrize("size", [4, 8, 16, 32])
+def test_columns_begin_at_beats_of_dram(size):
+    """And no fewer of them: a grain is the least number of vectors that end with a beat."""
+    config = Config(array_size=size)
+    ends = [n for n in range(1, 17) if n * config.row_bytes % BEAT_BYTES == 0]
+    assert list(range(0, 17, column_grain(config))) == [0, *ends]
 
 
 def test_columns_are_cut_like_rows():
