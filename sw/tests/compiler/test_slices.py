@@ -99,6 +99,23 @@ def test_images_that_nobody_in_the_group_reads_come_in_proportion():
     assert [step["x"].new for step in steps] == [range(0, 4), range(3, 8), range(7, 12)]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "rows"),
+    [
+        (("b",), [range(0, 4), range(6, 12)]),  # the last slice ends with the image
+        (("a", "b"), [range(0, 4), range(4, 12)]),
+    ],
+)
+def test_rows_that_no_layer_of_the_group_reads_are_computed_if_others_do(outputs, rows):
+    builder = GraphBuilder((12, 4, 16))
+    builder.lut("x", name="a")
+    builder.pool("a", (1, 1), stride=(3, 1), name="b")  # reads rows 0, 3, 6 and 9
+    steps = plan_steps(builder.graph(*outputs), Group(range(2), slices=2))
+    assert [step["b"].new for step in steps] == [range(0, 2), range(2, 4)]
+    assert [step["a"].new for step in steps] == rows
+    assert [step["x"].new for step in steps] == rows
+
+
 def test_an_operand_for_all_positions_is_always_whole():
     builder = GraphBuilder((8, 8, 16))
     builder.pool("x", (8, 8), name="mean")
@@ -182,8 +199,25 @@ def really_read(layer, rows, index, images):
 
 @given(st.data(), layer_graphs(), st.booleans(), st.sampled_from([1, 1, 2, 4]))
 def test_every_step_finds_what_it_reads_and_computes_every_row(data, layers, rolling, grain):
-    group = groups(data.draw, layers, rolling)
-    grains = dict.fromkeys(layers.activations, grain)
+    check_steps(layers, groups(data.draw, layers, rolling), grain)
+
+
+@pytest.mark.parametrize("slices", range(1, 7))
+@pytest.mark.parametrize("source", ["x", "y"])
+def test_rows_stay_live_for_layers_that_pause(source, slices):
+    """One row of `a` is for 8 of the sum; it reads rows far above those that `b` reads then."""
+    builder = GraphBuilder((24, 20, 128))
+    builder.lut("x", name="y")  # has no new rows while `a` pauses
+    builder.conv(source, 128, 17, name="a", stride=(8, 1), padding=(8, 8, 8, 8))
+    builder.depth_to_space("a", (8, 1), name="up")
+    builder.conv("x", 16, 1, name="b")
+    builder.add("up", "b", name="c")
+    first = 1 if source == "x" else 0
+    check_steps(builder.graph("c"), Group(range(first, 5), slices=slices, rolling=True), 1)
+
+
+def check_steps(layers, group, grain):
+    grains, rolling = dict.fromkeys(layers.activations, grain), group.rolling
     steps = plan_steps(layers, group, grains=grains)
     members = [layers.layers[i] for i in group.layers]
     inside = {layer.output for layer in members}
