@@ -9,7 +9,8 @@ from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.encode import batch as module
 from tpulite.compiler.encode.batch import compile_batch
-from tpulite.compiler.encode.repeat import repeat_program
+from tpulite.compiler.encode.repeat import repeat_program, without_tokens
+from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
@@ -115,6 +116,14 @@ def test_layers_of_a_repeated_program_have_the_commands_of_all_images():
         starts = (0, count, 2 * count)
         assert whole.commands == tuple(start + i for start in starts for i in layer.commands)
     assert repeat_program(once, 1) is once
+
+
+def test_tokens_are_taken_off_and_put_on_again():
+    program = compile_layers(network(), Config())
+    bare = tuple(map(without_tokens, program.commands))
+    assert not any(c.fields.get(name) for c in bare for name in ("wait", "signal", "prefetch"))
+    assert any(c.fields.get("prefetch") for c in program.commands)
+    assert insert_tokens(bare, program.config) == program.commands
 
 
 def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):

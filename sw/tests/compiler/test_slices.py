@@ -104,16 +104,24 @@ def test_images_that_nobody_in_the_group_reads_come_in_proportion():
     [
         (("b",), [range(0, 4), range(6, 12)]),  # the last slice ends with the image
         (("a", "b"), [range(0, 4), range(4, 12)]),
+        (("b", "c"), [range(0, 4), range(4, 12)]),
     ],
 )
 def test_rows_that_no_layer_of_the_group_reads_are_computed_if_others_do(outputs, rows):
     builder = GraphBuilder((12, 4, 16))
     builder.lut("x", name="a")
     builder.pool("a", (1, 1), stride=(3, 1), name="b")  # reads rows 0, 3, 6 and 9
+    if "c" in outputs:
+        builder.lut("a", name="c")
     steps = plan_steps(builder.graph(*outputs), Group(range(2), slices=2))
     assert [step["b"].new for step in steps] == [range(0, 2), range(2, 4)]
     assert [step["a"].new for step in steps] == rows
     assert [step["x"].new for step in steps] == rows
+
+
+def test_there_are_no_more_steps_than_grains():
+    steps = plan_steps(residual(), Group(range(3), slices=30), grains={"c": 16})
+    assert [step["c"].new for step in steps] == [range(0, 16), range(16, 32), range(32, 40)]
 
 
 def test_an_operand_for_all_positions_is_always_whole():
@@ -156,6 +164,15 @@ def test_frames_and_joined_images_are_cut_where_possible():
         backward(tall, range(1), 0, layers.activations)
     with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
         plan_steps(layers, Group(range(2), slices=2))
+
+
+def test_blocks_of_pixels_are_not_cut_along_the_width():
+    builder = GraphBuilder((4, 4, 16))
+    builder.depth_to_space("x", (2, 2), name="wide")
+    layers = builder.graph()
+    assert len(plan_steps(layers, Group(range(1), slices=2))) == 2
+    with pytest.raises(ValueError, match=r"^Layer 'wide' cannot run slice by slice$"):
+        plan_columns(layers, Group(range(1), slices=1, columns=2))
 
 
 def test_a_group_without_slices_has_no_steps():
