@@ -78,17 +78,17 @@ def test_what_does_not_fit_together_goes_one_by_one(monkeypatch):
     assert (program.batch, together) == (1, 1)
 
 
-def network():
+def network(*outputs):
     """Return a network of which an image goes to DRAM, and another output is read later."""
     builder = GraphBuilder((8, 8, 16))
     builder.conv("x", 32, 3, name="a", padding=(1, 1, 1, 1))
     builder.conv("a", 16, 1, name="b")
-    return builder.graph("b", "a")
+    return builder.graph(*(outputs or ("b", "a")))
 
 
-@pytest.mark.parametrize("prefetch", [True, False])
-def test_a_repeated_program_computes_every_image(prefetch):
-    layers, rng = network(), np.random.default_rng(0)
+@pytest.mark.parametrize(("prefetch", "outputs"), [(True, ("b", "a")), (False, ("a", "b"))])
+def test_a_repeated_program_computes_every_image(prefetch, outputs):
+    layers, rng = network(*outputs), np.random.default_rng(0)
     once = compile_layers(layers, Config(ub_rows=128), Options(batch=2, prefetch=prefetch))
     program = repeat_program(once, 3, prefetch=prefetch)
     assert check(program) == []
@@ -116,6 +116,7 @@ def test_layers_of_a_repeated_program_have_the_commands_of_all_images():
         starts = (0, count, 2 * count)
         assert whole.commands == tuple(start + i for start in starts for i in layer.commands)
     assert repeat_program(once, 1) is once
+    assert program == repeat_program(once, 3, prefetch=True)
 
 
 def test_tokens_are_taken_off_and_put_on_again():
