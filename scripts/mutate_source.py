@@ -18,7 +18,9 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -51,27 +53,23 @@ class Row:
         return [self.mutants, tried, tried - self.excused - lives, self.excused, lives]
 
 
-def mutmut(*arguments: str) -> str:
-    """Run mutmut in a folder where `src` is `sw`; return what it prints, unless it is `run`."""
+def run(*names: str) -> None:
+    """Run mutmut in a folder where `src` is `sw`: on some mutants, or on all not tried yet."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     if not (_FOLDER / "src").exists():
         (_FOLDER / "src").symlink_to(_ROOT / "sw")
     shutil.copy(_ROOT / "pyproject.toml", _FOLDER)
-    program = [str(Path(sys.executable).parent / "mutmut"), *arguments]
+    program = [str(Path(sys.executable).parent / "mutmut"), "run", "--max-children", "1", *names]
     # Plugins of pytest that come with packages cost half of a second a mutant.
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
-    quiet = subprocess.PIPE if arguments[0] != "run" else None
-    done = subprocess.run(
-        program, cwd=_FOLDER, env=environment, stdout=quiet, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"mutmut {arguments[0]} failed: {done.stdout or ''}")
-    return done.stdout or ""
+    subprocess.run(program, cwd=_FOLDER, env=environment, check=True)
 
 
-def change(name: str) -> str:
+def change(name: str, source: Path) -> str:
     """Return the lines that a mutant has instead of those of the source."""
-    lines = mutmut("show", name).splitlines()
+    diff = import_module("mutmut.mutation.diff_apply").get_diff_for_mutant  # not in `dev`
+    with chdir(_FOLDER):
+        lines = diff(name, path=source).splitlines()
     added = [x[1:].strip() for x in lines if x.startswith("+") and not x.startswith("+++")]
     return " ".join(added)
 
@@ -83,12 +81,13 @@ def rows() -> list[Row]:
     found = []
     for path in sorted((_FOLDER / "mutants/src").rglob("*.py.meta")):
         fates: dict[str, int | None] = json.loads(path.read_text())["exit_code_by_key"]
-        module = str(path.relative_to(_FOLDER / "mutants/src")).removesuffix(".py.meta")
-        row = Row(module.replace("/", "."), len(fates), list(fates.values()))
+        source = path.relative_to(_FOLDER / "mutants").with_suffix("")
+        module = ".".join(source.with_suffix("").parts[1:])
+        row = Row(module, len(fates), list(fates.values()))
         for name in (name for name, fate in fates.items() if fate in (_SURVIVED, _NO_TESTS)):
             function = name.rpartition(".")[2].partition("__mutmut_")[0]
             function = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
-            if (row.module, function, mutated := change(name)) in excused:
+            if (row.module, function, mutated := change(name, source)) in excused:
                 row.excused += 1
             else:
                 row.lives.append(name)
@@ -113,9 +112,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table of the page")
     options = parser.parse_args()
     if options.again and (again := [name for row in rows() for name in row.lives]):
-        mutmut("run", "--max-children", "1", *again)
+        run(*again)
     elif not options.look:
-        mutmut("run", "--max-children", "1")
+        run()
     found = rows()
     lines = [[row.module, *map(str, row.figures())] for row in found]
     total = [sum(column) for column in zip(*(row.figures() for row in found), strict=True)]
