@@ -3,7 +3,7 @@ import random
 import pytest
 
 from tpulite.arch import isa
-from tpulite.arch.config import COMMAND_BYTES, RECORD_BYTES
+from tpulite.arch.config import COMMAND_BYTES, RECORD_BYTES, Config
 from tpulite.arch.isa import (
     COMMANDS,
     ENGINE_OF,
@@ -12,6 +12,7 @@ from tpulite.arch.isa import (
     Drain,
     Engine,
     Opcode,
+    VectorOp,
     decode,
     disassemble,
 )
@@ -57,9 +58,14 @@ def test_a_matrix_product_is_a_convolution_of_one_tap():
     assert decode(command.encode()) == command
     extents = [command[name] for name in ("rows", "columns", "height", "width", "blocks")]
     assert extents == [1, 5, 1, 5, 3]
+    for name in ("stride", "dilation"):
+        assert (command[f"{name}_y"], command[f"{name}_x"]) == (1, 1)
+    assert (command["kernel_rows"], command["kernel_columns"]) == (1, 1)
     assert (command["act_block_pitch"], command["out_row"], command["out_step"]) == (7, 9, 1)
     raw = isa.dense(m=5, k_tiles=3, drain=Drain.RAW)
     assert raw["out_step"] == isa.RAW_ROWS
+    assert (raw["act_row"], raw["act_block_pitch"]) == (0, 0)
+    assert (command["act_row"], command["drain"]) == (0, Drain.KEEP)
 
 
 def test_every_command_but_end_has_an_engine():
@@ -94,6 +100,25 @@ def test_decode_refuses_an_illegal_field():
         decode(word.to_bytes(COMMAND_BYTES, "little"))
 
 
+@pytest.mark.parametrize("softmax", [False, True])
+def test_only_machines_with_softmax_have_its_operations_and_tails(softmax):
+    config = Config(array_size=16, softmax=softmax)
+    common = [op for op in VectorOp if op not in (VectorOp.NORM, VectorOp.SHARE)]
+    assert isa.operations(config) == (tuple(VectorOp) if softmax else tuple(common))
+    for operation in VectorOp:
+        why = isa.illegal_combination(Command.make(Opcode.VECTOR, operation=operation), config)
+        if softmax or operation in common:
+            assert why is None
+        else:
+            most = max(common)
+            assert why == (
+                f"VECTOR.operation must be at most {most} without softmax, not {operation}"
+            )
+    for tail in range(20):
+        why = isa.illegal_combination(Command.make(Opcode.VECTOR, tail=tail), config)
+        assert (why is None) is (tail == 0 or (softmax and tail < 16))
+
+
 def test_decode_refuses_another_length():
     with pytest.raises(ValueError, match=r"^A command has 32 bytes, not 31$"):
         decode(bytes(31))
@@ -112,10 +137,10 @@ def test_replace_changes_only_what_it_names():
 
 def test_disassembly_names_engines_and_choices():
     command = Command.make(
-        Opcode.CONV, wait=1 << Engine.LOAD | 1 << Engine.VPU, columns=5, inner=Axis.Y,
-        drain=Drain.REQUANTIZE, weight_zero_point=-4,
+        Opcode.CONV, wait=1 << Engine.LOAD | 1 << Engine.VPU, signal=1 << Engine.STORE, columns=5,
+        inner=Axis.Y, drain=Drain.REQUANTIZE, weight_zero_point=-4,
     )  # fmt: skip
     assert disassemble(command) == (
-        "CONV    wait=LOAD|VPU inner=y columns=5 weight_zero_point=-4 drain=requantize"
+        "CONV    wait=LOAD|VPU signal=STORE inner=y columns=5 weight_zero_point=-4 drain=requantize"
     )
     assert disassemble(Command.make(Opcode.END)) == "END"

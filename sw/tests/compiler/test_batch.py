@@ -9,7 +9,8 @@ from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.encode import batch as module
 from tpulite.compiler.encode.batch import compile_batch
-from tpulite.compiler.encode.repeat import repeat_program
+from tpulite.compiler.encode.repeat import repeat_program, without_tokens
+from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
@@ -77,17 +78,17 @@ def test_what_does_not_fit_together_goes_one_by_one(monkeypatch):
     assert (program.batch, together) == (1, 1)
 
 
-def network():
+def network(*outputs):
     """Return a network of which an image goes to DRAM, and another output is read later."""
     builder = GraphBuilder((8, 8, 16))
     builder.conv("x", 32, 3, name="a", padding=(1, 1, 1, 1))
     builder.conv("a", 16, 1, name="b")
-    return builder.graph("b", "a")
+    return builder.graph(*(outputs or ("b", "a")))
 
 
-@pytest.mark.parametrize("prefetch", [True, False])
-def test_a_repeated_program_computes_every_image(prefetch):
-    layers, rng = network(), np.random.default_rng(0)
+@pytest.mark.parametrize(("prefetch", "outputs"), [(True, ("b", "a")), (False, ("a", "b"))])
+def test_a_repeated_program_computes_every_image(prefetch, outputs):
+    layers, rng = network(*outputs), np.random.default_rng(0)
     once = compile_layers(layers, Config(ub_rows=128), Options(batch=2, prefetch=prefetch))
     program = repeat_program(once, 3, prefetch=prefetch)
     assert check(program) == []
@@ -115,6 +116,15 @@ def test_layers_of_a_repeated_program_have_the_commands_of_all_images():
         starts = (0, count, 2 * count)
         assert whole.commands == tuple(start + i for start in starts for i in layer.commands)
     assert repeat_program(once, 1) is once
+    assert program == repeat_program(once, 3, prefetch=True)
+
+
+def test_tokens_are_taken_off_and_put_on_again():
+    program = compile_layers(network(), Config())
+    bare = tuple(map(without_tokens, program.commands))
+    assert not any(c.fields.get(name) for c in bare for name in ("wait", "signal", "prefetch"))
+    assert any(c.fields.get("prefetch") for c in program.commands)
+    assert insert_tokens(bare, program.config) == program.commands
 
 
 def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):

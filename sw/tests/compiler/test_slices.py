@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.backward import (
     Reach,
@@ -11,7 +12,7 @@ from tpulite.compiler.geometry.backward import (
     sliceable,
 )
 from tpulite.compiler.geometry.group import Group, StepRows
-from tpulite.compiler.geometry.slices import plan_columns, plan_steps, repeated
+from tpulite.compiler.geometry.slices import column_grain, plan_columns, plan_steps, repeated
 from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
@@ -98,6 +99,31 @@ def test_images_that_nobody_in_the_group_reads_come_in_proportion():
     assert [step["x"].new for step in steps] == [range(0, 4), range(3, 8), range(7, 12)]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "rows"),
+    [
+        (("b",), [range(0, 4), range(6, 12)]),  # the last slice ends with the image
+        (("a", "b"), [range(0, 4), range(4, 12)]),
+        (("b", "c"), [range(0, 4), range(4, 12)]),
+    ],
+)
+def test_rows_that_no_layer_of_the_group_reads_are_computed_if_others_do(outputs, rows):
+    builder = GraphBuilder((12, 4, 16))
+    builder.lut("x", name="a")
+    builder.pool("a", (1, 1), stride=(3, 1), name="b")  # reads rows 0, 3, 6 and 9
+    if "c" in outputs:
+        builder.lut("a", name="c")
+    steps = plan_steps(builder.graph(*outputs), Group(range(2), slices=2))
+    assert [step["b"].new for step in steps] == [range(0, 2), range(2, 4)]
+    assert [step["a"].new for step in steps] == rows
+    assert [step["x"].new for step in steps] == rows
+
+
+def test_there_are_no_more_steps_than_grains():
+    steps = plan_steps(residual(), Group(range(3), slices=30), grains={"c": 16})
+    assert [step["c"].new for step in steps] == [range(0, 16), range(16, 32), range(32, 40)]
+
+
 def test_an_operand_for_all_positions_is_always_whole():
     builder = GraphBuilder((8, 8, 16))
     builder.pool("x", (8, 8), name="mean")
@@ -140,9 +166,26 @@ def test_frames_and_joined_images_are_cut_where_possible():
         plan_steps(layers, Group(range(2), slices=2))
 
 
+def test_blocks_of_pixels_are_not_cut_along_the_width():
+    builder = GraphBuilder((4, 4, 16))
+    builder.depth_to_space("x", (2, 2), name="wide")
+    layers = builder.graph()
+    assert len(plan_steps(layers, Group(range(1), slices=2))) == 2
+    with pytest.raises(ValueError, match=r"^Layer 'wide' cannot run slice by slice$"):
+        plan_columns(layers, Group(range(1), slices=1, columns=2))
+
+
 def test_a_group_without_slices_has_no_steps():
     with pytest.raises(ValueError, match=r"^A group to be sliced must have layers and slices"):
         plan_steps(residual(), Group(range(1)))
+
+
+@pytest.mark.parametrize("size", [4, 8, 16, 32])
+def test_columns_begin_at_beats_of_dram(size):
+    """And no fewer of them: a grain is the least number of vectors that end with a beat."""
+    config = Config(array_size=size)
+    ends = [n for n in range(1, 17) if n * config.row_bytes % BEAT_BYTES == 0]
+    assert list(range(0, 17, column_grain(config))) == [0, *ends]
 
 
 def test_columns_are_cut_like_rows():
@@ -173,8 +216,25 @@ def really_read(layer, rows, index, images):
 
 @given(st.data(), layer_graphs(), st.booleans(), st.sampled_from([1, 1, 2, 4]))
 def test_every_step_finds_what_it_reads_and_computes_every_row(data, layers, rolling, grain):
-    group = groups(data.draw, layers, rolling)
-    grains = dict.fromkeys(layers.activations, grain)
+    check_steps(layers, groups(data.draw, layers, rolling), grain)
+
+
+@pytest.mark.parametrize("slices", range(1, 7))
+@pytest.mark.parametrize("source", ["x", "y"])
+def test_rows_stay_live_for_layers_that_pause(source, slices):
+    """One row of `a` is for 8 of the sum; it reads rows far above those that `b` reads then."""
+    builder = GraphBuilder((24, 20, 128))
+    builder.lut("x", name="y")  # has no new rows while `a` pauses
+    builder.conv(source, 128, 17, name="a", stride=(8, 1), padding=(8, 8, 8, 8))
+    builder.depth_to_space("a", (8, 1), name="up")
+    builder.conv("x", 16, 1, name="b")
+    builder.add("up", "b", name="c")
+    first = 1 if source == "x" else 0
+    check_steps(builder.graph("c"), Group(range(first, 5), slices=slices, rolling=True), 1)
+
+
+def check_steps(layers, group, grain):
+    grains, rolling = dict.fromkeys(layers.activations, grain), group.rolling
     steps = plan_steps(layers, group, grains=grains)
     members = [layers.layers[i] for i in group.layers]
     inside = {layer.output for layer in members}

@@ -121,7 +121,7 @@ def test_counters_never_overflow():
         assert level >= 0
         peak = max(peak, level)
     assert level == 0
-    assert 0 < peak <= TOKEN_MAX
+    assert peak == TOKEN_MAX  # none of its places is wasted
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -135,6 +135,11 @@ def test_tiles_survive_the_round_trip_in_any_order(size, k, n, zero_point, seed)
     assert packed.data.size == size * -(-k // size) * size * -(-n // size)
     np.testing.assert_array_equal(unpack_tiles(packed, config), weight)
 
+    padded = [-(-extent // size) * size for extent in (k, n)]
+    unused = unpack_tiles(PackedTiles(packed.data, packed.offsets, *padded), config)
+    unused[:k, :n] = zero_point
+    assert (unused == zero_point).all()
+
     order = np.random.default_rng(seed).permutation(packed.offsets.size)
     shuffled = packed.data.reshape(-1, size**2)[order].reshape(-1)
     offsets = np.argsort(order).reshape(packed.offsets.shape) * size**2
@@ -154,6 +159,8 @@ def test_wrong_operands_are_refused():
         panel_rows(12, (8, 4))
     with pytest.raises(ValueError, match=r"^Heights of panels must fall to 1, not \(4, 8, 1\)$"):
         pack_panels(np.ones((3, 3)), (4, 8, 1))
+    with pytest.raises(ValueError, match=r"^Heights of panels must fall to 1, not \(4, 4, 1\)$"):
+        pack_panels(np.ones((3, 3)), (4, 4, 1))
     with pytest.raises(ValueError, match=r"^Heights of panels must fall to 1, not \(\)$"):
         panel_index(3, ())
     with pytest.raises(ValueError, match=r"^Rows must be at least 1, not 0$"):

@@ -8,6 +8,7 @@ from tpulite.graph.layers import (
     Activation,
     Concat,
     Conv,
+    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
@@ -54,6 +55,11 @@ class GraphBuilder:
     def lut(self, source: str, *, name: str = "") -> str:
         """Add a table."""
         return self._add(name, Lut, source, table=np.zeros(256, np.int8))
+
+    def depth_to_space(self, source: str, block: tuple[int, int], *, name: str = "") -> str:
+        """Add what makes a block of pixels of each."""
+        channels = self.activations[source].shape[2] // (block[0] * block[1])
+        return self._add(name, DepthToSpace, source, block=block, channels=channels)
 
     def pad(self, source: str, padding: tuple[int, int, int, int], *, name: str = "") -> str:
         """Add a frame."""

@@ -104,8 +104,7 @@ class _Inserter:
         fields: list[dict[str, int]] = []
         for index, command in enumerate(self._commands):
             if (engine := command.engine) is None:
-                self._known.append((_NEVER,) * _ENGINES)
-                continue
+                break  # END is last
             prefetch = self._visit(index, int(engine))
             again = {"prefetch": int(prefetch)} if command.opcode == Opcode.CONV else {}
             fields.append(command.fields | again)

@@ -72,7 +72,7 @@ def plan_steps(
     steps: list[tuple[dict[str, range], dict[str, range]]] = []
     for number in range(walk.steps):
         steps.append(walk.step(number, stops, rolling=group.rolling))
-        stops |= {name: rows.stop for name, rows in steps[-1][0].items()}
+        stops = {name: rows.stop for name, rows in steps[-1][0].items()}
     if not group.rolling:
         return tuple({name: StepRows(rows, rows) for name, rows in new.items()} for new, _ in steps)
     found: list[Step] = []
