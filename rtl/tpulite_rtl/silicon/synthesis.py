@@ -66,7 +66,7 @@ _SHORT_SUM, _SHORT_SUM_OF_PRODUCTS = 8, 13
 """Sums and comparisons of so many bits take fewer cells as lookup tables: a carry chain takes two
 tables for two bits and up to four more at its ends, and nothing is optimized across it. But its
 carries need no wires, of which a full part has too few: with 13 ``ecp5-25`` is not routed on its
-own. Products of logic are sums of such sums; with 8 ``ecp5-85`` takes 5,000 tables more.
+own. Products of logic are sums of such sums.
 """
 
 _LUTS = (
@@ -77,7 +77,8 @@ _LUTS = (
     "&mfs"
 )
 """How abc9 makes lookup tables: as in its ``flow3``, the best of four, and with a nanosecond for a
-wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and no more tables.
+wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and no more tables. Not
+where products are made of logic: ``ecp5-85`` takes 5,000 more so.
 """
 
 _ECP5 = """
@@ -116,12 +117,13 @@ def ecp5_cells_of(design: Design, module: Module) -> dict:
 def synth_ecp5(top: str, *, logic_products: bool = False) -> str:
     """Return the commands of Yosys that synthesize a module, flat, for an ECP5.
 
-    With ``logic_products`` longer sums are made of lookup tables.
+    With ``logic_products`` the number of lookup tables counts more than how many are in a row.
     Of the names only those of registers stay: with all of them abc9 finds one twice.
     """
     short = _SHORT_SUM_OF_PRODUCTS if logic_products else _SHORT_SUM
+    mapping = "" if logic_products else f'scratchpad -set abc9.script "{_LUTS}"'
     return f"""rename -hide w:* a:init %d
-scratchpad -set abc9.script "{_LUTS}"
+{mapping}
 {_SYNTH_ECP5} -top {top} -run begin:map_gates
 select -set short t:$alu r:Y_WIDTH<={short} %i
 techmap -map +/techmap.v @short
