@@ -32,7 +32,8 @@ _FOLDER = _ROOT / "build/mutate_source"
 _EXCUSED = _ROOT / "sw/tests/mutants_excused.csv"
 _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate_source.py -->\n", "<!-- end of the sources -->\n"
-_SURVIVED, _NO_TESTS, _STOPPED = 0, 33, 2
+_LIVES = (0, 5, 33)  # survived; no tests
+_UNTRIED = (None, 2, 34, 35)  # not yet; stopped; skipped; suspicious
 _COLUMNS = ("mutants", "tried", "killed", "excused", "lives")
 
 
@@ -48,7 +49,7 @@ class Row:
 
     def figures(self) -> list[int]:
         """Return the columns of the table."""
-        tried = sum(fate not in (None, _STOPPED) for fate in self.fates)
+        tried = sum(fate not in _UNTRIED for fate in self.fates)
         lives = len(self.lives)
         return [self.mutants, tried, tried - self.excused - lives, self.excused, lives]
 
@@ -84,7 +85,7 @@ def rows() -> list[Row]:
         source = path.relative_to(_FOLDER / "mutants").with_suffix("")
         module = ".".join(source.with_suffix("").parts[1:])
         row = Row(module, len(fates), list(fates.values()))
-        for name in (name for name, fate in fates.items() if fate in (_SURVIVED, _NO_TESTS)):
+        for name in (name for name, fate in fates.items() if fate in _LIVES):
             function = name.rpartition(".")[2].partition("__mutmut_")[0]
             function = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
             if (row.module, function, mutated := change(name, source)) in excused:
@@ -116,6 +117,8 @@ def main() -> None:
     elif not options.look:
         run()
     found = rows()
+    if not found:
+        sys.exit("no mutants: run `make mutate-source` first")
     lines = [[row.module, *map(str, row.figures())] for row in found]
     total = [sum(column) for column in zip(*(row.figures() for row in found), strict=True)]
     lines.append(["all", *map(str, total)])

@@ -1,7 +1,7 @@
 """Write sw/tpulite/parts.csv, and the table of docs/fpga.md, from what has been measured.
 
 make synth CONFIG=ecp5-25     (and -45, -85, 4x4, 8x8, 16x16)
-make pnr CONFIG=ecp5-25 FLAT=1 PART=45
+make pnr CONFIG=ecp5-25 FLAT=1 SEEDS=3
 make timing CONFIG=ecp5-25
 python scripts/parts.py
 

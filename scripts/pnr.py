@@ -66,6 +66,8 @@ def main() -> None:
     parser.add_argument("--placer", choices=PLACERS, default=PLACERS[0], help="of nextpnr")
     parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
     options = parser.parse_args()
+    if options.placer == "static" and options.weight != TIMING_WEIGHT:
+        parser.error("--weight: the static placer has none")
     try:
         config = named_config(options.config)
         design = part_of(chip_design(config), options.block)

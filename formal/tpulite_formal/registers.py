@@ -118,7 +118,8 @@ def _stored(h: Harness, dut: RegisterFile, write: _Write) -> None:
         h.m.d.sync += expected.eq(bit)
     h.prove(
         "stored",
-        "a register that the host may write reads as the latest write to it; no other changes it",
+        "a register that the host may write reads as the latest write to it, in the bits that it"
+        " keeps, and as zero elsewhere; no other write changes it",
         ~(dut.s_axil_rvalid & answer) | (dut.s_axil_rdata[9] == expected),
     )
     asked = Signal(10, name="asked")

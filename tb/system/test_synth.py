@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tpulite.configs import named_config
-from tpulite_rtl.silicon.design import Design, chip_design
+from tpulite_rtl.silicon.design import chip_design
 from tpulite_rtl.silicon.ecp5 import sizes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +27,7 @@ def test_memories_become_block_ram_and_multipliers_dsp():
     blocks = dict(chip.instances())
 
     def size(block: str) -> dict[str, int]:
-        return sizes(Design(chip.modules, blocks[block].name))["chip"]
+        return sizes(replace(chip, top=blocks[block].name))["chip"]
 
     bits = {
         "buffer": 8 * config.ub_bytes,

@@ -9,7 +9,7 @@ __all__ = ["WINDOW_LAYOUT"]
 
 WINDOW_LAYOUT = data.StructLayout(
     {
-        "base": ADDRESS_BITS,  # address of its first byte; the lowest four bits do not count
+        "base": ADDRESS_BITS,  # address of its first byte, a multiple of 16
         "size": 32,  # in bytes; zero closes it
         "permission": max(Permission.READ, Permission.WRITE).bit_length(),
     }

@@ -30,7 +30,7 @@ DRAIN_COMMAND = data.StructLayout(
 )
 """What the drain needs of a CONV. The inner axis runs fastest."""
 
-_KNOWN = data.StructLayout({"command": DRAIN_COMMAND, "one_row": 1, "one_tile": 1})
+_QUEUED = data.StructLayout({"command": DRAIN_COMMAND, "one_row": 1, "one_tile": 1})
 """A command, and whether it has one row of accumulators, and one k-tile."""
 
 IN_FLIGHT = 8
@@ -82,7 +82,7 @@ class Accumulator(wiring.Component):
         n = config.array_size
         accumulators = data.ArrayLayout(signed(32), n)
 
-        m.submodules.commands = commands = StreamFifo(_KNOWN, IN_FLIGHT)
+        m.submodules.commands = commands = StreamFifo(_QUEUED, IN_FLIGHT)
         command, arriving = commands.o.payload.command, self.command.payload
         m.d.comb += [
             commands.i.valid.eq(self.command.valid),
@@ -93,8 +93,8 @@ class Accumulator(wiring.Component):
         ]
         m.submodules.memory = memory = TwoPortRam(32 * n, config.acc_rows)
 
-        # Cycle 0: which command, tile and vector is it? Whether it is the last one is known from
-        # the cycle before, as the next command waits for that.
+        # Cycle 0: which command, tile and vector is it? Ends are compared a vector ahead; those of
+        # a command's first vector and first tile, when it is queued.
         next_tile = Signal(command.last_tile.shape(), init=1)
         at_start, next_row = Signal(init=1), Signal(command.acc_row.shape(), reset_less=True)
         first_tile = Signal(init=1)

@@ -173,7 +173,12 @@ def chip_design(config: Config, platform: object = None) -> Design:
     """
     block = config.memories == MemoryForm.BLOCK
     design = elaborated(Chip(config), platform or (MemoryForm.BLOCK if block else None))
-    return replace(design, logic_products=config.multipliers != "dsp")
+    return replace(design, logic_products=has_logic_products(config))
+
+
+def has_logic_products(config: Config) -> bool:
+    """Return whether some products of the array are made of logic: see `Design`."""
+    return config.multipliers != "dsp"
 
 
 @collector_paused()

@@ -66,7 +66,7 @@ _SHORT_SUM, _SHORT_SUM_OF_PRODUCTS = 8, 13
 """Sums and comparisons of so many bits take fewer cells as lookup tables: a carry chain takes two
 tables for two bits and up to four more at its ends, and nothing is optimized across it. But its
 carries need no wires, of which a full part has too few: with 13 ``ecp5-25`` is not routed on its
-own. Products of logic are sums of such sums.
+own. Where products are made of logic, 13: with 8 ``ecp5-45`` takes 300 tables more.
 """
 
 _LUTS = (

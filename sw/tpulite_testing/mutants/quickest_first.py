@@ -11,8 +11,11 @@ from hypothesis import Phase, settings
 
 _STATS = Path("mutmut-stats.json")
 
-settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate])
-settings.load_profile("mutants")
+
+def pytest_configure() -> None:
+    """Leave out the phases of hypothesis that only make a failure shorter."""
+    settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate])
+    settings.load_profile("mutants")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
