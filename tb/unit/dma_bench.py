@@ -2,10 +2,12 @@
 
 import os
 import random
+from bisect import bisect_left
 from collections import Counter
 
 import cocotb
 from cocotb.triggers import RisingEdge
+from command_index import position_of
 from dma_model import (
     CONFIGS,
     Burst,
@@ -14,7 +16,6 @@ from dma_model import (
     make_windows,
     pack_commands,
     pack_windows,
-    position_of,
     random_command,
     trace,
 )
@@ -82,6 +83,7 @@ class DmaBench:
         self.now = 0
         self.seen: dict[str, list[tuple[int, int]]] = {name: [] for name in self.names}
         self.states: Counter[tuple[EngineState, int]] = Counter()
+        self.shown: list[tuple[int, int]] = []  # cycle, and the command that the index belongs to
         self.outstanding = self.most_outstanding = self.conflicts = 0
         self.error_at: tuple[int, int] | None = None  # number of a burst, and of a beat in it
         self.fault: FaultSeen | None = None
@@ -123,7 +125,10 @@ class DmaBench:
     def _check_status(self, moved: dict[str, int]) -> None:
         dut = self.dut
         state = EngineState(int(dut.engine__state.value))
-        self.states[state, position_of(int(dut.engine__index.value))] += 1
+        position = position_of(int(dut.engine__index.value))
+        self.states[state, position] += 1
+        if state != EngineState.IDLE:
+            self.shown.append((self.now, position))
         idle = bool(dut.engine__idle.value and not dut.engine__command__valid.value)
         assert (state == EngineState.IDLE) == idle
 
@@ -140,6 +145,16 @@ class DmaBench:
         self.outstanding += raised
         self.most_outstanding = max(self.most_outstanding, self.outstanding)
         assert bool(dut.engine__quiet.value) == (self.outstanding == 0)
+
+    def _check_index(self, commands: list[Command], completed_at: list[int]) -> None:
+        """Check that the index is that of the oldest command whose work or tokens are not done."""
+        given_at = iter(self.times("engine__give"))
+        done_at = [
+            next(given_at) if command["signal"] else completed
+            for command, completed in zip(commands, completed_at, strict=True)
+        ]
+        for now, position in self.shown:
+            assert position == bisect_left(done_at, now), f"cycle {now}"
 
     def _check_stop(self, moved: dict[str, int]) -> None:
         fault = int(self.dut.engine__fault.value)
@@ -191,10 +206,11 @@ class DmaBench:
         assert self.bursts() == [(burst.address, burst.beats) for burst in bursts]
         self.compare(commands, bursts, whole=True)
 
+        completed_at = self.completed_at(commands)
+        self._check_index(commands, completed_at)
         assert self.payloads("engine__take") == [command["wait"] for command in commands]
         signaling = [i for i, command in enumerate(commands) if command["signal"]]
         assert self.payloads("engine__give") == [commands[i]["signal"] for i in signaling]
-        completed_at = self.completed_at(commands)
         for given_at, index in zip(self.times("engine__give"), signaling, strict=True):
             assert given_at > completed_at[index], "tokens given too early"
 

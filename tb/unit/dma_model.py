@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from command_index import index_of
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault, Permission
-from tpulite_rtl.lib.layout import INDEX_BITS
 
 CONFIGS = {
     4: Config(array_size=4, burst_beats=256, dma_bursts=1),
@@ -19,9 +19,6 @@ CONFIGS = {
     32: Config(array_size=32, ub_rows=8192, dma_bursts=4),
 }
 """A machine for each N, so that the other sizes vary too."""
-
-_SPREAD = 0x9E3779
-"""Odd, so that each index belongs to one position."""
 
 PERMITTED = {Opcode.LOAD: (1, 3), Opcode.STORE: (2, 3)}
 """Windows that each engine may use, of :func:`make_windows`."""
@@ -97,16 +94,6 @@ def pack_windows(windows: Iterable[WindowBinding]) -> int:
         permission = Permission.READ * window.read | Permission.WRITE * window.write
         word |= (window.base | window.size << ADDRESS_BITS | permission << width - 2) << width * i
     return word
-
-
-def index_of(position: int) -> int:
-    """Return the index of a command of a stream: all of its bits change, so that none is lost."""
-    return position * _SPREAD % (1 << INDEX_BITS)
-
-
-def position_of(index: int) -> int:
-    """Return the position of the command with an index."""
-    return index * pow(_SPREAD, -1, 1 << INDEX_BITS) % (1 << INDEX_BITS)
 
 
 def pack_commands(commands: Iterable[Command], *, start: int = 0) -> list[int]:

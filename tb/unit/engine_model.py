@@ -5,14 +5,12 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from tpulite.arch.isa import COMMANDS, ENGINE_OF, Engine
+from tpulite.arch.isa import COMMANDS, ENGINE_OF, Command, Engine, Opcode
+from tpulite.arch.memory import ADDRESS_BITS
 from tpulite.arch.registers import EngineState, Fault, RunState
 from tpulite_rtl.lib.interfaces import FAULT
 
-__all__ = ["FAULT_ADDRESS", "EngineModel"]
-
-FAULT_ADDRESS = 0x1230
-"""Address of the faults that an engine invents."""
+__all__ = ["EngineModel"]
 
 _OPCODE_OF = {engine: opcode for opcode, engine in ENGINE_OF.items()}
 
@@ -30,12 +28,21 @@ class EngineModel:
         Which engine it is.
     log : list
         Where it notes each start and each completion: ``(what, engine, index)``.
+
+    Attributes
+    ----------
+    received : dict
+        The commands that it was given, by index.
+    fault_address : int
+        What it says of its last fault; drawn.
     """
 
     def __init__(self, dut, engine: Engine, log: list[tuple[str, Engine, int]]) -> None:
         self.engine = engine
         self.slow = 0.8
         self.fault_at: int | None = None
+        self.fault_address = 0
+        self.received: dict[int, Command] = {}
         self.log = log
         self._layout = COMMANDS[_OPCODE_OF[engine]]
         self._dut = dut
@@ -66,6 +73,8 @@ class EngineModel:
             word = self.port("command__payload").value.to_unsigned()
             index = word >> self._layout.width
             fields = self._layout.unpack(word % (1 << self._layout.width))
+            opcode = fields.pop("opcode")
+            self.received[index] = Command(Opcode(opcode), fields)
             self.port("index").value = index
             self.port("state").value = EngineState.TOKEN
             if not await self._hand_over("take", fields["wait"]):
@@ -119,7 +128,13 @@ class EngineModel:
 
     async def _fail(self, index: int) -> None:
         """Show a fault, be quiet a little later, and wait for the soft reset."""
-        fault = {"valid": 1, "code": Fault.WINDOW, "index": index, "address": FAULT_ADDRESS}
+        self.fault_address = random.getrandbits(ADDRESS_BITS)
+        fault = {
+            "valid": 1,
+            "code": Fault.WINDOW,
+            "index": index,
+            "address": self.fault_address,
+        }
         self.port("quiet").value = 0
         self.port("fault").value = FAULT.const(fault).as_bits()
         await FallingEdge(self._dut.clk)

@@ -5,12 +5,15 @@ from collections import deque
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
+from command_index import index_of, position_of
 from conv_model import ConvModel
+from lane_user import use_lanes
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.registers import EngineState
 from tpulite.arch.streams import conv_stream
-from tpulite_rtl.lib.interfaces import READ_LATENCY, write_layout
+from tpulite_rtl.lib.interfaces import FAULT, READ_LATENCY, write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset
@@ -99,22 +102,29 @@ class MatrixBench:
         StreamMonitor(dut, "engine__give", callback=self.given.append)
         self.driver = StreamDriver(dut, "engine__command", idle=late)
 
-    async def execute(self, commands: list[Command]) -> list[int]:
-        """Run commands to the end; return in which cycle each gave its tokens."""
+    async def start(self, commands: list[Command]) -> None:
+        """Reset the unit, and offer commands to it and its lanes to somebody else."""
         await reset(self.dut)
         cocotb.start_soon(self.buffer.run())
+        cocotb.start_soon(use_lanes(self.dut, self.buffer.model.config))
         self.driver.extend(
-            pack(_LAYOUT, {"opcode": Opcode.CONV, **command.fields, "index": index})
-            for index, command in enumerate(commands)
+            pack(_LAYOUT, {"opcode": Opcode.CONV, **command.fields, "index": index_of(position)})
+            for position, command in enumerate(commands)
         )
+
+    async def execute(self, commands: list[Command]) -> list[int]:
+        """Run commands to the end; return in which cycle each gave its tokens."""
+        await self.start(commands)
         edge = RisingEdge(self.dut.clk)
         cycle, entered, times = 0, 0, []
         while len(self.given) < len(commands):
+            given = len(self.given)
             await edge
             cycle += 1
             entered += int(self.dut.entered.value)
             times += [cycle] * (len(self.given) - len(times))
-            assert int(self.dut.engine__fault.value) & 1 == 0
+            assert not self.fault["valid"]
+            self._check_index(given, commands)
         while self.dut.engine__idle.value == 0:  # a depthwise stream may outlast its sums
             await edge
             entered += int(self.dut.entered.value)
@@ -126,3 +136,19 @@ class MatrixBench:
         assert self.taken == [command["wait"] for command in commands]
         assert self.given == [command["signal"] for command in commands]
         return times
+
+    @property
+    def fault(self) -> dict[str, int]:
+        """What the unit says of a fault."""
+        return unpack(FAULT, int(self.dut.engine__fault.value))
+
+    def _check_index(self, given: int, commands: list[Command]) -> None:
+        """Check that a command inside is named; the oldest one while nobody takes its tokens."""
+        dut = self.dut
+        if dut.engine__state.value == EngineState.IDLE:
+            return
+        position = position_of(int(dut.engine__index.value))
+        if dut.engine__give__valid.value and not dut.engine__give__ready.value:
+            assert position == given
+        outlasts = given and commands[given - 1]["depthwise"]  # the stream its sums
+        assert given - bool(outlasts) <= position < len(commands), f"{position} after {given}"

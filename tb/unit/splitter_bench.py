@@ -5,6 +5,7 @@ import random
 
 import cocotb
 from cocotb.triggers import RisingEdge
+from command_index import position_of
 from dma_model import (
     CONFIGS,
     FaultSeen,
@@ -12,7 +13,6 @@ from dma_model import (
     lines_of,
     make_windows,
     pack_windows,
-    position_of,
     trace,
 )
 

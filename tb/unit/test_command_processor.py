@@ -6,7 +6,7 @@ from collections import Counter
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from counter_port import read_counter
-from engine_model import FAULT_ADDRESS, EngineModel
+from engine_model import EngineModel
 from fetch_memory import FetchMemory, some_address
 
 from tpulite.arch.config import COMMAND_BYTES, Config
@@ -33,6 +33,7 @@ class Bench:
         self.memory = FetchMemory(dut, burst_beats=CONFIG.burst_beats, idle=idle, stall=stall)
         self.engines = {engine: EngineModel(dut, engine, self.log) for engine in Engine}
         self.cycles = 0
+        self.states: Counter[tuple[Engine, int]] = Counter()  # cycles of each
         dut.watchdog.value = dut.control.value = dut.conflicts.value = dut.program.value = 0
         dut.counters__wanted.value = 0
         for moved in MOVED:
@@ -48,6 +49,8 @@ class Bench:
     async def run(self, commands: list[Command]) -> Interrupt:
         """Run a program from START to the interrupt."""
         self.log.clear()
+        for engine in self.engines.values():
+            engine.received.clear()
         words = [int.from_bytes(command.encode(), "little") for command in commands]
         return await self.run_words(words)
 
@@ -60,11 +63,15 @@ class Bench:
         await RisingEdge(self.dut.clk)
         await self.request(Control.START)
         self.cycles = 0
+        self.states.clear()
         interrupt = Interrupt(0)
         while not interrupt:
             # Just before the rising edge everything has settled; the models move at falling edges.
             await RisingEdge(self.dut.clk)
             self.cycles += 1
+            self.states.update(
+                (engine, int(model.port("state").value)) for engine, model in self.engines.items()
+            )
             interrupt = Interrupt(self.dut.interrupt.value.to_unsigned())
         await ClockCycles(self.dut.clk, 3)
         return interrupt
@@ -86,6 +93,7 @@ class Bench:
             indices = [i for i, command in enumerate(commands) if command.engine == engine]
             for what in ("start", "complete"):
                 assert [i for w, e, i in self.log if (w, e) == (what, engine)] == indices
+            assert self.engines[engine].received == {i: commands[i] for i in indices}
         tokens: Counter[tuple[Engine, Engine]] = Counter()
         for what, engine, index in self.log:
             command = commands[index]
@@ -103,6 +111,7 @@ class Bench:
         for engine in Engine:
             states = [values[f"{engine.name}_{state.name}".lower()] for state in EngineState]
             assert sum(states) == self.cycles
+            assert states == [self.states[engine, state] for state in EngineState], engine
 
 
 def random_program(length: int) -> list[Command]:
@@ -169,7 +178,7 @@ async def fault_stops_the_chip_and_reset_revives_it(dut) -> None:
         bench.engines[engine].fault_at = victim
         assert await bench.run(commands) == Interrupt.FAULT
         assert dut.state.value == RunState.QUIESCED
-        assert bench.error == (Fault.WINDOW, victim, FAULT_ADDRESS)
+        assert bench.error == (Fault.WINDOW, victim, bench.engines[engine].fault_address)
         await bench.check_counters()
         assert bench.memory.answered == bench.memory.requested
         started = bench.started
@@ -209,9 +218,9 @@ async def deadlock_bites_the_watchdog(dut) -> None:
     await reset(dut)
     dut.watchdog.value = 100
     commands = [
-        random_command(Opcode.LOAD).replace(wait=0, signal=0),
+        random_command(Opcode.LOAD, CONFIG).replace(wait=0, signal=0),
         random_command(Opcode.CONV, CONFIG).replace(wait=1, signal=0),
-        random_command(Opcode.VECTOR).replace(wait=4, signal=0),
+        random_command(Opcode.VECTOR, CONFIG).replace(wait=4, signal=0),
         Command.make(Opcode.END),
     ]
     assert await bench.run(commands) == Interrupt.FAULT
@@ -258,7 +267,7 @@ async def full_token_counter_bites_the_watchdog(dut) -> None:
     bench.engines[Engine.LOAD].slow = 0.0
     await reset(dut)
     dut.watchdog.value = 100
-    load = random_command(Opcode.LOAD).replace(wait=0, signal=1 << Engine.VPU)
+    load = random_command(Opcode.LOAD, CONFIG).replace(wait=0, signal=1 << Engine.VPU)
     assert await bench.run([load] * 70 + [Command.make(Opcode.END)]) == Interrupt.FAULT
     assert bench.error == (Fault.WATCHDOG, 63, 0)
 

@@ -6,13 +6,28 @@ from itertools import pairwise
 import cocotb
 import numpy as np
 import pytest
+from cocotb.triggers import RisingEdge
+from command_index import position_of
 from conv_draw import KINDS, draw_conv
 from conv_model import ConvModel
 from mxu_bench import CONFIGS, ROWS, MatrixBench, config_of
+from scale_draw import draw_scaled
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import RECORD, Axis, Command, Drain, disassemble
-from tpulite.arch.numerics import Rounding
+from tpulite.arch.isa import (
+    RECORD,
+    Axis,
+    Command,
+    Drain,
+    Opcode,
+    RecordForm,
+    dense,
+    disassemble,
+)
+from tpulite.arch.numerics import Rounding, wrap32
+from tpulite.arch.registers import Fault
+from tpulite.golden.effects.access import FaultSite
+from tpulite.golden.effects.footprint import footprint
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 from tpulite_tb.harness import simulate
 from tpulite_testing.regress import thinned
@@ -155,6 +170,73 @@ async def leaves_no_gap_between_depthwise_streams(dut) -> None:
     bench = MatrixBench(dut, model, refuse=0, late=0)
     times = await bench.execute(commands)
     assert [b - a for a, b in pairwise(times)] == [6 * (outputs + 2)] * 4
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def requantizes_any_sum(dut) -> None:
+    """Sums that are their biases alone, as all operands are zero: at ties and beside them."""
+    config = config_of(dut)
+    model = ConvModel(config)
+    roundings = [Rounding[name.upper()] for name in config.roundings]
+    rows, used = config.record_rows, ROWS // 2
+    records = []
+    for _ in range(used * config.row_bytes // 16):
+        total, record = draw_scaled(random.choice(roundings))
+        records.append(RECORD.pack(**record | {"bias": wrap32(total + record["bias"]), "gain": 0}))
+    data = b"".join(record.to_bytes(16, "little") for record in records)
+    model.buffer[ROWS - used :] = np.frombuffer(data, np.uint8).reshape(used, -1)
+    commands = [
+        Command.make(
+            Opcode.CONV,
+            **dense(
+                m=1,
+                k_tiles=1,
+                drain=Drain.REQUANTIZE,
+                record_row=row,
+                weight_row=random.randrange(ROWS - config.array_size),
+                out_row=random.randrange(ROWS),
+            ),
+        )
+        for row in range(ROWS - used, ROWS, rows)
+    ]
+    bench = MatrixBench(dut, model, refuse=0, late=0)
+    await bench.execute(commands)
+    assert bench.buffer.written == [row for command in commands for row in model.execute(command)]
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+@cocotb.parametrize(kind=["buffer", "record"], prefetch=[0, 1], run=range(3))
+async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
+    """Code, command and row; nothing behind it is complete."""
+    config = config_of(dut)
+    model = ConvModel(config)
+    _fill(model)
+    draw = {"accumulate": 0, "drain": Drain.REQUANTIZE, "prefetch": prefetch}
+    commands = [_draw(config, _Tiles(model), "product", **draw) for _ in range(12)]
+    number = random.randrange(1, 12)
+    if kind == "buffer":
+        row = ROWS - random.randint(1, config.array_size - 1)
+        bad = commands[number].replace(weight_row=row)
+        site = footprint(bad, config, ()).fault
+        assert site is not None
+    else:
+        bad = commands[number].replace(record_row=RECORDS.stop, record_form=RecordForm.FULL)
+        channel = random.randrange(config.array_size)
+        byte, bit = divmod(128 * channel + RECORD.offsets()["rounding"], 8)
+        area = model.buffer[RECORDS.stop :][: config.record_rows].reshape(-1)
+        area[:] = np.tile(model.buffer[RECORDS.start :].reshape(-1)[:16], config.array_size)
+        for place in range(bit, bit + 3):  # all ones are no rounding
+            area[byte + place // 8] |= 1 << place % 8
+        site = FaultSite(Fault.RECORD, RECORDS.stop + byte // config.row_bytes)
+    commands[number] = bad
+    bench = MatrixBench(dut, model, refuse=0.2, late=0.2)
+    await bench.start(commands)
+    while not bench.fault["valid"]:
+        await RisingEdge(dut.clk)
+    fault = bench.fault
+    assert (fault["code"], position_of(fault["index"])) == (site.code, number)
+    assert fault["address"] == site.address
+    assert len(bench.given) <= number
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
-from scale_draw import draw_scaled
+from lane_user import use_lanes
 
 from tpulite.arch import isa
 from tpulite.arch.config import Config
@@ -22,7 +22,6 @@ from tpulite_rtl.lib.interfaces import write_layout
 from tpulite_rtl.vpu.record_fields import record_row
 from tpulite_rtl.vpu.requantizer import Requantizer, requant_input
 from tpulite_rtl.vpu.requantizer_lane import STAGES
-from tpulite_rtl.vpu.shared_lane import FIELD_STAGES, LANE_INPUT
 from tpulite_tb.bits import pack, pack_lanes
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
@@ -30,8 +29,6 @@ from tpulite_tb.stream import StreamMonitor
 from tpulite_testing.regress import breadth
 
 _ALL = tuple(rounding.name.lower() for rounding in Rounding)
-
-_WIDTHS = {field.name: field.width for field in isa.RECORD.fields}
 
 _EFFORT = int(os.environ.get("EFFORT", "1"))
 """Multiplies the commands of a run."""
@@ -205,36 +202,6 @@ async def writes_every_row_in_its_cycle(dut, idle: float, delivery: str) -> None
     await _play(dut, plan)
 
 
-async def _use_otherwise(dut, config: Config) -> None:
-    """Be the lanes' second user, a record of its own for every sum: fields come in their stages.
-
-    Fields of stages without a sum of its own are garbage.
-    """
-    roundings = [Rounding[name.upper()] for name in config.roundings]
-    lanes = config.vector_lanes
-    assert lanes is not None
-    inside: list[list[tuple[int, dict[str, Any]]] | None] = [None] * STAGES
-    while True:
-        drawn = [draw_scaled(random.choice(roundings)) for _ in range(lanes)]
-        stages = [drawn, *inside]
-        inputs = []
-        for lane in range(lanes):
-            fields = {"sum": drawn[lane][0]}
-            for name, stage in FIELD_STAGES.items():
-                entries = stages[stage]
-                garbage = random.getrandbits(_WIDTHS[name])
-                fields[name] = entries[lane][1][name] if entries else garbage
-            inputs.append(pack(LANE_INPUT, fields))
-        dut.vector__lane.value = pack_lanes(inputs, LANE_INPUT.size)
-        dut.vector__valid.value = valid = random.random() < 0.8
-        await RisingEdge(dut.clk)
-        if leaving := inside[-2]:
-            wanted = [requantize(value, **record) for value, record in leaving]
-            assert int(dut.vector__o.value) == pack_lanes(wanted, 8), str(leaving)
-        entered = valid and dut.vector__ready.value
-        inside = [drawn if entered else None, *inside[:-1]]
-
-
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def lanes_serve_the_other_user(dut) -> None:
     """All lanes, for as long as no vector comes: every bit of products beside ties."""
@@ -243,7 +210,7 @@ async def lanes_serve_the_other_user(dut) -> None:
     for name in ("vector", "i", "record"):
         getattr(dut, f"{name}__valid").value = 0
     await reset(dut)
-    cocotb.start_soon(_use_otherwise(dut, config))
+    cocotb.start_soon(use_lanes(dut, config))
     edge = RisingEdge(dut.clk)
     for _ in range(repeats(3000)):
         await edge
@@ -256,7 +223,7 @@ async def _play(dut, plan: _Plan) -> None:
     dut.i__valid.value = 0
     dut.record__valid.value = 0
     await reset(dut)
-    cocotb.start_soon(_use_otherwise(dut, plan.config))
+    cocotb.start_soon(use_lanes(dut, plan.config))
     await RisingEdge(dut.clk)
     start = min(plan.records)
     began = get_sim_time("ns")

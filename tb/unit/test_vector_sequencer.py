@@ -8,6 +8,7 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
+from command_index import index_of
 from conv_draw import KINDS, any_image, draw_conv, stretched
 from conv_model import ConvModel, delay, outputs, stream, taps
 from conv_shares import vector_share
@@ -15,7 +16,6 @@ from conv_shares import vector_share
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm
 from tpulite_rtl.lib.interfaces import READ_LATENCY
-from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
@@ -31,11 +31,6 @@ CONFIGS = {
     "16": Config(array_size=16),
 }
 LATENCY = READ_LATENCY + 1
-
-
-def _index_of(number: int) -> int:
-    """Return the index of a command: all of its bits change, so that none is lost."""
-    return number * 0x9E3779 % (1 << INDEX_BITS)
 
 
 @dataclass(frozen=True)
@@ -68,10 +63,10 @@ class _Slot:
 
 
 def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
-    """Yield the slots of commands, whose indices are :func:`_index_of` of their numbers."""
+    """Yield the slots of commands, whose indices follow from their numbers."""
     n = model.config.array_size
     for number, command in enumerate(commands):
-        index = _index_of(number)
+        index = index_of(number)
         tiles, order = taps(command), outputs(command)
         for tap in tiles:
             emitted, begun = 0, False
@@ -123,7 +118,7 @@ class _Bench:
         await reset(self.dut)
         self.driver.extend(
             VECTOR_COMMAND.const(
-                vector_share(command, self.config.array_size, _index_of(number))
+                vector_share(command, self.config.array_size, index_of(number))
             ).as_bits()
             for number, command in enumerate(commands)
         )
