@@ -2,8 +2,8 @@
 
 A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one
 that lives the solver says whether it is a mutant at all. `chip` is the whole chip, in its smallest
-size, against random programs, networks, faults and resets; of its mutants, and of those of the
-matrix unit, the solver is asked about the module that they are in. What became of each is kept in
+size, against random programs, networks, faults and resets; of its mutants the solver is asked about
+the module that they are in. What became of each is kept in
 build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
 format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv
 
@@ -38,8 +38,6 @@ _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
 _LOOK_SECONDS = 5
 _CHIP = "chip"
-_LARGE = (_CHIP, "matrix_unit")
-"""Benches of so much that the solver is only asked about the module that a mutant is in."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +100,15 @@ def decide(bench: str, campaign: Campaign, seconds: int) -> None:
     for number in sorted(set(campaign.fates) - known):
         folder = build_root() / "mutate" / "miter" / bench  # of which several may run at once
         place = campaign.mutants[number - 1]
+        top = place.module if bench == _CHIP else "dut"
         source = campaign.folder / "mutated.il"
         if is_constant_kept(campaign.folder, place):
             campaign.note(number=number, fate="equivalent", by="constant")
             continue
-        top = place.module if bench in _LARGE else "dut"
         verdict = differ(source, folder, NAME, BITS, number, seconds, top=top)
         fate = fates.get(verdict.status, "undecided")
         if place.clocked or (top != "dut" and fate == "lives"):
-            fate = "undecided"  # the solver has no clock; the part differs, perhaps not the whole
+            fate = "undecided"  # the solver has no clock; the part differs, perhaps not the chip
         campaign.note(number=number, fate=fate, by="solver", cycles=verdict.cycles)
         if fate != "equivalent":
             after = f" after {verdict.cycles} cycles" if fate == "lives" else ""

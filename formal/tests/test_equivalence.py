@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite_formal.equivalence import differ
+from tpulite_rtl.lib.memory import TwoPortRam
 from tpulite_tb.harness import component_ports
 from tpulite_tb.mutants import (
     BITS,
@@ -60,6 +61,12 @@ def test_mutants_are_told_apart(mutants, tmp_path):
     verdicts = [differ(source, tmp_path, NAME, BITS, number, 10) for number in (0, 1, 2)]
     assert verdicts[0].status == "never"
     assert "high" in [verdict.status for verdict in verdicts[1:]]
+
+
+def test_what_nobody_has_read_yet_is_the_same_on_both_sides(tmp_path):
+    memory = TwoPortRam(3, 4)
+    source = with_mutants(memory, component_ports(memory), 1) / "mutated.il"
+    assert differ(source, tmp_path, NAME, BITS, 0, 10).status == "never"
 
 
 def test_a_part_may_differ_where_the_whole_does_not(tmp_path):

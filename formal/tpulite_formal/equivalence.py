@@ -30,6 +30,7 @@ memory_map
 async2sync
 dffunmap
 opt -full -nodffe -nosdff
+setundef -init -zero
 setundef -undriven -zero
 simplemap
 techmap
@@ -56,7 +57,7 @@ def differ(
     """Decide whether a mutant ever gives another output than the component.
 
     Inputs are free in every cycle, so it may be by what no neighbor does. Registers begin at their
-    reset values.
+    reset values, or at zero: those that begin anyhow would differ from their own copies.
 
     Parameters
     ----------

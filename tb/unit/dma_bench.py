@@ -165,6 +165,10 @@ class DmaBench:
         if self.stopped:
             assert not moved.keys() & {"engine__take", "engine__give", self.port}
 
+    def cycles_in(self, state: EngineState) -> int:
+        """Return in how many cycles the engine showed a state."""
+        return sum(count for (shown, _), count in self.states.items() if shown == state)
+
     def payloads(self, name: str) -> list[int]:
         """Return what was transferred on a stream."""
         return [payload for _, payload in self.seen[name]]

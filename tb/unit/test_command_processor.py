@@ -105,12 +105,11 @@ class Bench:
                     tokens[engine, other] += 1
 
     async def check_counters(self) -> None:
-        """Check that CYCLES is right and that every engine accounts for all of it."""
+        """Check CYCLES, and for every engine the cycles in which it showed each state."""
         values = {n: await read_counter(self.dut, "counters", n) for n in COUNTER_OFFSETS}
         assert values["cycles"] == self.cycles
         for engine in Engine:
             states = [values[f"{engine.name}_{state.name}".lower()] for state in EngineState]
-            assert sum(states) == self.cycles
             assert states == [self.states[engine, state] for state in EngineState], engine
 
 

@@ -222,11 +222,13 @@ async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
     else:
         bad = commands[number].replace(record_row=RECORDS.stop, record_form=RecordForm.FULL)
         channel = random.randrange(config.array_size)
-        byte, bit = divmod(128 * channel + RECORD.offsets()["rounding"], 8)
-        area = model.buffer[RECORDS.stop :][: config.record_rows].reshape(-1)
-        area[:] = np.tile(model.buffer[RECORDS.start :].reshape(-1)[:16], config.array_size)
-        for place in range(bit, bit + 3):  # all ones are no rounding
-            area[byte + place // 8] |= 1 << place % 8
+        place = RECORD.offsets()["rounding"]
+        good = model.buffer[RECORDS.start :].tobytes()[:16]
+        foreign = (int.from_bytes(good, "little") | 7 << place).to_bytes(16, "little")
+        block = good * channel + foreign + good * (config.array_size - 1 - channel)
+        rows = np.frombuffer(block, np.uint8).reshape(-1, config.row_bytes)
+        model.buffer[RECORDS.stop :][: len(rows)] = rows
+        byte = 16 * channel + place // 8
         site = FaultSite(Fault.RECORD, RECORDS.stop + byte // config.row_bytes)
     commands[number] = bad
     bench = MatrixBench(dut, model, refuse=0.2, late=0.2)
