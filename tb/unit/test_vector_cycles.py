@@ -159,7 +159,7 @@ async def a_port_that_is_refused_does_not_hold_the_other(dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def states_say_what_happens(dut) -> None:
-    """Idle, waiting for tokens, refused by the buffer, and all of that with the right index."""
+    """Idle, waiting for tokens, refused by the buffer; the bench looks at the index."""
     bench = VectorBench(dut, config_of_this_run())
     bench.takes.stall(1)
     await reset(dut)
@@ -169,14 +169,12 @@ async def states_say_what_happens(dut) -> None:
         return EngineState(int(dut.engine__state.value))
 
     assert await state_after(3) == EngineState.IDLE
-    bench.sent = 41
     bench.send(_straight(bench, VectorOp.ADD, rows=20))
-    bench.sent = 1
     assert await state_after(5) == EngineState.TOKEN
-    assert dut.engine__index.value == 41 and dut.engine__idle.value
+    assert dut.engine__idle.value
     bench.takes.stall(0)
     assert await state_after(6) == EngineState.BUSY
-    assert dut.engine__index.value == 41 and not dut.engine__idle.value
+    assert not dut.engine__idle.value
     for sink in bench.reads:
         sink.stall(1)
         assert await state_after(160) == EngineState.BUFFER and dut.conflict.value

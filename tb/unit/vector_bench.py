@@ -4,6 +4,7 @@ import random
 
 import cocotb
 from cocotb.triggers import ClockCycles, NullTrigger, RisingEdge
+from command_index import index_of, position_of
 from vector_commands import draw_command, draw_parameters
 from vector_model import Outcome, execute
 
@@ -56,6 +57,7 @@ class VectorBench:
         self.cycles: dict[str, list[int]] = {name: [] for name in names}
         self.sent = 0
         self._cycle = 0
+        self._given = 0
         self._quarter = config.ub_rows // 4
         self._parameters = 2 * self._quarter
         self._answers: dict[str, bytes] = {}
@@ -97,7 +99,7 @@ class VectorBench:
     def send(self, command: Command, *, starts: bool = True) -> Outcome:
         """Queue a command and expect what it does until its fault, if it starts at all."""
         word = int.from_bytes(command.encode(), "little")
-        self.commands.append(word | self.sent << COMMANDS[Opcode.VECTOR].width)
+        self.commands.append(word | index_of(self.sent) << COMMANDS[Opcode.VECTOR].width)
         self.sent += 1
         outcome = execute(command, self.expected, self.config)
         for row, data in outcome.writes if starts else []:
@@ -118,9 +120,17 @@ class VectorBench:
 
     @property
     def fault(self) -> tuple[int, int, int] | None:
-        """The fault that the engine shows: code, index and address."""
+        """The fault that the engine shows: code, position of its command and address."""
         fault = FAULT.from_bits(self.dut.engine__fault.value.to_unsigned())
-        return (fault.code, fault.index, fault.address) if fault.valid else None
+        return (fault.code, position_of(fault.index), fault.address) if fault.valid else None
+
+    def _check_shown(self) -> None:
+        """Check that the engine shows the oldest command, by all bits of its index."""
+        dut = self.dut
+        if dut.rst.value or not (dut.engine__command__valid.value or not dut.engine__idle.value):
+            return
+        shown = position_of(dut.engine__index.value.to_unsigned())
+        assert shown == self._given, f"cycle {self._cycle}: command {shown}, not {self._given}"
 
     def _note(self, name: str):
         def note(value: int) -> None:
@@ -149,6 +159,7 @@ class VectorBench:
         while True:
             await RisingEdge(self.dut.clk)
             self._cycle += 1
+            self._check_shown()
             for name in "ab":
                 row = waiting.get(name) or random.randbytes(self.config.row_bytes)
                 response = getattr(self.dut, f"read_{name}__response__payload")
@@ -156,3 +167,4 @@ class VectorBench:
             # The monitors of this edge may run before or after: give them their turn.
             await NullTrigger()
             waiting, self._answers = self._answers, {}
+            self._given = len(self.cycles["give"])
