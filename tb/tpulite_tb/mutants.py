@@ -79,7 +79,9 @@ def wanted_mutants() -> int:
     return int(os.environ.get("TPULITE_MUTANTS", "0"))
 
 
-def with_mutants(component: wiring.Component, ports: list, count: int) -> Path:
+def with_mutants(
+    component: wiring.Component, ports: list, count: int, part: str | None = None
+) -> Path:
     """Draw mutants of a component by Yosys.
 
     Parameters
@@ -90,6 +92,8 @@ def with_mutants(component: wiring.Component, ports: list, count: int) -> Path:
         Its ports, as Amaranth's back ends take them.
     count : int
         How many, if there are as many.
+    part : str, optional
+        The submodule that is changed, with all inside of it; everything is by default.
 
     Returns
     -------
@@ -98,6 +102,7 @@ def with_mutants(component: wiring.Component, ports: list, count: int) -> Path:
         ``mutants.ys``, which says what was done.
     """
     assert count < 1 << BITS
+    only = f" dut.{part} dut.{part}.*" if part else ""
     whole = rtlil.convert(component, name="dut", ports=ports)
     whole = re.sub(r"^ *attribute \\src .*\n", _place, whole, flags=re.MULTILINE)
 
@@ -105,15 +110,14 @@ def with_mutants(component: wiring.Component, ports: list, count: int) -> Path:
         (folder / "whole.il").write_text(whole)
         _yosys(folder, _READ)
         fewer, seconds = count, _DRAW_SECONDS * -(-count // 200)
-        while not _yosys(folder, _DRAW.format(count=fewer), seconds=seconds):
+        while not _yosys(folder, _DRAW.format(count=fewer).rstrip() + only, seconds=seconds):
             fewer = fewer * 2 // 3
         _yosys(folder, _APPLY)
         file = folder / "mutated.v"
         file.write_text(_NO_INITIAL.sub(_zero, file.read_text()))
 
-    return build_once(
-        "mutants", [whole, str(count), _READ, _DRAW, _APPLY, _NO_INITIAL.pattern], build
-    )
+    source = [whole, str(count), _READ, _DRAW, _APPLY, _NO_INITIAL.pattern]
+    return build_once("mutants", [*source, only] if part else source, build)
 
 
 def mutants_of(folder: Path) -> list[Mutant]:

@@ -10,6 +10,7 @@ from vector_model import Outcome, execute
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode, VectorOp
+from tpulite.arch.registers import EngineState
 from tpulite_rtl.lib.interfaces import FAULT, write_layout
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
@@ -17,6 +18,8 @@ __all__ = ["ENDING", "VectorBench"]
 
 ENDING = 1200
 """Cycles in which all rows that were read become norms, which take longest."""
+
+_PORTS = ("read_a__request", "read_b__request", "write__request")
 
 
 class VectorBench:
@@ -52,6 +55,10 @@ class VectorBench:
         self.gives = StreamSink(dut, "engine__give", stall=stall)
         self.reads = [StreamSink(dut, f"read_{name}__request", stall=stall) for name in "ab"]
         self.writes = StreamSink(dut, "write__request", stall=stall)
+        self._streams = [
+            (name, getattr(dut, f"{name}__valid"), getattr(dut, f"{name}__ready"))
+            for name in (*_PORTS, "engine__take", "engine__give")
+        ]
         self.events: list[tuple[str, int]] = []
         names = ("take", "a", "b", "write", "give")
         self.cycles: dict[str, list[int]] = {name: [] for name in names}
@@ -125,13 +132,25 @@ class VectorBench:
         return (fault.code, position_of(fault.index), fault.address) if fault.valid else None
 
     def _check_shown(self) -> None:
-        """Check that the engine shows the oldest command, by all bits of its index."""
+        """Check what the engine shows in this cycle: its oldest command, conflict and state."""
         dut = self.dut
-        nothing_here = dut.engine__idle.value and not dut.engine__command__valid.value
-        if dut.rst.value or nothing_here:
+        if dut.rst.value:
             return
-        shown = position_of(dut.engine__index.value.to_unsigned())
-        assert shown == self._given, f"cycle {self._cycle}: command {shown}, not {self._given}"
+        idle, waits = bool(dut.engine__idle.value), bool(dut.engine__command__valid.value)
+        if waits or not idle:
+            shown = position_of(dut.engine__index.value.to_unsigned())
+            assert shown == self._given, f"cycle {self._cycle}: command {shown}, not {self._given}"
+        offers = [(name, bool(ready.value)) for name, valid, ready in self._streams if valid.value]
+        refused = any(not accepted and name in _PORTS for name, accepted in offers)
+        assert dut.conflict.value == refused, f"cycle {self._cycle}"
+        if any(accepted for _, accepted in offers):
+            possible = {EngineState.BUSY}
+        elif idle:
+            possible = {EngineState.TOKEN if waits else EngineState.IDLE}
+        else:
+            possible = {EngineState.BUSY, EngineState.BUFFER if refused else EngineState.BUSY}
+        state = EngineState(int(dut.engine__state.value))
+        assert state in possible, f"cycle {self._cycle}: {state.name}, offers {offers}"
 
     def _note(self, name: str):
         def note(value: int) -> None:

@@ -17,6 +17,8 @@ __all__ = ["VectorPath"]
 class VectorPath(wiring.Component):
     """A vector engine and a requantizer, into which sums of 0 enter in the cycles of ``drains``."""
 
+    mutated = "engine"  # the requantizer has a bench of its own
+
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
