@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,6 +160,8 @@ def specs():
         yield TensorSpec(**image | several)
         rows = PackedRows(5, pad=1, fill=-9)
         yield TensorSpec(**image | {"m": 4, "patches": patches, "packed_rows": rows})
+        rows = replace(rows, transposed=True)
+        yield TensorSpec(**image | {"m": 3, "patches": patches, "packed_rows": rows})
 
 
 def test_layouts_are_those_of_the_host(tmp_path):

@@ -23,16 +23,20 @@ def specs(draw):
         pad=draw(st.tuples(st.integers(0, 3), st.integers(0, 3))),
         fill=draw(st.integers(0, 127)),
     )
-    packed_rows = None
+    packed_rows, vectors = None, patches.count[0] * patches.count[1]
     if draw(st.booleans()):
         packed_rows = PackedRows(
-            draw(st.integers(1, 9)), draw(st.integers(0, 1)), fill=patches.fill
+            draw(st.integers(1, 9)),
+            draw(st.integers(0, 1)),
+            fill=patches.fill,
+            transposed=draw(st.booleans()),
         )
+        vectors = patches.count[packed_rows.transposed]
     return TensorSpec(
         "x",
         Window.INPUT,
         0,
-        m=patches.count[0] * (1 if packed_rows else patches.count[1]),
+        m=vectors,
         channels=draw(st.integers(1, 5)),
         dtype=dtype,
         image=(draw(st.integers(1, 9)), draw(st.integers(1, 9))),
@@ -71,9 +75,10 @@ def test_patches_hold_the_pixels_that_they_say(spec, n):
             m = y * patches.count[1] + x
             found = blocks[:, m * n : (m + 1) * n].reshape(-1)[: len(expected)]
         else:
-            row = packed[b][: spec.m * spec.packed_rows.vectors * n].reshape(spec.m, -1)[y]
-            start = (spec.packed_rows.pad + x) * len(expected)
-            found = row[start : start + len(expected)]
+            line, place = (x, y) if spec.packed_rows.transposed else (y, x)
+            rows = packed[b][: spec.m * spec.packed_rows.vectors * n].reshape(spec.m, -1)
+            start = (spec.packed_rows.pad + place) * len(expected)
+            found = rows[line, start : start + len(expected)]
             expected = expected[: len(found)]
         assert list(found) == expected
 

@@ -113,7 +113,7 @@ def _pack_rows(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarr
     packed_rows = spec.packed_rows
     assert packed_rows is not None
     if packed_rows.transposed:
-        values = values.transpose(1, 0, 2)
+        values = values.swapaxes(-3, -2)  # of each image, and of its patches
     pixels = values.reshape(spec.m, -1)
     start, size = packed_rows.pad * spec.depth, packed_rows.vectors * config.array_size
     image = np.full((spec.m, size), packed_rows.fill, spec.dtype)
