@@ -29,7 +29,7 @@ from rich.table import Table
 from tpulite_formal.equivalence import differ
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.campaign import Campaign, campaigns
-from tpulite_tb.mutants import BITS, NAME, is_constant_kept
+from tpulite_tb.mutants import BENCH, BITS, NAME, is_constant_kept
 
 _ROOT = Path(__file__).resolve().parents[1]
 _UNIT, _RTL = _ROOT / "tb/unit", _ROOT / "rtl/tpulite_rtl"
@@ -38,6 +38,8 @@ _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
 _LOOK_SECONDS = 5
 _CHIP = "chip"
+_ALSO = {"vector_engine": ("vector_faults",)}
+"""Benches that have the same machine as another one, and meet its mutants after it."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,9 @@ def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
     """Run a bench, in its smallest size, against mutants; tell whether it passes without one."""
     wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
     environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
+    environment[BENCH] = bench
     program = ["pytest", "-q", "-n", "0", "--no-header", "-k", "verilator"]
-    program.append(str(_UNIT / f"test_{bench}.py"))
+    program += [str(_UNIT / f"test_{each}.py") for each in (bench, *_ALSO.get(bench, ()))]
     if bench == _CHIP:
         program = ["tpulite_tb.chip_mutants"]
     command = [sys.executable, "-m", *program]

@@ -17,6 +17,7 @@ from amaranth.lib import wiring
 from tpulite_rtl.verilated.toolchain import build_once
 
 __all__ = [
+    "BENCH",
     "BITS",
     "NAME",
     "Mutant",
@@ -25,6 +26,9 @@ __all__ = [
     "wanted_mutants",
     "with_mutants",
 ]
+
+BENCH = "TPULITE_MUTANTS_BENCH"
+"""Environment variable: whose mutants a bench meets, if not those of its own file."""
 
 NAME, BITS = "mutation", 12
 """The input, and its width; 0 is the component as it is."""

@@ -48,7 +48,7 @@ class VectorBench:
     def __init__(self, dut, config: Config, *, stall: float = 0.0) -> None:
         self.dut = dut
         self.config = config
-        self.buffer = [random.randbytes(config.row_bytes) for _ in range(config.ub_rows)]
+        self.buffer = [_draw_row(config.row_bytes) for _ in range(config.ub_rows)]
         self.expected = list(self.buffer)
         self.commands = StreamDriver(dut, "engine__command")
         self.takes = StreamSink(dut, "engine__take", stall=stall)
@@ -188,3 +188,11 @@ class VectorBench:
             await NullTrigger()
             waiting, self._answers = self._answers, {}
             self._given = len(self.cycles["give"])
+
+
+def _draw_row(size: int) -> bytes:
+    """Draw a row of any bytes, or of a few that are near each other."""
+    if random.random() < 0.7:
+        return random.randbytes(size)
+    least = random.choice([0x80, 0x7C, random.getrandbits(8)])
+    return bytes((least + random.randrange(4)) % 256 for _ in range(size))

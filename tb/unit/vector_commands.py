@@ -9,6 +9,7 @@ from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, OPERANDS, RECORD, Command, Opcode, VectorOp
 from tpulite.arch.numerics import INT8, INT32, Rounding
+from tpulite_rtl.vpu.operand_scales import TFLITE_PLACES
 
 __all__ = ["draw_command", "draw_parameters"]
 
@@ -23,7 +24,16 @@ def _draw_operands() -> dict[str, int]:
             [random.randrange(1 << 30, 1 << 31)] * 5 + multipliers
         )
         values[f"{name}_shift"] = random.choice([0, 31, random.randrange(8), random.randrange(32)])
+        if random.random() < 0.4:
+            values |= _near_ties(name)
     return values
+
+
+def _near_ties(name: str) -> dict[str, int]:
+    """Draw a scale of an operand that brings some of its values to a tie of one of the shifts."""
+    factor, shift = random.randrange(1, 128, 2), random.randrange(30)
+    places = min(TFLITE_PLACES - 1 + shift - random.randrange(7), 31 - factor.bit_length())
+    return {f"{name}_multiplier": factor << places, f"{name}_shift": shift}
 
 
 def _draw_record(rounding: Rounding, magnitude: int) -> dict[str, Any]:
