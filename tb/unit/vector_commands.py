@@ -30,10 +30,11 @@ def _draw_operands() -> dict[str, int]:
 
 
 def _near_ties(name: str) -> dict[str, int]:
-    """Draw a scale of an operand that brings some of its values to a tie of one of the shifts."""
+    """Draw a scale of an operand that brings some of its values to a tie of a shift, or beside."""
     factor, shift = random.randrange(1, 128, 2), random.randrange(30)
     places = min(TFLITE_PLACES - 1 + shift - random.randrange(7), 31 - factor.bit_length())
-    return {f"{name}_multiplier": factor << places, f"{name}_shift": shift}
+    multiplier = (factor << places) - random.choice([0, 0, 1])
+    return {f"{name}_multiplier": multiplier, f"{name}_shift": shift}
 
 
 def _draw_record(rounding: Rounding, magnitude: int) -> dict[str, Any]:
