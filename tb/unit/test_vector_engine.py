@@ -84,6 +84,19 @@ async def commands_follow_each_other(dut, stall: float) -> None:
     assert position == len(bench.events)
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(extents=[(1, 2047), (2047, 1)])
+async def lines_may_be_long_or_many(dut, extents: tuple[int, int]) -> None:
+    """All bits of both counts."""
+    rows, columns = extents
+    bench = VectorBench(dut, config_of_this_run())
+    await reset(dut)
+    walk = {f"{name}_{way}": 1 for name in ("a", "out") for way in ("pitch", "step")}
+    bench.send(bench.draw(VectorOp.COPY, rows=rows, columns=columns, **walk))
+    await bench.finished()
+    assert bench.buffer == bench.expected
+
+
 @pytest.mark.parametrize(
     ("n", "lanes", "roundings"),
     [

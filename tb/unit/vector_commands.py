@@ -41,7 +41,9 @@ def _draw_record(rounding: Rounding, magnitude: int) -> dict[str, Any]:
     """Draw a record that mostly scales accumulators of a magnitude to a few hundred."""
     mantissa = 24 if rounding == Rounding.FLOAT32 else 31
     multipliers = [0, 1, (1 << mantissa) - 1, random.getrandbits(31)]
-    places = 8 - magnitude.bit_length() - (24 if rounding == Rounding.FLOAT32 else 0)
+    bits = random.choice([mantissa, mantissa, random.randint(1, mantissa)])
+    point = 0 if rounding == Rounding.FLOAT32 else 31
+    places = 8 - magnitude.bit_length() - bits + point
     fits = max(places + random.randint(-2, 1), -128)
     limits = [(-128, 127)] * 3 + [(0, 127), (random.randrange(-128, 128), 20)]
     low, high = random.choice(limits)
@@ -50,7 +52,7 @@ def _draw_record(rounding: Rounding, magnitude: int) -> dict[str, Any]:
     return {
         "bias": random.choice(biases),
         "multiplier": random.choice(
-            [random.randrange(1 << (mantissa - 1), 1 << mantissa)] * 8 + multipliers
+            [random.randrange(1 << (bits - 1), 1 << bits)] * 8 + multipliers
         ),
         "shift": random.choice(shifts),
         "rounding": rounding,
