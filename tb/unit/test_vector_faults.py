@@ -41,6 +41,7 @@ _LEGAL = {
 }
 _ANY = list(VectorOp)
 _SINGLE = [op for op in _ANY if op not in WINDOWED]
+_PAIRS = [op for op in PAIRED if op not in WINDOWED]
 
 
 def config_of_this_run() -> Config:
@@ -56,7 +57,7 @@ def config_of_this_run() -> Config:
         (_ANY, {"out_row": LAST - 2, "out_pitch": LAST}, 2 * LAST - 2),
         (_SINGLE, {"a_row": LAST, "a_step": LAST}, 2 * LAST),
         (_SINGLE, {"a_row": LAST - 11}, LAST + 1),
-        (PAIRED, {"a_row": LAST - 1, "a_step": 2, "b_row": LAST - 2, "b_step": 4}, LAST + 1),
+        (_PAIRS, {"a_row": LAST - 1, "a_step": 2, "b_row": LAST - 2, "b_step": 4}, LAST + 1),
         (PAIRED, {"b_row": LAST - 1, "out_row": LAST - 10}, LAST + 1),
         (PAIRED, {"b_row": LAST - 10, "b_pitch": LAST}, 2 * LAST - 10),
         (WINDOWED, {"a_row": LAST}, LAST + 1),
