@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from tpulite.arch.config import LOGIC_COLUMNS, Config
+from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE
 from tpulite_rtl.mxu.delay_lines import SETTLED, DelayLines
 from tpulite_rtl.mxu.processing_element import (
@@ -170,5 +170,6 @@ class SystolicArray(wiring.Component):
         return lines.o
 
     def _style(self, col: int) -> str:
-        every = LOGIC_COLUMNS[self.config.multipliers]
-        return "logic" if every and (col + 1) % every == 0 else "dsp"
+        if self.config.multipliers == "mixed":
+            return "logic" if col % 2 else "dsp"
+        return self.config.multipliers

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpulite.arch.numerics import Rounding
 
-__all__ = ["BEAT_BYTES", "COMMAND_BYTES", "LOGIC_COLUMNS", "RECORD_BYTES", "WORD_BYTES", "Config"]
+__all__ = ["BEAT_BYTES", "COMMAND_BYTES", "RECORD_BYTES", "WORD_BYTES", "Config"]
 
 BEAT_BYTES = 16
 """Bytes of one AXI beat. DRAM addresses of transfers are multiples of it."""
@@ -27,10 +27,8 @@ _SOFTMAX_SIZE = 16
 _DELAY_SIZE = 16
 """Arrays from this size on have a row for each tap of a 3x3 kernel."""
 
-LOGIC_COLUMNS = {"dsp": 0, "logic": 1, "mixed": 2, "mostly_dsp": 8}
-"""By ``multipliers``: of how many columns of the array one multiplies in logic; 0 if none does."""
-
 _ARRAY_SIZES = (4, 8, 16, 32)
+_MULTIPLIERS = ("dsp", "logic", "mixed")
 _MEMORIES = ("generic", "block", "macro")
 
 
@@ -67,7 +65,7 @@ class Config:
     multipliers : str
         How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
         which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
-        ``mixed`` does every other column in logic, ``mostly_dsp`` every eighth.
+        ``mixed`` does every other column in logic.
     memories : str
         What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
         asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever
@@ -130,9 +128,8 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        if self.multipliers not in LOGIC_COLUMNS:
-            known = tuple(LOGIC_COLUMNS)
-            raise ValueError(f"multipliers must be one of {known}, not {self.multipliers!r}")
+        if self.multipliers not in _MULTIPLIERS:
+            raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
         if self.memories not in _MEMORIES:
             raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
         for name in ("axi_slices", "clock_gates"):

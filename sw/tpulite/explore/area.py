@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from tpulite.arch.config import COMMAND_BYTES, LOGIC_COLUMNS, Config
+from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import COMMANDS, ENGINE_OF
 from tpulite.arch.timing import fetch_buffer, operand_rows
 from tpulite.parts import Part
@@ -72,8 +72,7 @@ class Group:
 
 def _logic_share(config: Config) -> float:
     """Return the share of the array's columns that multiply in logic."""
-    every = LOGIC_COLUMNS[config.multipliers]
-    return config.array_size // every / config.array_size if every else 0.0
+    return {"dsp": 0.0, "mixed": 0.5, "logic": 1.0}[config.multipliers]
 
 
 def _few(lanes: int, config: Config) -> int:
