@@ -1,7 +1,8 @@
 """Place and route the chip on a Lattice ECP5 with nextpnr and say how fast it is.
 
 Writes build/pnr/CONFIG.json. --block takes one block and what is in it, which is done in a minute;
-a whole 4x4 takes ten minutes of one core for each seed, if the part is half empty.
+a whole 4x4 takes ten minutes of one core for each seed, if the part is half empty. On a full part
+a seed may never be routed: --first begins at another one.
 """
 
 import argparse
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--block", default="", help="only this block, like mxu.vectors.walker")
     parser.add_argument("--part", choices=PACKAGES, help="LFE5U, by default the configuration's")
     parser.add_argument("--seeds", type=int, default=1, help="how many placements to try")
+    parser.add_argument("--first", type=int, default=1, help="seed of these")
     parser.add_argument("--target", type=int, default=100, help="MHz to strive for")
     parser.add_argument(
         "--weight", type=int, default=TIMING_WEIGHT, help="of paths beside wires, for the placer"
@@ -83,8 +85,8 @@ def main() -> None:
         "placer": options.placer,
     }
     found = []
-    for seed in range(1, options.seeds + 1):
-        with console.status(f"seed {seed} of {options.seeds}"):
+    for seed in range(options.first, options.first + options.seeds):
+        with console.status(f"seed {seed}, {len(found) + 1} of {options.seeds}"):
             found.append(place(design, part, seed, options.target, **weights))
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
