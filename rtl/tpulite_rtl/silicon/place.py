@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite_rtl.silicon import design as designs
+from tpulite_rtl.silicon.carries import without_feeds
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
@@ -192,7 +193,9 @@ def place(
         *NEXTPNR_OPTIONS,
         *(["--router2-alt-weights"] if alternate else []),
     ]
-    text = json.dumps(on_global_networks(json.loads((netlist / "netlist.json").read_text())))
+    prepared = json.loads((netlist / "netlist.json").read_text())
+    without_feeds(_top_of(prepared))
+    text = json.dumps(on_global_networks(prepared))
 
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
@@ -211,7 +214,7 @@ def on_global_networks(netlist: dict) -> dict:
     a design has drives one in any case. Only a reset that is a register is early enough. Gates that
     look at it keep the wire.
     """
-    (top,) = (m for m in netlist["modules"].values() if not int(m["attributes"].get("blackbox", 0)))
+    top = _top_of(netlist)
     users: dict[int, list[dict]] = {}
     cells = top["cells"]
     for cell in cells.values():
@@ -236,6 +239,11 @@ def on_global_networks(netlist: dict) -> dict:
             connections["LSR"] = [unused]
         unused += 1
     return netlist
+
+
+def _top_of(netlist: dict) -> dict:
+    (top,) = (m for m in netlist["modules"].values() if not int(m["attributes"].get("blackbox", 0)))
+    return top
 
 
 def _placement(seed: int, report: dict) -> Placement:
