@@ -8,23 +8,37 @@ from amaranth.back import verilog
 
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
+from tpulite_rtl.lib.carry_chain import Ecp5
 from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
-__all__ = ["TOP", "chip_verilog", "file_stem", "header"]
+__all__ = ["TARGETS", "TOP", "chip_verilog", "file_stem", "header"]
 
 TOP = "tpulite"
 """Name of the top module."""
 
+TARGETS = ("generic", "ecp5")
+"""What Verilog is for. That for an ECP5 has instances of its ``CCU2C`` where products are made of
+logic, which take fewer tables so."""
+
 
 @collector_paused()
-def chip_verilog(config: Config) -> str:
-    """Return synthesizable Verilog of the whole chip; equal configurations give equal texts."""
+def chip_verilog(config: Config, target: str = TARGETS[0]) -> str:
+    """Return synthesizable Verilog of the whole chip; equal configurations give equal texts.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    target : str
+        One of `TARGETS`.
+    """
+    form = MemoryForm(config.memories)
     # Line numbers of the Python sources would make every edited comment a different design.
     text = verilog.convert(
         Chip(config),
         name=TOP,
-        platform=MemoryForm(config.memories),
+        platform=Ecp5(form) if target == "ecp5" else form,
         strip_internal_attrs=True,
         emit_src=False,
     )
@@ -32,7 +46,7 @@ def chip_verilog(config: Config) -> str:
     return re.sub(r"^ *wire \[-1:0\] [^;]*;\n", "", text, flags=re.MULTILINE)
 
 
-def header(name: str, config: Config) -> str:
+def header(name: str, config: Config, target: str = TARGETS[0]) -> str:
     """Return the comment that says what a chip is: version, configuration, hash, license.
 
     Parameters
@@ -41,12 +55,14 @@ def header(name: str, config: Config) -> str:
         What the configuration was asked for by.
     config : Config
         The machine. The hash is what its register CONFIG_HASH shows.
+    target : str
+        One of `TARGETS`.
     """
     return "".join(
         f"// {line}\n"
         for line in (
             f"tpulite {version('tpulite')}, configuration {name}, hash 0x{config.hash:08x}",
-            f"top module: {TOP}",
+            f"top module: {TOP}; cells of the target: {'CCU2C' if target == 'ecp5' else 'none'}",
             "SPDX-License-Identifier: Apache-2.0",
             *json.dumps(config.as_dict(), indent=1).splitlines(),
         )

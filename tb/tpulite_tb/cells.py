@@ -6,6 +6,7 @@ from enum import StrEnum
 from amaranth.lib import wiring
 
 from tpulite.arch.config import Config
+from tpulite_rtl.lib.carry_chain import Ecp5
 from tpulite_rtl.lib.carry_save import GATES
 from tpulite_rtl.silicon.design import chip_design, elaborated
 from tpulite_rtl.silicon.simulated_ecp5 import SIMULATED_ECP5
@@ -30,7 +31,7 @@ class Cells(StrEnum):
 
     @property
     def platform(self) -> object:
-        """What the RTL is elaborated for."""
+        """What the RTL is elaborated for; nothing if that is what a design is by itself."""
         return GATES if self is Cells.GATES else None
 
 
@@ -44,5 +45,5 @@ def chip_cells(
 
 def component_cells(component: wiring.Component, ports: list, cells: Cells) -> CellNetlist:
     """Return the cells of a component to simulate; its top module is ``dut``."""
-    design = elaborated(component, cells.platform, ports)
+    design = elaborated(component, cells.platform or Ecp5(), ports)
     return cell_netlist(design, cells.technology, top="dut")

@@ -2,6 +2,7 @@
 """Products of pairs of operands, added to a third one, in every style."""
 
 import random
+from collections import Counter
 
 import cocotb
 import pytest
@@ -11,7 +12,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from cocotb.triggers import ReadOnly, Timer
 
+from tpulite_rtl.lib.carry_chain import Ecp5
 from tpulite_rtl.lib.multiplier import STYLES, multiply_add
+from tpulite_rtl.silicon.design import elaborated
+from tpulite_rtl.silicon.synthesis import ecp5_cells_of
+from tpulite_tb.cells import Cells
 from tpulite_tb.harness import simulate
 from tpulite_testing.regress import breadth
 
@@ -37,7 +42,7 @@ class _Products(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         for i in range(_PARALLEL):
-            result = multiply_add(m, self.a[i], self.b, self.c, style=self.style)
+            result = multiply_add(m, self.a[i], self.b, self.c, style=self.style, platform=platform)
             m.d.comb += self.o[i].eq(result)
         return m
 
@@ -85,6 +90,25 @@ def test_multiplier(a_width: int, b_width: int, style: str) -> None:
         __file__,
         name=f"multiplier_{style}_{a_width}x{b_width}",
     )
+
+
+@pytest.mark.parametrize(
+    ("a_width", "b_width"),
+    [(9, 8), (5, 2), (6, 5), *breadth("all numbers of digits", (5, 3), (5, 6), (4, 7))],
+)
+def test_chains_of_an_ecp5_multiply(a_width: int, b_width: int, monkeypatch) -> None:
+    monkeypatch.setenv("CELLS", Cells.ECP5)
+    component = _Products(a_width=a_width, b_width=b_width, style="logic")
+    simulate(component, __file__, name=f"multiplier_chains_{a_width}x{b_width}")
+
+
+def test_chains_of_an_ecp5_need_no_other_tables():
+    component = _Products(a_width=9, b_width=8, style="logic")
+    design = elaborated(component, Ecp5())
+    (block,) = design.blocks()
+    cells = Counter(cell["type"] for cell in ecp5_cells_of(design, block)["cells"].values())
+    assert set(cells) == {"CCU2C"}
+    assert cells["CCU2C"] == _PARALLEL * (4 * 6 + 2 * 6 + 7 + 10)  # bits of its chains, in pairs
 
 
 def test_logic_leaves_nothing_to_a_dsp():

@@ -119,13 +119,6 @@ def test_memories_are_what_the_configuration_says():
         assert any("ram_style" in text for text in texts) == (form == "block")
 
 
-def test_a_chip_with_products_of_logic_stays_one():
-    for multipliers in ("dsp", "mixed"):
-        config = Config(array_size=4, ub_rows=64, acc_rows=16, multipliers=multipliers)
-        whole = scanned(chip_design(config).flat())
-        assert whole.logic_products == (multipliers == "mixed")
-
-
 def test_registers_around_the_ports_leave_four_pins():
     whole = scanned(chain())
     top = whole.modules[whole.top]

@@ -2,12 +2,14 @@
 
 import fnmatch
 import re
+from dataclasses import replace
 
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.cli.verilog import verilog
 from tpulite_rtl.constraints import lpf, sdc
-from tpulite_rtl.verilog import TOP, chip_verilog, header
+from tpulite_rtl.verilog import TARGETS, TOP, chip_verilog, header
 
 SMALL = Config(array_size=4, ub_rows=64, acc_rows=16, queue_depth=2)
 
@@ -36,6 +38,16 @@ def test_top_has_the_ports_that_tools_recognize(text: str) -> None:
 
 def test_equal_configurations_give_equal_texts(text: str) -> None:
     assert text == chip_verilog(SMALL)
+
+
+def test_an_ecp5_has_its_own_cells_where_products_are_logic(text: str) -> None:
+    assert "CCU2C" not in text
+    assert "CCU2C" in chip_verilog(replace(SMALL, multipliers="logic"), "ecp5")
+
+
+def test_the_command_knows_all_targets() -> None:
+    (option,) = (option for option in verilog.params if option.name == "target")
+    assert option.to_info_dict()["type"]["choices"] == TARGETS
 
 
 def test_header_says_what_the_chip_is() -> None:

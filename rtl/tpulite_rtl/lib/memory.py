@@ -81,7 +81,7 @@ class TwoPortRam(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        form = platform if isinstance(platform, MemoryForm) else MemoryForm.GENERIC
+        form = getattr(platform, "memories", platform)
         if form == MemoryForm.MACRO:
             ports = {f"i_{name}": getattr(self, name) for name in self.signature.members}
             ports["o_read_data"] = ports.pop("i_read_data")

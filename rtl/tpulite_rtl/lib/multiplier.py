@@ -2,6 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
+from tpulite_rtl.lib.carry_chain import Ecp5, product_sum
+
 __all__ = ["STYLES", "multiply_add"]
 
 STYLES = ("dsp", "logic")
@@ -9,7 +11,9 @@ STYLES = ("dsp", "logic")
 partial products, in which no tool finds a multiplier."""
 
 
-def multiply_add(m: Module, a: Value, b: Value, c: Value, *, style: str) -> Value:
+def multiply_add(
+    m: Module, a: Value, b: Value, c: Value, *, style: str, platform: object = None
+) -> Value:
     """Return ``a * b + c`` of signed values, as wide as ``c``, combinationally.
 
     Parameters
@@ -23,6 +27,8 @@ def multiply_add(m: Module, a: Value, b: Value, c: Value, *, style: str) -> Valu
         At least as wide as the product.
     style : str
         One of :data:`STYLES`.
+    platform : object, optional
+        What ``logic`` is made for: on `Ecp5` carry chains, which have a cell for each.
 
     Raises
     ------
@@ -37,7 +43,12 @@ def multiply_add(m: Module, a: Value, b: Value, c: Value, *, style: str) -> Valu
     if len(c) < len(a) + len(b):
         raise ValueError(f"Product of {len(a) + len(b)} bits cannot be added to {len(c)}")
     total = Signal(signed(len(c)))
-    m.d.comb += total.eq(a * b + c if style == "dsp" else _booth(a, b, c))
+    if style == "dsp":
+        m.d.comb += total.eq(a * b + c)
+    elif isinstance(platform, Ecp5):
+        m.d.comb += total.eq(product_sum(m, a, b, c))
+    else:
+        m.d.comb += total.eq(_booth(a, b, c))
     return total
 
 

@@ -89,12 +89,13 @@ class ProcessingElement(wiring.Component):
             weight.eq(Mux(self.i_first, shadow, active)),
             activation.eq(Mux(self.i_depthwise, self.column, self.i_activation)),
         ]
+        psum = multiply_add(m, weight, activation, self.i_psum, style=self.style, platform=platform)
         m.d.sync += [
             active.eq(weight),
             self.o_activation.eq(self.i_activation),
             self.o_first.eq(self.i_first),
             self.o_depthwise.eq(self.i_depthwise),
-            self.o_psum.eq(multiply_add(m, weight, activation, self.i_psum, style=self.style)),
+            self.o_psum.eq(psum),
         ]
         with m.If(self.weight_enable):
             m.d.sync += shadow.eq(self.weight)

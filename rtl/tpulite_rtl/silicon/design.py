@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
+from tpulite_rtl.lib.carry_chain import Ecp5
 from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
@@ -66,11 +67,10 @@ class Module:
 
 @dataclass(frozen=True)
 class Design:
-    """Modules by name, the one that is the whole, and whether products are made of logic."""
+    """Modules by name, and the one that is the whole."""
 
     modules: dict[str, Module]
     top: str
-    logic_products: bool = False
 
     @classmethod
     def parse(cls, text: str, top: str) -> "Design":
@@ -89,6 +89,8 @@ class Design:
 
             end = 0
             for match in _CHILD.finditer(bodies[original]):
+                if match[1] not in bodies:  # a cell of the target
+                    continue
                 child, ports = add(match[1])
                 if match[2] in _INLINE:
                     inlined.append(child)
@@ -168,17 +170,12 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
 def chip_design(config: Config, platform: object = None) -> Design:
     """Return the design of the chip, as elaborated for a platform.
 
-    Without one its memories have the form that the configuration chooses; who synthesizes has no
-    SRAM macro, so that one is generic.
+    Without one that is an ECP5, whose memories have the form that the configuration chooses; who
+    synthesizes has no SRAM macro, so that one is generic.
     """
     block = config.memories == MemoryForm.BLOCK
-    design = elaborated(Chip(config), platform or (MemoryForm.BLOCK if block else None))
-    return replace(design, logic_products=has_logic_products(config))
-
-
-def has_logic_products(config: Config) -> bool:
-    """Return whether some products of the array are made of logic: see `Design`."""
-    return config.multipliers != "dsp"
+    form = MemoryForm.BLOCK if block else MemoryForm.GENERIC
+    return elaborated(Chip(config), platform or Ecp5(form))
 
 
 @collector_paused()

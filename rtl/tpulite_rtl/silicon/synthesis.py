@@ -62,11 +62,11 @@ _SYNTH_ECP5 = "synth_ecp5 -nowidelut"
 is one level of eight tables, which saves levels, and a chip takes a seventh more.
 """
 
-_SHORT_SUM, _SHORT_SUM_OF_PRODUCTS = 8, 13
+_SHORT_SUM = 8
 """Sums and comparisons of so many bits take fewer cells as lookup tables: a carry chain takes two
 tables for two bits and up to four more at its ends, and nothing is optimized across it. But its
 carries need no wires, of which a full part has too few: with 13 ``ecp5-25`` is not routed on its
-own. Where products are made of logic, 13: with 8 ``ecp5-45`` takes 300 tables more.
+own.
 """
 
 _LUTS = (
@@ -77,8 +77,8 @@ _LUTS = (
     "&mfs"
 )
 """How abc9 makes lookup tables: as in its ``flow3``, the best of four, and with a nanosecond for a
-wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and no more tables. Not
-where products are made of logic: ``ecp5-85`` takes 5,000 more so.
+wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and no more tables.
+``ecp5-85`` takes 750 more.
 """
 
 _ECP5 = """
@@ -106,26 +106,22 @@ def gates_of(design: Design, module: Module) -> dict:
 def ecp5_cells_of(design: Design, module: Module) -> dict:
     """Return Yosys's JSON of a block as cells of an ECP5, and instances of other blocks."""
     top = f"\\{module.name}"
-    synthesis = synth_ecp5(top, logic_products=design.logic_products)
     files = {
         "block.il": module.rtlil + design.stubs(module),
-        "run.ys": _ECP5.format(top=top, synthesis=synthesis),
+        "run.ys": _ECP5.format(top=top, synthesis=synth_ecp5(top)),
     }
     return _yosys("ecp5", files)["modules"][module.name]
 
 
-def synth_ecp5(top: str, *, logic_products: bool = False) -> str:
+def synth_ecp5(top: str) -> str:
     """Return the commands of Yosys that synthesize a module, flat, for an ECP5.
 
-    With ``logic_products`` the number of lookup tables counts more than how many are in a row.
     Of the names only those of registers stay: with all of them abc9 finds one twice.
     """
-    short = _SHORT_SUM_OF_PRODUCTS if logic_products else _SHORT_SUM
-    mapping = "" if logic_products else f'scratchpad -set abc9.script "{_LUTS}"'
     return f"""rename -hide w:* a:init %d
-{mapping}
+scratchpad -set abc9.script "{_LUTS}"
 {_SYNTH_ECP5} -top {top} -run begin:map_gates
-select -set short t:$alu r:Y_WIDTH<={short} %i
+select -set short t:$alu r:Y_WIDTH<={_SHORT_SUM} %i
 techmap -map +/techmap.v @short
 {_SYNTH_ECP5} -top {top} -run map_gates:"""
 

@@ -79,16 +79,18 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
 }
 
 
-def cached_verilog(config: Config) -> str:
+def cached_verilog(config: Config, target: str = "generic") -> str:
     """Return the Verilog of the chip, which takes seconds to make, from a cache if possible.
 
-    The cache knows the sources of the RTL and of the contract.
+    ``target`` is that of :func:`tpulite_rtl.verilog.chip_verilog`. The cache knows the sources of
+    the RTL and of the contract.
     """
     folders = [*tpulite.arch.__path__, *tpulite_rtl.__path__]
     sources = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
     contents = [
         json.dumps(config.as_dict()),
         version("amaranth"),
+        target,
         *(f"{path}\n{path.read_text()}" for path in sources),
     ]
 
@@ -97,7 +99,7 @@ def cached_verilog(config: Config) -> str:
         with show_step("Verilog of the chip"):
             from tpulite_rtl.verilog import chip_verilog
 
-            (folder / f"{_TOP}.v").write_text(chip_verilog(config))
+            (folder / f"{_TOP}.v").write_text(chip_verilog(config, target))
 
     return (build_once("verilog_cache", contents, build) / f"{_TOP}.v").read_text()
 

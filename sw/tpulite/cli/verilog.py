@@ -24,7 +24,14 @@ __all__ = ["verilog"]
     show_default=True,
     help="Of the clock, in ns, for the constraints.",
 )
-def verilog(config_name: str, output: Path, period: float) -> None:
+@click.option(
+    "--target",
+    type=click.Choice(("generic", "ecp5")),
+    default="generic",
+    show_default=True,
+    help="ecp5: with carry cells of Lattice, where multipliers are logic or mixed.",
+)
+def verilog(config_name: str, output: Path, period: float, target: str) -> None:
     """Write the chip as one file of Verilog, with SDC and LPF constraints beside it.
 
     CONFIG is a name that info lists, perhaps with other sizes: 8x8,ub_rows=4096.
@@ -36,7 +43,7 @@ def verilog(config_name: str, output: Path, period: float) -> None:
     library = import_module("tpulite_rtl.verilated.library")
     stem = text.file_stem(config_name)
     files = {
-        ".v": text.header(config_name, config) + library.cached_verilog(config),
+        ".v": text.header(config_name, config, target) + library.cached_verilog(config, target),
         ".sdc": constraints.sdc(period),
         ".lpf": constraints.lpf(period),
     }
