@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config
+from tpulite.configs import CONFIGS, named_config, part_for
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
 from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Placement, place
 from tpulite_rtl.silicon.report import write_report
@@ -77,7 +77,7 @@ def main() -> None:
     except ValueError as error:
         sys.exit(str(error))
 
-    part = options.part or CONFIG_PARTS.get(options.config, "LFE5U-85").removeprefix("LFE5U-")
+    part = options.part or part_for(options.config).removeprefix("LFE5U-")
     console = Console(width=80)
     weights = {
         "weight": options.weight,

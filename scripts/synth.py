@@ -10,7 +10,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config
+from tpulite.configs import CONFIGS, named_config, part_for
 from tpulite.parts import PARTS
 from tpulite_rtl.silicon.design import chip_design
 from tpulite_rtl.silicon.ecp5 import sizes
@@ -58,7 +58,7 @@ def main() -> None:
             found["flat"] = sizes(design.flat())["chip"]
     content = {"config": options.config, "hash": f"{config.hash:#010x}", **found}
     path = write_report("synth", options.config, content)
-    part = f"LFE5U-{options.part}" if options.part else CONFIG_PARTS.get(options.config, "LFE5U-85")
+    part = f"LFE5U-{options.part}" if options.part else part_for(options.config)
     console.print(sizes_table(options.config, found, part))
     print(path)
 

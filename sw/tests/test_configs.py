@@ -4,7 +4,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.configs import CONFIG_PARTS, CONFIGS, machines_with, named_config
+from tpulite.configs import CONFIG_PARTS, CONFIGS, machines_with, named_config, part_for
 from tpulite.parts import PARTS, SIZES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/fpga.md"
@@ -17,6 +17,11 @@ def test_names_say_the_array_size():
 
 def test_configurations_differ():
     assert len({config.hash for config in CONFIGS.values()}) == len(CONFIGS)
+
+
+def test_other_sizes_are_for_the_same_part():
+    assert part_for("ecp5-45,requant_lanes=4") == part_for("ecp5-45") == "LFE5U-45"
+    assert part_for("ecp5,ub_rows=4096") == part_for("8x8") == "LFE5U-85"
 
 
 @pytest.mark.parametrize(("name", "part"), CONFIG_PARTS.items())

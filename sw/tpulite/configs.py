@@ -6,7 +6,7 @@ from typing import Any
 
 from tpulite.arch.config import Config
 
-__all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "read_field"]
+__all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "part_for", "read_field"]
 
 _on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block")
 
@@ -19,7 +19,7 @@ CONFIGS: dict[str, Config] = {
     # lanes, queues of one command, fetched commands in block RAM, and every other column of the
     # larger arrays multiplies in logic.
     "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
-    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=4, vector_lanes=2, multipliers="mixed"),
+    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mixed"),
     "ecp5-85": _on_ecp5(
         array_size=16,
         requant_lanes=4,
@@ -33,7 +33,15 @@ CONFIGS: dict[str, Config] = {
 CONFIG_PARTS = {f"ecp5-{size}": f"LFE5U-{size}" for size in (25, 45, 85)}
 """The part that a configuration is made for, one of ``tpulite.parts.PARTS``."""
 
+_LARGEST_PART = "LFE5U-85"
+
 _ALIASES = {"ecp5": "ecp5-85"}  # its name while there was one
+
+
+def part_for(name: str) -> str:
+    """Return the part for a name that `named_config` takes: sizes that differ do not change it."""
+    first = name.partition(",")[0]
+    return CONFIG_PARTS.get(_ALIASES.get(first, first), _LARGEST_PART)
 
 
 def machines_with(rounding: str, like: Config) -> list[str]:
