@@ -49,6 +49,7 @@ def _placed(pnr: dict) -> str:
     how += [f"weight {pnr['weight']}"] if pnr["weight"] != TIMING_WEIGHT else []
     how += ["alternate"] if pnr["alternate"] else []
     how += [f"{pnr['placer']} placer"] if pnr["placer"] != PLACERS[0] else []
+    how += [f"blockages {pnr['blockages']}"] if pnr.get("blockages") else []
     return ", ".join([pnr["part"], *how])
 
 

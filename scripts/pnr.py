@@ -14,7 +14,7 @@ from rich.table import Table
 
 from tpulite.configs import CONFIGS, named_config, part_for
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
-from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Placement, place
+from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
 from tpulite_rtl.silicon.report import write_report
 
 _ENDS = 20
@@ -66,10 +66,17 @@ def main() -> None:
     )
     parser.add_argument("--alternate", action="store_true", help="router2's alternate weights")
     parser.add_argument("--placer", choices=PLACERS, default=PLACERS[0], help="of nextpnr")
+    parser.add_argument(
+        "--blockages", type=int, default=0, help="leave one of so many rows of tiles without logic"
+    )
     parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
     options = parser.parse_args()
     if options.placer == "static" and options.weight != TIMING_WEIGHT:
         parser.error("--weight: the static placer has none")
+    if options.blockages < 0 or options.blockages == 1:
+        parser.error(
+            f"--blockages: one of {options.blockages} rows; at least one of 2, or 0 for none"
+        )
     try:
         config = named_config(options.config)
         design = part_of(chip_design(config), options.block)
@@ -79,15 +86,13 @@ def main() -> None:
 
     part = options.part or part_for(options.config).removeprefix("LFE5U-")
     console = Console(width=80)
-    weights = {
-        "weight": options.weight,
-        "alternate": options.alternate,
-        "placer": options.placer,
-    }
+    how = Options(
+        options.target, options.weight, options.alternate, options.placer, options.blockages
+    )
     found = []
     for seed in range(options.first, options.first + options.seeds):
         with console.status(f"seed {seed}, {len(found) + 1} of {options.seeds}"):
-            found.append(place(design, part, seed, options.target, **weights))
+            found.append(place(design, part, seed, how))
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
         "config": options.config,
@@ -95,7 +100,7 @@ def main() -> None:
         "block": options.block,
         "flat": options.flat,
         "part": f"LFE5U-{part}",
-        **weights,
+        **asdict(how),
         "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
         "seeds": [asdict(placement) for placement in found],
     }

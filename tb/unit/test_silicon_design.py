@@ -12,7 +12,7 @@ from tpulite.arch.config import Config
 from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
 from tpulite_rtl.silicon.design import Design, chip_design
 from tpulite_rtl.silicon.ecp5 import sizes
-from tpulite_rtl.silicon.place import on_global_networks, scanned
+from tpulite_rtl.silicon.place import on_global_networks, scanned, with_blockages
 from tpulite_rtl.silicon.report import measure
 
 
@@ -148,3 +148,32 @@ def test_only_growth_beyond_noise_exceeds_a_budget():
     assert excesses({"blocks": [larger]}, budgets) == ["b: 1,200 gates, 990 is its budget"]
     new = block | {"name": "new"}
     assert excesses({"blocks": [new]}, budgets) == ["new has no budget: 20.0 FO4, 1,000 gates"]
+
+
+def test_one_of_some_rows_of_tiles_is_blocked():
+    places = {}
+    for part in ("25", "45", "85"):
+        top = {"attributes": {"top": 1}, "cells": {"logic": {}}}
+        assert with_blockages({"modules": {"top": top}}, part, 0)["modules"]["top"] is top
+        assert list(top["cells"]) == ["logic"]
+        with_blockages({"modules": {"top": top}}, part, 6)
+        blocked = [
+            cell["attributes"]["BEL"] for name, cell in top["cells"].items() if name != "logic"
+        ]
+        assert len(set(blocked)) == len(blocked)
+        places[part] = [place.split("/")[:2] for place in blocked]
+    rows = {int(row[1:]) for _column, row in places["45"]}
+    assert rows == {
+        5,
+        12,
+        18,
+        25,
+        31,
+        38,
+        44,
+        51,
+        57,
+        64,
+    }  # no row of block RAM: 10, 22, 34, 46, 58
+    assert len(places["45"]) == len(rows) * 87 * 8  # all halves of all slices of all columns
+    assert not {13, 25, 37} & {int(row[1:]) for _column, row in places["25"]}

