@@ -163,17 +163,6 @@ def test_one_of_some_rows_of_tiles_is_blocked():
         assert len(set(blocked)) == len(blocked)
         places[part] = [place.split("/")[:2] for place in blocked]
     rows = {int(row[1:]) for _column, row in places["45"]}
-    assert rows == {
-        5,
-        12,
-        18,
-        25,
-        31,
-        38,
-        44,
-        51,
-        57,
-        64,
-    }  # no row of block RAM: 10, 22, 34, 46, 58
+    assert rows == set(range(2, 70, 6))  # none of block RAM: 10, 22, 34, 46, 58
     assert len(places["45"]) == len(rows) * 87 * 8  # all halves of all slices of all columns
     assert not {13, 25, 37} & {int(row[1:]) for _column, row in places["25"]}

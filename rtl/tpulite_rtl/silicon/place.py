@@ -43,7 +43,7 @@ weights, and ``ecp5-25`` as it is now is not routed with it."""
 
 PLACERS = ("heap", "static")
 """Placers of nextpnr. Wires of the second are a quarter shorter on a part that is half full; on a
-full part they are not routed."""
+full part they are not routed without blockages."""
 
 _LOGIC_TILES = {
     "25": (range(2, 70), range(2, 49), 13),
@@ -286,8 +286,8 @@ def with_blockages(netlist: dict, part: str, every: int) -> dict:
         return netlist
     cells = top_of(netlist)["cells"]
     columns, rows, first = _LOGIC_TILES[part]
-    logic = [row for row in rows if (row - first) % 12]
-    for row in logic[every // 2 :: every]:
+    blocked = (row for row in rows if (row - first) % 12 and (row - first + 2) % every == 0)
+    for row in blocked:
         for column in columns:
             for place in (f"SLICE{name}.K{half}" for name in "ABCD" for half in (0, 1)):
                 cells[f"blockage_{column}_{row}_{place}"] = {
