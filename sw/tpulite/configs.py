@@ -39,7 +39,10 @@ _ALIASES = {"ecp5": "ecp5-85"}  # its name while there was one
 
 
 def part_for(name: str) -> str:
-    """Return the part for a name that `named_config` takes: sizes that differ do not change it."""
+    """Return the part for a name that `named_config` takes, the largest if it is made for none.
+
+    Sizes that differ do not change it.
+    """
     first = name.partition(",")[0]
     return CONFIG_PARTS.get(_ALIASES.get(first, first), _LARGEST_PART)
 

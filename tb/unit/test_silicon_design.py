@@ -151,8 +151,9 @@ def test_only_growth_beyond_noise_exceeds_a_budget():
 
 
 def test_one_of_some_rows_of_tiles_is_blocked():
-    places = {}
-    for part in ("25", "45", "85"):
+    memories = {"25": {13, 25, 37}, "45": {10, 22, 34, 46, 58}, "85": set(range(10, 94, 12))}
+    rows = {}
+    for part, without_logic in memories.items():
         top = {"attributes": {"top": 1}, "cells": {"logic": {}}}
         assert with_blockages({"modules": {"top": top}}, part, 0)["modules"]["top"] is top
         assert list(top["cells"]) == ["logic"]
@@ -161,8 +162,8 @@ def test_one_of_some_rows_of_tiles_is_blocked():
             cell["attributes"]["BEL"] for name, cell in top["cells"].items() if name != "logic"
         ]
         assert len(set(blocked)) == len(blocked)
-        places[part] = [place.split("/")[:2] for place in blocked]
-    rows = {int(row[1:]) for _column, row in places["45"]}
-    assert rows == set(range(2, 70, 6))  # none of block RAM: 10, 22, 34, 46, 58
-    assert len(places["45"]) == len(rows) * 87 * 8  # all halves of all slices of all columns
-    assert not {13, 25, 37} & {int(row[1:]) for _column, row in places["25"]}
+        rows[part] = {int(place.split("/")[1][1:]) for place in blocked}
+        assert rows[part] and not rows[part] & without_logic
+        columns = {"25": 68, "45": 87, "85": 122}[part]
+        assert len(blocked) == len(rows[part]) * columns * 8  # all halves of all slices
+    assert rows["45"] == set(range(2, 70, 6))

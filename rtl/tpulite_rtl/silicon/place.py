@@ -280,7 +280,7 @@ def with_blockages(netlist: dict, part: str, every: int) -> dict:
     part : str
         One of `PACKAGES`.
     every : int
-        One of so many rows is blocked; 0 for none.
+        One of so many rows is blocked; 0 for none. With 6 they are two or four from block RAM.
     """
     if not every:
         return netlist
