@@ -2,8 +2,9 @@
 
 A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one
 that lives the solver says whether it is a mutant at all. `chip` is the whole chip, in its smallest
-size, against random programs, networks, faults and resets; of its mutants the solver is asked about
-the module that they are in. What became of each is kept in
+size, against random programs, networks, faults and resets, and then against the benches of all
+components that have the module that the mutant is in; the solver, too, is asked about that module.
+What became of each is kept in
 build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
 format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv
 
@@ -29,7 +30,7 @@ from rich.table import Table
 from tpulite_formal.equivalence import differ
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.campaign import Campaign, campaigns
-from tpulite_tb.mutants import BENCH, BITS, NAME, is_constant_kept
+from tpulite_tb.mutants import BENCH, BITS, CHIP, NAME, is_constant_kept
 
 _ROOT = Path(__file__).resolve().parents[1]
 _UNIT, _RTL = _ROOT / "tb/unit", _ROOT / "rtl/tpulite_rtl"
@@ -37,7 +38,6 @@ _TABLE, _EXCUSED = _UNIT / "mutants.csv", _UNIT / "mutants_excused.csv"
 _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
 _LOOK_SECONDS = 5
-_CHIP = "chip"
 _ALSO = {"vector_engine": ("vector_faults",)}
 """Benches that have the same machine as another one, and meet its mutants after it."""
 
@@ -69,10 +69,21 @@ def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
     wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
     environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
     environment[BENCH] = bench
-    program = ["pytest", "-q", "-n", "0", "--no-header", "-k", "verilator"]
-    program += [str(_UNIT / f"test_{each}.py") for each in (bench, *_ALSO.get(bench, ()))]
-    if bench == _CHIP:
-        program = ["tpulite_tb.chip_mutants"]
+    if bench == CHIP:
+        return _passes(bench, ["tpulite_tb.chip_mutants"], environment) and _passes(
+            bench, _pytest(benches()), environment
+        )
+    return _passes(bench, _pytest([bench, *_ALSO.get(bench, ())]), environment)
+
+
+def _pytest(names: list[str]) -> list[str]:
+    """Return what runs benches, each size in the same process."""
+    files = [str(_UNIT / f"test_{name}.py") for name in names]
+    return ["pytest", "-q", "-n", "0", "--no-header", "-k", "verilator", *files]
+
+
+def _passes(bench: str, program: list[str], environment: dict[str, str]) -> bool:
+    """Run a module of Python, show what becomes of mutants, and tell whether it ends well."""
     command = [sys.executable, "-m", *program]
     with subprocess.Popen(
         command,
@@ -103,7 +114,7 @@ def decide(bench: str, campaign: Campaign, seconds: int) -> None:
     for number in sorted(set(campaign.fates) - known):
         folder = build_root() / "mutate" / "miter" / bench  # of which several may run at once
         place = campaign.mutants[number - 1]
-        top = place.module if bench == _CHIP else "dut"
+        top = place.module if bench == CHIP else "dut"
         source = campaign.folder / "mutated.il"
         if is_constant_kept(campaign.folder, place):
             campaign.note(number=number, fate="equivalent", by="constant")
@@ -176,7 +187,7 @@ def write(rows: list[Row]) -> None:
     if _TABLE.exists():
         with _TABLE.open() as file:
             kept = {old["bench"]: old for old in csv.DictReader(file)} | kept
-    ordered = [kept[bench] for bench in [*benches(), _CHIP] if bench in kept]
+    ordered = [kept[bench] for bench in [*benches(), CHIP] if bench in kept]
     with _TABLE.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
@@ -193,7 +204,7 @@ def write(rows: list[Row]) -> None:
 
 def main() -> None:
     """Run the command line."""
-    known = [*benches(), _CHIP]
+    known = [*benches(), CHIP]
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
     names = ", ".join(known)
     parser.add_argument("benches", nargs="+", help=f"all of components, or some of: {names}")

@@ -1,7 +1,7 @@
 """Write sw/tpulite/parts.csv, and the table of docs/fpga.md, from what has been measured.
 
 make synth CONFIG=ecp5-25     (and -45, -85, 4x4, 8x8, 16x16)
-make pnr CONFIG=ecp5-25 FLAT=1 SEEDS=3
+make pnr CONFIG=ecp5-25 SEEDS=3
 make timing CONFIG=ecp5-25
 python scripts/parts.py
 
@@ -32,7 +32,7 @@ def measured(name: str) -> Size | None:
     known = known if known and known.hash == digest else None
     synth, pnr, timing = (_report(kind, name, digest) for kind in ("synth", "pnr", "timing"))
     gates = timing["chip"]["gates"] if timing else known and known.gates
-    if pnr:
+    if pnr and pnr["fmax_mhz"]:
         fmax, placed = min(pnr["fmax_mhz"].values()), _placed(pnr)
     else:
         fmax, placed = (known.fmax_mhz, known.placed) if known else (None, "")

@@ -2,7 +2,8 @@
 
 Writes build/pnr/CONFIG.json. --block takes one block and what is in it, which is done in a minute;
 a whole 4x4 takes ten minutes of one core for each seed, if the part is half empty. On a full part
-a seed may never be routed: --first begins at another one.
+not all seeds are routed; what never will be is given up. Configurations that are made for a part
+are placed as that needs, unless options say otherwise.
 """
 
 import argparse
@@ -10,12 +11,18 @@ import sys
 from dataclasses import asdict, replace
 
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
-from tpulite.configs import CONFIGS, named_config, part_for
+from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config, part_for
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
 from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
 from tpulite_rtl.silicon.report import write_report
+from tpulite_rtl.silicon.router import UnroutedError
+
+_DEFAULTS: dict[str, dict] = {"ecp5-45": {"placer": "static", "blockages": 6, "first": 2}}
+"""Options of configurations that are not routed with those of others, and the first seed that is.
+"""
 
 _ENDS = 20
 """Blocks that are printed; the file has all."""
@@ -35,7 +42,9 @@ def part_of(design: Design, block: str) -> Design:
     raise ValueError(f"No block is called {block!r}; `make timing` lists them")
 
 
-def placements_table(name: str, found: list[Placement]) -> Table:
+def placements_table(
+    name: str, found: list[Placement], unrouted: dict[int, UnroutedError]
+) -> Table:
     """Return what became of each seed."""
     table = Table(title=f"{name}, registers around its ports", width=80)
     for column in ("seed", "Fmax, MHz", "logic, ns", "routing, ns"):
@@ -49,11 +58,13 @@ def placements_table(name: str, found: list[Placement]) -> Table:
             f"{placement.routing_ns:.2f}",
             f"{placement.nets[0]} to {placement.nets[-1]}" if placement.nets else "",
         )
+    for seed, why in unrouted.items():
+        table.add_row(str(seed), "", "", "", str(why))
     return table
 
 
-def main() -> None:
-    """Place and route a named configuration, print and write."""
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", help=f"one of {', '.join(CONFIGS)}, perhaps with other sizes")
     parser.add_argument("--block", default="", help="only this block, like mxu.vectors.walker")
@@ -69,14 +80,25 @@ def main() -> None:
     parser.add_argument(
         "--blockages", type=int, default=0, help="leave one of so many rows of tiles without logic"
     )
-    parser.add_argument("--flat", action="store_true", help="optimize across the blocks' borders")
+    parser.add_argument(
+        "--flat", action=argparse.BooleanOptionalAction, help="optimize across the blocks' borders"
+    )
     options = parser.parse_args()
+    if not options.block and options.config in CONFIG_PARTS:
+        parser.set_defaults(**{"flat": True, **_DEFAULTS.get(options.config, {})})
+        options = parser.parse_args()
     if options.placer == "static" and options.weight != TIMING_WEIGHT:
         parser.error("--weight: the static placer has none")
     if options.blockages < 0 or options.blockages == 1:
         parser.error(
             f"--blockages: one of {options.blockages} rows; at least one of 2, or 0 for none"
         )
+    return options
+
+
+def main() -> None:
+    """Place and route a named configuration, print and write."""
+    options = parsed()
     try:
         config = named_config(options.config)
         design = part_of(chip_design(config), options.block)
@@ -89,27 +111,39 @@ def main() -> None:
     how = Options(
         options.target, options.weight, options.alternate, options.placer, options.blockages
     )
-    found = []
-    for seed in range(options.first, options.first + options.seeds):
-        with console.status(f"seed {seed}, {len(found) + 1} of {options.seeds}"):
-            found.append(place(design, part, seed, how))
+    found, unrouted = [], {}
+    for done, seed in enumerate(range(options.first, options.first + options.seeds)):
+        title = f"seed {seed}, {done + 1} of {options.seeds}: "
+        with console.status(f"{title}placing") as status:
+
+            def tell(rounds: list[int], title: str = title, status: Status = status) -> None:
+                if rounds:
+                    status.update(f"{title}{rounds[-1]:,} contested wires, round {len(rounds)}")
+
+            try:
+                found.append(place(design, part, seed, how, tell))
+            except UnroutedError as why:
+                unrouted[seed] = why
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
         "config": options.config,
         "hash": f"{config.hash:#010x}",
         "block": options.block,
-        "flat": options.flat,
+        "flat": bool(options.flat),
         "part": f"LFE5U-{part}",
         **asdict(how),
         "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
         "seeds": [asdict(placement) for placement in found],
+        "unrouted": {seed: vars(why) for seed, why in unrouted.items()},
     }
     path = write_report("pnr", name, content)
-    console.print(placements_table(f"{name} on an LFE5U-{part}", found))
-    ends = list(found[0].ends.items())[:_ENDS]
-    console.print(f"longest paths by the block where they end, ns, seed {found[0].seed}:")
-    console.print(", ".join(f"{block} {delay:.1f}" for block, delay in ends))
+    console.print(placements_table(f"{name} on an LFE5U-{part}", found, unrouted))
+    if found:
+        ends = list(found[0].ends.items())[:_ENDS]
+        console.print(f"longest paths by the block where they end, ns, seed {found[0].seed}:")
+        console.print(", ".join(f"{block} {delay:.1f}" for block, delay in ends))
     print(path)
+    sys.exit(not found)
 
 
 if __name__ == "__main__":

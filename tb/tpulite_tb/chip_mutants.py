@@ -24,16 +24,14 @@ from tpulite_rtl.top import Chip
 from tpulite_rtl.verilated import rtl_device
 from tpulite_rtl.verilated.library import build_library, load_library
 from tpulite_rtl.verilog import TOP
-from tpulite_tb.beginnings import complemented
-from tpulite_tb.campaign import Campaign, environment, opened
-from tpulite_tb.chip_trials import SYSTEM, Trial, trials
-from tpulite_tb.harness import component_ports, simulate_verilog
+from tpulite_tb.campaign import Campaign, opened
+from tpulite_tb.chip_trials import Trial, trials
+from tpulite_tb.harness import component_ports
 from tpulite_tb.machines import SMALL
-from tpulite_tb.mutants import BITS, NAME, wanted_mutants, with_mutants
+from tpulite_tb.mutants import BITS, CHIP, NAME, wanted_mutants, with_mutants
 
 __all__ = ["Chosen", "LateError", "chip_campaign", "chosen_verilog", "meet"]
 
-BENCH = "chip"
 _PROGRAMS = 24
 """Random programs that each meets: a third of the time of one that lives."""
 
@@ -45,7 +43,7 @@ def chip_campaign(count: int) -> Campaign:
     """Draw mutants of :data:`SMALL`, unless that was done before, and return their campaign."""
     chip = Chip(SMALL)
     folder = with_mutants(chip, component_ports(chip), count)
-    return opened(BENCH, type(chip).__module__, folder)
+    return opened(CHIP, type(chip).__module__, folder)
 
 
 def chosen_verilog(text: str) -> str:
@@ -178,10 +176,10 @@ def meet(campaign: Campaign) -> None:
         if not campaign.fates:
             by, _seconds = _forked(chosen, 0, references, usual)
             assert not by, f"{by}: the chip as it is fails in a child"
-        for number in campaign.left(BENCH):
+        for number in campaign.left(CHIP):
             by, seconds = _forked(chosen, number, references, usual)
             fate = "killed" if by else "survived"
-            campaign.note(number=number, fate=fate, by=by or BENCH, seconds=seconds)
+            campaign.note(number=number, fate=fate, by=by or CHIP, seconds=seconds)
 
 
 def _forked(
@@ -219,21 +217,5 @@ def _killer(chosen: Chosen, references: list[_Reference]) -> str:
     return "" if same else "cycles"
 
 
-def meet_under_cocotb(campaign: Campaign) -> None:
-    """Let those that live meet random programs with the AXI protocol watched."""
-    name = "chip_mutants"
-    if campaign.left(name):
-        simulate_verilog(
-            complemented((campaign.folder / "mutated.v").read_text()),
-            str(SYSTEM / "test_random_programs.py"),
-            top="dut",
-            name=name,
-            testcase="runs_like_the_golden_machine",
-            extra_env=environment(campaign, name),
-        )
-
-
 if __name__ == "__main__":
-    begun = chip_campaign(wanted_mutants())
-    meet(begun)
-    meet_under_cocotb(begun)
+    meet(chip_campaign(wanted_mutants()))

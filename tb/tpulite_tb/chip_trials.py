@@ -18,9 +18,9 @@ from tpulite_tb.random_check import check, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_tb.resets import cut_off
 
-__all__ = ["SYSTEM", "Trial", "trials"]
+__all__ = ["Trial", "trials"]
 
-SYSTEM = Path(__file__).resolve().parents[1] / "system"
+_SYSTEM = Path(__file__).resolve().parents[1] / "system"
 """Folder of the benches of the whole chip."""
 
 _CUT_OFF = (0, 2, 5, 6, 7, 9, 10, 11)
@@ -32,7 +32,7 @@ Trial = Callable[[], object]
 
 def trials(programs: int) -> Mapping[str, Trial]:
     """Return what each mutant must pass, by name: what finds most comes first."""
-    sys.path.append(str(SYSTEM))
+    sys.path.append(str(_SYSTEM))
     faults = importlib.import_module("test_faults")
     small = [name for name, case in CASES.items() if case.config == SMALL]
     networks = [name for name in NETWORKS if name != "cnn"]

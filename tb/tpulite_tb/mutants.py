@@ -19,16 +19,22 @@ from tpulite_rtl.verilated.toolchain import build_once
 __all__ = [
     "BENCH",
     "BITS",
+    "CHIP",
     "NAME",
     "Mutant",
+    "component_cells",
     "is_constant_kept",
     "mutants_of",
     "wanted_mutants",
     "with_mutants",
+    "with_mutations",
 ]
 
 BENCH = "TPULITE_MUTANTS_BENCH"
 """Environment variable: whose mutants a bench meets, if not those of its own file."""
+
+CHIP = "chip"
+"""The bench of the whole chip, whose mutants the benches of components meet after it."""
 
 NAME, BITS = "mutation", 12
 """The input, and its width; 0 is the component as it is."""
@@ -107,31 +113,55 @@ def with_mutants(
     """
     assert count < 1 << BITS
     only = f" dut.{part} dut.{part}.*" if part else ""
-    whole = rtlil.convert(component, name="dut", ports=ports)
-    whole = re.sub(r"^ *attribute \\src .*\n", _place, whole, flags=re.MULTILINE)
+    whole = _whole(component, ports)
 
     def build(folder: Path) -> None:
-        (folder / "whole.il").write_text(whole)
-        _yosys(folder, _READ)
+        _read(folder, whole)
         fewer, seconds = count, _DRAW_SECONDS * -(-count // 200)
         while not _yosys(folder, _DRAW.format(count=fewer).rstrip() + only, seconds=seconds):
             fewer = fewer * 2 // 3
-        _yosys(folder, _APPLY)
-        file = folder / "mutated.v"
-        file.write_text(_NO_INITIAL.sub(_zero, file.read_text()))
+        _apply(folder)
 
     source = [whole, str(count), _READ, _DRAW, _APPLY, _NO_INITIAL.pattern]
     return build_once("mutants", [*source, only] if part else source, build)
 
 
+def component_cells(component: wiring.Component, ports: list) -> Path:
+    """Return a folder with ``cells.il``: a component as :func:`with_mutants` has it, unchanged."""
+    whole = _whole(component, ports)
+    return build_once("cells", [whole, _READ], lambda folder: _read(folder, whole))
+
+
+def with_mutations(cells: Path, mutations: list[str]) -> Path:
+    """Return a folder as of :func:`with_mutants`, of mutants that are not drawn.
+
+    Parameters
+    ----------
+    cells : Path
+        What :func:`component_cells` has made.
+    mutations : list of str
+        Commands of Yosys, which say themselves what their numbers are.
+    """
+    text = (cells / "cells.il").read_text()
+    script = "\n".join([*mutations, ""])
+
+    def build(folder: Path) -> None:
+        (folder / "cells.il").write_text(text)
+        (folder / "mutants.ys").write_text(script)
+        _apply(folder)
+
+    return build_once("mutants", [text, script, _APPLY, _NO_INITIAL.pattern], build)
+
+
 def mutants_of(folder: Path) -> list[Mutant]:
     """Return the mutants of a folder that :func:`with_mutants` has made."""
     found = []
-    for number, line in enumerate((folder / "mutants.ys").read_text().splitlines(), 1):
+    for line in (folder / "mutants.ys").read_text().splitlines():
+        (number,) = re.findall(rf"-ctrl {NAME} {BITS} (\d+)", line)
         words = dict(re.findall(r"-(mode|module|cell|port|portbit|src) (\S+)", line))
         place = words.get("src", words["module"]).split("|")[0]
         change = f"{words['mode']} {words['port']}[{words['portbit']}]"
-        found.append(Mutant(number, change, place, words["module"], words["cell"]))
+        found.append(Mutant(int(number), change, place, words["module"], words["cell"]))
     return found
 
 
@@ -144,6 +174,25 @@ def is_constant_kept(folder: Path, mutant: Mutant) -> bool:
     cell = re.search(rf"^  cell \S+ \\?{name}\n.*?^  end$", module[0] if module else "", _LINES)
     constant = re.search(rf"connect \\{port} \d+'([01]+)$", cell[0] if cell else "", _LINES)
     return constant is not None and mode == f"const{constant[1][::-1][int(bit)]}"
+
+
+def _whole(component: wiring.Component, ports: list) -> str:
+    """Return a component in RTLIL."""
+    whole = rtlil.convert(component, name="dut", ports=ports)
+    return re.sub(r"^ *attribute \\src .*\n", _place, whole, flags=re.MULTILINE)
+
+
+def _read(folder: Path, whole: str) -> None:
+    """Write ``whole.il``, and ``cells.il``, which has no processes."""
+    (folder / "whole.il").write_text(whole)
+    _yosys(folder, _READ)
+
+
+def _apply(folder: Path) -> None:
+    """Change ``cells.il`` as ``mutants.ys`` says."""
+    _yosys(folder, _APPLY)
+    file = folder / "mutated.v"
+    file.write_text(_NO_INITIAL.sub(_zero, file.read_text()))
 
 
 def _yosys(folder: Path, script: str, seconds: int | None = None) -> bool:

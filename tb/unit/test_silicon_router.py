@@ -1,0 +1,53 @@
+"""What nextpnr says while it routes is understood, and what it will never route is given up."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tpulite_rtl.silicon import router
+from tpulite_rtl.silicon.router import UnroutedError, contested, run_router
+
+
+@pytest.fixture
+def nextpnr(tmp_path: Path, monkeypatch):
+    """Return what makes a nextpnr that logs rounds, and ends in some way."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(router, "_LOOK_SECONDS", 0.01)
+
+    def make(rounds: list[int], end: str) -> list[str]:
+        lines = (
+            f"Info:     iter={n} wires=9 overused={wires} overuse=7 archfail=NA"
+            for n, wires in enumerate(rounds, 1)
+        )
+        program = tmp_path / "nextpnr"
+        text = "\n".join(["Info: iter=1 steplen=0.8", *lines, "Info: done"])
+        program.write_text(f"#!/bin/sh\ncat > nextpnr.log <<END\n{text}\nEND\n{end}\n")
+        program.chmod(0o755)
+        return ["nextpnr"]
+
+    return make
+
+
+def test_rounds_are_those_of_the_router(nextpnr, tmp_path: Path) -> None:
+    seen: list[list[int]] = []
+    run_router(nextpnr([900, 30, 0], "sleep 0.3"), tmp_path, seen.append, patience=5)
+    assert seen[-1] == [900, 30, 0] == contested((tmp_path / "nextpnr.log").read_text())
+
+
+@pytest.mark.parametrize("rounds", [[50, 7, 9, 8, 9, 0], [9, 8, 9, 9, 7, 9, 9, 0, 0]])
+def test_wires_that_become_fewer_are_waited_for(nextpnr, tmp_path: Path, rounds) -> None:
+    run_router(nextpnr(rounds, "sleep 0.1"), tmp_path, lambda _rounds: None, patience=4)
+
+
+def test_a_placement_that_stays_as_it_is_is_given_up(nextpnr, tmp_path: Path) -> None:
+    command = nextpnr([50, 7, 9, 8, 9, 9], "exec sleep 600")
+    with pytest.raises(UnroutedError, match=r"^not routed: 7 contested wires at best, in 6") as why:
+        run_router(command, tmp_path, lambda _rounds: None, patience=4)
+    assert (why.value.rounds, why.value.least) == (6, 7)
+
+
+def test_a_failure_says_why(nextpnr, tmp_path: Path) -> None:
+    command = nextpnr([], "echo it is full >&2; exit 1")
+    with pytest.raises(RuntimeError, match=r"(?s)^nextpnr failed in .*it is full"):
+        run_router(command, tmp_path, lambda _rounds: None)

@@ -1,0 +1,91 @@
+"""Mutants of a chip in the bench of a component: the same change of the same cell, if it has it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tpulite_tb.harness import component_ports
+from tpulite_tb.mutants import component_cells, mutants_of, with_mutants
+from tpulite_tb.transplants import transplanted
+
+
+class Sum(wiring.Component):
+    """The sum of all that came so far, and of a number of its own."""
+
+    def __init__(self, width: int, number: int) -> None:
+        self._number = number
+        super().__init__({"i": In(unsigned(width)), "o": Out(unsigned(width))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        total = Signal(len(self.i))
+        m.d.sync += total.eq(total + self.i)
+        m.d.comb += self.o.eq(total ^ self._number)
+        return m
+
+
+class Chip(wiring.Component):
+    """Two sums, the second of what the first gives, and a gate."""
+
+    def __init__(self) -> None:
+        super().__init__({"i": In(unsigned(8)), "gate": In(1), "o": Out(unsigned(8))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.first = first = Sum(8, 5)
+        m.submodules.second = second = Sum(8, 77)
+        gated = self.i & self.gate.replicate(8)
+        m.d.comb += [first.i.eq(gated), second.i.eq(first.o), self.o.eq(second.o)]
+        return m
+
+
+@pytest.fixture(scope="module")
+def chip() -> Path:
+    whole = Chip()
+    return with_mutants(whole, component_ports(whole), 60)
+
+
+def _changes(folder: Path, numbers: set[int] | None = None) -> dict[int, tuple[str, str]]:
+    found = mutants_of(folder)
+    return {m.number: (m.change, m.place) for m in found if numbers is None or m.number in numbers}
+
+
+@pytest.mark.parametrize(("number", "module"), [(5, "dut.first"), (77, "dut.second")])
+def test_a_component_has_the_mutants_of_its_module(chip: Path, number: int, module: str) -> None:
+    component = Sum(8, number)
+    folder = transplanted(component, component_ports(component), chip, range(1, 61))
+    assert folder is not None
+    inside = {mutant.number for mutant in mutants_of(chip) if mutant.module == module}
+    assert len(inside) > 10, "the chip's mutants are in both sums"
+    assert _changes(folder) == _changes(chip, inside)
+
+    cells = (component_cells(component, component_ports(component)) / "cells.il").read_text()
+    for mutant in mutants_of(folder):
+        assert mutant.module == "dut"
+        there, here = (mutants_of(f) for f in (chip, folder))
+        theirs = next(m for m in there if m.number == mutant.number)
+        assert _kind((chip / "cells.il").read_text(), theirs.cell) == _kind(cells, mutant.cell)
+        assert mutant in here
+
+
+def _kind(text: str, cell: str) -> str:
+    (kind,) = set(re.findall(rf"^  cell (\S+) \\?{re.escape(cell)}$", text, re.MULTILINE))
+    return kind
+
+
+def test_only_those_that_are_wanted(chip: Path) -> None:
+    component = Sum(8, 5)
+    some = {mutant.number for mutant in mutants_of(chip)[::3] if mutant.module == "dut.first"}
+    folder = transplanted(component, component_ports(component), chip, some)
+    assert folder is not None
+    assert set(_changes(folder)) == some
+
+
+@pytest.mark.parametrize(("width", "number"), [(9, 5), (8, 6)])
+def test_other_sizes_have_none(chip: Path, width: int, number: int) -> None:
+    component = Sum(width, number)
+    assert transplanted(component, component_ports(component), chip, range(1, 61)) is None
