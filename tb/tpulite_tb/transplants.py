@@ -1,8 +1,9 @@
 """Mutants of the whole chip in the bench of a component.
 
 A mutant of the chip that no system bench notices may be one that the bench of its component would.
-A bench's component is often made of the very modules that the chip has: of the same cells in the
-same order, from the same lines, as :func:`_likeness` says. Only what they are called differs.
+What a bench simulates has the same cells as the chip, for they come from the same lines; they are
+called otherwise, and some have other widths. A mutant is tried in a cell that comes from the same
+line and is as wide.
 """
 
 import re
@@ -24,8 +25,7 @@ _CELL = re.compile(
 )
 _SOURCE = re.compile(r'attribute \\src "(\S+)"')
 _PARAMETER = re.compile(r"^    parameter (?!\\MEMID).*$", re.MULTILINE)
-_PORT = re.compile(r"^    connect \\?(\S+) (.*)", re.MULTILINE)
-_WIRE = re.compile(r"[\\$][^\s\[\]{}]+")
+_PORT = re.compile(r"^    connect \\?(\S+)", re.MULTILINE)
 _OWN_PORT = re.compile(r".*\$|(\w+_)?(clk|rst)$")
 """A port of an instance that is called after the module around it, or after its clock."""
 
@@ -79,23 +79,19 @@ def transplants(
     places = {number: _words(mutations[number - 1]) for number in sorted(numbers)}
     wanted = {words["module"] for words in places.values()}
     theirs = _modules(component)
-    hosts: dict[str, tuple[str, dict[str, re.Match[str]]]] = {}
+    hosts: dict[str, tuple[str, dict[str, str]]] = {}
     for name, cells in _modules(chip).items():
-        if name not in wanted:
-            continue
-        like = [n for n, others in theirs.items() if _likeness(others) == _likeness(cells)]
-        if like:
-            host = max(like, key=lambda other: _common_end(other, name))
-            names = (_plain(cell["name"]) for cell in cells)
-            hosts[name] = (host, dict(zip(names, theirs[host], strict=True)))
+        if name in wanted:
+            pairs = {other: _pairs(cells, others) for other, others in theirs.items()}
+            host = max(pairs, key=lambda other: (len(pairs[other]), _common_end(other, name)))
+            hosts[name] = (host, pairs[host])
     found = []
     for number, words in places.items():
-        host, cells = hosts.get(words["module"], ("", {}))
-        cell = cells.get(words["cell"])
-        if cell and _has_port(cell, words["port"]):
+        host, cells = hosts[words["module"]]
+        if words["cell"] in cells:
             command = mutations[number - 1].replace(
                 f"-module {words['module']} -cell {words['cell']} ",
-                f"-module {host} -cell {_plain(cell['name'])} ",
+                f"-module {host} -cell {cells[words['cell']]} ",
             )
             found.append(command)
     return found
@@ -105,45 +101,31 @@ def _words(mutation: str) -> dict[str, str]:
     return dict(re.findall(r"-(module|cell|port) (\S+)", mutation))
 
 
-def _plain(name: str) -> str:
-    """Return a name without the backslash that public names have in RTLIL."""
-    return name.removeprefix("\\")
+def _modules(text: str) -> dict[str, dict[str, tuple]]:
+    """Return of each module what its cells are, by their names."""
+    return {
+        name: {cell["name"].removeprefix("\\"): _kind(cell) for cell in _CELL.finditer(body)}
+        for name, body in _MODULE.findall(text)
+    }
 
 
-def _modules(text: str) -> dict[str, list[re.Match[str]]]:
-    """Return the cells of all modules that have some."""
-    found = {name: list(_CELL.finditer(body)) for name, body in _MODULE.findall(text)}
-    return {name: cells for name, cells in found.items() if cells}
+def _kind(cell: re.Match[str]) -> tuple:
+    """Return what is equal of cells that are the same: type, widths, and the lines they are from."""
+    if not (lines := tuple(_SOURCE.findall(cell["attributes"]))):
+        return ()
+    if cell["type"].startswith("$"):
+        return cell["type"], tuple(_PARAMETER.findall(cell["body"])), lines
+    return lines, {name for name in _PORT.findall(cell["body"]) if not _OWN_PORT.match(name)}
 
 
-def _likeness(cells: list[re.Match[str]]) -> list[tuple]:
-    """Return what is equal of equal modules: each cell, and what it is connected to, but names."""
-    numbers: dict[str, str] = {}
-
-    def unnamed(value: str) -> str:
-        value = _WIRE.sub(lambda match: numbers.setdefault(match[0], f"w{len(numbers)}"), value)
-        return " ".join(sorted(value.split())) if reduces else value
-
-    found = []
-    for cell in cells:
-        reduces = cell["type"].startswith("$reduce_")  # in an order that follows from names
-        instance = not cell["type"].startswith("$")
-        ports = [p for p in _PORT.findall(cell["body"]) if not (instance and _OWN_PORT.match(p[0]))]
-        found.append(
-            (
-                "" if instance else cell["type"],  # which has a path in it
-                tuple(_PARAMETER.findall(cell["body"])),
-                tuple((port, unnamed(value)) for port, value in sorted(ports)),
-                tuple(_SOURCE.findall(cell["attributes"])),
-            )
-        )
+def _pairs(cells: dict[str, tuple], others: dict[str, tuple]) -> dict[str, str]:
+    """Return by name which cell is the same; of several of a kind it is that at the same place."""
+    found: dict[str, str] = {}
+    for kind in filter(None, cells.values()):
+        here, there = ([name for name, k in some.items() if k == kind] for some in (cells, others))
+        if len(here) == len(there):
+            found.update(zip(here, there, strict=True))
     return found
-
-
-def _has_port(cell: re.Match[str], port: str) -> bool:
-    """Tell whether the bits of a cell's port are those of the cell that is like it."""
-    value = dict(_PORT.findall(cell["body"])).get(port)
-    return value is not None and not (cell["type"].startswith("$reduce_") and " " in value)
 
 
 def _common_end(one: str, other: str) -> int:
