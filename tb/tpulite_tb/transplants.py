@@ -110,18 +110,22 @@ def _modules(text: str) -> dict[str, dict[str, tuple]]:
 
 
 def _kind(cell: re.Match[str]) -> tuple:
-    """Return what is equal of cells that are the same: type, widths, and the lines they are from."""
-    if not (lines := tuple(_SOURCE.findall(cell["attributes"]))):
-        return ()
+    """Return what is equal of equal cells: the lines that they are from, type and widths."""
+    lines = tuple(_SOURCE.findall(cell["attributes"]))
     if cell["type"].startswith("$"):
-        return cell["type"], tuple(_PARAMETER.findall(cell["body"])), lines
+        return lines, cell["type"], tuple(_PARAMETER.findall(cell["body"]))
     return lines, {name for name in _PORT.findall(cell["body"]) if not _OWN_PORT.match(name)}
 
 
 def _pairs(cells: dict[str, tuple], others: dict[str, tuple]) -> dict[str, str]:
-    """Return by name which cell is the same; of several of a kind it is that at the same place."""
+    """Return by name which cell is equal; of several of a kind it is that at the same place.
+
+    Those that come from no line have an equal only in modules that are equal as a whole.
+    """
+    if list(cells.values()) == list(others.values()):
+        return dict(zip(cells, others, strict=True))
     found: dict[str, str] = {}
-    for kind in filter(None, cells.values()):
+    for kind in (kind for kind in cells.values() if kind[0]):
         here, there = ([name for name, k in some.items() if k == kind] for some in (cells, others))
         if len(here) == len(there):
             found.update(zip(here, there, strict=True))

@@ -37,7 +37,7 @@ class Chip(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.first = first = Sum(8, 5)
-        m.submodules.second = second = Sum(8, 77)
+        m.submodules.second = second = Sum(8, 5)
         gated = self.i & self.gate.replicate(8)
         m.d.comb += [first.i.eq(gated), second.i.eq(first.o), self.o.eq(second.o)]
         return m
@@ -54,9 +54,8 @@ def _changes(folder: Path, numbers: set[int] | None = None) -> dict[int, tuple[s
     return {m.number: (m.change, m.place) for m in found if numbers is None or m.number in numbers}
 
 
-@pytest.mark.parametrize("number", [5, 6])
-def test_a_component_has_the_mutants_of_its_cells(chip: Path, number: int) -> None:
-    component = Sum(8, number)
+def test_a_component_has_the_mutants_of_its_cells(chip: Path) -> None:
+    component = Sum(8, 5)
     folder = transplanted(component, component_ports(component), chip, range(1, 61))
     assert folder is not None
     inside = {m.number for m in mutants_of(chip) if m.module in ("dut.first", "dut.second")}
