@@ -15,6 +15,7 @@ from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
 from tpulite_rtl.silicon.carries import without_feeds
+from tpulite_rtl.silicon.grounds import without_grounds
 from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS, top_of
 from tpulite_rtl.silicon.synthesis import synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
@@ -109,6 +110,7 @@ def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
     netlist = gateware / re.findall(r"--json (\S+)", place)[0]
     cells = json.loads(netlist.read_text())
     without_feeds(top_of(cells))
+    without_grounds(top_of(cells))
     netlist.write_text(json.dumps(cells))
     found = []
     for seed in range(1, seeds + 1):

@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite_rtl.silicon import design as designs
 from tpulite_rtl.silicon.carries import without_feeds
+from tpulite_rtl.silicon.grounds import without_grounds
 from tpulite_rtl.silicon.router import UnroutedError, run_router
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
@@ -228,6 +229,7 @@ def place(
     ]
     prepared = json.loads((netlist / "netlist.json").read_text())
     without_feeds(top_of(prepared))
+    without_grounds(top_of(prepared))
     prepared = with_blockages(on_global_networks(prepared), part, options.blockages)
     text = json.dumps(prepared)
 
