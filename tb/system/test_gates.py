@@ -4,6 +4,7 @@ That no output of such a chip is unknown is in ``test_unknown``.
 """
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,12 @@ BENCH = Path(__file__).parents[1] / "unit/test_processing_element.py"
 MADE = [(Cells.GATES, "logic"), (Cells.ECP5, "dsp"), (Cells.ECP5, "logic")]
 """Cells, and how a processing element of them multiplies."""
 
+needs_icarus = pytest.mark.skipif(
+    shutil.which("iverilog") is None, reason="Icarus is missing (Debian: apt install iverilog)"
+)
 
+
+@needs_icarus
 @pytest.mark.parametrize(("cells", "style"), MADE)
 def test_cells_pass_the_bench_of_the_component(cells, style, monkeypatch) -> None:
     monkeypatch.setenv("SIM", "icarus")
@@ -30,6 +36,7 @@ def test_cells_pass_the_bench_of_the_component(cells, style, monkeypatch) -> Non
     simulate(element, str(BENCH), name=f"cells_of_an_element_{style}")
 
 
+@needs_icarus
 @pytest.mark.parametrize(("cells", "style"), thinned(MADE, MADE[0], reason="the gates notice, too"))
 def test_an_or_for_an_and_fails_the_bench(cells, style, monkeypatch) -> None:
     monkeypatch.setenv("SIM", "icarus")
