@@ -30,7 +30,7 @@ FITTED_TO = (
     "8x8",
     "ecp5-25,memories=generic",
     "ecp5-25,memories=generic,queue_depth=2",
-    "ecp5-45,memories=generic,requant_lanes=4",
+    "ecp5-45,memories=generic,requant_lanes=4,multipliers=mixed",
 )
 """Queues that are lookup tables: those in block RAM are worked out."""
 

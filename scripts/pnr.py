@@ -20,9 +20,8 @@ from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options,
 from tpulite_rtl.silicon.report import write_report
 from tpulite_rtl.silicon.router import UnroutedError
 
-_DEFAULTS: dict[str, dict] = {"ecp5-45": {"placer": "static", "blockages": 6, "first": 2}}
-"""Options of configurations that are not routed with those of others, and the first seed that is.
-"""
+_DEFAULTS: dict[str, dict] = {"ecp5-45": {"placer": "static", "blockages": 4}}
+"""Options of configurations that are not routed with those of others."""
 
 _ENDS = 20
 """Blocks that are printed; the file has all."""

@@ -16,10 +16,10 @@ CONFIGS: dict[str, Config] = {
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
     # The largest array that each part of Lattice's ECP5 family holds, with all roundings: few
-    # lanes, queues of one command, fetched commands in block RAM, and every other column of the
-    # larger arrays multiplies in logic.
+    # lanes, queues of one command, fetched commands in block RAM, and some columns of the larger
+    # arrays multiply in logic, as there are too few DSP blocks.
     "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
-    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mixed"),
+    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mostly_dsp"),
     "ecp5-85": _on_ecp5(
         array_size=16,
         requant_lanes=4,

@@ -120,7 +120,9 @@ async def multiplies_tile_after_tile(
         (16, "dsp"),  # has delay lines; the first one runs on Verilator
         (4, "dsp"),
         (8, "mixed"),
-        *breadth("mixed has both kinds of multipliers", (8, "logic"), (32, "dsp")),
+        *breadth(
+            "mixed has both kinds of multipliers", (8, "logic"), (16, "mostly_dsp"), (32, "dsp")
+        ),
     ],
 )
 def test_systolic_array(n: int, multipliers: str) -> None:

@@ -170,6 +170,6 @@ class SystolicArray(wiring.Component):
         return lines.o
 
     def _style(self, col: int) -> str:
-        if self.config.multipliers == "mixed":
-            return "logic" if col % 2 else "dsp"
+        if every := {"mixed": 2, "mostly_dsp": 8}.get(self.config.multipliers):
+            return "dsp" if (col + 1) % every else "logic"
         return self.config.multipliers

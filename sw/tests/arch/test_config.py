@@ -33,7 +33,10 @@ def test_records_fill_whole_rows(size, full, short):
         ({"dma_bursts": 2.0}, "dma_bursts must be a power of two from 1 to 32, not 2.0"),
         ({"requant_lanes": 3}, "requant_lanes must divide array_size 16, not 3"),
         ({"requant_lanes": 32}, "requant_lanes must divide array_size 16, not 32"),
-        ({"multipliers": "x"}, "multipliers must be one of ('dsp', 'logic', 'mixed'), not 'x'"),
+        (
+            {"multipliers": "x"},
+            "multipliers must be one of ('dsp', 'logic', 'mixed', 'mostly_dsp'), not 'x'",
+        ),
         ({"softmax": 2}, "softmax must be 0 or 1, not 2"),
         ({"axi_slices": 2}, "axi_slices must be 0 or 1, not 2"),
         ({"clock_gates": "x"}, "clock_gates must be 0 or 1, not 'x'"),

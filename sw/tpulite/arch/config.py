@@ -28,7 +28,7 @@ _DELAY_SIZE = 16
 """Arrays from this size on have a row for each tap of a 3x3 kernel."""
 
 _ARRAY_SIZES = (4, 8, 16, 32)
-_MULTIPLIERS = ("dsp", "logic", "mixed")
+_MULTIPLIERS = ("dsp", "logic", "mixed", "mostly_dsp")
 _MEMORIES = ("generic", "block", "macro")
 
 
@@ -65,7 +65,7 @@ class Config:
     multipliers : str
         How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
         which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
-        ``mixed`` does every other column in logic.
+        ``mixed`` does every other column in logic, ``mostly_dsp`` every eighth.
     memories : str
         What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
         asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever

@@ -72,7 +72,8 @@ class Group:
 
 def _logic_share(config: Config) -> float:
     """Return the share of the array's columns that multiply in logic."""
-    return {"dsp": 0.0, "mixed": 0.5, "logic": 1.0}[config.multipliers]
+    shares = {"dsp": 0.0, "mostly_dsp": config.array_size // 8 / config.array_size}
+    return (shares | {"mixed": 0.5, "logic": 1.0})[config.multipliers]
 
 
 def _few(lanes: int, config: Config) -> int:
