@@ -88,7 +88,7 @@ def transplants(
     found = []
     for number, words in places.items():
         host, cells = hosts[words["module"]]
-        if words["cell"] in cells:
+        if words["cell"] in cells and not _OWN_PORT.match(words["port"]):
             command = mutations[number - 1].replace(
                 f"-module {words['module']} -cell {words['cell']} ",
                 f"-module {host} -cell {cells[words['cell']]} ",

@@ -13,9 +13,9 @@ from pathlib import Path
 
 __all__ = ["PATIENCE", "UnroutedError", "contested", "run_router"]
 
-PATIENCE = 40
+PATIENCE = 60
 """Rounds without fewer contested wires after which a placement is given up. The longest such spell
-of placements that were routed in the end had 26."""
+of six placements that were routed had 26."""
 
 _LOG = "nextpnr.log"
 _ROUND = re.compile(r"iter=\d+ wires=\d+ overused=(\d+)")
