@@ -3,7 +3,7 @@
 A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one
 that lives the solver says whether it is a mutant at all. `chip` is the whole chip, in its smallest
 size, against random programs, networks, faults and resets, and then against the benches of all
-components that have the module that the mutant is in; the solver, too, is asked about that module.
+components that have the cell that the mutant is in; the solver is asked about its module.
 What became of each is kept in
 build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
 format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv

@@ -33,7 +33,7 @@ _OWN_PORT = re.compile(r".*\$|(\w+_)?(clk|rst)$")
 def transplanted(
     component: wiring.Component, ports: list, chip: Path, numbers: Collection[int]
 ) -> Path | None:
-    """Return a component with those mutants of the chip that are in modules it has, too.
+    """Return a component with those mutants of the chip that are in cells it has, too.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def transplants(
     mutations : list of str
         Yosys' ``mutate`` for each mutant of the chip, the first is number 1.
     numbers : collection of int
-        Which are wanted; those in modules that the component does not have are left out.
+        Which are wanted; those in cells that the component does not have are left out.
     """
     places = {number: _words(mutations[number - 1]) for number in sorted(numbers)}
     wanted = {words["module"] for words in places.values()}
@@ -114,7 +114,8 @@ def _kind(cell: re.Match[str]) -> tuple:
     lines = tuple(_SOURCE.findall(cell["attributes"]))
     if cell["type"].startswith("$"):
         return lines, cell["type"], tuple(_PARAMETER.findall(cell["body"]))
-    return lines, {name for name in _PORT.findall(cell["body"]) if not _OWN_PORT.match(name)}
+    ports = (name for name in _PORT.findall(cell["body"]) if not _OWN_PORT.match(name))
+    return lines, frozenset(ports)
 
 
 def _pairs(cells: dict[str, tuple], others: dict[str, tuple]) -> dict[str, str]:
@@ -124,11 +125,20 @@ def _pairs(cells: dict[str, tuple], others: dict[str, tuple]) -> dict[str, str]:
     """
     if list(cells.values()) == list(others.values()):
         return dict(zip(cells, others, strict=True))
-    found: dict[str, str] = {}
-    for kind in (kind for kind in cells.values() if kind[0]):
-        here, there = ([name for name, k in some.items() if k == kind] for some in (cells, others))
-        if len(here) == len(there):
-            found.update(zip(here, there, strict=True))
+    here, there = _by_kind(cells), _by_kind(others)
+    return {
+        name: other
+        for kind in here.keys() & there.keys()
+        if kind[0] and len(here[kind]) == len(there[kind])
+        for name, other in zip(here[kind], there[kind], strict=True)
+    }
+
+
+def _by_kind(cells: dict[str, tuple]) -> dict[tuple, list[str]]:
+    """Return the names of the cells of each kind, in order."""
+    found: dict[tuple, list[str]] = {}
+    for name, kind in cells.items():
+        found.setdefault(kind, []).append(name)
     return found
 
 

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite_tb.harness import component_ports
 from tpulite_tb.mutants import component_cells, mutants_of, with_mutants
-from tpulite_tb.transplants import transplanted
+from tpulite_tb.transplants import transplanted, transplants
 
 
 class Sum(wiring.Component):
@@ -86,3 +86,25 @@ def test_only_those_that_are_wanted(chip: Path) -> None:
 def test_other_widths_have_none(chip: Path) -> None:
     component = Sum(9, 5)
     assert transplanted(component, component_ports(component), chip, range(1, 61)) is None
+
+
+INSTANCE = """
+module \\{module}
+  attribute \\src "engine.py:7"
+  cell \\{module}.part \\part
+    connect \\clk \\clk
+    connect \\port${number}$0 \\wide
+    connect \\ready \\ready
+  end
+end
+"""
+
+
+def test_ports_that_are_called_after_what_is_around_them_have_no_equal() -> None:
+    chip = INSTANCE.format(module="dut.engine", number=7)
+    component = INSTANCE.format(module="dut", number=3)
+    command = "mutate -ctrl mutation 12 {} -mode inv -module {} -cell part -port {} -portbit 0"
+    ports = ["port$7$0", "ready", "clk"]
+    mutations = [command.format(n, "dut.engine", port) for n, port in enumerate(ports, 1)]
+    found = transplants(chip, mutations, component, [1, 2, 3])
+    assert found == [command.format(2, "dut", "ready")]

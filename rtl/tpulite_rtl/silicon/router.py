@@ -74,8 +74,10 @@ def run_router(
             [program, *command[1:]], cwd=folder, stdout=subprocess.DEVNULL, stderr=said
         ) as process,
     ):
-        while process.poll() is None:
+        ended = False
+        while not ended:
             time.sleep(_LOOK_SECONDS)
+            ended = process.poll() is not None  # before a last look at the log
             rounds = contested(log.read_text()) if log.exists() else []
             tell(rounds)
             best = min(rounds, default=0)
