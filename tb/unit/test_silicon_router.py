@@ -22,7 +22,7 @@ def nextpnr(tmp_path: Path, monkeypatch):
         )
         program = tmp_path / "nextpnr"
         text = "\n".join(["Info: iter=1 steplen=0.8", *lines, "Info: done"])
-        program.write_text(f"#!/bin/sh\ncat > nextpnr.log <<END\n{text}\nEND\n{end}\n")
+        program.write_text(f"#!/bin/sh\ntest $1 = -q && cat > $3 <<END\n{text}\nEND\n{end}\n")
         program.chmod(0o755)
         return ["nextpnr"]
 
@@ -42,9 +42,14 @@ def test_wires_that_become_fewer_are_waited_for(nextpnr, tmp_path: Path, rounds)
     assert seen[-1] == rounds
 
 
+def test_slow_wires_count_as_contested_ones() -> None:
+    text = "Info:     iter=7 wires=9 overused=3 overuse=4 tmgfail=20 archfail=NA\n"
+    assert contested(text + text.replace("=3", "=0").replace("=20", "=0")) == [23, 0]
+
+
 def test_a_placement_that_stays_as_it_is_is_given_up(nextpnr, tmp_path: Path) -> None:
     command = nextpnr([50, 7, 9, 8, 9, 9], "exec sleep 600")  # which is killed
-    with pytest.raises(UnroutedError, match=r"^not routed: 7 contested wires at best, in 6") as why:
+    with pytest.raises(UnroutedError, match=r"^not routed: 7 contested or slow wires at best, in 6") as why:
         run_router(command, tmp_path, lambda _rounds: None, patience=4)
     assert (why.value.rounds, why.value.least) == (6, 7)
 

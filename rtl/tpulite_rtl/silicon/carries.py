@@ -60,11 +60,11 @@ def _chains(cells: dict[str, dict]) -> Iterator[list[dict]]:
     behind = {cell["connections"]["CIN"][0]: cell for cell in carries}
     driven = {cell["connections"]["COUT"][0] for cell in carries}
     for cell in carries:
-        if cell["connections"]["CIN"][0] in driven:
+        if (carry := cell["connections"]["CIN"]) != _NOTHING and carry[0] in driven:
             continue
         links = [cell]
-        while following := behind.get(links[-1]["connections"]["COUT"][0]):
-            links.append(following)
+        while (carry := links[-1]["connections"]["COUT"]) != _NOTHING and carry[0] in behind:
+            links.append(behind[carry[0]])
         yield links
 
 

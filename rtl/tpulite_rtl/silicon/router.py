@@ -1,24 +1,27 @@
-"""nextpnr while it routes: how many wires are contested, and when a placement is given up.
+"""nextpnr while it routes: how many wires are contested or slow, and when it is given up.
 
 router2 lets nets share wires, and raises the price of a wire from round to round for as long as
-nets contest it. Of a placement that is too dense some stay contested for ever.
+nets contest it. Of a placement that is too dense some stay contested for ever. With a frequency to
+reach it rips connections up that are too slow for it as well, and of some there are always some.
 """
 
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PATIENCE", "UnroutedError", "contested", "run_router"]
+from rich.console import Console
+
+__all__ = ["PATIENCE", "UnroutedError", "contested", "run_router", "shown"]
 
 PATIENCE = 60
-"""Rounds without fewer contested wires after which a placement is given up. The longest such spell
-of six placements that were routed had 26."""
+"""Rounds without fewer contested or slow wires after which a placement is given up. The longest
+such spell of six placements that were routed had 26."""
 
-_LOG = "nextpnr.log"
-_ROUND = re.compile(r"iter=\d+ wires=\d+ overused=(\d+)")
+_ROUND = re.compile(r"iter=\d+ wires=\d+ overused=(\d+) overuse=\d+(?: tmgfail=(\d+))?")
 _LOOK_SECONDS = 1
 
 
@@ -30,24 +33,41 @@ class UnroutedError(Exception):
     rounds : int
         Rounds of the router.
     least : int
-        Wires that were contested after the best of them.
+        Wires that were contested or slow after the best of them.
     """
 
     def __init__(self, rounds: int, least: int) -> None:
-        super().__init__(f"not routed: {least:,} contested wires at best, in {rounds} rounds")
+        super().__init__(f"not routed: {least:,} contested or slow wires at best, in {rounds} rounds")
         self.rounds = rounds
         self.least = least
 
 
 def contested(log: str) -> list[int]:
-    """Return how many wires were contested after each round, by nextpnr's log so far."""
-    return [int(wires) for wires in _ROUND.findall(log)]
+    """Return how many wires were contested or slow after each round, by nextpnr's log so far."""
+    return [int(wires) + int(slow or 0) for wires, slow in _ROUND.findall(log)]
+
+
+@contextmanager
+def shown(console: Console, title: str) -> Iterator[Callable[[list[int]], None]]:
+    """Show a line with the state of a placement, and yield what `run_router` may tell it to."""
+    with console.status(f"{title}: placing") as status:
+
+        def tell(rounds: list[int]) -> None:
+            if rounds:
+                state = f"{rounds[-1]:,} contested or slow wires, round {len(rounds)}"
+                status.update(f"{title}: {state}")
+
+        yield tell
 
 
 def run_router(
-    command: list[str], folder: Path, tell: Callable[[list[int]], None], patience: int = PATIENCE
+    command: list[str],
+    folder: Path,
+    tell: Callable[[list[int]], None] = lambda _rounds: None,
+    log: str = "nextpnr.log",
+    patience: int = PATIENCE,
 ) -> None:
-    """Run nextpnr in a folder, where it writes ``nextpnr.log``.
+    """Run nextpnr in a folder.
 
     Parameters
     ----------
@@ -56,6 +76,8 @@ def run_router(
     folder : Path
     tell : callable
         Is called with `contested` about once a second.
+    log : str
+        The file that it writes there.
     patience : int
         See `PATIENCE`.
 
@@ -67,18 +89,17 @@ def run_router(
         If it fails, with the end of what it says.
     """
     program = Path(sys.executable).with_name(command[0])
-    log, errors = folder / _LOG, folder / "errors.txt"
+    written, errors = folder / log, folder / "errors.txt"
+    words = [program, *command[1:], "-q", "-l", log]
     with (
         errors.open("w") as said,
-        subprocess.Popen(
-            [program, *command[1:]], cwd=folder, stdout=subprocess.DEVNULL, stderr=said
-        ) as process,
+        subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=said) as process,
     ):
         ended = False
         while not ended:
             time.sleep(_LOOK_SECONDS)
             ended = process.poll() is not None  # before a last look at the log
-            rounds = contested(log.read_text()) if log.exists() else []
+            rounds = contested(written.read_text()) if written.exists() else []
             tell(rounds)
             best = min(rounds, default=0)
             if best and len(rounds) - rounds.index(best) > patience:
