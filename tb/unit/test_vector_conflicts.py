@@ -3,15 +3,16 @@
 import cocotb
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 from cocotb.triggers import RisingEdge
 from vector_commands import draw_command
 from vector_path import VectorPath
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.timing import vector_pace
-from tpulite_rtl.lib.interfaces import EngineSignature
+from tpulite_rtl.lib.interfaces import EngineSignature, WritePortSignature, write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_tb.harness import reset, simulate
@@ -21,19 +22,27 @@ _VECTORS = 200
 
 
 class _EngineWithBuffer(wiring.Component):
-    """The engine alone at a unified buffer, which holds zeros."""
+    """The engine at a unified buffer, which the bench writes, too."""
 
     def __init__(self) -> None:
-        super().__init__({"engine": Out(EngineSignature(command_layout(Opcode.VECTOR)))})
+        super().__init__(
+            {
+                "engine": Out(EngineSignature(command_layout(Opcode.VECTOR))),
+                "write": In(WritePortSignature(CONFIG)),
+            }
+        )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.vpu = vpu = VectorPath(CONFIG)
-        m.submodules.buffer = buffer = UnifiedBuffer(CONFIG, readers=("a", "b"), writers=("vpu",))
+        m.submodules.buffer = buffer = UnifiedBuffer(
+            CONFIG, readers=("a", "b"), writers=("vpu", "bench")
+        )
         wiring.connect(m, vpu.engine, wiring.flipped(self.engine))
         wiring.connect(m, vpu.read_a, buffer.read_a)
         wiring.connect(m, vpu.read_b, buffer.read_b)
         wiring.connect(m, vpu.write, buffer.write_vpu)
+        wiring.connect(m, wiring.flipped(self.write), buffer.write_bench)
         return m
 
 
@@ -60,10 +69,16 @@ async def operands_in_one_bank_go_apart(dut, distance: int, operation: VectorOp)
     dut.engine__take__ready.value = 1
     dut.engine__give__ready.value = 1
     dut.engine__command__valid.value = 0
+    dut.write__request__valid.value = 0
     await reset(dut)
+    edge = RisingEdge(dut.clk)
+    dut.write__request__valid.value = 1
+    for row in range(parameter_rows(operation, CONFIG)):  # of zeros, which are legal
+        dut.write__request__payload.value = write_layout(CONFIG).const({"row": row}).as_bits()
+        await edge
+    dut.write__request__valid.value = 0
     dut.engine__command__payload.value = int.from_bytes(command.encode(), "little")
     dut.engine__command__valid.value = 1
-    edge = RisingEdge(dut.clk)
     while not dut.engine__command__ready.value:
         await edge
     dut.engine__command__valid.value = 0
