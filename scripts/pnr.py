@@ -19,8 +19,12 @@ from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options,
 from tpulite_rtl.silicon.report import write_report
 from tpulite_rtl.silicon.router import UnroutedError, shown
 
-_DEFAULTS: dict[str, dict] = {"ecp5-45": {"placer": "static", "blockages": 4}}
-"""Options of configurations that are not routed with those of others."""
+_DEFAULTS: dict[str, dict] = {
+    "ecp5-25": {"mhz": 58},
+    "ecp5-45": {"mhz": 49, "placer": "static", "blockages": 4},
+    "ecp5-85": {"mhz": 46, "placer": "static", "blockages": 3},
+}
+"""What each configuration is routed with: three seeds of it, with the highest frequency found."""
 
 _ENDS = 20
 """Blocks that are printed; the file has all."""
@@ -108,9 +112,7 @@ def main() -> None:
 
     part = options.part or part_for(options.config).removeprefix("LFE5U-")
     console = Console(width=80)
-    how = Options(
-        options.mhz, options.weight, options.alternate, options.placer, options.blockages
-    )
+    how = Options(options.mhz, options.weight, options.alternate, options.placer, options.blockages)
     found, unrouted = [], {}
     for done, seed in enumerate(range(options.first, options.first + options.seeds)):
         with shown(console, f"seed {seed}, {done + 1} of {options.seeds}") as tell:

@@ -15,19 +15,12 @@ CONFIGS: dict[str, Config] = {
     "8x8": Config(array_size=8),
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
-    # The largest array that each part of Lattice's ECP5 family holds, with all roundings: few
-    # lanes, queues of one command, fetched commands in block RAM, and some columns of the larger
-    # arrays multiply in logic, as there are too few DSP blocks.
+    # The largest array that is placed and routed on each part of Lattice's ECP5 family, with all
+    # roundings, and fetched commands in block RAM. The smaller parts have few lanes and queues of
+    # one command; the -45 has too few DSP blocks, so that some columns multiply in logic.
     "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
     "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mostly_dsp"),
-    "ecp5-85": _on_ecp5(
-        array_size=16,
-        requant_lanes=4,
-        vector_lanes=4,
-        multipliers="mixed",
-        softmax=False,
-        delay_lines=False,  # it is not placed yet even without
-    ),
+    "ecp5-85": _on_ecp5(array_size=8, queue_depth=2),
 }
 
 CONFIG_PARTS = {f"ecp5-{size}": f"LFE5U-{size}" for size in (25, 45, 85)}

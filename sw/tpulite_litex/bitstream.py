@@ -11,11 +11,11 @@ from rich.console import Console
 
 from tpulite.configs import named_config
 from tpulite.needs import require_package
-from tpulite.parts import SIZES
+from tpulite.parts import PARTS, SIZES
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
-from tpulite_rtl.silicon.place import BLOCKAGE, Options, prepared
+from tpulite_rtl.silicon.place import BLOCKAGE, Options, prepared, tables_of
 from tpulite_rtl.silicon.router import UnroutedError, run_router, shown
 from tpulite_rtl.silicon.synthesis import synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
@@ -27,8 +27,9 @@ __all__ = ["board_folder", "main", "route"]
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
 
-_BLOCKAGES = 4
-"""Without rows for wires alone the system with ``ecp5-45`` is not routed."""
+_BLOCKAGES, _ROOMY = 4, 0.65
+"""Rows for wires alone, without which the system with ``ecp5-45`` is not routed, and the share of
+a part's lookup tables up to which a system leaves room for them."""
 
 
 @click.command()
@@ -114,8 +115,10 @@ def route(gateware: Path, script: str, seeds: int, mhz: int) -> list[Routed]:
     run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")
     (netlist,) = (gateware / name for name in re.findall(r"--json (\S+)", place))
     (part,) = re.findall(r"--\S*?(\d+)k\b", place)
-    how = Options(mhz=mhz, placer="static", blockages=_BLOCKAGES)
-    cells = prepared(json.loads(netlist.read_text()), part, how.blockages)
+    cells = json.loads(netlist.read_text())
+    roomy = tables_of(cells) <= _ROOMY * PARTS[f"LFE5U-{part}"].lut
+    how = Options(mhz=mhz, placer="static", blockages=_BLOCKAGES if roomy else 0)
+    cells = prepared(cells, part, how.blockages)
     netlist.write_text(json.dumps(cells))
     names = chain.from_iterable(module["cells"] for module in cells["modules"].values())
     blocked = sum(name.startswith(BLOCKAGE) for name in names)

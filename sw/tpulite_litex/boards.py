@@ -35,8 +35,8 @@ class Board:
     part : str
         The FPGA: one of :data:`tpulite.parts.PARTS`, or another vendor's.
     config : str
-        The largest configuration of the chip that leaves room for the system around it, by the
-        sizes of both; it was not placed in it.
+        Configuration of the chip that leaves room for the system around it, by the sizes of both.
+        Only that of ``ulx3s`` was placed in it.
     options : mapping
         What the target is told: which part it has, where it knows several.
     loader : tuple of str
@@ -109,8 +109,8 @@ BOARDS = {
     "nexys_video": Board(
         "digilent_nexys_video", "xc7a200t", "ecp5-45", {}, ("--board", "nexysVideo"), "Vivado"
     ),
-    "zcu104": Board("xilinx_zcu104", "xczu7ev", "ecp5-85", {}, (), "Vivado"),
-    "kv260": Board("", "xck26", "ecp5-85", {}, (), "Vivado"),
+    "zcu104": Board("xilinx_zcu104", "xczu7ev", "16x16", {}, (), "Vivado"),
+    "kv260": Board("", "xck26", "16x16", {}, (), "Vivado"),
 }
 """By the name that ``make bitstream`` has."""
 

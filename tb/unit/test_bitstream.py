@@ -242,7 +242,7 @@ def test_the_latest_bitstream_is_loaded(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="no bitstream: make bitstream BOARD=ulx3s CONFIG=4x4"):
         command("ulx3s", "4x4")
     with pytest.raises(ValueError, match="zcu104 is loaded by Vivado"):
-        command("zcu104", "ecp5-85")
+        command("zcu104", "16x16")
     gateware.mkdir(parents=True)
     for age, name in enumerate(("new.bit", "old.bit")):
         (gateware / name).touch()

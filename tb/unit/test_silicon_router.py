@@ -49,7 +49,9 @@ def test_slow_wires_count_as_contested_ones() -> None:
 
 def test_a_placement_that_stays_as_it_is_is_given_up(nextpnr, tmp_path: Path) -> None:
     command = nextpnr([50, 7, 9, 8, 9, 9], "exec sleep 600")  # which is killed
-    with pytest.raises(UnroutedError, match=r"^not routed: 7 contested or slow wires at best, in 6") as why:
+    with pytest.raises(
+        UnroutedError, match=r"^not routed: 7 contested or slow wires at best, in 6"
+    ) as why:
         run_router(command, tmp_path, lambda _rounds: None, patience=4)
     assert (why.value.rounds, why.value.least) == (6, 7)
 

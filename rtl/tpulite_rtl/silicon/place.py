@@ -30,6 +30,7 @@ __all__ = [
     "place",
     "prepared",
     "scanned",
+    "tables_of",
     "with_blockages",
 ]
 
@@ -59,6 +60,7 @@ _PINS = 'LOCATE COMP "clk" SITE "G2";\n'
 BLOCKAGE = "blockage_"
 """What names of lookup tables begin with that are only there to keep others away."""
 
+_TABLES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 _FLIP_FLOP = "TRELLIS_FF"
 _GLOBAL_USERS = 500
 """Registers from which on a reset is worth one of eight global networks that reach logic."""
@@ -336,6 +338,11 @@ def with_blockages(netlist: dict, part: str, every: int) -> dict:
                     "connections": {},
                 }
     return netlist
+
+
+def tables_of(netlist: dict) -> int:
+    """Return how many lookup tables nextpnr makes of Yosys's JSON."""
+    return sum(_TABLES.get(cell["type"], 0) for cell in top_of(netlist)["cells"].values())
 
 
 def top_of(netlist: dict) -> dict:

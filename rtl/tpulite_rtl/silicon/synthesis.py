@@ -78,7 +78,7 @@ _LUTS = (
 )
 """How abc9 makes lookup tables: as in its ``flow3``, the best of four, and with a nanosecond for a
 wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and no more tables.
-``ecp5-85`` takes 750 more.
+16x16 with every other column in logic takes 750 more.
 """
 
 _ECP5 = """

@@ -259,5 +259,5 @@ def test_refusals_name_the_layer():
     )
     images = {"x": Activation((4, 3, 4)), "y": Activation((4, 3, 4))}
     graph = LayerGraph("net", (conv,), images, ("x",), ("y",))
-    with pytest.raises(ValueError, match=r"^Layer 'wide': Rounding .*; 16x16 and ecp5-85 have it$"):
+    with pytest.raises(ValueError, match=r"^Layer 'wide': Rounding .*; 16x16 has it$"):
         compile_layers(graph, Config(roundings=("single",)))

@@ -228,7 +228,8 @@ def _check_roundings(requantization: Requantization, config: Config) -> None:
     for rounding in sorted(requantization.roundings):
         name = Rounding(rounding).name.lower()
         if name not in config.roundings:
+            others = machines_with(name, config)
             raise ValueError(
                 f"Rounding must be one of {list(config.roundings)}, which this machine has, "
-                f"not {name!r}; {' and '.join(machines_with(name, config))} have it"
+                f"not {name!r}; {' and '.join(others)} {'have' if others[1:] else 'has'} it"
             )
