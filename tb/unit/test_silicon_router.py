@@ -56,6 +56,19 @@ def test_a_placement_that_stays_as_it_is_is_given_up(nextpnr, tmp_path: Path) ->
     assert (why.value.rounds, why.value.least) == (6, 7)
 
 
+@pytest.mark.parametrize("grown", [3001, 9000])
+def test_what_gets_worse_is_given_up_at_once(nextpnr, tmp_path: Path, grown: int) -> None:
+    command = nextpnr([9000, 2000, grown], "exec sleep 600")  # which is killed
+    with pytest.raises(UnroutedError, match="2,000 contested or slow wires at best, in 3 rounds"):
+        run_router(command, tmp_path, lambda _rounds: None)
+
+
+def test_what_grows_a_little_or_from_few_is_waited_for(nextpnr, tmp_path: Path) -> None:
+    rounds = [9000, 2000, 3000, 1000, 9, 900, 0]
+    run_router(nextpnr(rounds, "exit 0"), tmp_path)
+    assert contested((tmp_path / "nextpnr.log").read_text()) == rounds
+
+
 def test_a_failure_says_why(nextpnr, tmp_path: Path) -> None:
     command = nextpnr([], "echo it is full >&2; exit 1")
     with pytest.raises(RuntimeError, match=r"(?s)^nextpnr failed in .*it is full"):

@@ -21,6 +21,10 @@ PATIENCE = 100
 """Rounds without fewer contested or slow wires after which a placement is given up. The longest
 such spell of fourteen placements that were routed had 51."""
 
+_MANY, _GROWN = 1000, 1.5
+"""As long as there were never fewer than so many, a placement is given up when they have grown so
+much: those that were routed grew by 11 % at most, others to twice and more."""
+
 _ROUND = re.compile(r"iter=\d+ wires=\d+ overused=(\d+) overuse=\d+(?: tmgfail=(\d+))?")
 _LOOK_SECONDS = 1
 
@@ -104,7 +108,8 @@ def run_router(
             rounds = contested(written.read_text()) if written.exists() else []
             tell(rounds)
             best = min(rounds, default=0)
-            if best and len(rounds) - rounds.index(best) > patience:
+            stays = best and len(rounds) - rounds.index(best) > patience
+            if stays or (best > _MANY and rounds[-1] > _GROWN * best):
                 process.kill()
                 raise UnroutedError(len(rounds), best)
     if process.returncode:
