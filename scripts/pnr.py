@@ -24,7 +24,7 @@ _DEFAULTS: dict[str, dict] = {
     "ecp5-45": {"mhz": 49, "placer": "static", "blockages": 4},
     "ecp5-85": {"mhz": 46, "placer": "static", "blockages": 3},
 }
-"""What each configuration is routed with: three seeds of it, with the highest frequency found."""
+"""What each configuration is routed with: the highest frequency that its first seeds could have."""
 
 _ENDS = 20
 """Blocks that are printed; the file has all."""
@@ -42,6 +42,21 @@ def part_of(design: Design, block: str) -> Design:
         if plain_name(instance) == block:
             return replace(design, top=module.name)
     raise ValueError(f"No block is called {block!r}; `make timing` lists them")
+
+
+def made_for_a_part(config: str) -> str:
+    """Return which configuration for a part this is, under whatever name; empty if none.
+
+    Raises
+    ------
+    SystemExit
+        If there is no such configuration, with which there are.
+    """
+    try:
+        wanted = named_config(config)
+    except ValueError as error:
+        sys.exit(str(error))
+    return next((name for name in CONFIG_PARTS if CONFIGS[name] == wanted), "")
 
 
 def placements_table(
@@ -88,11 +103,13 @@ def parsed() -> argparse.Namespace:
         "--flat", action=argparse.BooleanOptionalAction, help="optimize across the blocks' borders"
     )
     options = parser.parse_args()
-    if not options.block and options.config in CONFIG_PARTS:
-        parser.set_defaults(**{"flat": True, **_DEFAULTS.get(options.config, {})})
+    if not options.block and (name := made_for_a_part(options.config)):
+        parser.set_defaults(flat=True, **_DEFAULTS[name])
         options = parser.parse_args()
     if options.placer == "static" and options.weight != TIMING_WEIGHT:
         parser.error("--weight: the static placer has none")
+    if options.mhz < 0:
+        parser.error(f"--mhz: {options.mhz}; a frequency, or 0 for none")
     if options.blockages < 0 or options.blockages == 1:
         parser.error(
             f"--blockages: one of {options.blockages} rows; at least one of 2, or 0 for none"

@@ -27,9 +27,9 @@ __all__ = ["board_folder", "main", "route"]
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 """What LiteX calls, in this order; each is a wheel's program of the same name after ``yowasp-``."""
 
-_BLOCKAGES, _ROOMY = 4, 0.65
-"""Rows for wires alone, without which the system with ``ecp5-45`` is not routed, and the share of
-a part's lookup tables up to which a system leaves room for them."""
+_BLOCKAGES, _ROOMY = 4, 0.59
+"""One of so many rows is for wires alone, without which the system with ``ecp5-45`` is not routed,
+and the share of a part's lookup tables up to which that leaves 86 % taken."""
 
 
 @click.command()
@@ -104,6 +104,8 @@ def route(gateware: Path, script: str, seeds: int, mhz: int) -> list[Routed]:
     RuntimeError
         If a tool fails for another reason.
     """
+    for old in (*gateware.glob("*.bit"), *gateware.glob("*.config")):
+        old.unlink()  # of another placement
     synthesis, place, pack = (
         f"yowasp-{line}" for tool in _TOOLS for line in re.findall(rf"^{tool} .*", script, re.M)
     )

@@ -35,8 +35,8 @@ class Board:
     part : str
         The FPGA: one of :data:`tpulite.parts.PARTS`, or another vendor's.
     config : str
-        Configuration of the chip that leaves room for the system around it, by the sizes of both.
-        Only that of ``ulx3s`` was placed in it.
+        Configuration of the chip that leaves room for the system around it, by the sizes of both;
+        of other vendors' parts by their data sheets. Only that of ``ulx3s`` was placed in it.
     options : mapping
         What the target is told: which part it has, where it knows several.
     loader : tuple of str

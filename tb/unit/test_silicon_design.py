@@ -12,7 +12,13 @@ from tpulite.arch.config import Config
 from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
 from tpulite_rtl.silicon.design import Design, chip_design
 from tpulite_rtl.silicon.ecp5 import sizes
-from tpulite_rtl.silicon.place import on_global_networks, scanned, with_blockages
+from tpulite_rtl.silicon.place import (
+    Options,
+    on_global_networks,
+    scanned,
+    tables_of,
+    with_blockages,
+)
 from tpulite_rtl.silicon.report import measure
 
 
@@ -148,6 +154,21 @@ def test_only_growth_beyond_noise_exceeds_a_budget():
     assert excesses({"blocks": [larger]}, budgets) == ["b: 1,200 gates, 990 is its budget"]
     new = block | {"name": "new"}
     assert excesses({"blocks": [new]}, budgets) == ["new has no budget: 20.0 FO4, 1,000 gates"]
+
+
+def test_nextpnr_rips_up_for_a_frequency_only():
+    assert " ".join(Options(alternate=True).words(3)) == (
+        "--freq 100 --seed 3 --router router2 --placer heap --placer-heap-timingweight 10 "
+        "--router2-alt-weights"
+    )
+    words = Options(mhz=60, placer="static").words(1)
+    assert words[:2] == ["--freq", "60"] and words[-1] == "--tmg-ripup" and "static" in words
+
+
+def test_carry_cells_and_small_rams_are_tables_too():
+    kinds = ("LUT4", "LUT4", "CCU2C", "TRELLIS_DPR16X4", "TRELLIS_FF", "DP16KD")
+    top = {"attributes": {"top": 1}, "cells": {str(i): {"type": k} for i, k in enumerate(kinds)}}
+    assert tables_of({"modules": {"top": top}}) == 2 + 2 + 4
 
 
 def test_one_of_some_rows_of_tiles_is_blocked():

@@ -69,6 +69,15 @@ def test_what_grows_a_little_or_from_few_is_waited_for(nextpnr, tmp_path: Path) 
     assert contested((tmp_path / "nextpnr.log").read_text()) == rounds
 
 
+def test_the_log_of_an_earlier_run_says_nothing(nextpnr, tmp_path: Path) -> None:
+    command = nextpnr([], "")
+    (tmp_path / "nextpnr.log").write_text("iter=1 wires=9 overused=2000 overuse=7\n" * 200)
+    (tmp_path / "nextpnr").write_text("#!/bin/sh\nsleep 0.2\n")
+    seen: list[list[int]] = []
+    run_router(command, tmp_path, seen.append)
+    assert not any(seen)
+
+
 def test_a_failure_says_why(nextpnr, tmp_path: Path) -> None:
     command = nextpnr([], "echo it is full >&2; exit 1")
     with pytest.raises(RuntimeError, match=r"(?s)^nextpnr failed in .*it is full"):

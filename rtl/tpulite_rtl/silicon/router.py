@@ -2,7 +2,7 @@
 
 router2 lets nets share wires, and raises the price of a wire from round to round for as long as
 nets contest it. Of a placement that is too dense some stay contested for ever. With a frequency to
-reach it rips connections up that are too slow for it as well, and of some there are always some.
+reach it rips connections up that are too slow for it as well; if it is too high, some always are.
 """
 
 import re
@@ -23,7 +23,7 @@ such spell of fourteen placements that were routed had 51."""
 
 _MANY, _GROWN = 1000, 1.5
 """As long as there were never fewer than so many, a placement is given up when they have grown so
-much: those that were routed grew by 11 % at most, others to twice and more."""
+much: those that were routed grew by 11 % at most, others by 40 to 150 % until they were stopped."""
 
 _ROUND = re.compile(r"iter=\d+ wires=\d+ overused=(\d+) overuse=\d+(?: tmgfail=(\d+))?")
 _LOOK_SECONDS = 1
@@ -55,7 +55,12 @@ def contested(log: str) -> list[int]:
 
 @contextmanager
 def shown(console: Console, title: str) -> Iterator[Callable[[list[int]], None]]:
-    """Show a line with the state of a placement, and yield what `run_router` may tell it to."""
+    """Show a line with the state of a placement, and yield what `run_router` may tell it to.
+
+    Without a terminal it only says what begins.
+    """
+    if not console.is_terminal:
+        console.print(f"{title}: place and route (minutes) ...")
     with console.status(f"{title}: placing") as status:
 
         def tell(rounds: list[int]) -> None:
@@ -96,6 +101,7 @@ def run_router(
     """
     program = Path(sys.executable).with_name(command[0])
     written, errors = folder / log, folder / "errors.txt"
+    written.unlink(missing_ok=True)  # of an earlier run
     words = [program, *command[1:], "-q", "-l", log]
     with (
         errors.open("w") as said,
