@@ -63,10 +63,11 @@ def test_what_gets_worse_is_given_up_at_once(nextpnr, tmp_path: Path, grown: int
         run_router(command, tmp_path, lambda _rounds: None)
 
 
-def test_what_grows_a_little_or_from_few_is_waited_for(nextpnr, tmp_path: Path) -> None:
-    rounds = [9000, 2000, 3000, 1000, 9, 900, 0]
-    run_router(nextpnr(rounds, "exit 0"), tmp_path)
-    assert contested((tmp_path / "nextpnr.log").read_text()) == rounds
+@pytest.mark.parametrize("rounds", [[9000, 2000, 3000], [9000, 1000, 9000]])
+def test_what_grows_a_little_or_from_few_is_waited_for(nextpnr, tmp_path: Path, rounds) -> None:
+    seen: list[list[int]] = []
+    run_router(nextpnr(rounds, "exit 0"), tmp_path, seen.append)
+    assert seen[-1] == rounds
 
 
 def test_the_log_of_an_earlier_run_says_nothing(nextpnr, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ BLOCKAGE = "blockage_"
 """What names of lookup tables begin with that are only there to keep others away."""
 
 _TABLES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
+"""Lookup tables that nextpnr makes of a cell."""
+
 _FLIP_FLOP = "TRELLIS_FF"
 _GLOBAL_USERS = 500
 """Registers from which on a reset is worth one of eight global networks that reach logic."""
@@ -253,14 +255,7 @@ def place(
 def prepared(netlist: dict, part: str, blockages: int) -> dict:
     """Return a netlist with carry chains, constants, resets and blockages as nextpnr routes them.
 
-    Parameters
-    ----------
-    netlist : dict
-        Yosys's JSON; it is changed.
-    part : str
-        One of `PACKAGES`.
-    blockages : int
-        See `with_blockages`.
+    Parameters are those of `with_blockages`; the netlist is changed.
     """
     without_feeds(top_of(netlist))
     without_grounds(top_of(netlist))
