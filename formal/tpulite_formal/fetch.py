@@ -62,6 +62,7 @@ def _state(h: Harness, dut: CommandFetch, run: FetchRun) -> None:
         run.received == COMMAND_BEATS * (run.delivered + inside) + half,
         room + outstanding + COMMAND_BEATS * inside + half == COMMAND_BEATS * depth,
         ~raised | (burst <= room),
+        ~h.register("fits") | ((burst != 0) & (burst <= room)),
         h.register("overrun") == over,
         ~over | (run.delivered == dut.program.length),
     ]
@@ -69,6 +70,8 @@ def _state(h: Harness, dut: CommandFetch, run: FetchRun) -> None:
         (first_limit == most(first)) | since_reset,
         (h.register("active") == run.going) & (raised == run.refused),
         (verdicts.level == buffer.level) & (buffer.level <= depth),
+        *(fifo.o.valid == (fifo.level != 0) for fifo in (buffer, verdicts)),
+        *(fifo.i.ready == (fifo.level != depth) for fifo in (buffer, verdicts)),
         h.register("index") == run.delivered[:INDEX_BITS],
         dut.address == (run.base + COMMAND_BYTES * run.delivered)[: len(dut.address)],
         outstanding == run.pending,

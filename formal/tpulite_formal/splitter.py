@@ -74,6 +74,7 @@ def _state(
         allowed == permitted,
         (address >= begin) & (line >= begin),
         (room == end - address) & (line_room == end - line),
+        (h.register("spare") == room - beats) & (h.register("spare") == line_room - line_beats),
         Mux(first, address == line, (room >= 0) & (line_room > 0)),
         (beats > 0) & (line_beats > 0),
         (limit > 0) & (limit <= page_end) & (limit <= _LONGEST),

@@ -48,7 +48,6 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
                 "enters": enters,
                 "emits": emits,
                 "first": not begun and bool(emits or late),
-                "requantizes": last_tile and command["drain"] == Drain.REQUANTIZE,
                 "raw": command["drain"] == Drain.RAW,
                 "short": command["record_form"] == RecordForm.SHORT,
                 "depthwise": command["depthwise"],
@@ -68,6 +67,9 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
             emitted += emits
             leaves = command["drain"] != Drain.KEEP or emitted == count
             slot["reports"] = emits and last_tile and leaves
+            slot["paced"] = slot["first"] if command["depthwise"] else slot["reports"]
+            requantizes = last_tile and command["drain"] == Drain.REQUANTIZE
+            slot["claims"] = slot["first"] and requantizes
             slots.append(slot)
         assert emitted == count
     return slots

@@ -116,26 +116,27 @@ class CommandFetch(wiring.Component):
         limit = Signal.like(burst)  # of the next burst
         room = Signal(range(beats + 1))
         outstanding = Signal(range(beats + 1))
+        fits = Signal()  # the burst is not empty, and there is room for it
         raised = Signal()
         requested = Signal()
         delivered = Signal()
         ar, r = self.read.ar, self.read.r
         m.d.comb += [
-            ar.valid.eq(raised | (running & (burst > 0) & (burst <= room))),
+            ar.valid.eq(raised | (running & fits)),
             ar.p.address.eq(beat_address * BEAT_BYTES),
             ar.p.len.eq(burst - 1),
             r.ready.eq(1),
             self.quiet.eq(~raised & (outstanding == 0)),
             requested.eq(ar.valid & ar.ready),
         ]
-        room_left, coming = room + Mux(delivered, _BEATS, 0), outstanding - r.valid
-        m.d.sync += [raised.eq(ar.valid & ~ar.ready), room.eq(room_left), outstanding.eq(coming)]
+        m.d.sync += [
+            raised.eq(ar.valid & ~ar.ready),
+            # Sums first: what chooses between them comes late.
+            room.eq(_either(requested, delivered, room, -burst, _BEATS)),
+            outstanding.eq(_either(requested, r.valid, outstanding, burst, -1)),
+        ]
         with m.If(requested):
-            m.d.sync += [
-                room.eq(room_left - burst),
-                outstanding.eq(coming + burst),
-                beat_address.eq(beat_address + burst),
-            ]
+            m.d.sync += beat_address.eq(beat_address + burst)
 
         # The next burst: the first one is at the beginning of the program, which the host has
         # written long before.
@@ -153,8 +154,10 @@ class CommandFetch(wiring.Component):
                 limit.eq(_limit(next_offset, longest)),
             ]
 
+        # A cycle late, as there is only ever more room until the burst is requested.
+        m.d.sync += fits.eq((burst > 0) & (burst <= room) & ~requested)
         with m.If(self.start):
-            m.d.sync += [beat_address.eq(first), room.eq(beats)]
+            m.d.sync += [beat_address.eq(first), room.eq(beats), fits.eq(self.program.length > 0)]
             m.d.sync += choose(self.program.length * _BEATS, first, first_limit)
         with m.Elif(requested):
             m.d.sync += choose(beyond, beyond_offset, limit)
@@ -205,6 +208,15 @@ class CommandFetch(wiring.Component):
                 self.address.eq(self.program.address),
             ]
         return m
+
+
+def _either(first: Value, second: Value, count: Value, one: Value, two: int) -> Value:
+    """Return a count plus one summand, the other, both or none."""
+    return Mux(
+        first,
+        Mux(second, count + (one + two), count + one),
+        Mux(second, count + two, count),
+    )
 
 
 def _limit(offset: Value, longest: int) -> Value:

@@ -153,6 +153,7 @@ class BurstSplitter(wiring.Component):
         first = Signal()
         line_address = Signal.like(address)  # while the command waits: its offset in the window
         line_room = Signal.like(room)
+        spare = Signal.like(room)  # what the window holds beyond this line, negative if less
         line_beats = Signal.like(beats_left)
         lines_left = Signal(len(command.lines))
         stride = Signal(32 - _OFFSET_BITS)
@@ -210,6 +211,7 @@ class BurstSplitter(wiring.Component):
                 line_address.eq(start),
                 line_room.eq(first_room),
                 room.eq(first_room),
+                spare.eq(first_room - beats),
                 line_beats.eq(beats),
                 beats_left.eq(beats),
                 first.eq(1),
@@ -218,20 +220,23 @@ class BurstSplitter(wiring.Component):
 
         # The next burst ends at its limit, which is known before: the longest burst or the page.
         # Else it ends with its line. It fits the window if one of these does, which does not wait
-        # for the choice.
+        # for the choice; the line does if it did at its beginning. Few bits are compared: others
+        # are zero, or the comparison is decided.
         longest = min(self.config.burst_beats, _PAGE_BEATS)
         limit = Signal(range(longest + 1))
-        burst_beats = Signal.like(limit)
         ends_line = Signal()
         ends_command = Signal()
         fits_buffer = Signal()
+        burst_fits = Signal()
         fits_window = Signal()
         m.d.comb += [
-            ends_line.eq(beats_left <= limit),
-            burst_beats.eq(Mux(ends_line, beats_left, limit)),
+            ends_line.eq(~beats_left[len(limit) :].any() & (beats_left[: len(limit)] <= limit)),
             ends_command.eq(ends_line & (lines_left == 1)),
             fits_buffer.eq(last_row < self.config.ub_rows),
-            fits_window.eq(allowed & ~address[-1] & ((limit <= room) | (beats_left <= room))),
+            burst_fits.eq(
+                (room >= 0) & (room[len(limit) :].any() | (limit <= room[: len(limit)]))
+            ),
+            fits_window.eq(allowed & ~address[-1] & (burst_fits | (spare >= 0))),
         ]
 
         # Issue.
@@ -251,7 +256,7 @@ class BurstSplitter(wiring.Component):
             ),
             origin.address.eq(self.address.payload.address),
             origin.index.eq(index),  # stays for that cycle, as does the next one
-            rows.len.eq(burst_beats - 1),
+            rows.len.eq(Mux(ends_line, beats_left - 1, limit - 1)),
             rows.first.eq(first),
             rows.row.eq(row),
             rows.tail.eq(Mux(ends_line, tail, per_beat - 1)),
@@ -279,6 +284,7 @@ class BurstSplitter(wiring.Component):
                     line_address.eq(line_address + stride),
                     line_room.eq(line_room - stride),
                     room.eq(line_room - stride),
+                    spare.eq(spare - stride),
                     beats_left.eq(line_beats),
                     first.eq(1),
                     lines_left.eq(lines_left - 1),

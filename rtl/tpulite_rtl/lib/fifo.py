@@ -62,18 +62,30 @@ class StreamFifo(wiring.Component):
         m = Module()
         width = Shape.cast(self.shape).width
         written, read = Signal(), Signal()
-        alone = Signal(init=1)  # nothing is behind the head: a register, as every bit asks for it
+        # Registers instead of comparisons with the level, as many paths begin here.
+        full, holds = Signal(), Signal()
+        alone = Signal(init=1)  # nothing is behind the head
         head = Signal(unsigned(width), reset_less=True)
         m.d.comb += [
-            self.i.ready.eq(self.level != self.depth),
-            self.o.valid.eq(self.level != 0),
+            self.i.ready.eq(~full),
+            self.o.valid.eq(holds),
             written.eq(self.i.valid & self.i.ready),
             read.eq(self.o.valid & self.o.ready),
         ]
         with m.If(written & ~read):
-            m.d.sync += [self.level.eq(self.level + 1), alone.eq(self.level == 0)]
+            m.d.sync += [
+                self.level.eq(self.level + 1),
+                alone.eq(self.level == 0),
+                holds.eq(1),
+                full.eq(self.level == self.depth - 1),
+            ]
         with m.If(read & ~written):
-            m.d.sync += [self.level.eq(self.level - 1), alone.eq(self.level <= 2)]
+            m.d.sync += [
+                self.level.eq(self.level - 1),
+                alone.eq(self.level <= 2),
+                holds.eq(self.level != 1),
+                full.eq(0),
+            ]
         advance = read | ~self.o.valid
         put, take = written & ~(alone & advance), read & ~alone
         arriving, leaving = Value.cast(self.i.payload), Value.cast(self.o.payload)

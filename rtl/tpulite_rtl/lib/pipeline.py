@@ -52,7 +52,7 @@ def parked(m: Module, source: stream.Interface, load: Value) -> tuple[Signal, da
     source : stream.Interface
         Transfers of a layout; accepted here.
     load : Value
-        The transfer is taken in this cycle; only if there is one.
+        A transfer is taken in this cycle, if there is one.
     """
     shape = source.payload.shape()
     waiting, waits = Signal(shape, reset_less=True), Signal()

@@ -72,10 +72,10 @@ class ImageWalker(wiring.Component):
         connect(m, slots.o, flipped(self.o))
         command = Signal(VECTOR_COMMAND, reset_less=True)
         now = Signal(VECTOR_COMMAND)  # the command of the next cycle's slot
-        active, load, step, finished = Signal(), Signal(), Signal(), Signal()
+        active, load, step = Signal(), Signal(), Signal()
 
-        # The loops: steps left after this one, and the row at which each one's step began. Exactly
-        # one loop goes on in a step, the innermost that has not ended.
+        # The loops: steps left after this one, whether there are none, and the row at which each
+        # one's step began. Exactly one loop goes on in a step, the innermost that has not ended.
         moves = Signal(init=1)  # a vector enters: always but in dense mode
         limits = _limits(command)
         strides = (
@@ -90,7 +90,7 @@ class ImageWalker(wiring.Component):
             for loop, limit in zip(_LOOPS, limits, strict=True)
         ]
         rows = [Signal(ROW_BITS, name=f"{loop}_row") for loop in _LOOPS]
-        ended = [count == 0 for count in left]
+        ended = [Signal(name=f"{loop}_ended") for loop in _LOOPS]
         goes = []
         for depth, loop in enumerate(_LOOPS):
             go, row = Signal(name=f"{loop}_goes"), Signal(ROW_BITS, name=f"{loop}_next_row")
@@ -100,12 +100,14 @@ class ImageWalker(wiring.Component):
             ]
             goes.append(go)
             with m.If(go):
-                m.d.sync += left[depth].eq(left[depth] - 1)
+                m.d.sync += [left[depth].eq(left[depth] - 1), ended[depth].eq(left[depth] == 1)]
                 m.d.sync += [inner.eq(row) for inner in rows[: depth + 1]]
-                m.d.sync += [left[inner].eq(limits[inner]) for inner in range(depth)]
+                for inner in range(depth):
+                    m.d.sync += [left[inner].eq(limits[inner]), ended[inner].eq(limits[inner] == 0)]
         with m.If(load):
             m.d.sync += command.eq(self.command.payload)
-            m.d.sync += [count.eq(limit) for count, limit in zip(left, _limits(now), strict=True)]
+            for count, none, limit in zip(left, ended, _limits(now), strict=True):
+                m.d.sync += [count.eq(limit), none.eq(limit == 0)]
             m.d.sync += [row.eq(now.origin) for row in rows]
         m.d.comb += now.eq(Mux(load, self.command.payload, command))
 
@@ -180,8 +182,9 @@ class ImageWalker(wiring.Component):
             slot.enters.eq(moves),
             slot.emits.eq(Cat(begins).all() & ~(command.dense & line_start)),
             slot.first.eq((slot.emits | late) & ~begun),
-            slot.requantizes.eq((command.drain == Drain.REQUANTIZE) & last_tile),
+            slot.claims.eq(slot.first & (command.drain == Drain.REQUANTIZE) & last_tile),
             slot.reports.eq(slot.emits & last_tile & ((command.drain != Drain.KEEP) | last_sum)),
+            slot.paced.eq(Mux(command.depthwise, slot.first, slot.reports)),
             slot.raw.eq(command.drain == Drain.RAW),
             slot.short.eq(command.record_form == RecordForm.SHORT),
             slot.depthwise.eq(command.depthwise),
@@ -195,19 +198,19 @@ class ImageWalker(wiring.Component):
         with m.If(step):
             m.d.sync += begun.eq((begun | slot.first) & ~(ended[0] & ended[1]))
 
-        # The next command is loaded in the cycle of the last step.
+        # The next command is loaded in the cycle of the last step. What comes is loaded, a command
+        # or not, as that becomes known late.
         m.d.comb += [
             step.eq(active & slots.i.ready),
-            finished.eq(step & Cat(ended).all()),
-            self.command.ready.eq(~active | finished),
-            load.eq(self.command.valid & self.command.ready),
+            load.eq(~active | (step & Cat(ended).all())),
+            self.command.ready.eq(load),
             self.busy.eq(active | self.o.valid),
             self.index.eq(Mux(self.o.valid, self.o.payload.index, command.index)),
             slots.i.valid.eq(step),
             slots.i.payload.eq(slot),
         ]
-        with m.If(load | finished):
-            m.d.sync += active.eq(load)
+        with m.If(load):
+            m.d.sync += active.eq(self.command.valid)
         return m
 
     @staticmethod

@@ -64,8 +64,9 @@ def slot_layout(config: Config) -> data.StructLayout:
             "enters": 1,  # a vector enters, of the buffer or of padding
             "emits": 1,  # the array's sum of this cycle counts
             "first": 1,  # it is the first one of a k-tile
-            "requantizes": 1,  # it belongs to a k-tile that needs channel records
+            "claims": 1,  # it is the first one of a k-tile that needs channel records
             "reports": 1,  # it leaves the accumulators, or ends its command
+            "paced": 1,  # it waits until the requantizer has time for it, or for its stream
             "raw": 1,
             "short": 1,
             "depthwise": 1,

@@ -1,5 +1,8 @@
 """Turns issued slots and the rows that were read for them into vectors for the array."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -86,16 +89,22 @@ class VectorAssembler(wiring.Component):
 
         # The window: what has entered last, and what before.
         newest, older = Signal(8 * n, reset_less=True), Signal(8 * n, reset_less=True)
-        entering, low, high = Signal(8 * n), Signal(8 * n), Signal(8 * n)
-        m.d.comb += [
-            entering.eq(Mux(slot.read, self.row, slot.pad.as_unsigned().replicate(n))),
-            low.eq(Mux(slot.enters, newest, older)),
-            high.eq(Mux(slot.enters, entering, newest)),
-        ]
+        entering = Signal(8 * n)
+        m.d.comb += entering.eq(Mux(slot.read, self.row, slot.pad.as_unsigned().replicate(n)))
         with m.If(valid & slot.enters):
             m.d.sync += [newest.eq(entering), older.eq(newest)]
 
+        # The row comes late, so how far its bytes move is known before, and so is the rest of what
+        # is cut out of the window: all that is left is an AND and an OR.
+        low = Mux(slot.enters, newest, older)
+        high = Mux(slot.enters, 0, newest)
         cut = Cat(low, high).bit_select(slot.shift << 3, 8 * n)
+        parts = [Mux(slot.dense, cut, 0), Mux(slot.dense, 0, entering)]
+        for moved in range(1, n):
+            moves = Signal(name=f"moves_{moved}")
+            m.d.comb += moves.eq(slot.dense & slot.enters & (slot.shift == n - moved))
+            parts.append(Mux(moves, entering << (8 * moved), 0)[: 8 * n])
+        activations = reduce(or_, parts)
         m.d.comb += [
             self.early.activation.eq(entering[:8]),  # delays are not for dense mode
             self.early.delay.eq(slot.delay),
@@ -105,6 +114,6 @@ class VectorAssembler(wiring.Component):
             self.o.payload.first.eq(valid & slot.first),
             self.o.payload.delay.eq(slot.delay),
             self.o.payload.depthwise.eq(slot.depthwise),
-            self.o.payload.activations.eq(Mux(slot.dense, cut, entering)),
+            self.o.payload.activations.eq(activations),
         ]
         return m

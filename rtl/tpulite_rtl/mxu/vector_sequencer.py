@@ -127,11 +127,10 @@ class VectorSequencer(wiring.Component):
         record_age = Signal(range(config.record_rows + 1), init=config.record_rows)
         record_rows = (config.record_rows, config.short_record_rows)
         records_free = Signal(len(record_rows), init=(1 << len(record_rows)) - 1)
-        needs_records = slot.first & slot.requantizes
         operands, in_pace, goes = Signal(), Signal(), Signal()
         m.d.comb += [
-            operands.eq(self.tile_ready & (~needs_records | self.block_ready)),
-            in_pace.eq(tile_free & (~needs_records | records_free.bit_select(slot.short, 1))),
+            operands.eq(self.tile_ready & (~slot.claims | self.block_ready)),
+            in_pace.eq(tile_free & (~slot.claims | records_free.bit_select(slot.short, 1))),
             # The last vector of a command reports its completion through the requantizer, so it
             # keeps the requantizer's pace even if nothing is drained. A depthwise stream waits
             # before it begins; it drains only into as many lanes as there are channels.
@@ -139,7 +138,7 @@ class VectorSequencer(wiring.Component):
                 there
                 & ~self.stop
                 & (~slot.first | (operands & in_pace))
-                & (~Mux(slot.depthwise, slot.first, slot.reports) | drain_free)
+                & (~slot.paced | drain_free)
             ),
             self.read.request.payload.eq(slot.row),
             self.read.request.valid.eq(goes & slot.read),
@@ -147,7 +146,7 @@ class VectorSequencer(wiring.Component):
             self.issued.eq(goes & (~slot.read | self.read.request.ready)),
             self.refused.eq(self.read.request.valid & ~self.read.request.ready),
             self.starved.eq(there & slot.first & ~operands),
-            self.claim.eq(self.issued & needs_records),
+            self.claim.eq(self.issued & slot.claims),
             self.busy.eq(walker.busy),
             self.index.eq(walker.index),
             walker.o.ready.eq(self.issued),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
+from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
 from tpulite_rtl.lib.pipeline import parked
@@ -79,35 +80,34 @@ class WeightSequencer(wiring.Component):
         depth = 2 * n
         m.submodules.fifo = fifo = StreamFifo(unsigned(8 * self.config.row_bytes), depth)
 
-        load = Signal()
-        offered, following = parked(m, self.command, load)
+        next_comes = Signal()
+        offered, following = parked(m, self.command, next_comes)
 
         # Requests: `left` rows of the current command after this one.
         row = Signal(ROW_BITS, reset_less=True)
         rows_of_tile = Const(-1, exact_log2(n))
         left = Signal(len(following.last_tile) + exact_log2(n), reset_less=True)
         active, last = Signal(), Signal(reset_less=True)
-        room = Signal(range(depth + 1), init=depth)
         asked = Signal()
         pop = Signal()
+        room = credit(m, depth, taken=asked, returned=pop, name="room")
         m.d.comb += [
             self.read.request.payload.eq(row),
-            self.read.request.valid.eq(active & (room != 0) & ~self.stop),
+            self.read.request.valid.eq(active & room & ~self.stop),
             asked.eq(self.read.request.valid & self.read.request.ready),
-            load.eq(offered & (~active | (asked & last))),
+            next_comes.eq(~active | (asked & last)),
             fifo.i.payload.eq(self.read.response.payload),
             fifo.i.valid.eq(self.read.response.valid),
         ]
-        m.d.sync += room.eq(room - asked + pop)
-        with m.If(load):
+        with m.If(next_comes):  # a command or not, which becomes known late
             m.d.sync += [
-                active.eq(1),
+                active.eq(offered),
                 row.eq(following.weight_row),
                 left.eq(Cat(rows_of_tile, following.last_tile)),
                 last.eq(0),
             ]
         with m.Elif(asked):
-            m.d.sync += [active.eq(~last), row.eq(row + 1), left.eq(left - 1), last.eq(left == 1)]
+            m.d.sync += [row.eq(row + 1), left.eq(left - 1), last.eq(left == 1)]
 
         # Rows that are certain and not yet claimed by a tile.
         certain = Signal(range(depth + 1))

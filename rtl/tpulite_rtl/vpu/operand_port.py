@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
 from tpulite.arch.timing import operand_rows
+from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS, ReadPortSignature
 
@@ -68,16 +69,15 @@ class OperandPort(wiring.Component):
 
         # A row has its place from its request until it is taken: an offer is never withdrawn.
         request = self.read.request
-        room = Signal(range(depth + 1), init=depth)
         accepted, taken = Signal(), Signal()
+        room = credit(m, depth, taken=accepted, returned=taken, name="room")
         m.d.comb += [
             request.payload.eq(requests.o.payload),
-            request.valid.eq(requests.o.valid & (room != 0)),
+            request.valid.eq(requests.o.valid & room),
             accepted.eq(request.valid & request.ready),
             requests.o.ready.eq(accepted),
             taken.eq(self.o.valid & self.o.ready),
         ]
-        m.d.sync += room.eq(room - accepted + taken)
 
         # Not `response.valid`: it would show rows asked for before a reset.
         coming = Signal(READ_LATENCY)

@@ -123,10 +123,13 @@ class OperandScales(wiring.Component):
             both[name] = scale = Signal(_SCALE, name=name)
             factor, clipped = Signal(31), Signal(range(_VANISHED + 1))
             shift = self.operands[f"{name}_shift"]
-            half_up, half_down = (Mux(self.o.exact, 0, half) for half in _halves(clipped))
+            distance = Mux(shift > _VANISHED, _VANISHED, shift)
+            halves = [Mux(rounds, half, 0) for half in _halves(distance)]
+            half_up, half_down = (Signal(len(half)) for half in halves)
             m.d.sync += [
                 factor.eq(Mux(scales, self.operands[f"{name}_multiplier"], 0)),
-                clipped.eq(Mux(shift > _VANISHED, _VANISHED, shift)),
+                Cat(half_up, half_down).eq(Cat(halves)),
+                clipped.eq(distance),
                 self.o[f"{name}_zero_point"].eq(
                     Mux(scales | multiplies, self.operands[f"{name}_zero_point"], 0)
                 ),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RecordForm
 from tpulite.arch.registers import Fault
+from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
 from tpulite_rtl.lib.layout import INDEX_BITS
@@ -88,34 +89,33 @@ class RecordLoader(wiring.Component):
         config = self.config
         depth = BLOCKS * config.record_rows
 
-        load = Signal()
-        offered, following = parked(m, self.command, load)
+        next_comes = Signal()
+        offered, following = parked(m, self.command, next_comes)
 
         # Requests. A row has its place in the FIFO from its request until it is delivered.
         request, command = self.read.request, Signal(RECORD_COMMAND, reset_less=True)
         row, offset = Signal(ROW_BITS, reset_less=True), Signal(range(config.record_rows))
-        reserved = Signal(range(depth + 1))
         active, accepted, last = Signal(), Signal(), Signal()
+        room = credit(m, depth, taken=accepted, returned=self.o.valid, name="room")
         rows = Mux(
             command.record_form == RecordForm.SHORT, config.short_record_rows, config.record_rows
         )
         m.d.comb += [
             request.payload.eq(row),
-            request.valid.eq(active & (reserved != depth) & ~self.stop),
+            request.valid.eq(active & room & ~self.stop),
             accepted.eq(request.valid & request.ready),
             last.eq(offset == rows - 1),
-            load.eq(offered & (~active | (accepted & last))),
+            next_comes.eq(~active | (accepted & last)),
         ]
-        m.d.sync += reserved.eq(reserved + accepted - self.o.valid)
-        with m.If(load):
+        with m.If(next_comes):  # a command or not, which becomes known late
             m.d.sync += [
-                active.eq(1),
+                active.eq(offered),
                 command.eq(following),
                 row.eq(following.record_row),
                 offset.eq(0),
             ]
         with m.Elif(accepted):
-            m.d.sync += [active.eq(~last), row.eq(row + 1), offset.eq(offset + 1)]
+            m.d.sync += [row.eq(row + 1), offset.eq(offset + 1)]
 
         # What a response belongs to: known when it is asked for, needed two cycles later.
         origin_layout = data.StructLayout(
@@ -160,8 +160,11 @@ class RecordLoader(wiring.Component):
         # The FIFO full of short blocks, and one in the shadow registers. A row that was accepted
         # is here long before the block's first vector comes out of the array.
         unclaimed = Signal(range(depth // config.short_record_rows + 2))
-        m.d.comb += self.block_ready.eq(unclaimed != 0)
-        m.d.sync += unclaimed.eq(unclaimed + (accepted & last) - self.claim)
+        complete = accepted & last
+        m.d.sync += [
+            unclaimed.eq(unclaimed + complete - self.claim),
+            self.block_ready.eq((unclaimed > self.claim) | complete),
+        ]
 
         m.d.sync += [
             self.fault.valid.eq(response.valid & holds_foreign_rounding(config, arrived.row)),

@@ -162,11 +162,11 @@ class RequantizerLane(wiring.Component):
         m.d.comb += total.eq((doubled >> 1) + self.zero_point + up)
         total = register(5, total, "total")
 
-        # Stage 6: clamp.
-        raised = Signal.like(total)
+        # Stage 6: clamp; ``high`` has the last word. All compare at once.
+        below, is_high = total < self.low, Signal()
         m.d.comb += [
-            raised.eq(Mux(total < self.low, self.low, total)),
-            self.o.eq(Mux(raised > self.high, self.high, raised)),
+            is_high.eq((total > self.high) | (below & (self.low > self.high))),
+            self.o.eq(Mux(is_high, self.high, Mux(below, self.low, total))),
         ]
         return m
 

@@ -1,6 +1,6 @@
 """Addresses of a VECTOR command, in order, each checked before it is used."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -74,13 +74,8 @@ class VectorAddresses(wiring.Component):
         m = Module()
         command = Signal(command_layout(Opcode.VECTOR))
         active, parameter = Signal(), Signal()
-        operation = operation_of(command, self.config)
         paired, windowed = Signal(), Signal()
         known = operations(self.config)
-        m.d.comb += [
-            paired.eq(operation.matches(*(op for op in BINARY if op in known))),
-            windowed.eq(operation.matches(*(op for op in WINDOWED if op in known))),
-        ]
 
         # Where an operand's output row, output vector, window row and row begin.
         a_line, a_column, a_window, a = (
@@ -89,13 +84,22 @@ class VectorAddresses(wiring.Component):
         b_line, b, out_line, out = (
             Signal(_SUM_BITS, name=name) for name in ("b_line", "b", "out_line", "out")
         )
-        # What is left, this one included.
-        lines, columns = Signal.like(command.rows), Signal.like(command.columns)
-        window_lines = Signal.like(command.window_rows)
-        window_columns = Signal.like(command.window_columns)
-        last_line, last_column, last_window_line, last_window_column = (
-            ~left[1:].any() for left in (lines, columns, window_lines, window_columns)
+        # What is left, this one included, and whether it is the last one.
+        lines, columns, window_lines, window_columns = (
+            Signal.like(command[name], name=f"{name}_left")
+            for name in ("rows", "columns", "window_rows", "window_columns")
         )
+        last_line, last_column, last_window_line, last_window_column = (
+            Signal(name=f"last_{name}")
+            for name in ("line", "column", "window_line", "window_column")
+        )
+
+        def begin(left: Signal, is_last: Signal, count: Value) -> list:
+            return [left.eq(count), is_last.eq(~count[1:].any())]
+
+        def proceed(left: Signal, is_last: Signal) -> list:
+            return [left.eq(left - 1), is_last.eq(left == 2)]
+
         first, last = Signal(), Signal()
         m.d.comb += last.eq(~windowed | (last_window_line & last_window_column))
 
@@ -144,30 +148,30 @@ class VectorAddresses(wiring.Component):
         with m.Elif(advance):
             m.d.sync += first.eq(last)
             with m.If(~last & ~last_window_column):
-                m.d.sync += [a.eq(a + 1), window_columns.eq(window_columns - 1)]
+                m.d.sync += [a.eq(a + 1), proceed(window_columns, last_window_column)]
             with m.Elif(~last):
                 m.d.sync += [
                     a.eq(next_window),
                     a_window.eq(next_window),
-                    window_columns.eq(command.window_columns),
-                    window_lines.eq(window_lines - 1),
+                    begin(window_columns, last_window_column, command.window_columns),
+                    proceed(window_lines, last_window_line),
                 ]
             with m.Else():
                 m.d.sync += [
                     *(position.eq(next_a) for position in (a, a_window, a_column)),
                     b.eq(next_b),
                     out.eq(next_out),
-                    window_columns.eq(command.window_columns),
-                    window_lines.eq(command.window_rows),
-                    columns.eq(columns - 1),
+                    begin(window_columns, last_window_column, command.window_columns),
+                    begin(window_lines, last_window_line, command.window_rows),
+                    proceed(columns, last_column),
                 ]
                 with m.If(last_column):
                     m.d.sync += [
                         a_line.eq(next_a),
                         b_line.eq(next_b),
                         out_line.eq(next_out),
-                        columns.eq(command.columns),
-                        lines.eq(lines - 1),
+                        begin(columns, last_column, command.columns),
+                        proceed(lines, last_line),
                         active.eq(~last_line),
                     ]
 
@@ -186,10 +190,12 @@ class VectorAddresses(wiring.Component):
                 *(position.eq(new.a_row) for position in (a, a_window, a_column, a_line)),
                 *(position.eq(new.b_row) for position in (b, b_line)),
                 *(position.eq(new.out_row) for position in (out, out_line)),
-                lines.eq(new.rows),
-                columns.eq(new.columns),
-                window_lines.eq(new.window_rows),
-                window_columns.eq(new.window_columns),
+                begin(lines, last_line, new.rows),
+                begin(columns, last_column, new.columns),
+                begin(window_lines, last_window_line, new.window_rows),
+                begin(window_columns, last_window_column, new.window_columns),
+                paired.eq(new_operation.matches(*(op for op in BINARY if op in known))),
+                windowed.eq(new_operation.matches(*(op for op in WINDOWED if op in known))),
                 first.eq(1),
             ]
         return m

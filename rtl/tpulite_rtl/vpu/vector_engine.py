@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.registers import EngineState, Fault
+from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import (
     EngineSignature,
@@ -141,23 +142,23 @@ class VectorEngine(wiring.Component):
         ]
 
         # Rows are parameters, or meet in pairs; the result of a window must have its place.
-        place, room = places.o.payload, Signal(range(_RESULTS + 1), init=_RESULTS)
+        place, reduces = places.o.payload, Signal()
+        room = credit(m, _RESULTS, taken=reduces & place.last, returned=written, name="room")
         spoiled, complete = Signal(), Signal()
         m.d.comb += [
-            spoiled.eq(engine.fault.valid & (engine.fault.code == Fault.RECORD)),
             complete.eq(port_a.o.valid & ~place.parameter & (port_b.o.valid | ~place.paired)),
-            reducer.i.valid.eq(complete & ((room != 0) | ~place.last) & ~spoiled),
+            reducer.i.valid.eq(complete & (room | ~place.last) & ~spoiled),
+            reduces.eq(reducer.i.valid & reducer.i.ready),
             reducer.i.payload.a.eq(port_a.o.payload),
             reducer.i.payload.b.eq(port_b.o.payload),
             reducer.i.payload.first.eq(place.first),
             reducer.i.payload.last.eq(place.last),
             parameters.i.payload.eq(port_a.o.payload),
             parameters.i.valid.eq(port_a.o.valid & place.parameter),
-            port_a.o.ready.eq(place.parameter | (reducer.i.valid & reducer.i.ready)),
-            port_b.o.ready.eq(reducer.i.valid & reducer.i.ready & place.paired),
+            port_a.o.ready.eq(place.parameter | reduces),
+            port_b.o.ready.eq(reduces & place.paired),
             places.o.ready.eq(port_a.o.valid & port_a.o.ready),
         ]
-        m.d.sync += room.eq(room - (reducer.i.valid & reducer.i.ready & place.last) + written)
 
         # Arithmetic, or none.
         direct, tail = Signal(), command.tail if config.has_softmax else 0
@@ -191,6 +192,7 @@ class VectorEngine(wiring.Component):
         with m.If(~engine.fault.valid & parameters.foreign):
             m.d.sync += [
                 engine.fault.valid.eq(1),
+                spoiled.eq(1),
                 engine.fault.code.eq(Fault.RECORD),
                 engine.fault.address.eq(command.param_row + parameters.index),
             ]

@@ -105,8 +105,11 @@ class VectorLanes(wiring.Component):
                 is_share.eq(self.operation == VectorOp.SHARE),
             ]
         final = Mux(is_norm | is_share, slices - 1, groups - 1)
+        next_group, is_final = Signal.like(group), Signal()
+        m.d.sync += [group.eq(next_group), is_final.eq(next_group == final)]
         m.d.comb += [
-            last.eq((group == final) & whole),
+            next_group.eq(group),
+            last.eq(is_final & whole),
             enters.eq(self.i.valid & moves & ~held),
             self.i.ready.eq(last & moves & ~held),
         ]
@@ -122,7 +125,8 @@ class VectorLanes(wiring.Component):
             m.d.sync += second.eq(~whole)
         if slices > 1:
             with m.If(enters & whole):
-                m.d.sync += [group.eq(Mux(last, 0, group + 1)), first.eq(last)]
+                m.d.comb += next_group.eq(Mux(last, 0, group + 1))
+                m.d.sync += first.eq(last)
         valids = self._delay(m, self.i.valid & whole & ~is_lookup & ~is_norm, moves, "valid")
         lookups = delay(m, self.i.valid & is_lookup, _LOOKUP_STAGE, "lookup")
         lasts = self._delay(m, last, moves, "last")
