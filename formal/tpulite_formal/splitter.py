@@ -77,6 +77,7 @@ def _state(
         (h.register("spare") == room - beats) & (h.register("spare") == line_room - line_beats),
         Mux(first, address == line, (room >= 0) & (line_room > 0)),
         (beats > 0) & (line_beats > 0),
+        ~h.register("known") | (h.register("burst_fits") == (limit <= room)),
         (limit > 0) & (limit <= page_end) & (limit <= _LONGEST),
         (last_row == row + rows - 1) & ~row[-1],
     ]

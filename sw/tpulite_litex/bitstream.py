@@ -17,7 +17,7 @@ from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
 from tpulite_rtl.silicon.place import BLOCKAGE, Options, prepared, tables_of
 from tpulite_rtl.silicon.router import UnroutedError, run_router, shown
-from tpulite_rtl.silicon.synthesis import synth_ecp5
+from tpulite_rtl.silicon.synthesis import KEEP_APART, synth_ecp5
 from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem, header
@@ -112,7 +112,7 @@ def route(gateware: Path, script: str, seeds: int, mhz: int) -> list[Routed]:
     (recipe,) = gateware.glob("*.ys")
     theirs = recipe.read_text()
     synthesize = synth_ecp5(r"\1")
-    ours = "\n".join((r"hierarchy -top \1", "proc", "flatten", synthesize))
+    ours = "\n".join((r"hierarchy -top \1", "proc", KEEP_APART, "flatten", synthesize))
     recipe.write_text(re.sub(r"^synth_ecp5 +-top (\w+)", ours, theirs, flags=re.M))
     run_step("synthesis (minutes)", synthesis.split(), gateware, gateware / "synthesis.log")
     (netlist,) = (gateware / name for name in re.findall(r"--json (\S+)", place))

@@ -27,6 +27,7 @@ async def use_lanes(dut, config: Config) -> None:
     lanes = config.vector_lanes
     assert lanes is not None
     inside: list[list[tuple[int, dict[str, Any]]] | None] = [None] * STAGES
+    ready = True
     while True:
         drawn = [draw_scaled(random.choice(roundings)) for _ in range(lanes)]
         stages = [drawn, *inside]
@@ -44,5 +45,6 @@ async def use_lanes(dut, config: Config) -> None:
         if leaving := inside[-2]:
             wanted = [requantize(value, **record) for value, record in leaving]
             assert int(dut.vector__o.value) == pack_lanes(wanted, 8), str(leaving)
-        entered = valid and dut.vector__ready.value
+        entered = valid and ready
+        ready = bool(dut.vector__next_ready.value)
         inside = [drawn if entered else None, *inside[:-1]]

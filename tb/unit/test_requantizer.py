@@ -214,7 +214,7 @@ async def lanes_serve_the_other_user(dut) -> None:
     edge = RisingEdge(dut.clk)
     for _ in range(repeats(3000)):
         await edge
-        assert dut.vector__ready.value == 1
+        assert dut.vector__next_ready.value == 1
 
 
 async def _play(dut, plan: _Plan) -> None:
@@ -245,7 +245,7 @@ async def _play(dut, plan: _Plan) -> None:
             getattr(dut, f"{name}__valid").value = cycle in payloads
             payload.value = payloads.get(cycle, random.getrandbits(len(payload)))
         await edge
-        assert dut.vector__ready.value == (cycle not in plan.entered), f"cycle {cycle}"
+        assert dut.vector__next_ready.value == (cycle + 1 not in plan.entered), f"cycle {cycle}"
     assert not plan.writes
     assert not plan.dones
 

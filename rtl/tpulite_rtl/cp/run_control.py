@@ -114,7 +114,8 @@ class RunControl(wiring.Component):
                     reported.address.eq(fault.address),
                 ]
 
-        # Counts down to one, so that zero never expires; a new state has all the patience again.
+        # Counts down to one, so that zero never expires; a new state has all the patience again. In
+        # the last cycle of a program it may have it, too: whether it ends is known late.
         patience = Signal(32)
         expired = Signal()
         interrupted = Signal()
@@ -140,6 +141,7 @@ class RunControl(wiring.Component):
             self.clear.eq(self.start | ((idle | quiesced) & self.control.reset)),
             self.running.eq(running | stopping),
         ]
+        m.d.comb += interrupted.eq(running & (reported.valid | self.control.stop | expired))
         stop_next = Signal()
         m.d.comb += stop_next.eq(self.stop)
         m.d.sync += [self.stop.eq(stop_next), self.halt.eq(stop_next | self.clear)]
@@ -149,13 +151,13 @@ class RunControl(wiring.Component):
                     m.d.sync += [self.state.eq(RunState.RUNNING), self.error.eq(0)]
             with m.Case(RunState.RUNNING):
                 with m.If(reported.valid):
-                    m.d.comb += [interrupted.eq(1), stop_next.eq(1)]
+                    m.d.comb += stop_next.eq(1)
                     m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(reported)]
                 with m.Elif(self.done):
                     m.d.comb += self.interrupt.done.eq(1)
                     m.d.sync += self.state.eq(RunState.IDLE)
                 with m.Elif(self.control.stop | expired):
-                    m.d.comb += [interrupted.eq(1), stop_next.eq(1)]
+                    m.d.comb += stop_next.eq(1)
                     m.d.sync += [self.state.eq(RunState.STOPPING), self.error.eq(host_fault)]
             with m.Case(RunState.STOPPING):
                 with m.If(self.quiet):

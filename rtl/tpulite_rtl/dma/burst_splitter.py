@@ -219,24 +219,22 @@ class BurstSplitter(wiring.Component):
             ]
 
         # The next burst ends at its limit, which is known before: the longest burst or the page.
-        # Else it ends with its line. It fits the window if one of these does, which does not wait
-        # for the choice; the line does if it did at its beginning. Few bits are compared: others
-        # are zero, or the comparison is decided.
+        # Else it ends with its line. It fits the window if its line does, which does if it did at
+        # its beginning; bursts of a line that leaves the window are known to fit a cycle later. Few
+        # bits are compared: others are zero, or the comparison is decided.
         longest = min(self.config.burst_beats, _PAGE_BEATS)
         limit = Signal(range(longest + 1))
         ends_line = Signal()
         ends_command = Signal()
         fits_buffer = Signal()
         burst_fits = Signal()
+        known = Signal()  # that is of the burst which comes next
         fits_window = Signal()
         m.d.comb += [
             ends_line.eq(~beats_left[len(limit) :].any() & (beats_left[: len(limit)] <= limit)),
             ends_command.eq(ends_line & (lines_left == 1)),
             fits_buffer.eq(last_row < self.config.ub_rows),
-            burst_fits.eq(
-                (room >= 0) & (room[len(limit) :].any() | (limit <= room[: len(limit)]))
-            ),
-            fits_window.eq(allowed & ~address[-1] & (burst_fits | (spare >= 0))),
+            fits_window.eq(allowed & ~address[-1] & ((known & burst_fits) | (spare >= 0))),
         ]
 
         # Issue.
@@ -309,9 +307,16 @@ class BurstSplitter(wiring.Component):
             with m.If(ends_line):
                 m.d.sync += begin(line_address + stride)
 
+        m.d.sync += [
+            burst_fits.eq(
+                (room >= 0) & (room[len(limit) :].any() | (limit <= room[: len(limit)]))
+            ),
+            known.eq(~starts & ~issue),
+        ]
+
         # Faults; nothing is checked once it must not be issued.
         m.d.comb += [
-            self.fault.valid.eq(active & ~(fits_buffer & fits_window) & ~self.stop),
+            self.fault.valid.eq(active & known & ~(fits_buffer & fits_window) & ~self.stop),
             self.fault.code.eq(Mux(fits_buffer, Fault.WINDOW, Fault.BUFFER)),
             self.fault.index.eq(index),
             self.fault.address.eq(Mux(fits_buffer, here, last_row)),

@@ -22,7 +22,9 @@ class StreamFifo(wiring.Component):
     What comes into an empty queue goes to a register at its end, everything else to a memory. That
     of a large queue is a RAM with a clock on its read port, and ``o.payload`` a choice between that
     port and the register. That of a small one is registers, or LUT RAM, which a second step reads
-    into the register at the end. No RAM is read at the place that is being written.
+    into the register at the end. A memory writes whatever comes at the place that comes next, which
+    is taken only if it did not go to the register. No RAM is read at the place that is being
+    written.
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ class StreamFifo(wiring.Component):
         width = Shape.cast(self.shape).width
         written, read = Signal(), Signal()
         # Registers instead of comparisons with the level, as many paths begin here.
-        full, holds = Signal(), Signal()
+        full = Signal()
+        holds = Signal()
         alone = Signal(init=1)  # nothing is behind the head
         head = Signal(unsigned(width), reset_less=True)
         m.d.comb += [
@@ -94,7 +97,7 @@ class StreamFifo(wiring.Component):
             m.submodules.memory = ram = TwoPortRam(width, self.depth)
             direct = Signal(init=1)  # the head is in the register
             m.d.comb += [
-                ram.write_enable.eq(put),
+                ram.write_enable.eq(written),
                 ram.write_row.eq(_place(m, put, self.depth)),
                 ram.write_data.eq(arriving),
                 ram.read_enable.eq(take),
@@ -112,7 +115,7 @@ class StreamFifo(wiring.Component):
             m.submodules.memory = memory
             writer, reader = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [
-                writer.en.eq(put),
+                writer.en.eq(written),
                 writer.addr.eq(_place(m, put, self.depth - 1)),
                 writer.data.eq(arriving),
                 reader.addr.eq(_place(m, take, self.depth - 1)),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Drain, RecordForm
+from tpulite_rtl.lib.apart import apart
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS
@@ -72,7 +73,7 @@ class ImageWalker(wiring.Component):
         connect(m, slots.o, flipped(self.o))
         command = Signal(VECTOR_COMMAND, reset_less=True)
         now = Signal(VECTOR_COMMAND)  # the command of the next cycle's slot
-        active, load, step = Signal(), Signal(), Signal()
+        active, load, step = apart(Signal()), Signal(), Signal()
 
         # The loops: steps left after this one, whether there are none, and the row at which each
         # one's step began. Exactly one loop goes on in a step, the innermost that has not ended.
@@ -115,7 +116,7 @@ class ImageWalker(wiring.Component):
         x = self._coordinate(
             m,
             "x",
-            start=-now.pad_left,
+            start=Mux(load, -self.command.payload.pad_left, -command.pad_left),
             restart=load | goes[3] | goes[4],
             next_tap=goes[2],
             back=goes[1] & ~by_y,
@@ -126,7 +127,7 @@ class ImageWalker(wiring.Component):
         y = self._coordinate(
             m,
             "y",
-            start=-now.pad_top,
+            start=Mux(load, -self.command.payload.pad_top, -command.pad_top),
             restart=load | goes[4],
             next_tap=goes[3],
             back=goes[2] | (goes[1] & by_y),

@@ -130,7 +130,6 @@ class MatrixUnit(wiring.Component):
         # Completions wait here if a token counter is full, and indices until the completion.
         m.submodules.oldest = oldest = StreamFifo(unsigned(INDEX_BITS), _STARTED)
         m.submodules.completed = completed = StreamFifo(unsigned(len(Engine)), _STARTED)
-        started = Signal(range(_STARTED + 1))
         gives = engine.give.valid & engine.give.ready
         m.d.comb += [
             completed.i.payload.eq(requantizer.done.payload),
@@ -138,15 +137,14 @@ class MatrixUnit(wiring.Component):
             engine.give.payload.eq(completed.o.payload),
             engine.give.valid.eq(completed.o.valid & ~engine.stop),
             completed.o.ready.eq(engine.give.ready & ~engine.stop),
-            intake.room.eq(started != _STARTED),
+            intake.room.eq(oldest.i.ready),
             # The stream of a depthwise command may outlast its sums.
-            engine.idle.eq(intake.empty & (started == 0) & ~vectors.busy),
+            engine.idle.eq(intake.empty & ~oldest.o.valid & ~vectors.busy),
             engine.quiet.eq(1),
             oldest.i.payload.eq(preparation.o.payload.index),
             oldest.i.valid.eq(intake.started),
             oldest.o.ready.eq(gives),
         ]
-        m.d.sync += started.eq(started + intake.started - gives)
 
         # The oldest command's fault counts.
         with m.If(records.fault.valid):

@@ -99,15 +99,15 @@ class WeightSequencer(wiring.Component):
             fifo.i.payload.eq(self.read.response.payload),
             fifo.i.valid.eq(self.read.response.valid),
         ]
-        with m.If(next_comes):  # a command or not, which becomes known late
-            m.d.sync += [
-                active.eq(offered),
-                row.eq(following.weight_row),
-                left.eq(Cat(rows_of_tile, following.last_tile)),
-                last.eq(0),
-            ]
-        with m.Elif(asked):
+        with m.If(~active | asked):
             m.d.sync += [row.eq(row + 1), left.eq(left - 1), last.eq(left == 1)]
+            with m.If(~active | last):  # then the next command, or none, which becomes known late
+                m.d.sync += [
+                    active.eq(offered),
+                    row.eq(following.weight_row),
+                    left.eq(Cat(rows_of_tile, following.last_tile)),
+                    last.eq(0),
+                ]
 
         # Rows that are certain and not yet claimed by a tile.
         certain = Signal(range(depth + 1))

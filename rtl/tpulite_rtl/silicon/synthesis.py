@@ -7,11 +7,12 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from tpulite_rtl.lib.apart import APART
 from tpulite_rtl.silicon.design import Design, Module
 from tpulite_rtl.silicon.library import liberty
 from tpulite_rtl.verilated.toolchain import build_once
 
-__all__ = ["ecp5_cells_of", "gates_of", "run_tool", "synth_ecp5"]
+__all__ = ["KEEP_APART", "ecp5_cells_of", "gates_of", "run_tool", "synth_ecp5"]
 
 _SRAM_BITS = 2048
 """Memories of fewer bits, or read without a clock, are flip-flops."""
@@ -81,6 +82,9 @@ wire instead of 0.3: ``ecp5-25`` has paths of 10 tables then instead of 13, and 
 16x16 with every other column in logic takes 750 more.
 """
 
+KEEP_APART = f"setattr -mod -set keep_hierarchy 1 a:{APART} %m"
+"""Command of Yosys, before any that flattens: components that are mapped apart stay modules."""
+
 _ECP5 = """
 read_rtlil block.il
 hierarchy -top {top}
@@ -116,14 +120,19 @@ def ecp5_cells_of(design: Design, module: Module) -> dict:
 def synth_ecp5(top: str) -> str:
     """Return the commands of Yosys that synthesize a module, flat, for an ECP5.
 
-    Of the names only those of registers stay: with all of them abc9 finds one twice.
+    Of the names only those of registers stay: with all of them abc9 finds one twice. Components
+    that are :func:`~tpulite_rtl.lib.apart.apart` are flattened last.
     """
-    return f"""rename -hide w:* a:init %d
+    return f"""{KEEP_APART}
+rename -hide w:* a:init %d
 scratchpad -set abc9.script "{_LUTS}"
 {_SYNTH_ECP5} -top {top} -run begin:map_gates
 select -set short t:$alu r:Y_WIDTH<={_SHORT_SUM} %i
 techmap -map +/techmap.v @short
-{_SYNTH_ECP5} -top {top} -run map_gates:"""
+{_SYNTH_ECP5} -top {top} -run map_gates:
+setattr -mod -unset keep_hierarchy *
+flatten
+opt_clean -purge"""
 
 
 def run_tool(command: list[str], folder: Path) -> None:

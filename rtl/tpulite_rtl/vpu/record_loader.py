@@ -107,15 +107,15 @@ class RecordLoader(wiring.Component):
             last.eq(offset == rows - 1),
             next_comes.eq(~active | (accepted & last)),
         ]
-        with m.If(next_comes):  # a command or not, which becomes known late
-            m.d.sync += [
-                active.eq(offered),
-                command.eq(following),
-                row.eq(following.record_row),
-                offset.eq(0),
-            ]
-        with m.Elif(accepted):
+        with m.If(~active | accepted):
             m.d.sync += [row.eq(row + 1), offset.eq(offset + 1)]
+            with m.If(~active | last):  # then the next command, or none, which becomes known late
+                m.d.sync += [
+                    active.eq(offered),
+                    command.eq(following),
+                    row.eq(following.record_row),
+                    offset.eq(0),
+                ]
 
         # What a response belongs to: known when it is asked for, needed two cycles later.
         origin_layout = data.StructLayout(

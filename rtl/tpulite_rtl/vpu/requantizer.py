@@ -187,7 +187,7 @@ class Requantizer(wiring.Component):
             m.d.sync += sums.as_value().eq(source.as_value())
         begins = Signal()  # the first slot is in stage 1
         m.d.sync += begins.eq(slot == 0)
-        m.d.comb += self.vector.ready.eq(~valids[1])
+        m.d.comb += self.vector.next_ready.eq(~enter)
         results = []
         for index in range(max(lanes, others)):
             lane = SharedLane(self.config)
@@ -212,7 +212,7 @@ class Requantizer(wiring.Component):
             if index < others:
                 m.d.comb += [
                     other.eq(self.vector.lane[index]),
-                    lane.second.eq(self.vector.valid & self.vector.ready),
+                    lane.second.eq(self.vector.valid & ~valids[1]),
                     self.vector.o[index].eq(lane.o),
                 ]
         return Cat(results), valids[-1]

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch import timing
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import Rounding
+from tpulite_rtl.lib.apart import apart
 from tpulite_rtl.lib.carry_save import style_of, summands
 from tpulite_rtl.lib.layout import struct_layout
 
@@ -146,7 +147,7 @@ class RequantizerLane(wiring.Component):
         flags = register(2, flags[:4], "flags")
 
         # Stage 3: the product.
-        product = Signal(signed(width + dropped))
+        product = apart(Signal(signed(width + dropped)))
         m.d.comb += product.eq(sum(rows))
         product = register(3, product[dropped:].as_signed(), "product")
         right, flags = register(3, right, "right"), register(3, flags, "flags")

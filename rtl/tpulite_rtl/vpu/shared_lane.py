@@ -34,9 +34,10 @@ class LanesSignature(wiring.Signature):
     Members
     -------
     valid : Out(1)
-        There are sums, and they enter if ``ready``.
-    ready : In(1)
-        The first user has none in this cycle; from a register.
+        There are sums; they enter if ``next_ready`` was high in the cycle before.
+    next_ready : In(1)
+        The first user has no sums in the next cycle. It is told a cycle before, so that its
+        register is where all that waits for the lanes begins.
     lane : Out(data.ArrayLayout(LANE_INPUT, vector_lanes))
         Sums and their records.
     o : In(data.ArrayLayout(signed(8), vector_lanes))
@@ -49,7 +50,7 @@ class LanesSignature(wiring.Signature):
         super().__init__(
             {
                 "valid": Out(1),
-                "ready": In(1),
+                "next_ready": In(1),
                 "lane": Out(data.ArrayLayout(LANE_INPUT, lanes)),
                 "o": In(data.ArrayLayout(signed(8), lanes)),
             }

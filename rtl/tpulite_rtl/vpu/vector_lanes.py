@@ -94,7 +94,8 @@ class VectorLanes(wiring.Component):
 
         # The slice of this cycle, and those in each later stage. Everything up to the sums stands
         # still while these cannot enter the requantizer.
-        group, last, moves = Signal(range(max(slices, 2))), Signal(), Signal()
+        group, last = Signal(range(max(slices, 2))), Signal()
+        moves = Signal(init=1)
         enters, first = Signal(), Signal(init=1)
         second, whole = Signal(), Signal()  # the turn of B; the last turn of a slice
         is_lookup = self.operation == VectorOp.LUT
@@ -105,7 +106,8 @@ class VectorLanes(wiring.Component):
                 is_share.eq(self.operation == VectorOp.SHARE),
             ]
         final = Mux(is_norm | is_share, slices - 1, groups - 1)
-        next_group, is_final = Signal.like(group), Signal()
+        next_group = Signal.like(group)
+        is_final = Signal()
         m.d.sync += [group.eq(next_group), is_final.eq(next_group == final)]
         m.d.comb += [
             next_group.eq(group),
@@ -132,10 +134,9 @@ class VectorLanes(wiring.Component):
         lasts = self._delay(m, last, moves, "last")
         own = group[: exact_log2(groups)]
         selects = self._delay(m, own, moves, "group") if groups > 1 else []
-        m.d.comb += [
-            self.requantizer.valid.eq(valids[_SUM_STAGE]),
-            moves.eq(~valids[_SUM_STAGE] | self.requantizer.ready),
-        ]
+        next_valid = Mux(moves, valids[_SUM_STAGE - 1], valids[_SUM_STAGE])
+        m.d.comb += self.requantizer.valid.eq(valids[_SUM_STAGE])
+        m.d.sync += moves.eq(~next_valid | self.requantizer.next_ready)
         operands = self._operands(m, own, first, enters & whole)
         self._arithmetic(m, scales, selects, operands)
         table = self._look_up(m, moves, operands)
