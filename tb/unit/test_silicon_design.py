@@ -9,6 +9,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
+from tpulite_rtl.lib.apart import apart
 from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
 from tpulite_rtl.silicon.design import Design, chip_design
 from tpulite_rtl.silicon.ecp5 import sizes
@@ -58,6 +59,36 @@ class _Chain(wiring.Component):
         return m
 
 
+class _Parity(wiring.Component):
+    def __init__(self, *, alone: bool) -> None:
+        self.alone = alone
+        super().__init__({"i": In(16), "o": Out(1)})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        parity = Signal()
+        m.d.comb += [parity.eq(self.i.xor()), self.o.eq(parity)]
+        if self.alone:
+            apart(parity)
+        return m
+
+
+class _Parities(wiring.Component):
+    """The same parity twice, the second perhaps mapped apart."""
+
+    def __init__(self, *, alone: bool) -> None:
+        self.alone = alone
+        super().__init__({"i": In(16), "o": Out(2)})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.first = first = _Parity(alone=False)
+        m.submodules.second = second = _Parity(alone=self.alone)
+        m.d.comb += [part.i.eq(self.i) for part in (first, second)]
+        m.d.comb += [self.o[0].eq(first.o), self.o[1].eq(second.o)]
+        return m
+
+
 def chain() -> Design:
     return Design.parse(rtlil.convert(_Chain(), name="chain", emit_src=False), "chain")
 
@@ -89,6 +120,15 @@ def test_a_flat_design_is_one_block_of_the_same_registers():
     assert [block["name"] for block in flat["blocks"]] == ["chip"]
     assert flat["chip"]["ff"] == blocks["chip"]["ff"]
     assert flat["chip"]["lut"] <= blocks["chip"]["lut"]
+
+
+def test_a_component_may_be_mapped_apart():
+    """Together both are one; apart, neither knows of the other. The netlist is flat either way."""
+    for alone, tables in ((False, 5), (True, 10)):
+        text = rtlil.convert(_Parities(alone=alone), name="parities", emit_src=False)
+        found = sizes(Design.parse(text, "parities").flat())
+        assert [block["name"] for block in found["blocks"]] == ["chip"]
+        assert found["chip"]["lut"] == tables
 
 
 def test_blocks_become_cells_of_an_ecp5_and_their_sum():

@@ -227,8 +227,8 @@ class BurstSplitter(wiring.Component):
         ends_line = Signal()
         ends_command = Signal()
         fits_buffer = Signal()
-        burst_fits = Signal()
-        known = Signal()  # that is of the burst which comes next
+        burst_fits = Signal(init=1)
+        known = Signal(init=1)  # that is of the burst which comes next
         fits_window = Signal()
         m.d.comb += [
             ends_line.eq(~beats_left[len(limit) :].any() & (beats_left[: len(limit)] <= limit)),
