@@ -155,7 +155,7 @@ class LoadEngine(wiring.Component):
             busy.eq(
                 (engine.command.valid & engine.command.ready)
                 | splitter.started.valid
-                | splitter.rows.valid
+                | splitter.descriptor.valid
                 | accepted
                 | (unpacker.o.valid & unpacker.o.ready)
                 | written

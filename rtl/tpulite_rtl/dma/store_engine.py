@@ -146,7 +146,7 @@ class StoreEngine(wiring.Component):
             busy.eq(
                 (engine.command.valid & engine.command.ready)
                 | splitter.started.valid
-                | splitter.rows.valid
+                | splitter.descriptor.valid
                 | reader.busy
                 | (self.axi.w.valid & self.axi.w.ready)
                 | answered
