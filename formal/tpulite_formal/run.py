@@ -97,8 +97,8 @@ def _watchdog(h: Harness, dut: RunControl, report: data.View) -> Value:
     limit, still = Signal(32, name="limit"), Signal(33, name="still")
     expires = (still + 1 == limit) & ~dut.progress
     running, stopping = dut.state == RunState.RUNNING, dut.state == RunState.STOPPING
-    interrupted = running & (report.valid | ~dut.done & (dut.control.stop | expires))
-    with h.m.If(dut.progress | ~(running | stopping) | interrupted):
+    renewed = running & (report.valid | dut.control.stop | expires)
+    with h.m.If(dut.progress | ~(running | stopping) | renewed):
         h.m.d.sync += [limit.eq(dut.watchdog), still.eq(0)]
     with h.m.Elif(still < limit):
         h.m.d.sync += still.eq(still + 1)

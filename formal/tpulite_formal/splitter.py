@@ -56,7 +56,7 @@ def _state(
     h: Harness, window: Value, permitted: Value, begin: Value, end: Value, rows: Value
 ) -> None:
     """Ask for what the registers mean, from which the properties of bursts follow."""
-    waiting, active, first = h.register("waiting"), h.register("active"), h.register("first")
+    waiting, active, first = h.register("waiting"), h.register("issuing"), h.register("first")
     copied, allowed = h.register("window"), h.register("allowed")
     address, room, beats = h.register("address"), h.register("room"), h.register("beats_left")
     line, line_room = h.register("line_address"), h.register("line_room")

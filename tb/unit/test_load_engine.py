@@ -143,6 +143,14 @@ async def starts_and_ends_quickly(dut) -> None:
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
+async def waits_for_no_token_while_another_command_is_queued(dut) -> None:
+    """Two commands without tokens: no cycle is TOKEN, though nothing is outstanding at first."""
+    bench = await LoadBench.start(dut, latency=50)
+    await bench.check([Command.make(Opcode.LOAD, window=1, lines=1, rows=1)] * 2)
+    assert bench.cycles_in(EngineState.TOKEN) == 0
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
 async def says_why_it_waits(dut) -> None:
     """TOKEN, BUFFER and AXI, with the index of the command that waits."""
     bench = await LoadBench.start(dut, latency=3)

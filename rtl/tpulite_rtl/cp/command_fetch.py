@@ -28,9 +28,10 @@ _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 class CommandFetch(wiring.Component):
     """Read the program in bursts, ahead of the dispatcher, and deliver its commands in order.
 
-    A burst is requested as soon as the buffer has room for all of it, the first one in the cycle
-    after ``start``. A command is delivered in the second cycle after its second beat was accepted:
-    it is checked in between. Throughput is a beat per cycle. Read data is never refused.
+    A burst is requested in the second cycle after the one before it was accepted and the buffer had
+    room for all of it, the first one in the cycle after ``start``. A command is delivered in the
+    second cycle after its second beat was accepted: it is checked in between. Throughput is a beat
+    per cycle, with bursts of two beats as long as no address is refused. Read data never is.
 
     A command that was answered by an AXI error is not delivered but is a FETCH fault; a command
     beyond the program's end is an OVERRUN. Both are found when it is the command's turn.
@@ -131,9 +132,8 @@ class CommandFetch(wiring.Component):
         ]
         m.d.sync += [
             raised.eq(ar.valid & ~ar.ready),
-            # Sums first: what chooses between them comes late.
-            room.eq(_either(requested, delivered, room, -burst, _BEATS)),
-            outstanding.eq(_either(requested, r.valid, outstanding, burst, -1)),
+            room.eq(_grown(room, (requested, -burst), (delivered, _BEATS))),
+            outstanding.eq(_grown(outstanding, (requested, burst), (r.valid, -1))),
         ]
         with m.If(requested):
             m.d.sync += beat_address.eq(beat_address + burst)
@@ -210,13 +210,11 @@ class CommandFetch(wiring.Component):
         return m
 
 
-def _either(first: Value, second: Value, count: Value, one: Value, two: int) -> Value:
-    """Return a count plus one summand, the other, both or none."""
-    return Mux(
-        first,
-        Mux(second, count + (one + two), count + one),
-        Mux(second, count + two, count),
-    )
+def _grown(count: Value, first: tuple[Value, Value], second: tuple[Value, int]) -> Value:
+    """Return a count and each summand whose condition is high, which comes late: sums first."""
+    (one, summand), (other, constant) = first, second
+    both = Mux(other, count + (summand + constant), count + summand)
+    return Mux(one, both, Mux(other, count + constant, count))
 
 
 def _limit(offset: Value, longest: int) -> Value:

@@ -118,9 +118,9 @@ class RunControl(wiring.Component):
         # the last cycle of a program it may have it, too: whether it ends is known late.
         patience = Signal(32)
         expired = Signal()
-        interrupted = Signal()
+        renewed = Signal()
         m.d.comb += expired.eq((patience == 1) & ~self.progress)
-        with m.If(self.progress | ~self.running | interrupted):
+        with m.If(self.progress | ~self.running | renewed):
             m.d.sync += patience.eq(self.watchdog)
         with m.Elif(patience > 0):
             m.d.sync += patience.eq(patience - 1)
@@ -141,7 +141,7 @@ class RunControl(wiring.Component):
             self.clear.eq(self.start | ((idle | quiesced) & self.control.reset)),
             self.running.eq(running | stopping),
         ]
-        m.d.comb += interrupted.eq(running & (reported.valid | self.control.stop | expired))
+        m.d.comb += renewed.eq(running & (reported.valid | self.control.stop | expired))
         stop_next = Signal()
         m.d.comb += stop_next.eq(self.stop)
         m.d.sync += [self.stop.eq(stop_next), self.halt.eq(stop_next | self.clear)]

@@ -55,7 +55,8 @@ class BurstSplitter(wiring.Component):
 
     A command leaves its queue as soon as the one before has issued its last burst, and waits in
     registers for its tokens, which it can take in the next cycle; the address of its first burst is
-    valid two cycles later. One burst a cycle; after each command two cycles are lost.
+    valid two cycles later. One burst a cycle, and one in two cycles of a line that leaves its
+    window; after each command two cycles are lost.
 
     Parameters
     ----------
@@ -78,6 +79,8 @@ class BurstSplitter(wiring.Component):
         A burst has ended in this cycle.
     waiting : Out(1)
         A command waits for its tokens.
+    issuing : Out(1)
+        A command has started, and bursts of it are left to issue.
     index : Out(INDEX_BITS)
         The command that waits, or whose bursts are issued.
     started : Out(stream.Signature(STARTED, always_ready=True))
@@ -102,6 +105,7 @@ class BurstSplitter(wiring.Component):
     stop: Signal
     retire: Signal
     waiting: Signal
+    issuing: Signal
     index: Signal
     started: stream.Interface
     address: stream.Interface
@@ -123,6 +127,7 @@ class BurstSplitter(wiring.Component):
                 "stop": In(1),
                 "retire": In(1),
                 "waiting": Out(1),
+                "issuing": Out(1),
                 "index": Out(INDEX_BITS),
                 "started": Out(stream.Signature(STARTED, always_ready=True)),
                 "address": Out(stream.Signature(BURST)),
@@ -142,8 +147,9 @@ class BurstSplitter(wiring.Component):
 
         # The command at work, in beats. Lines are never followed beyond the first one that is
         # illegal, so these widths cannot wrap: `room` is what the window still holds, and a legal
-        # line leaves it positive before a stride is subtracted. The address has a bit to spare.
-        active = Signal()
+        # line leaves it positive before a stride is subtracted, and `spare` no less than zero. The
+        # address has a bit to spare.
+        active = self.issuing
         allowed = Signal()
         flip = Signal()
         index = self.index
@@ -153,7 +159,7 @@ class BurstSplitter(wiring.Component):
         first = Signal()
         line_address = Signal.like(address)  # while the command waits: its offset in the window
         line_room = Signal.like(room)
-        spare = Signal.like(room)  # what the window holds beyond this line, negative if less
+        spare = Signal.like(room)  # what the window holds beyond this line, negative if too little
         line_beats = Signal.like(beats_left)
         lines_left = Signal(len(command.lines))
         stride = Signal(32 - _OFFSET_BITS)
@@ -219,22 +225,22 @@ class BurstSplitter(wiring.Component):
             ]
 
         # The next burst ends at its limit, which is known before: the longest burst or the page.
-        # Else it ends with its line. It fits the window if its line does, which does if it did at
-        # its beginning; bursts of a line that leaves the window are known to fit a cycle later. Few
-        # bits are compared: others are zero, or the comparison is decided.
+        # Else it ends with its line. It fits the window if its line does, which is known from the
+        # beginning of the line. Whether a burst of another line fits is known a cycle later. Bits
+        # beyond those of the limit are not compared: one that is set decides.
         longest = min(self.config.burst_beats, _PAGE_BEATS)
         limit = Signal(range(longest + 1))
         ends_line = Signal()
         ends_command = Signal()
         fits_buffer = Signal()
-        burst_fits = Signal(init=1)
-        known = Signal(init=1)  # that is of the burst which comes next
-        fits_window = Signal()
+        burst_fits = Signal(init=1)  # a cycle late
+        known = Signal(init=1)  # nothing was issued meanwhile: it is this burst that fits, or not
+        permitted = Signal()
         m.d.comb += [
             ends_line.eq(~beats_left[len(limit) :].any() & (beats_left[: len(limit)] <= limit)),
             ends_command.eq(ends_line & (lines_left == 1)),
             fits_buffer.eq(last_row < self.config.ub_rows),
-            fits_window.eq(allowed & ~address[-1] & ((known & burst_fits) | (spare >= 0))),
+            permitted.eq(allowed & ~address[-1]),
         ]
 
         # Issue.
@@ -247,7 +253,8 @@ class BurstSplitter(wiring.Component):
             issue.eq(
                 active
                 & fits_buffer
-                & fits_window
+                & permitted
+                & ((spare >= 0) | (known & burst_fits))
                 & free
                 & (~self.address.valid | self.address.ready)
                 & ~self.stop
@@ -315,8 +322,12 @@ class BurstSplitter(wiring.Component):
         ]
 
         # Faults; nothing is checked once it must not be issued.
+        leaves_window = Signal()
         m.d.comb += [
-            self.fault.valid.eq(active & known & ~(fits_buffer & fits_window) & ~self.stop),
+            leaves_window.eq((spare < 0) & known & ~burst_fits),
+            self.fault.valid.eq(
+                active & ~(fits_buffer & permitted & ~leaves_window) & ~self.stop
+            ),
             self.fault.code.eq(Mux(fits_buffer, Fault.WINDOW, Fault.BUFFER)),
             self.fault.index.eq(index),
             self.fault.address.eq(Mux(fits_buffer, here, last_row)),

@@ -168,5 +168,6 @@ class LoadEngine(wiring.Component):
             busy=busy,
             refused=self.conflict,
             outstanding=splitter.outstanding != 0,
+            issuing=splitter.issuing,
         )
         return m

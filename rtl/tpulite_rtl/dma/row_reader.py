@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite_rtl.dma.burst_splitter import rows_layout
 from tpulite_rtl.dma.geometry import flip_top_bits, rows_per_beat
+from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
 
@@ -98,11 +99,13 @@ class RowReader(wiring.Component):
         ]
 
         # A step needs a place in the FIFO, because answers cannot wait.
-        taken = Signal(range(_FIFO_ROWS + 1))
         step = Signal()
+        room = credit(
+            m, _FIFO_ROWS, taken=step, returned=self.o.valid & self.o.ready, name="room"
+        )
         m.submodules.steps = steps = StreamFifo(_STEP, 2)
         m.d.comb += [
-            step.eq(self.i.valid & (taken != _FIFO_ROWS) & steps.i.ready),
+            step.eq(self.i.valid & room & steps.i.ready),
             steps.i.valid.eq(step),
             steps.i.payload.row.eq(row),
             steps.i.payload.second.eq(second),
@@ -111,7 +114,6 @@ class RowReader(wiring.Component):
             steps.i.payload.flip.eq(burst.flip),
             self.i.ready.eq(step & ends_beat & last_beat),
         ]
-        m.d.sync += taken.eq(taken + step - (self.o.valid & self.o.ready))
         with m.If(step):
             m.d.sync += [at_start.eq(0), position.eq(position + 1)]
             if self.config.row_bytes > BEAT_BYTES:

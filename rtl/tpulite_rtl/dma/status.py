@@ -16,6 +16,7 @@ def show_state(
     busy: Value,
     refused: Value,
     outstanding: Value,
+    issuing: Value,
 ) -> None:
     """Drive ``engine.state``: the first reason that applies.
 
@@ -33,6 +34,8 @@ def show_state(
         The unified buffer was asked and refused.
     outstanding : Value
         AXI bursts are under way.
+    issuing : Value
+        The next one is about to be: no token is waited for.
     """
     waiting = Signal()
     m.d.comb += waiting.eq(
@@ -46,7 +49,7 @@ def show_state(
         m.d.comb += engine.state.eq(EngineState.BUFFER)
     with m.Elif(outstanding):
         m.d.comb += engine.state.eq(EngineState.AXI)
-    with m.Elif(waiting):
+    with m.Elif(waiting & ~issuing):
         m.d.comb += engine.state.eq(EngineState.TOKEN)
     with m.Else():
         m.d.comb += engine.state.eq(EngineState.BUSY)

@@ -159,5 +159,6 @@ class StoreEngine(wiring.Component):
             busy=busy,
             refused=self.conflict,
             outstanding=splitter.outstanding != 0,
+            issuing=splitter.issuing,
         )
         return m

@@ -8,7 +8,7 @@ APART = "synthesize_apart"
 """Attribute of a signal whose component is mapped to lookup tables on its own."""
 
 
-def apart(signal: Signal) -> Signal:
+def apart(signal: Signal) -> None:
     """Mark the component of a signal: its longest path is longer than those of others.
 
     abc saves tables on each path that is shorter than the longest of all that it maps together, so
@@ -17,7 +17,6 @@ def apart(signal: Signal) -> Signal:
     Parameters
     ----------
     signal : Signal
-        Any of the component's own, not of those inside it; it is returned.
+        Any of the component's own, not of those inside it.
     """
     signal.attrs[APART] = 1
-    return signal

@@ -24,9 +24,9 @@ def engine_clocks(
 ) -> dict[str, str]:
     """Add clock domains for engines, with a reset each, and return their names.
 
-    An engine may change a register only while it holds a command or its queue does, while something
-    is outstanding on AXI, while it is cleared, and from a fault on. That is when its clock runs: in
-    all other cycles its state is ``EngineState.IDLE``.
+    An engine may need a change of its registers only while it holds a command or its queue does,
+    while something is outstanding on AXI, while it is cleared, and from a fault on. That is when
+    its clock runs: in all other cycles its state is ``EngineState.IDLE``.
 
     Parameters
     ----------

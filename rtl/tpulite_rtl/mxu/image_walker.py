@@ -73,7 +73,9 @@ class ImageWalker(wiring.Component):
         connect(m, slots.o, flipped(self.o))
         command = Signal(VECTOR_COMMAND, reset_less=True)
         now = Signal(VECTOR_COMMAND)  # the command of the next cycle's slot
-        active, load, step = apart(Signal()), Signal(), Signal()
+        active = Signal()
+        load, step = Signal(), Signal()
+        apart(active)
 
         # The loops: steps left after this one, whether there are none, and the row at which each
         # one's step began. Exactly one loop goes on in a step, the innermost that has not ended.
@@ -112,6 +114,7 @@ class ImageWalker(wiring.Component):
             m.d.sync += [row.eq(now.origin) for row in rows]
         m.d.comb += now.eq(Mux(load, self.command.payload, command))
 
+        # Where the next command begins is worked out before it is known whether it is loaded.
         by_y = command.inner == Axis.Y
         x = self._coordinate(
             m,

@@ -124,11 +124,12 @@ class OperandScales(wiring.Component):
             factor, clipped = Signal(31), Signal(range(_VANISHED + 1))
             shift = self.operands[f"{name}_shift"]
             distance = Mux(shift > _VANISHED, _VANISHED, shift)
-            halves = [Mux(rounds, half, 0) for half in _halves(distance)]
-            half_up, half_down = (Signal(len(half)) for half in halves)
+            up, down = (Mux(rounds, half, 0) for half in _halves(distance))
+            half_up, half_down = Signal(len(up), name="up"), Signal(len(down), name="down")
             m.d.sync += [
                 factor.eq(Mux(scales, self.operands[f"{name}_multiplier"], 0)),
-                Cat(half_up, half_down).eq(Cat(halves)),
+                half_up.eq(up),
+                half_down.eq(down),
                 clipped.eq(distance),
                 self.o[f"{name}_zero_point"].eq(
                     Mux(scales | multiplies, self.operands[f"{name}_zero_point"], 0)

@@ -147,7 +147,8 @@ class RequantizerLane(wiring.Component):
         flags = register(2, flags[:4], "flags")
 
         # Stage 3: the product.
-        product = apart(Signal(signed(width + dropped)))
+        product = Signal(signed(width + dropped))
+        apart(product)
         m.d.comb += product.eq(sum(rows))
         product = register(3, product[dropped:].as_signed(), "product")
         right, flags = register(3, right, "right"), register(3, flags, "flags")

@@ -36,8 +36,8 @@ class LanesSignature(wiring.Signature):
     valid : Out(1)
         There are sums; they enter if ``next_ready`` was high in the cycle before.
     next_ready : In(1)
-        The first user has no sums in the next cycle. It is told a cycle before, so that its
-        register is where all that waits for the lanes begins.
+        The first user has no sums in the next cycle. The second one is told a cycle before, so that
+        all that waits for the lanes begins at a register of its own.
     lane : Out(data.ArrayLayout(LANE_INPUT, vector_lanes))
         Sums and their records.
     o : In(data.ArrayLayout(signed(8), vector_lanes))
