@@ -315,9 +315,7 @@ class BurstSplitter(wiring.Component):
                 m.d.sync += begin(line_address + stride)
 
         m.d.sync += [
-            burst_fits.eq(
-                (room >= 0) & (room[len(limit) :].any() | (limit <= room[: len(limit)]))
-            ),
+            burst_fits.eq((room >= 0) & (room[len(limit) :].any() | (limit <= room[: len(limit)]))),
             known.eq(~starts & ~issue),
         ]
 
@@ -325,9 +323,7 @@ class BurstSplitter(wiring.Component):
         leaves_window = Signal()
         m.d.comb += [
             leaves_window.eq((spare < 0) & known & ~burst_fits),
-            self.fault.valid.eq(
-                active & ~(fits_buffer & permitted & ~leaves_window) & ~self.stop
-            ),
+            self.fault.valid.eq(active & ~(fits_buffer & permitted & ~leaves_window) & ~self.stop),
             self.fault.code.eq(Mux(fits_buffer, Fault.WINDOW, Fault.BUFFER)),
             self.fault.index.eq(index),
             self.fault.address.eq(Mux(fits_buffer, here, last_row)),

@@ -100,9 +100,7 @@ class RowReader(wiring.Component):
 
         # A step needs a place in the FIFO, because answers cannot wait.
         step = Signal()
-        room = credit(
-            m, _FIFO_ROWS, taken=step, returned=self.o.valid & self.o.ready, name="room"
-        )
+        room = credit(m, _FIFO_ROWS, taken=step, returned=self.o.valid & self.o.ready, name="room")
         m.submodules.steps = steps = StreamFifo(_STEP, 2)
         m.d.comb += [
             step.eq(self.i.valid & room & steps.i.ready),
