@@ -66,7 +66,7 @@ def test_every_component_recovers_from_a_flip() -> None:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("mxu", "started"), ("mxu.completed", "level"), ("vpu.places", "level")],
+    [("mxu.oldest", "level"), ("mxu.weights", "room_some"), ("vpu.places", "level")],
 )
 def test_the_watchdog_ends_a_wait_for_what_is_lost(module: str, name: str) -> None:
     """An engine that waits for what never comes is BUSY, and that is no progress."""
