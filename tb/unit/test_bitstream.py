@@ -19,7 +19,7 @@ from tpulite_litex.device_tree import fragment
 from tpulite_litex.load import command, main
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import environment
-from tpulite_rtl.silicon.synthesis import synth_ecp5
+from tpulite_rtl.silicon.synthesis import KEEP_APART, synth_ecp5
 from tpulite_testing.regress import thinned
 
 LOG = """
@@ -120,6 +120,8 @@ def test_the_fastest_seed_becomes_the_bitstream(tmp_path, monkeypatch):
     assert (gateware / "board.bit").read_text() == "2\n"
     told = (gateware / "place_3.log").read_text()
     assert "--freq 50 --seed 3 --router router2 --placer static" in told and "--tmg-ripup" in told
+    recipe = (gateware / "board.ys").read_text().splitlines()
+    assert recipe.index(KEEP_APART) < recipe.index("flatten")
     expected = [line for line in synth_ecp5("board").splitlines() if "synth_ecp5" in line]
     routed = json.loads((gateware / "board.json").read_text())["modules"]["board"]["cells"]
     assert routed["blockage_2_12_SLICEA.K0"]["type"] == "TRELLIS_COMB"
