@@ -1,10 +1,10 @@
 """Mutants of the RTL against the benches of its components, then against the solver.
 
-A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. Of one
-that lives the solver says whether it is a mutant at all. `chip` is the whole chip, in its smallest
-size, against random programs, networks, faults and resets, and then against the benches of all
-components that have the cell that the mutant is in; the solver is asked about its module.
-What became of each is kept in
+A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. One that
+lives meets the benches of the components inside, in the cell that it is in. Of one that still lives
+the solver says whether it is a mutant at all: whether its module ever gives another output, and
+what is around that, up to the component. `chip` is the whole chip, in its smallest size, against
+random programs, networks, faults and resets. What became of each is kept in
 build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
 format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv
 
@@ -17,6 +17,7 @@ The exit code is 1 if one lives that is neither equivalent nor excused.
 import argparse
 import csv
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -38,8 +39,8 @@ _TABLE, _EXCUSED = _UNIT / "mutants.csv", _UNIT / "mutants_excused.csv"
 _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
 _LOOK_SECONDS = 5
-_ALSO = {"vector_engine": ("vector_faults",)}
-"""Benches that have the same machine as another one, and meet its mutants after it."""
+_ALSO = {"vector_engine": ("vector_faults", "vector_cycles", "vector_conflicts")}
+"""Benches that are not called after a component, of which each has the machine of another one."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,19 @@ def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
     wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
     environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
     environment[BENCH] = bench
-    if bench == CHIP:
-        return _passes(bench, ["tpulite_tb.chip_mutants"], environment) and _passes(
-            bench, _pytest(benches()), environment
-        )
-    return _passes(bench, _pytest([bench, *_ALSO.get(bench, ())]), environment)
+    own = ["tpulite_tb.chip_mutants"] if bench == CHIP else _pytest([bench])
+    if not _passes(bench, own, environment):
+        return False
+    others = inside(bench)
+    return not others or _passes(bench, _pytest(others), environment)
+
+
+def inside(bench: str) -> list[str]:
+    """Return the benches of the components in the one of a bench that has been attacked."""
+    folder = dict(campaigns())[bench].folder
+    sources = set(re.findall(r"(\w+)\.py:", (folder / "cells.il").read_text()))
+    named = [name for name in benches() if name in sources and name != bench]
+    return [*named, *(also for name in (bench, *named) for also in _ALSO.get(name, ()))]
 
 
 def _pytest(names: list[str]) -> list[str]:
@@ -109,25 +118,44 @@ def _passes(bench: str, program: list[str], environment: dict[str, str]) -> bool
 
 def decide(bench: str, campaign: Campaign, seconds: int) -> None:
     """Ask the solver about mutants that live."""
-    fates = {"never": "equivalent", "high": "lives"}
+    folder = build_root() / "mutate" / "miter" / bench  # of which several may run at once
     known = {n for n, fate in campaign.fates.items() if fate["fate"] != "survived"}
+    large = {"dut"} if bench == CHIP else set()
     for number in sorted(set(campaign.fates) - known):
-        folder = build_root() / "mutate" / "miter" / bench  # of which several may run at once
         place = campaign.mutants[number - 1]
-        top = place.module if bench == CHIP else "dut"
-        source = campaign.folder / "mutated.il"
         if is_constant_kept(campaign.folder, place):
             campaign.note(number=number, fate="equivalent", by="constant")
             continue
-        verdict = differ(source, folder, NAME, BITS, number, seconds, top=top)
-        fate = fates.get(verdict.status, "undecided")
-        if place.clocked or (top != "dut" and fate == "lives"):
-            fate = "undecided"  # the solver has no clock; the part differs, perhaps not the chip
-        campaign.note(number=number, fate=fate, by="solver", cycles=verdict.cycles)
+        fate, cycles = "undecided", 0
+        for top in _around(place.module):
+            if top in large:
+                break
+            try:
+                source = campaign.folder / "mutated.il"
+                verdict = differ(source, folder, NAME, BITS, number, seconds, top=top)
+            except TimeoutError:
+                large.add(top)
+                break
+            cycles = verdict.cycles
+            if verdict.status == "never":
+                fate = "equivalent"
+            elif verdict.status == "high" and top == "dut":
+                fate = "lives"
+            if verdict.status != "high":  # it differs there: does what is around show it?
+                break
+        if place.clocked:
+            fate = "undecided"  # the solver has no clock
+        campaign.note(number=number, fate=fate, by="solver", cycles=cycles)
         if fate != "equivalent":
-            after = f" after {verdict.cycles} cycles" if fate == "lives" else ""
+            after = f" after {cycles} cycles" if fate == "lives" else ""
             print(f"  {number}: {place.change}, {place.place}: {fate}{after}", flush=True)
     campaign.read()
+
+
+def _around(module: str) -> list[str]:
+    """Return a module and those that it is in, from the inside."""
+    parts = module.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def excuses() -> dict[tuple[str, str, int], str]:

