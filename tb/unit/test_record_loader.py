@@ -41,8 +41,7 @@ class _Block:
     delivered: list[int] = field(default_factory=list)  # cycle of each row that went out
 
 
-def _draw_block(config: Config, index: int, bad: float) -> _Block:
-    form = random.choice(list(RecordForm))
+def _draw_block(config: Config, form: RecordForm, index: int, bad: float) -> _Block:
     channels = config.array_size
     known = [int(Rounding[name.upper()]) for name in config.roundings]
 
@@ -116,11 +115,33 @@ async def reset_forgets_rows(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def asks_for_nothing_after_stop(dut) -> None:
+    """A request that waits is withdrawn in the cycle of the stop."""
+    driver = StreamDriver(dut, "command")
+    for name in ("claim", "next", "stop", "read__request__ready", "read__response__valid"):
+        getattr(dut, name).value = 0
+    await reset(dut)
+    driver.extend([pack(RECORD_COMMAND, {"record_form": RecordForm.FULL})] * 3)
+    while not dut.read__request__valid.value:
+        await RisingEdge(dut.clk)
+    for _ in range(5):
+        dut.stop.value = 1
+        await RisingEdge(dut.clk)
+        assert not dut.read__request__valid.value
+    dut.stop.value = 0
+    await RisingEdge(dut.clk)
+    assert dut.read__request__valid.value, "what had been asked for was forgotten"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(refuse=[0.0, 0.4], hurry=[1.0, 0.3, 0.02], bad=[0.0, 0.2])
 async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) -> None:
     """Every output in every cycle, from a consumer in a hurry to one that lets the FIFO fill."""
     config = Config.from_dict(json.loads(os.environ["CONFIG"]))
-    blocks = [_draw_block(config, random.getrandbits(24), bad) for _ in range(30)]
+    forms = [RecordForm.SHORT] if hurry < 0.1 and not bad else list(RecordForm)  # most fit
+    blocks = [
+        _draw_block(config, random.choice(forms), random.getrandbits(24), bad) for _ in range(30)
+    ]
     sequence = [(block, offset) for block in blocks for offset in range(len(block.rows))]
     driver = StreamDriver(dut, "command", idle=random.choice([0.0, 0.3]))
     for name in ("claim", "next", "stop", "read__request__ready", "read__response__valid"):

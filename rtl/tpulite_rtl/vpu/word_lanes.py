@@ -18,7 +18,8 @@ _ADDRESS_STAGE = 3
 WORD_STAGE = timing.ELEMENTWISE
 """Stage in which words are there, so that they enter the requantizer as other sums do."""
 _TOTAL_STAGE = timing.NORM_STEPS - 1
-_PARTS = 4  # of a row, of which the maximum is found in two stages
+_PARTS, _PART = 4, 4
+"""The maximum of a row is that of parts, so many at least, of at most so many bytes each."""
 
 
 class WordLanes(wiring.Component):
@@ -138,9 +139,10 @@ class WordLanes(wiring.Component):
 
     def _maximum(self, m: Module) -> Signal:
         """Return the largest byte of B, or that of its NORM, in stage 2."""
-        size = self.config.array_size // _PARTS
+        count = max(_PARTS, self.config.array_size // _PART)
+        size = self.config.array_size // count
         parts = []
-        for part in range(_PARTS):
+        for part in range(count):
             largest = Signal(signed(8), name=f"largest_{part}", reset_less=True)
             found = _largest([self.b[part * size + i] for i in range(size)])
             chosen = Mux(self.is_norm, found, self.b[0])
