@@ -10,7 +10,7 @@ from cocotb.triggers import RisingEdge
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.interfaces import READ_LATENCY
 from tpulite_rtl.mxu.delay_lines import DELAY
-from tpulite_rtl.mxu.systolic_array import vector_layout
+from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 from tpulite_rtl.mxu.vector_assembler import VectorAssembler, issued_layout
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset, simulate
@@ -73,6 +73,11 @@ async def assembles_vectors(dut, bubble: float) -> None:
         first = vector_layout(config)["first"].offset
         assert dut.o__payload.value[first] == (wanted is not None and wanted[0]["first"])
         assert dut.o__valid.value == (wanted is not None and wanted[0]["emits"])
+        if due[0] is not None and config.has_delay_lines:
+            coming, vector = due[0]
+            early = unpack(early_layout(config), int(dut.early.value))
+            assert early["delay"] == coming["delay"]
+            assert coming["dense"] or vector is None or early["activation"] == vector[0]
         if wanted is None:
             continue
         slot, vector = wanted

@@ -2,32 +2,33 @@
 
 import random
 from collections import deque
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
-from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
-ROWS = 1024
+ROWS = 1 << ROW_BITS
 _MOST_ROWS = 8192  # that one command reads here
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(refuse=[0.0, 0.4], hurry=[True, False])
-async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
-    """Tiles start as soon as they are ready, or later; each row follows a cycle after the last."""
+@cocotb.parametrize(refuse=[0.0, 0.4], hurry=[True, False], idle=[0.0, 0.98])
+async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> None:
+    """Every output in every cycle: tiles start when they are ready, or later; the FIFO runs dry."""
     width = len(dut.read__response__payload)
     n = width // 8
     memory = [random.getrandbits(width) for _ in range(ROWS)]
     commands = [(random.randrange(ROWS - 8 * n), random.randint(1, 6)) for _ in range(12)]
     tiles = deque(row + n * k for row, k_tiles in commands for k in range(k_tiles))
-    driver = StreamDriver(dut, "command", idle=0.0 if hurry else 0.5)
+    ends = set(accumulate(n * k_tiles for _, k_tiles in commands))
+    driver = StreamDriver(dut, "command", idle=idle)
 
     edge = RisingEdge(dut.clk)
     dut.start.value = 0
@@ -40,7 +41,8 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
     driver.extend(row | (k_tiles - 1) << 14 for row, k_tiles in commands)
     await edge
     cycle = last_start = 0
-    starts = []
+    starts: list[int] = []
+    taken = fetched = asked = sent = 0  # commands: taken, all asked for; rows: asked for, sent
     while tiles or cycle < last_start + n + 2:
         dut.read__request__ready.value = random.random() >= refuse
         valid = bool(responses) and responses[0][0] == cycle
@@ -48,12 +50,8 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
         dut.read__response__payload.value = (
             memory[responses.popleft()[1]] if valid else random.getrandbits(width)
         )
-        start = bool(
-            tiles
-            and cycle >= last_start + n
-            and dut.tile_ready.value == 1  # registered, so it holds for this cycle
-            and (hurry or random.random() < 0.1)
-        )
+        tile_ready = asked - n * len(starts) >= n
+        start = tile_ready and cycle >= last_start + n and (hurry or random.random() < 0.1)
         zero_point = random.randrange(-128, 128)
         dut.start.value = start
         dut.zero_point.value = zero_point
@@ -66,8 +64,16 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
                 weights = [(byte ^ 128) - 128 - zero_point for byte in data]
                 expected[cycle + 1 + row] = (row, weights)
         await edge
-        if dut.read__request__valid.value and dut.read__request__ready.value:
+        assert dut.tile_ready.value == tile_ready
+        assert dut.command__ready.value == (taken - fetched < 2)
+        valid = bool(dut.read__request__valid.value)
+        assert valid == (taken > fetched and asked - sent < 2 * n), "asks if there is room, only"
+        taken += bool(dut.command__valid.value and dut.command__ready.value)
+        if valid and dut.read__request__ready.value:
             responses.append((cycle + READ_LATENCY, int(dut.read__request__payload.value)))
+            asked += 1
+            fetched += asked in ends
+        sent += cycle in expected
         assert dut.o__valid.value == (cycle in expected)
         if cycle in expected:
             payload = int(dut.o__payload.value)
@@ -76,7 +82,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool) -> None:
             assert (payload >> 9 * n, weights) == expected[cycle]
         cycle += 1
     assert dut.read__request__valid.value == 0
-    if hurry and not refuse:
+    if hurry and not refuse and not idle:
         # Nothing but the array's own cadence separates tiles once two are in the FIFO.
         gaps = [b - a for a, b in pairwise(starts[3:])]
         assert gaps.count(n) >= len(gaps) - len(commands)
@@ -94,24 +100,59 @@ async def reads_every_tile(dut, k_tiles: int) -> None:
     for signal in (dut.start, dut.stop, dut.read__response__valid, dut.zero_point):
         signal.value = 0
     dut.read__response__payload.value = 0
-    dut.read__request__ready.value = 1
     driver = StreamDriver(dut, "command")
     await reset(dut)
     driver.extend([0, (k_tiles - 1) << 14])  # the second waits for the first
     rows, since, taken = [], 0, deque([False] * READ_LATENCY)
-    for cycle in range(2 * k_tiles * n + 200):
+    for cycle in range(3 * k_tiles * n // 2 + 200):
         stop = cycle in range(2 * n, 3 * n) or cycle in range(6 * n, 7 * n)
         dut.stop.value = stop
+        dut.read__request__ready.value = random.random() < 0.9
         dut.start.value = start = since >= n and dut.tile_ready.value == 1
         since = 1 if start else since + 1
         dut.read__response__valid.value = taken.popleft()
         await edge
-        asked = bool(dut.read__request__valid.value)
-        assert not (stop and asked)
+        assert not (stop and dut.read__request__valid.value)
+        asked = bool(dut.read__request__valid.value and dut.read__request__ready.value)
         taken.append(asked)
         if asked:
             rows.append(int(dut.read__request__payload.value))
     assert rows == [*range(n), *range(k_tiles * n)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_forgets_tiles(dut) -> None:
+    """Reset in the midst of a tile ends it, and the next one begins with its first row."""
+    n = len(dut.read__response__payload) // 8
+    edge = RisingEdge(dut.clk)
+    for signal in (dut.start, dut.stop, dut.read__response__valid, dut.zero_point):
+        signal.value = 0
+    dut.read__response__payload.value = 0
+    dut.read__request__ready.value = 1
+    await reset(dut)
+    for count in (n // 2, n - 1, n):
+        driver = StreamDriver(dut, "command")
+        driver.extend([3 << 14])
+        started, rows, taken = False, [], deque([False] * READ_LATENCY)
+        while len(rows) < count:
+            start = not started and dut.tile_ready.value == 1
+            dut.start.value = start
+            started |= start
+            dut.read__response__valid.value = taken.popleft()
+            await edge
+            taken.append(bool(dut.read__request__valid.value))
+            if dut.o__valid.value:
+                rows.append(int(dut.o__payload.value) >> 9 * n)
+        assert rows == [*range(count)]
+        driver.kill()
+        for signal in (dut.command__valid, dut.start, dut.read__response__valid):
+            signal.value = 0
+        dut.rst.value = 1
+        await edge
+        dut.rst.value = 0
+        await edge
+        for output in (dut.o__valid, dut.tile_ready, dut.read__request__valid):
+            assert not output.value
 
 
 @pytest.mark.parametrize("n", [4, 16])
