@@ -35,6 +35,7 @@ from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 CONFIGS = {4: Config(queue_depth=1, requant_lanes=4), 16: Config(queue_depth=4)}
 CONFIG = CONFIGS[int(os.environ.get("LANES", "16"))]
+STREAMS = {"depthwise": 1, "byte_step": 0, "blocks": 1, "drain": Drain.KEEP}
 
 
 class CheckedDispatcher(wiring.Component):
@@ -107,6 +108,15 @@ def word_of(command: Command) -> int:
     return int.from_bytes(command.encode(), "little")
 
 
+def command_of(word: int) -> Command | None:
+    """Return what the software makes of a word, None if that is illegal."""
+    try:
+        command = decode(word.to_bytes(COMMAND_BYTES, "little"))
+    except ValueError:
+        return None
+    return command if illegal_combination(command, CONFIG) is None else None
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.7])
 async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: float) -> None:
@@ -144,19 +154,18 @@ async def command_is_offered_in_the_next_cycle(dut) -> None:
 
 def illegal_together() -> list[dict[str, int]]:
     """Return fields of a CONV that contradict, a case or two for each rule."""
-    streams = {"depthwise": 1, "byte_step": 0, "blocks": 1, "drain": Drain.KEEP}
     dense = {"depthwise": 0, "byte_step": 3, "inner": Axis.X}
     cases = [
         dense | {"byte_step": CONFIG.array_size + 1},
         dense | {"byte_step": 63},
         dense | {"depthwise": 1, "blocks": 1, "drain": Drain.KEEP},
         dense | {"inner": Axis.Y},
-        streams | {"blocks": 2},
-        streams | {"blocks": 0x401},
-        streams | {"drain": Drain.RAW},
+        STREAMS | {"blocks": 2},
+        STREAMS | {"blocks": 0x401},
+        STREAMS | {"drain": Drain.RAW},
     ]
     if CONFIG.lanes < CONFIG.array_size:
-        cases.append(streams | {"drain": Drain.REQUANTIZE})
+        cases.append(STREAMS | {"drain": Drain.REQUANTIZE})
     return cases
 
 
@@ -217,12 +226,7 @@ async def random_words_are_judged_as_by_decode(dut) -> None:
         await bench.reset()
         choice = random_command(random.choice(list(ENGINE_OF)), random.choice([None, CONFIG]))
         word = word_of(choice) ^ random.choice([0, 1 << random.randrange(256)])
-        try:
-            command = decode(word.to_bytes(COMMAND_BYTES, "little"))
-        except ValueError:
-            command = None
-        if command is not None and illegal_combination(command, CONFIG) is not None:
-            command = None
+        command = command_of(word)
         bench.send(word)
         await ClockCycles(dut.clk, 6)
         if command is None:
@@ -235,6 +239,23 @@ async def random_words_are_judged_as_by_decode(dut) -> None:
             assert bench.received[ENGINE_OF[command.opcode]] == [queued(command, 0)], hex(word)
         verdicts.append(command is None)
     assert True in verdicts and False in verdicts
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def every_flipped_bit_is_judged_as_by_decode(dut) -> None:
+    """Each bit of a command of each kind, in reset, when nothing is taken."""
+    Bench(dut)
+    await reset(dut)
+    dut.rst.value = 1
+    commands = [random_command(opcode, CONFIG) for opcode in COMMANDS]
+    commands.append(random_command(Opcode.CONV).replace(**STREAMS))
+    dut.i__valid.value = 1
+    for word in map(word_of, commands):
+        for flipped in (word ^ 1 << bit for bit in range(8 * COMMAND_BYTES)):
+            dut.i__payload.value = flipped  # its index is 0
+            await RisingEdge(dut.clk)
+            assert dut.i__ready.value == (command_of(flipped) is not None), hex(flipped)
+            assert dut.fault.value[0] != dut.i__ready.value
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -269,6 +290,8 @@ async def end_waits_for_everything(dut) -> None:
         bench.send(*map(word_of, [command, end, command]))
         await ClockCycles(dut.clk, 10)
         assert dut.ended.value and not dut.done.value, f"{engine.name} has a command in its queue"
+        offered = FETCHED.from_bits(dut.i__payload.value.to_unsigned())
+        assert dut.i__valid.value and offered.index == 2, "END was not accepted"
         bench.sinks[engine].stall(0)
         await ClockCycles(dut.clk, 3)
         for name, value, default in (

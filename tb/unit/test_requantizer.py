@@ -22,7 +22,8 @@ from tpulite_rtl.lib.interfaces import write_layout
 from tpulite_rtl.vpu.record_fields import record_row
 from tpulite_rtl.vpu.requantizer import Requantizer, requant_input
 from tpulite_rtl.vpu.requantizer_lane import STAGES
-from tpulite_tb.bits import pack, pack_lanes
+from tpulite_rtl.vpu.shared_lane import LANE_INPUT
+from tpulite_tb.bits import pack, pack_lanes, unpack
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamMonitor
@@ -215,6 +216,32 @@ async def lanes_serve_the_other_user(dut) -> None:
     for _ in range(repeats(3000)):
         await edge
         assert dut.vector__next_ready.value == 1
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def lanes_without_sums_keep_their_values(dut) -> None:
+    """A result stays while nothing enters, whatever is offered but the clamp."""
+    dut.write__request__ready.value = 1
+    for name in ("vector", "i", "record"):
+        getattr(dut, f"{name}__valid").value = 0
+    await reset(dut)
+    edge = RisingEdge(dut.clk)
+    lanes = len(dut.vector__o) // 8
+    open_clamp = {"low": INT8[0], "high": INT8[-1]}
+    kept = 0
+    for _ in range(repeats(20)):
+        for cycle in range(3 * STAGES):
+            offers = [
+                unpack(LANE_INPUT, random.getrandbits(LANE_INPUT.size)) | open_clamp
+                for _ in range(lanes)
+            ]
+            words = [pack(LANE_INPUT, offer) for offer in offers]
+            dut.vector__lane.value = pack_lanes(words, LANE_INPUT.size)
+            dut.vector__valid.value = cycle == 0
+            await edge
+            if cycle == STAGES - 1:
+                kept = int(dut.vector__o.value)
+            assert cycle < STAGES or dut.vector__o.value == kept
 
 
 async def _play(dut, plan: _Plan) -> None:
