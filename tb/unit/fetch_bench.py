@@ -6,8 +6,10 @@ import random
 from cocotb.triggers import RisingEdge
 from fetch_memory import FetchMemory
 
-from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import COMMANDS, Opcode, decode, illegal_combination
+from tpulite.arch.memory import PAGE_BYTES
+from tpulite_rtl.bus.axi import BURST
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import FETCHED
 from tpulite_rtl.lib.interfaces import FAULT
@@ -51,12 +53,23 @@ def verdict_of(word: int) -> tuple[int, bool, bool]:
     return opcode, True, illegal_combination(command, CONFIG) is None
 
 
+class WholeBursts(FetchMemory):
+    """Checks that a burst ends only with the longest one, the page or the program, too."""
+
+    def _burst(self, payload: int) -> None:
+        burst = BURST.from_bits(payload)
+        page = (PAGE_BYTES - burst.address % PAGE_BYTES) // BEAT_BYTES
+        program = COMMAND_BYTES // BEAT_BYTES * len(self.words) - self.requested
+        assert burst.len + 1 == min(BURST_BEATS, page, program)
+        super()._burst(payload)
+
+
 class FetchBench:
     """The fetch between a memory that answers beat by beat and a sink for commands."""
 
     def __init__(self, dut, *, idle: float = 0.0, stall: float = 0.0, watch: bool = True) -> None:
         self.dut = dut
-        self.memory = FetchMemory(dut, burst_beats=BURST_BEATS, idle=idle, stall=stall)
+        self.memory = WholeBursts(dut, burst_beats=BURST_BEATS, idle=idle, stall=stall)
         self.sink = StreamSink(dut, "o", stall=stall)
         self.commands: list[tuple[int, int]] = []
         self.has_end = True

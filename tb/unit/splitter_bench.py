@@ -18,7 +18,7 @@ from dma_model import (
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Command, Opcode
-from tpulite.arch.memory import ADDRESS_BITS, WindowBinding
+from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite_rtl.dma.burst_splitter import STARTED, descriptor_layout, rows_layout
 from tpulite_rtl.lib.interfaces import FAULT
@@ -41,6 +41,7 @@ class SplitterBench:
         self.descriptors: list[tuple[int, dict[str, int]]] = []
         self.addresses: list[tuple[int, int]] = []
         self.taken: list[int] = []
+        self.shown: FaultSeen | None = None  # in any cycle
         self.rows: dict[str, int] | None = None  # of the burst that was issued a cycle ago
         self.commands = StreamDriver(dut, "command", idle=stall)
         StreamSink(dut, "take", stall=stall)
@@ -87,12 +88,16 @@ class SplitterBench:
             rows = _unpack(rows_layout(self.config), int(dut.rows__payload.value))
             self.rows = rows if issued else None
             dut.retire.value = self.outstanding > 0 and random.random() < self.retire
+            fault = self.fault()
+            assert self.shown in (None, fault) or dut.stop.value, "a fault stays until reset"
+            self.shown = self.shown or fault
 
     def fault(self) -> FaultSeen | None:
         """Return the fault that is shown."""
-        fault = _unpack(FAULT, int(self.dut.fault.value))
-        if not fault["valid"]:
+        word = int(self.dut.fault.value)
+        if not word & 1 << FAULT["valid"].offset:
             return None
+        fault = _unpack(FAULT, word)
         return FaultSeen(Fault(fault["code"]), position_of(fault["index"]), fault["address"])
 
     async def settled(self) -> None:
@@ -106,7 +111,7 @@ class SplitterBench:
     def check(self, commands: list[Command]) -> None:
         """Compare all that was seen with what the commands say, up to a fault."""
         bursts, fault = trace(self.config, self.windows, commands)
-        assert self.fault() == fault
+        assert self.fault() == self.shown == fault
         assert self.taken == [command["wait"] for command in commands[: len(self.taken)]]
         assert len(self.taken) == len(self.started)
         assert self.addresses == [(burst.address, burst.beats) for burst in bursts]
@@ -165,29 +170,39 @@ async def start(dut, **options) -> SplitterBench:
 
 
 def wide_windows() -> tuple[WindowBinding, ...]:
-    """Return windows of any size, anywhere."""
+    """Return windows of any size, anywhere; most end with a page, or a few beats before."""
     windows = []
     for _ in range(4):
         size = random.getrandbits(random.randint(13, 32)) // BEAT_BYTES * BEAT_BYTES
         base = random.randrange((1 << ADDRESS_BITS) - size) // BEAT_BYTES * BEAT_BYTES
-        windows.append(WindowBinding(base=base, size=size, read=True, write=True))
+        if random.getrandbits(2):
+            size -= (base + size) % PAGE_BYTES + random.randrange(8) * BEAT_BYTES
+        windows.append(WindowBinding(base=base, size=max(size, 0), read=True, write=True))
     return tuple(windows)
 
 
 def wide_command(bench: SplitterBench, *, legal: bool) -> Command:
-    """Return a command anywhere in the windows; if it is not to be legal, it may leave them."""
+    """Return a command anywhere in the windows; if it is not to be legal, it may leave them.
+
+    Then its last line often begins in its window and has several bursts.
+    """
     window, ub_rows = random.randrange(4), bench.config.ub_rows
-    rows = random.choice([random.randint(1, 20), random.randint(1, 20), random.randint(1, 300)])
-    lines = random.randint(1, 9)
-    pitch = random.choice([rows, random.randrange(ub_rows // 9)])
-    if not legal and random.random() < 0.3:
+    pages = 4 * PAGE_BYTES // bench.config.row_bytes
+    rows = random.randint(1, random.choice([20, 300] if legal else [20, pages, pages]))
+    lines = random.randint(1, 9 if legal else 3)
+    pitch = random.choice([0, rows, random.randrange(ub_rows // 9)])
+    if not legal and random.random() < 0.2:
         lines, pitch = 4095, random.randrange(200, 4096)
-    room = bench.windows[window].size - line_bytes(bench.config, rows)
+    size = line_bytes(bench.config, rows)
+    last = bench.windows[window].size - size  # where the last line begins
     if not legal:
-        room += random.choice([0, BEAT_BYTES, 1 << random.randrange(4, 31)])
-    offset = random.randrange(max(room, 0) + 1)
-    stride = random.choice([room - offset, random.randrange(max(room - offset, 0) + 1)])
-    stride = max(stride, 0) // max(min(lines, 9) - 1, 1) // BEAT_BYTES * BEAT_BYTES
+        excess = random.randrange(random.choice([8 * BEAT_BYTES, size])) // BEAT_BYTES * BEAT_BYTES
+        last += random.choice([0, excess, excess, excess, 1 << random.randrange(4, 31)])
+    last, steps = max(last, 0), min(lines, 9) - 1
+    stride = random.randrange(last // max(steps, 1) + 1) // BEAT_BYTES * BEAT_BYTES
+    offset = last - steps * stride
+    if legal:
+        offset = random.choice([offset, random.randrange(offset + 1)])
     command = Command.make(
         bench.opcode,
         wait=random.randrange(16),
@@ -198,7 +213,7 @@ def wide_command(bench: SplitterBench, *, legal: bool) -> Command:
         stride=stride,
         lines=lines,
         rows=rows,
-        row=random.randrange(ub_rows - rows + 1),
+        row=random.randrange(max(ub_rows - rows - steps * pitch, 0) + 1),
         pitch=pitch,
     )
     if legal and trace(bench.config, bench.windows, [command])[1]:

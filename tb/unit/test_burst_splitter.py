@@ -51,7 +51,7 @@ async def refuses_what_is_illegal(dut, kind: str, late: bool) -> None:
     bench.commands.extend(pack_commands(commands))
     while bench.fault() is None:
         await RisingEdge(dut.clk)
-    for _ in range(1000):
+    for _ in range(300):
         await RisingEdge(dut.clk)
     bench.check(commands)
 
@@ -91,13 +91,13 @@ async def windows_have_all_bits_of_their_size(dut) -> None:
         command = Command.make(bench.opcode, offset=offset, rows=rows, lines=1)
         bench.commands.extend(pack_commands([command], start=number))
         await bench.settled()
-        assert bench.fault() is None, f"bit {bit}"
+        assert bench.shown is None, f"bit {bit}"
         assert bench.addresses[-1][0] >= base + offset
         assert sum(beats for _, beats in bench.addresses) - before == 2 * PAGE_BYTES // BEAT_BYTES
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(run=range(repeats(48)))
+@cocotb.parametrize(run=range(repeats(96)))
 async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
     """Windows and strides of any size, up to the line that leaves its window or the buffer."""
     bench = await start(dut, stall=0.0, retire=1.0)
@@ -115,14 +115,18 @@ async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def lines_have_all_bits_of_their_number_and_length(dut) -> None:
-    """As many lines as a command can have, and one as long as the buffer."""
-    bench = await start(dut, stall=0.0, retire=1.0)
+    """Almost as many lines as a command can have, and one as long as the buffer.
+
+    The number is even, and a line takes any number of cycles: what goes wrong in each does not
+    cancel out.
+    """
+    bench = await start(dut, stall=0.0, retire=0.8)
     size = 1 << 24
     bench.windows = (WindowBinding(base=0, size=size, read=True, write=True),) * 4
     dut.windows.value = pack_windows(bench.windows)
-    most = (1 << 12) - 1
+    many = (1 << 12) - 2
     commands = [
-        Command.make(bench.opcode, lines=most, rows=1, stride=BEAT_BYTES, pitch=1),
+        Command.make(bench.opcode, lines=many, rows=1, stride=BEAT_BYTES, pitch=1),
         Command.make(bench.opcode, lines=1, rows=bench.config.ub_rows),
     ]
     bench.commands.extend(pack_commands(commands))
@@ -183,9 +187,9 @@ async def issues_a_burst_a_cycle(dut) -> None:
     times = [now for now, _ in bench.descriptors]
     bursts = len(times) // 5
     assert times[0] == bench.started[0][0] + 2  # as the address
-    if bench.config.dma_bursts > 1:
-        assert times[bursts - 1] == times[0] + bursts - 1
-        assert times[bursts] == times[bursts - 1] + 3
+    every = 1 if bench.config.dma_bursts > 1 else 2  # each is retired in the cycle after
+    assert times[bursts - 1] == times[0] + every * (bursts - 1)
+    assert times[bursts] == times[bursts - 1] + 3
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -202,7 +206,7 @@ async def stops_at_any_moment(dut, stall: float, moment: int) -> None:
     accepted, issued = len(bench.started), len(bench.descriptors)
     for _ in range(200):
         await RisingEdge(dut.clk)
-        assert not dut.take__valid.value and bench.fault() is None
+        assert not dut.take__valid.value and bench.shown is None
     assert len(bench.started) <= accepted + 1 and len(bench.descriptors) <= issued + 1
     assert len(bench.addresses) == len(bench.descriptors)
     assert not dut.address__valid.value

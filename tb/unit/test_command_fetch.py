@@ -8,8 +8,9 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from fetch_bench import BUFFER_BEATS, BURST_BEATS, CONFIG, FetchBench
 from fetch_memory import some_address
 
-from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import COMMANDS, Opcode
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
+from tpulite.arch.isa import COMMANDS, Drain, Opcode
+from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.registers import Fault
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_fetch import CommandFetch
@@ -38,6 +39,19 @@ async def program_is_delivered(dut, idle: float, stall: float) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def bursts_end_with_the_page(dut) -> None:
+    """The first one or the second one, of a program that begins some beats before its end."""
+    bench = FetchBench(dut)
+    bench.place(length=0, address=0)
+    await reset(dut)
+    for beats in (1, 2, 3, BURST_BEATS + 1, BURST_BEATS + 2):
+        bench.place(length=BURST_BEATS, address=9 * PAGE_BYTES - BEAT_BYTES * beats)
+        await bench.start()
+        await bench.delivered(BURST_BEATS)
+        await ClockCycles(dut.clk, 8)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_field_is_judged(dut) -> None:
     """Each field with what it must not be, and each bit beyond the fields."""
     words = []
@@ -45,10 +59,14 @@ async def every_field_is_judged(dut) -> None:
         for field in layout.fields[1:]:
             for value in [*illegal_values(field), field.range[0], field.range[-1]]:
                 words.append(raw_word(random_command(opcode, CONFIG), **{field.name: value}))
-        for bit in range(layout.width, 8 * COMMAND_BYTES, 7):
-            words.append(raw_word(random_command(opcode, CONFIG)) | 1 << bit)
+        word = raw_word(random_command(opcode, CONFIG))
+        words += [word | 1 << bit for bit in range(layout.width, 8 * COMMAND_BYTES)]
         words += [raw_word(command) for command in single_bits(opcode, CONFIG)]
     words += [random.getrandbits(252) << 4 | opcode for opcode in range(16)]
+    depthwise = {"depthwise": 1, "byte_step": 0, "drain": Drain.KEEP}
+    for bit in range(11):
+        command = random_command(Opcode.CONV, CONFIG).replace(**depthwise)
+        words.append(raw_word(command, blocks=1 | 1 << bit))
     for fields in ({"depthwise": 1}, {"byte_step": 3}, {"byte_step": 63}):
         for _ in range(repeats(40)):
             command = random_command(Opcode.CONV, CONFIG).replace(**fields)
@@ -177,15 +195,14 @@ async def length_has_all_of_its_bits(dut) -> None:
     bench.place(length=0, address=0)
     await reset(dut)
     for bit in range(6, INDEX_BITS):
-        address = some_address()
-        bench.place(length=100, address=address, has_end=False)
-        length = 3 + (1 << bit)
+        address, length = some_address(), 3 + (1 << bit)
+        bench.place(length=min(length, 100), address=address, has_end=False)
         dut.program.value = PROGRAM.const({"address": address, "length": length}).as_bits()
         await bench.start()
         await bench.delivered(20)
         assert bench.fault is None, f"bit {bit}"
         dut.ended.value = 1
-        await ClockCycles(dut.clk, 60)
+        await ClockCycles(dut.clk, BUFFER_BEATS + 30)
         assert dut.quiet.value and bench.memory.requested >= 2 * len(bench.commands) >= 40
 
 
