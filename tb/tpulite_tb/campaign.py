@@ -107,6 +107,8 @@ def campaigns() -> Iterator[tuple[str, Campaign]]:
         newest[path.name.split(".")[0]] = path
     for bench, path in sorted(newest.items()):
         head = json.loads(path.read_text().splitlines()[0])
+        if "component" not in head:
+            continue  # deleted while a simulator went on to write
         yield bench, Campaign(path, head["component"], Path(head["folder"])).read()
 
 
