@@ -10,8 +10,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain
-from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND, Accumulator
+from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND, IN_FLIGHT, Accumulator
 from tpulite_rtl.mxu.systolic_array import psum_width
+from tpulite_rtl.mxu.weight_sequencer import TILES_BITS
 from tpulite_rtl.vpu.requantizer import requant_input
 from tpulite_tb.bits import pack, pack_lanes, unpack, unpack_lanes
 from tpulite_tb.harness import reset, simulate
@@ -48,6 +49,25 @@ def _share(command: dict[str, int]) -> dict[str, int]:
     return share | {"last_tile": command["k_tiles"] - 1}
 
 
+def _control(command: dict[str, int], k: int, i: int) -> dict[str, int]:
+    """Return what leaves with the sum of a k-tile and a vector, if any does."""
+    last, end = k == command["k_tiles"] - 1, i == command["m"] - 1
+    drain = command["drain"] if last else Drain.KEEP
+    control = {
+        "raw": drain == Drain.RAW,
+        "first": drain == Drain.REQUANTIZE and i == 0,
+        "write": drain != Drain.KEEP,
+        "done": last and end,
+    }
+    if control["done"]:
+        control["signal"] = command.get("signal", 0)
+    if control["write"]:
+        line, place = divmod(i, command["inner_last"] + 1)
+        row = command["out_row"] + line * command["outer_step"]
+        control["row"] = (row + place * command["inner_step"]) % (1 << 14)
+    return control
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(bubble=[0.0, 0.3], extreme=[False, True])
 async def accumulates(dut, bubble: float, extreme: bool) -> None:
@@ -73,34 +93,39 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
     expected: deque[tuple[int, dict[str, int], list[int]]] = deque()
     edge = RisingEdge(dut.clk)
     await edge
-    seen = 0
+    cycle = seen = reports = ahead = 0
 
-    async def step(cycle: int) -> None:
-        nonlocal seen
-        await edge
-        due = bool(expected) and expected[0][0] == cycle
-        assert dut.o__valid.value == due, f"cycle {cycle}"
-        if not due:
-            return
-        _, control, sums = expected.popleft()
-        word = int(dut.o__payload.value)
-        values = unpack(layout, word)
-        assert {name: values[name] for name in control} == control
-        if sums:
-            assert unpack_lanes(values["sums"], 32, n) == sums
-        seen += 1
+    async def step(cycles: int) -> None:
+        nonlocal cycle, seen
+        for _ in range(cycles):
+            await edge
+            due = bool(expected) and expected[0][0] == cycle
+            assert dut.o__valid.value == due, f"cycle {cycle}"
+            cycle += 1
+            if not due:
+                continue
+            _, control, sums = expected.popleft()
+            word = int(dut.o__payload.value)
+            values = unpack(layout, word)
+            assert {name: values[name] for name in control} == control
+            if control["write"]:
+                assert unpack_lanes(values["sums"], 32, n) == sums
+            seen += 1
 
-    driver.extend(pack(DRAIN_COMMAND, _share(command)) for command in commands)
-    await ClockCycles(dut.clk, 3)  # a command is there before its first sum
-    cycle = reports = 0
-    for command in commands:
+    for number, command in enumerate(commands):
+        if not ahead:  # the queue is empty, and takes all that it holds before the first sum
+            ahead = random.choice([*range(1, IN_FLIGHT + 1), 40])
+            coming = commands[number : number + ahead]
+            driver.extend(pack(DRAIN_COMMAND, _share(new)) for new in coming)
+            await step(IN_FLIGHT + 2)
+            assert dut.command__ready.value == (len(coming) < IN_FLIGHT)
+        ahead -= 1
         for k in range(command["k_tiles"]):
             start = cycle
             for i in range(command["m"]):
                 while random.random() < bubble:
                     dut.i__valid.value = 0
-                    await step(cycle)
-                    cycle += 1
+                    await step(1)
                 limit = (1 << width - 1) - 1
                 sums = np.full(n, limit) if extreme else rng.integers(-limit, limit, n)
                 dut.i__valid.value = 1
@@ -108,37 +133,62 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
                 row = command["acc_row"] + i
                 old = accumulators[row] if k or command.get("accumulate") else 0
                 total = (old + sums).astype(np.int32)
-                last, end = k == command["k_tiles"] - 1, i == command["m"] - 1
-                drain = command["drain"] if last else Drain.KEEP
-                if drain == Drain.KEEP:
+                control = _control(command, k, i)
+                if not control["write"]:
                     accumulators[row] = total
-                if drain != Drain.KEEP or (last and end):
-                    control = {
-                        "raw": drain == Drain.RAW,
-                        "first": drain == Drain.REQUANTIZE and i == 0,
-                        "write": drain != Drain.KEEP,
-                        "done": last and end,
-                    }
-                    if control["done"]:
-                        control["signal"] = command.get("signal", 0)
-                    if control["write"]:
-                        line, place = divmod(i, command["inner_last"] + 1)
-                        row = command["out_row"] + line * command["outer_step"]
-                        control["row"] = (row + place * command["inner_step"]) % (1 << 14)
-                    leaving = total.tolist() if control["write"] else []
-                    expected.append((cycle + LATENCY, control, leaving))
+                if control["write"] or control["done"]:
+                    expected.append((cycle + LATENCY, control, total.tolist()))
                     reports += 1
-                await step(cycle)
-                cycle += 1
-            while cycle < start + n:
-                dut.i__valid.value = 0
-                await step(cycle)
-                cycle += 1
-    dut.i__valid.value = 0
-    for _ in range(LATENCY + 2):
-        await step(cycle)
-        cycle += 1
+                await step(1)
+            dut.i__valid.value = 0
+            await step(start + n - cycle)
+    await step(LATENCY + 2)
     assert seen == reports
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def counts_all_tiles(dut) -> None:
+    """A command ends with its last k-tile, however many there are, or with reset."""
+    n = {4 * (16 + 2): 4, 16 * (16 + 4): 16}[len(dut.i__payload)]
+    layout = requant_input(Config(array_size=n, acc_rows=ACC_ROWS))
+    command = {"last_row": 1, "inner_last": 1, "inner_step": 3, "drain": Drain.REQUANTIZE}
+    edge = RisingEdge(dut.clk)
+    dut.i__valid.value = dut.command__valid.value = 0
+    dut.i__payload.value = pack_lanes([1] * n, len(dut.i__payload) // n)
+    await reset(dut)
+
+    async def begin(last_tile: int) -> None:
+        dut.rst.value = 1
+        await edge
+        dut.rst.value = 0
+        dut.command__payload.value = pack(DRAIN_COMMAND, command | {"last_tile": last_tile})
+        dut.command__valid.value = 1
+        await edge
+        dut.command__valid.value = 0
+        await edge
+        dut.i__valid.value = 1
+
+    for bit in range(1, TILES_BITS):
+        await begin(1 << bit)
+        for _ in range(3):
+            await edge
+            assert not dut.o__valid.value
+        dut.i__valid.value = 0
+        for _ in range(LATENCY):
+            await edge
+            assert not dut.o__valid.value
+    tiles = 1 << TILES_BITS
+    await begin(tiles - 1)
+    await ClockCycles(dut.clk, 2 * tiles)
+    dut.i__valid.value = 0
+    for row in range(2):
+        await edge
+        assert dut.o__valid.value
+        values = unpack(layout, int(dut.o__payload.value))
+        assert values["row"] == 3 * row and values["done"] == row
+        assert unpack_lanes(values["sums"], 32, n) == [tiles] * n
+    await edge
+    assert not dut.o__valid.value
 
 
 @pytest.mark.parametrize("n", [4, 16])

@@ -96,6 +96,9 @@ _REGION_FIELDS = {
 """What each region's last row grows with; its first row comes first."""
 
 
+_DEPTHWISE = {"depthwise": 1, "blocks": 1, "byte_step": 0, "drain": Drain.KEEP}
+
+
 def _least(name: str) -> int:
     return next(f.minimum or 0 for f in COMMANDS[Opcode.CONV].fields if f.name == name)
 
@@ -103,22 +106,25 @@ def _least(name: str) -> int:
 def _alone_outside(config: Config, region: str | None) -> Command:
     """Return a command of any size of which all regions but one fit, or, for None, all of them.
 
-    That one leaves its memory by any number of rows or by one; others often end in its last row.
+    That one leaves its memory by any number of rows, often by few; others often end in its last
+    row. Often there is but one row or column.
     """
     while True:
         free = random.choice([region, None])  # may be as large as it is drawn
         command = random_command(Opcode.CONV, config)
         if random.random() < 0.3:
-            shape = {"depthwise": 1, "blocks": 1, "byte_step": 0, "drain": Drain.KEEP}
-            command = command.replace(**shape)
+            command = command.replace(**_DEPTHWISE)
+        if random.random() < 0.5:
+            command = command.replace(**{random.choice(["rows", "columns"]): 1})
         while too_far := [r for r in _beyond(command, config) if r != free]:
             name = random.choice(_REGION_FIELDS[too_far[0]])
             less = random.randrange(_least(name), command[name] + 1)
             command = command.replace(**{name: less})
+        few = random.choice([1, random.randint(1, 8)])
         for end in filter(None, [*random.sample(list(_REGION_FIELDS), 2), region]):
             first = _REGION_FIELDS[end][0]
             excess = _last_rows(command, config).get(end, 0) - _limit(end, config) + 1
-            start = command[first] - excess + (end == region)
+            start = command[first] - excess + few * (end == region)
             if 0 <= start < _limit(end, config):
                 command = command.replace(**{first: start})
         if region is None or region in _beyond(command, config):
@@ -150,6 +156,7 @@ async def prepares_every_command(dut, idle: float, stall: float) -> None:
     ]
     wide = [_alone_outside(config, None) for _ in range(60)]
     extreme = [random_command(Opcode.CONV, config) for _ in range(30)]
+    extreme[20:] = [command.replace(**_DEPTHWISE) for command in extreme[20:]]
     commands = fitting + wide + extreme + _largest()
 
     received: list[int] = []
@@ -197,7 +204,8 @@ async def says_where_the_first_region_ends(dut) -> None:
     await reset(dut)
     edge = RisingEdge(dut.clk)
     commands = [random_command(Opcode.CONV, config) for _ in range(repeats(40))]
-    alone = [_alone_outside(config, region) for region in (*_REGION_FIELDS, None) * repeats(16)]
+    regions = (*_REGION_FIELDS, "output", None)  # the output has two products
+    alone = [_alone_outside(config, region) for region in regions * repeats(16)]
     for command in commands + alone + _largest():
         dut.i__valid.value = 1
         dut.i__payload.value = pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields})
