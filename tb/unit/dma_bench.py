@@ -10,9 +10,11 @@ from cocotb.triggers import RisingEdge
 from command_index import position_of
 from dma_model import (
     CONFIGS,
+    FAULT_KINDS,
     Burst,
     Dram,
     FaultSeen,
+    bad_command,
     make_windows,
     pack_commands,
     pack_windows,
@@ -27,7 +29,10 @@ from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_tb.harness import reset
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-__all__ = ["DmaBench"]
+__all__ = ["ENGINE_FAULT_KINDS", "DmaBench"]
+
+ENGINE_FAULT_KINDS = (*FAULT_KINDS, "longest")
+"""What :meth:`DmaBench.bad_command` can get wrong."""
 
 
 class DmaBench:
@@ -53,8 +58,7 @@ class DmaBench:
     def __init__(self, dut, *, stall: float = 0.0) -> None:
         self.dut, self.stall = dut, stall
         self.config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
-        self.windows = make_windows()
-        self.dram = Dram(self.windows)
+        self.draw_windows()
         self.names = ("engine__command", "engine__take", "engine__give", self.address, self.port)
         self.names += self.channels
         self._ports = {
@@ -65,7 +69,6 @@ class DmaBench:
         self.sinks = {name: StreamSink(dut, name, stall=stall) for name in sinks}
         for name in (self.address, *self.ready_channels):
             StreamMonitor(dut, name)
-        dut.windows.value = pack_windows(self.windows)
         dut.engine__stop.value = 0
         self.clear()
 
@@ -77,6 +80,12 @@ class DmaBench:
         await reset(dut)
         cocotb.start_soon(bench.run())
         return bench
+
+    def draw_windows(self) -> None:
+        """Choose other windows, and what is in them."""
+        self.windows = make_windows()
+        self.dram = Dram(self.windows)
+        self.dut.windows.value = pack_windows(self.windows)
 
     def clear(self) -> None:
         """Forget everything that was seen."""
@@ -201,6 +210,13 @@ class DmaBench:
         """Return legal commands."""
         return [random_command(self.config, self.windows, self.opcode) for _ in range(count)]
 
+    def bad_command(self, kind: str) -> Command:
+        """Return an illegal command; ``longest``: of as many rows as the field can say."""
+        if kind == "longest":
+            row = random.randrange(self.config.ub_rows)
+            return self.random_commands(1)[0].replace(row=row, rows=(1 << 15) - 1)
+        return bad_command(self.config, self.windows, self.opcode, kind)
+
     async def check(self, commands: list[Command]) -> None:
         """Run legal commands and check everything that they do."""
         self.commands.extend(pack_commands(commands))
@@ -221,8 +237,17 @@ class DmaBench:
         assert self.most_outstanding <= self.config.dma_bursts
         assert self.states.total() == self.now
 
+    async def check_late_tokens(self, count: int) -> None:
+        """Run short commands whose tokens come at any time, also when the engine is empty."""
+        self.clear()
+        self.sinks["engine__take"].stall(0.95)
+        await self.check([c.replace(lines=1, rows=1) for c in self.random_commands(count)])
+
     async def check_stop(self, commands: list[Command]) -> None:
-        """Stop as the command processor does, wait for quiet, check what was done, reset."""
+        """Stop as the command processor does, wait for quiet, check what was done, reset.
+
+        Then there are other windows.
+        """
         dut = self.dut
         dut.engine__stop.value = 1
         self.sinks[self.port].stall(1)  # nothing is wanted from the buffer any more
@@ -249,6 +274,7 @@ class DmaBench:
         self.commands = StreamDriver(dut, "engine__command", idle=self.stall)
         self.sinks[self.port].stall(self.stall)
         await self.cycles(1)
+        self.draw_windows()
         self.clear()
 
     async def check_tokens_stop(self) -> None:
@@ -262,6 +288,8 @@ class DmaBench:
         self.sinks["engine__give"].stall(0)
         await self.cycles(9)
         assert not self.seen["engine__give"]
+        position = position_of(int(self.dut.engine__index.value))
+        assert position == 0, "command whose tokens are not given is complete"
         await self.check_stop(commands)
 
     async def faulted(self) -> FaultSeen:

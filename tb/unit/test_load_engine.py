@@ -6,13 +6,11 @@ from collections import deque
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from dma_bench import DmaBench
+from dma_bench import ENGINE_FAULT_KINDS, DmaBench
 from dma_model import (
     CONFIGS,
-    FAULT_KINDS,
     Burst,
     FaultSeen,
-    bad_command,
     flip_mask,
     legal_part,
     pack_commands,
@@ -102,6 +100,7 @@ async def loads_what_the_commands_say(dut, stall: float, latency: int) -> None:
     for name in ("write__request", "engine__take", "engine__give"):
         StreamMonitor(dut, name)
     await bench.check(bench.random_commands(repeats(60)))
+    await bench.check_late_tokens(repeats(30))
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -169,6 +168,9 @@ async def says_why_it_waits(dut) -> None:
         assert bench.states[state, 7] == before + 20
         bench.sinks[name].stall(0)
     assert bench.conflicts >= 20
+    # Four rows wait for the buffer, and where rows are no beats one beat in the unpacker.
+    row_bytes = bench.config.row_bytes
+    assert len(bench.seen["axi__r"]) == 4 * row_bytes // BEAT_BYTES + (row_bytes != BEAT_BYTES)
     await bench.cycles(1000)
     # The first cannot give its token, so the second cannot be completed.
     assert len(bench.seen["write__request"]) == 2 * 64 - 1
@@ -178,13 +180,13 @@ async def says_why_it_waits(dut) -> None:
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
-@cocotb.parametrize(kind=FAULT_KINDS, stall=[0.0, 0.3])
+@cocotb.parametrize(kind=ENGINE_FAULT_KINDS, stall=[0.0, 0.3])
 async def refuses_what_is_illegal(dut, kind: str, stall: float) -> None:
     """Show the right fault, issue nothing from there on, stop cleanly, work after reset."""
     bench = await LoadBench.start(dut, stall=stall, latency=30)
     for _ in range(2):
         commands = bench.random_commands(6)
-        commands.insert(3, bad_command(bench.config, bench.windows, Opcode.LOAD, kind))
+        commands.insert(3, bench.bad_command(kind))
         bench.commands.extend(pack_commands(commands))
         _, fault = trace(bench.config, bench.windows, commands)
         assert await bench.faulted() == fault

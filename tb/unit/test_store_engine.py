@@ -9,13 +9,11 @@ import cocotb
 import numpy as np
 import pytest
 from cocotb.triggers import RisingEdge
-from dma_bench import DmaBench
+from dma_bench import ENGINE_FAULT_KINDS, DmaBench
 from dma_model import (
     CONFIGS,
-    FAULT_KINDS,
     Burst,
     FaultSeen,
-    bad_command,
     flip_mask,
     lines_of,
     pack_commands,
@@ -168,6 +166,7 @@ async def stores_what_the_commands_say(dut, stall: float, response: int) -> None
     for name in ("read__request", "engine__take", "engine__give"):
         StreamMonitor(dut, name)
     await bench.check(bench.random_commands(repeats(60)))
+    await bench.check_late_tokens(repeats(30))
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -238,13 +237,13 @@ async def says_why_it_waits(dut) -> None:
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
-@cocotb.parametrize(kind=FAULT_KINDS, stall=[0.0, 0.3])
+@cocotb.parametrize(kind=ENGINE_FAULT_KINDS, stall=[0.0, 0.3])
 async def refuses_what_is_illegal(dut, kind: str, stall: float) -> None:
     """Show the right fault, issue nothing from there on, stop cleanly, work after reset."""
     bench = await StoreBench.start(dut, stall=stall, response=20)
     for _ in range(2):
         commands = bench.random_commands(6)
-        commands.insert(3, bad_command(bench.config, bench.windows, Opcode.STORE, kind))
+        commands.insert(3, bench.bad_command(kind))
         bench.commands.extend(pack_commands(commands))
         _, fault = trace(bench.config, bench.windows, commands)
         assert await bench.faulted() == fault
