@@ -115,7 +115,7 @@ async def all_bits_of_offsets_and_strides_count(dut, run: int) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def lines_have_all_bits_of_their_number_and_length(dut) -> None:
-    """Almost as many lines as a command can have, and one as long as the buffer.
+    """Almost as many lines as a command can have, and some as long as the buffer and shorter.
 
     The number is even, and a line takes any number of cycles: what goes wrong in each does not
     cancel out.
@@ -128,6 +128,10 @@ async def lines_have_all_bits_of_their_number_and_length(dut) -> None:
     commands = [
         Command.make(bench.opcode, lines=many, rows=1, stride=BEAT_BYTES, pitch=1),
         Command.make(bench.opcode, lines=1, rows=bench.config.ub_rows),
+        *(
+            Command.make(bench.opcode, lines=1, rows=random.randrange(1, bench.config.ub_rows))
+            for _ in range(4)
+        ),
     ]
     bench.commands.extend(pack_commands(commands))
     await bench.settled()
