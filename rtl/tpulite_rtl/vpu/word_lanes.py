@@ -18,8 +18,7 @@ _ADDRESS_STAGE = 3
 WORD_STAGE = timing.ELEMENTWISE
 """Stage in which words are there, so that they enter the requantizer as other sums do."""
 _TOTAL_STAGE = timing.NORM_STEPS - 1
-_PARTS, _PART = 4, 4
-"""The maximum of a row is that of parts, so many at least, of at most so many bytes each."""
+_PARTS, _PART = 4, 4  # a row's maximum is that of so many parts at least, of so many bytes at most
 
 
 class WordLanes(wiring.Component):
@@ -139,10 +138,9 @@ class WordLanes(wiring.Component):
 
     def _maximum(self, m: Module) -> Signal:
         """Return the largest byte of B, or that of its NORM, in stage 2."""
-        count = max(_PARTS, self.config.array_size // _PART)
-        size = self.config.array_size // count
+        size = min(_PART, self.config.array_size // _PARTS)
         parts = []
-        for part in range(count):
+        for part in range(self.config.array_size // size):
             largest = Signal(signed(8), name=f"largest_{part}", reset_less=True)
             found = _largest([self.b[part * size + i] for i in range(size)])
             chosen = Mux(self.is_norm, found, self.b[0])
