@@ -53,7 +53,7 @@ def _control(command: dict[str, int], k: int, i: int) -> dict[str, int]:
     """Return what leaves with the sum of a k-tile and a vector, if any does."""
     last, end = k == command["k_tiles"] - 1, i == command["m"] - 1
     drain = command["drain"] if last else Drain.KEEP
-    control = {
+    control: dict[str, int] = {
         "raw": drain == Drain.RAW,
         "first": drain == Drain.REQUANTIZE and i == 0,
         "write": drain != Drain.KEEP,
