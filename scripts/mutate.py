@@ -39,7 +39,10 @@ _TABLE, _EXCUSED = _UNIT / "mutants.csv", _UNIT / "mutants_excused.csv"
 _PAGE = _ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- written by scripts/mutate.py --write -->\n", "<!-- end of mutants -->\n"
 _LOOK_SECONDS = 5
-_ALSO = {"vector_engine": ("vector_faults", "vector_cycles", "vector_conflicts")}
+_ALSO = {
+    "matrix_unit": ("depthwise_layer",),
+    "vector_engine": ("vector_faults", "vector_cycles", "vector_conflicts"),
+}
 """Benches that are not called after a component, of which each has the machine of another one."""
 
 
@@ -81,8 +84,9 @@ def inside(bench: str) -> list[str]:
     """Return the benches of the components in the one of a bench that has been attacked."""
     folder = dict(campaigns())[bench].folder
     sources = set(re.findall(r"(\w+)\.py:", (folder / "cells.il").read_text()))
-    named = [name for name in benches() if name in sources and name != bench]
-    return [*named, *(also for name in (bench, *named) for also in _ALSO.get(name, ()))]
+    named = [name for name in benches() if name in sources]
+    found = [*named, *(also for name in named for also in _ALSO.get(name, ()))]
+    return [name for name in found if name != bench]
 
 
 def _pytest(names: list[str]) -> list[str]:

@@ -22,7 +22,7 @@ from dma_model import (
     trace,
 )
 
-from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.isa import COMMANDS, Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS
 from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.lib.layout import INDEX_BITS
@@ -213,8 +213,9 @@ class DmaBench:
     def bad_command(self, kind: str) -> Command:
         """Return an illegal command; ``longest``: of as many rows as the field can say."""
         if kind == "longest":
+            most = next(f.range[-1] for f in COMMANDS[self.opcode].fields if f.name == "rows")
             row = random.randrange(self.config.ub_rows)
-            return self.random_commands(1)[0].replace(row=row, rows=(1 << 15) - 1)
+            return self.random_commands(1)[0].replace(row=row, rows=most)
         return bad_command(self.config, self.windows, self.opcode, kind)
 
     async def check(self, commands: list[Command]) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import cocotb
+import pytest
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -26,6 +27,17 @@ class Counters(wiring.Component):
         m.d.comb += [self.seen.eq(seen), self.unseen.eq(unseen ^ 5)]
         with m.If(self.up):
             m.d.sync += [seen.eq(seen + 1), unseen.eq(unseen + 3)]
+        return m
+
+
+class MoreCounters(Counters):
+    """Another one that nobody sees."""
+
+    def elaborate(self, platform) -> Module:
+        m = super().elaborate(platform)
+        more = Signal(4)
+        m.d.sync += more.eq(more + 1)
+        m.d.comb += self.unseen.eq(more)
         return m
 
 
@@ -64,3 +76,8 @@ def test_benches_kill_what_they_look_at(tmp_path: Path, monkeypatch) -> None:
     later = [json.loads(line) for line in found.path.read_text().splitlines()[31:]]
     assert {line["number"] for line in later} == set(range(1, 31)) - killed
     assert any(line["fate"] == "killed" for line in later)
+
+    with pytest.raises(pytest.skip.Exception, match="smaller size"):
+        harness.simulate(MoreCounters(), __file__, **run)
+    found.path.with_name("deleted.0123456789ab.jsonl").write_text(lines[1] + "\n")
+    assert [bench for bench, _campaign in campaign.campaigns()] == ["tb_campaign"]
