@@ -62,10 +62,11 @@ class Row:
 
 
 def benches() -> list[str]:
-    """Return the benches of components, by the names of their files."""
+    """Return the benches that are called after components, by the names of their files."""
     files = (path for path in sorted(_UNIT.glob("test_*.py")) if "simulate(" in path.read_text())
     names = [path.stem.removeprefix("test_") for path in files]
-    return [name for name in names if not name.startswith("tb_")]
+    others = {name for names in _ALSO.values() for name in names}
+    return [name for name in names if not name.startswith("tb_") and name not in others]
 
 
 def attack(bench: str, count: int, most: int, *, again: bool) -> bool:

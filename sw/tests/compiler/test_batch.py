@@ -115,6 +115,7 @@ def test_layers_of_a_repeated_program_have_the_commands_of_all_images():
         assert whole.m == 3 * layer.m
         starts = (0, count, 2 * count)
         assert whole.commands == tuple(start + i for start in starts for i in layer.commands)
+        assert whole.others == tuple(start + i for start in starts for i in layer.others)
     assert repeat_program(once, 1) is once
     assert program == repeat_program(once, 3, prefetch=True)
 
