@@ -19,7 +19,7 @@ from tpulite_tb.chip import ChipBench
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import DEFAULT
-from tpulite_tb.random_check import CONFIGS, check, memory_options
+from tpulite_tb.random_check import CONFIGS, check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.regress import REGRESS, thinned
 
@@ -47,8 +47,9 @@ def test_random_programs(geometry: str, chunk: int, record_property) -> None:
     for seed in range(first, first + size):
         program = RandomProgram(seed, MACHINES[geometry])
         try:
-            device = RtlDevice(program.config, seed=seed, **memory_options(program))
+            device = RtlDevice(program.config, seed=seed, trace=True, **memory_options(program))
             check(program, device, device.set_errors)
+            check_traces(program, device.traces)
         except Exception as error:
             error.add_note(
                 f"Random program {seed} on {geometry}. To repeat it: TPULITE_RANDOM_SEED={seed} "

@@ -14,7 +14,7 @@ from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.fault_cases import CASES, END, load, store
 from tpulite_tb.machines import SMALL
 from tpulite_tb.placed import DRAM_BYTES, NETWORKS, placed
-from tpulite_tb.random_check import check, memory_options
+from tpulite_tb.random_check import check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_tb.resets import cut_off
 
@@ -33,7 +33,7 @@ Trial = Callable[[], object]
 def trials(programs: int) -> Mapping[str, Trial]:
     """Return what each mutant must pass, by name: what finds most comes first."""
     sys.path.append(str(_SYSTEM))
-    faults = importlib.import_module("test_faults")
+    faults, turns = (importlib.import_module(name) for name in ("test_faults", "test_turns"))
     small = [name for name, case in CASES.items() if case.config == SMALL]
     networks = [name for name in NETWORKS if name != "cnn"]
     return (
@@ -52,13 +52,15 @@ def trials(programs: int) -> Mapping[str, Trial]:
             for waiting in faults.WAITING
         }
         | {f"address {seed}": partial(_far_address, seed) for seed in range(24)}
+        | {"turns": turns.test_a_store_has_its_turns_beside_a_stream}
     )
 
 
 def _program(seed: int) -> None:
     program = RandomProgram(seed, SMALL)
-    device = RtlDevice(SMALL, seed=seed, **memory_options(program))
+    device = RtlDevice(SMALL, seed=seed, trace=True, **memory_options(program))
     check(program, device, device.set_errors)
+    check_traces(program, device.traces)
 
 
 def _network(name: str) -> object:

@@ -1,7 +1,7 @@
 """What a random program must do on the chip: all that the golden machine does, in all of DRAM."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Execution, Machine
 from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Device, Job, RunResult
+from tpulite_rtl.verilated.trace import EngineTrace
 from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
 from tpulite_tb.random_program import RandomProgram
 
-__all__ = ["CONFIGS", "check", "memory_options"]
+__all__ = ["CONFIGS", "check", "check_traces", "memory_options"]
 
 CONFIGS = {"4x4": SMALL, "8x8": FEW_LANES, "16x16": FEW_ROWS}
 """Machines that random programs run on."""
@@ -60,6 +61,13 @@ def check(program: RandomProgram, device: Device, no_errors: Callable[[], None])
     _check_same(dram, legal_dram, legal, program.legal_commands)
     if sampler := Functional.wanted():
         _sample(program, sampler)
+
+
+def check_traces(program: RandomProgram, traces: Mapping[Engine, EngineTrace]) -> None:
+    """Check that the trace of the legal program has each engine's commands, and no others."""
+    for engine, trace in traces.items():
+        own = [i for i, command in enumerate(program.legal_commands) if command.engine == engine]
+        assert trace.index.tolist() == own, f"{engine.name} worked on others"
 
 
 def _sample(program: RandomProgram, sampler: Functional) -> None:

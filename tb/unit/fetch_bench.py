@@ -16,10 +16,16 @@ from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_tb.commands import illegal_values, random_command, raw_word
 from tpulite_tb.stream import StreamMonitor, StreamSink
 
-__all__ = ["BUFFER_BEATS", "BURST_BEATS", "CONFIG", "FetchBench"]
+__all__ = ["BUFFER_BEATS", "BURST_BEATS", "CONFIG", "FetchBench", "config_of"]
+
+
+def config_of(burst_beats: int) -> Config:
+    """Return the machine of these bursts: with short ones it has softmax, whose fields differ."""
+    return Config(burst_beats=burst_beats, softmax=burst_beats < 16)
+
 
 BURST_BEATS = int(os.environ.get("BURST_BEATS", "16"))
-CONFIG = Config(burst_beats=BURST_BEATS)
+CONFIG = config_of(BURST_BEATS)
 BUFFER_BEATS = 2 * max(16, BURST_BEATS)
 
 

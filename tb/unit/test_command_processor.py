@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 import cocotb
+from cocotb.task import Task
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from counter_port import read_counter
 from engine_model import EngineModel
@@ -14,7 +15,9 @@ from tpulite.arch.isa import ENGINE_OF, Command, Engine, Opcode
 from tpulite.arch.registers import COUNTER_OFFSETS, Control, EngineState, Fault, Interrupt, RunState
 from tpulite_rtl.bus.registers import PROGRAM
 from tpulite_rtl.cp.command_processor import CommandProcessor
+from tpulite_rtl.cp.counters import CONFLICT_BITS
 from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_tb.commands import random_command
 from tpulite_tb.harness import reset, simulate
 
@@ -36,6 +39,7 @@ class Bench:
         self.states: Counter[tuple[Engine, int]] = Counter()  # cycles of each
         dut.watchdog.value = dut.control.value = dut.conflicts.value = dut.program.value = 0
         dut.counters__wanted.value = 0
+        self.rates = dict.fromkeys(("conflicts", "read_beats", "write_beats"), 0)  # in each cycle
         for moved in MOVED:
             getattr(dut, moved).value = 0
 
@@ -76,6 +80,24 @@ class Bench:
         await ClockCycles(self.dut.clk, 3)
         return interrupt
 
+    async def run_without_end(self) -> Task[Interrupt]:
+        """Let the vector engine work for ever, at command 0, and END be accepted meanwhile."""
+        self.log.clear()
+        self.engines[Engine.VPU].slow = 1.0
+        work = random_command(Opcode.VECTOR, CONFIG).replace(wait=0)
+        run = cocotb.start_soon(self.run([work, Command.make(Opcode.END)]))
+        while not self.log:
+            await RisingEdge(self.dut.clk)
+        await ClockCycles(self.dut.clk, 5)
+        return run
+
+    def draw_rates(self) -> None:
+        """Draw what is counted in each cycle."""
+        conflicts, read, write = (random.getrandbits(bits) for bits in (CONFLICT_BITS, 1, 1))
+        self.dut.conflicts.value = conflicts
+        self.dut.read_beat.value, self.dut.write_beat.value = read, write
+        self.rates = {"conflicts": conflicts, "read_beats": read, "write_beats": write}
+
     @property
     def error(self) -> tuple[int, int, int]:
         """The fault that was kept: code, index and address."""
@@ -105,9 +127,10 @@ class Bench:
                     tokens[engine, other] += 1
 
     async def check_counters(self) -> None:
-        """Check CYCLES, and for every engine the cycles in which it showed each state."""
+        """Check what came in every cycle, and the cycles in which an engine showed each state."""
         values = {n: await read_counter(self.dut, "counters", n) for n in COUNTER_OFFSETS}
-        assert values["cycles"] == self.cycles
+        for name, rate in ({"cycles": 1} | self.rates).items():
+            assert values[name] == rate * self.cycles, name
         for engine in Engine:
             states = [values[f"{engine.name}_{state.name}".lower()] for state in EngineState]
             assert states == [self.states[engine, state] for state in EngineState], engine
@@ -136,6 +159,7 @@ async def programs_run_to_their_end(dut, idle: float, stall: float) -> None:
     bench = Bench(dut, idle=idle, stall=stall)
     await reset(dut)
     for length in (0, 1, 60, 30):
+        bench.draw_rates()
         commands = random_program(length)
         assert await bench.run(commands) == Interrupt.DONE
         assert dut.state.value == RunState.IDLE
@@ -194,20 +218,40 @@ async def fault_stops_the_chip_and_reset_revives_it(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reports_have_all_of_their_bits(dut) -> None:
+    """Whatever an engine says of its fault is kept, and so is the complement."""
+    bench = Bench(dut)
+    await reset(dut)
+    bits = FAULT.size - 1  # all but `valid`, which is the first
+    for model in bench.engines.values():
+        drawn = random.getrandbits(bits)
+        for report in (drawn, drawn ^ (1 << bits) - 1):
+            run = await bench.run_without_end()
+            model.port("fault").value = report << 1 | 1
+            await RisingEdge(dut.clk)
+            model.port("fault").value = 0
+            assert await run == Interrupt.FAULT
+            fault = FAULT.from_bits(report << 1)
+            assert bench.error == (fault.code, fault.index, fault.address), model.engine
+            await bench.request(Control.RESET)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def illegal_program_is_refused_after_what_precedes_it(dut) -> None:
     """Stop at a bad opcode, a bad field, a missing END."""
     bench = Bench(dut)
     await reset(dut)
-    good = [int.from_bytes(c.encode(), "little") for c in random_program(12)[:-1]]
-    for code, words in (
-        (Fault.OPCODE, [*good, 0]),
-        (Fault.FIELD, [*good, Opcode.END | 1 << 200]),
-        (Fault.OVERRUN, good),
-    ):
-        assert await bench.run_words(words) == Interrupt.FAULT
-        index = len(good)
-        assert bench.error == (code, index, bench.memory.address + COMMAND_BYTES * index)
-        await bench.request(Control.RESET)
+    for _ in range(4):
+        good = [int.from_bytes(c.encode(), "little") for c in random_program(6)[:-1]]
+        for code, words in (
+            (Fault.OPCODE, [*good, 0]),
+            (Fault.FIELD, [*good, Opcode.END | 1 << 200]),
+            (Fault.OVERRUN, good),
+        ):
+            assert await bench.run_words(words) == Interrupt.FAULT
+            index = len(good)
+            assert bench.error == (code, index, bench.memory.address + COMMAND_BYTES * index)
+            await bench.request(Control.RESET)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -269,6 +313,28 @@ async def full_token_counter_bites_the_watchdog(dut) -> None:
     load = random_command(Opcode.LOAD, CONFIG).replace(wait=0, signal=1 << Engine.VPU)
     assert await bench.run([load] * 70 + [Command.make(Opcode.END)]) == Interrupt.FAULT
     assert bench.error == (Fault.WATCHDOG, 63, 0)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def oldest_command_is_blamed(dut) -> None:
+    """Each engine's in turn, whatever its index: the others hold younger ones, or none."""
+    bench = Bench(dut)
+    await reset(dut)
+    every = (1 << INDEX_BITS) - 1
+    for engine in Engine:
+        drawn = random.getrandbits(INDEX_BITS)
+        for oldest in (drawn, drawn ^ every):
+            run = await bench.run_without_end()
+            for other, model in bench.engines.items():
+                holds = other == engine or random.random() < 0.5
+                index = random.randint(oldest if holds else 0, every)
+                model.port("idle").value = not holds
+                model.port("index").value = oldest if other == engine else index
+            await ClockCycles(dut.clk, 4)
+            await bench.request(Control.STOP)
+            assert await run == Interrupt.FAULT
+            assert bench.error == (Fault.STOPPED, oldest, 0), engine
+            await bench.request(Control.RESET)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

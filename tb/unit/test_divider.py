@@ -18,6 +18,7 @@ async def divides_as_numerics_says(dut) -> None:
     dut.i__valid.value = 0
     await reset(dut)
     ends = [0, 1, 2, 3, (1 << 19) - 1, 1 << 19, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
+    ends.append(0xF803_C5F0)  # as of few others, the last bits of an estimate show in the result
     drawn = [random.getrandbits(32) >> random.randrange(32) for _ in range(300)]
     for total in ends + drawn:
         dut.i__payload.value = total

@@ -8,7 +8,7 @@ import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.isa import VECTOR, VectorOp, operations
 from tpulite.arch.numerics import INT8
 from tpulite_rtl.vpu.window_reducer import SUM_BITS, WindowReducer, operand_pair, reduced_pair
 from tpulite_tb.bits import pack, pack_lanes, unpack, unpack_lanes
@@ -18,6 +18,7 @@ from tpulite_tb.scoreboard import Scoreboard
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 CONFIG = Config(array_size=int(os.environ.get("ARRAY_SIZE", "4")))
+_REDUCING = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
 _LARGEST = {field.name: field.range[-1] for field in VECTOR.fields}
 
 
@@ -28,10 +29,9 @@ def _result(operation: VectorOp, window: list[list[int]], b: list[int]) -> int:
     return pack(reduced_pair(CONFIG), values)
 
 
-def _vector() -> list[int]:
-    return [random.choice([random.choice(INT8), *INT8[:: len(INT8) - 1]]) for _ in range(4)] * (
-        CONFIG.array_size // 4
-    )
+def _vector(values: range = INT8) -> list[int]:
+    drawn = ([random.choice(values), values[0], values[-1]] for _ in range(4))
+    return [random.choice(some) for some in drawn] * (CONFIG.array_size // 4)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -39,17 +39,29 @@ def _vector() -> list[int]:
     operation=[VectorOp.COPY, VectorOp.MAX, VectorOp.SUM], idle=[0.0, 0.4], stall=[0.0, 0.4]
 )
 async def reduces_windows(dut, operation: VectorOp, idle: float, stall: float) -> None:
-    """Windows of one vector and of many, one after the other."""
+    """Windows of one vector and of many, some of which differ by one, one after the other.
+
+    As COPY does, every operation that neither adds nor takes the maximum has windows of one.
+    """
     driver = StreamDriver(dut, "i", idle=idle)
     StreamSink(dut, "o", stall=stall)
-    dut.operation.value = operation
-    tail = random.choice([0, 2]) if CONFIG.has_softmax else 0
-    dut.tail.value = tail
+    dut.operation.value, dut.tail.value = operation, 0
+    tail, others = 0, [op for op in operations(CONFIG) if op not in _REDUCING]
     await reset(dut)
     scoreboard = Scoreboard(dut, StreamMonitor(dut, "o"))
-    for _ in range(repeats(60)):
+    for number in range(repeats(60)):
+        if number % 4 == 3:
+            while scoreboard.matched < number:
+                await RisingEdge(dut.clk)
+            tail = random.randrange(CONFIG.array_size) if CONFIG.has_softmax else 0
+            dut.tail.value = tail
+            if operation == VectorOp.COPY:
+                dut.operation.value = random.choice(others)
+            await RisingEdge(dut.clk)
         size = 1 if operation == VectorOp.COPY else random.choice([1, 1, 2, 4, 9])
-        window, b = [_vector() for _ in range(size)], _vector()
+        near = random.randrange(len(INT8) - 1)
+        values = random.choice([INT8, INT8[near : near + 2]])
+        window, b = [_vector(values) for _ in range(size)], _vector()
         for index, a in enumerate(window):
             last = index == size - 1
             values = {"a": pack_lanes(a, 8), "first": index == 0, "last": last}

@@ -4,17 +4,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.encode import batch as module
-from tpulite.compiler.encode.batch import compile_batch
+from tpulite.compiler.encode.batch import check_sizes, compile_batch
 from tpulite.compiler.encode.repeat import repeat_program, without_tokens
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Activation
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
@@ -47,6 +48,19 @@ def test_more_images_go_together_until_two_larger_parts_make_none_cheaper(
     (program, count, prefetch), together = result
     assert seen == tried
     assert (program.batch, count, together, prefetch) == (best, batch // best, best, False)
+
+
+@pytest.mark.parametrize(("costs", "best"), [({1: 10, 2: 11, 4: 9}, 4), ({1: 10, 2: 10}, 1)])
+def test_only_cheaper_images_go_together_but_one_dearer_size_does_not_end_it(
+    monkeypatch, costs, best
+):
+    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: commands[0])
+    monkeypatch.setattr(module, "repeat_program", lambda program, count, *, prefetch: program)
+
+    def compile_images(count):
+        return SimpleNamespace(batch=count, config=Config(), commands=[costs[count] * count])
+
+    assert compile_batch(compile_images, Options(batch=max(costs)))[1] == best
 
 
 def test_little_memory_traffic_counts_rows_that_are_moved(monkeypatch):
@@ -142,3 +156,33 @@ def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):
 def test_a_batch_that_no_address_reaches_is_refused():
     with pytest.raises(ValueError, match=r"^A batch of \d+ images needs \d+ bytes of \w+, but"):
         compile_layers(network(), Config(), Options(batch=1 << 30))
+
+
+@pytest.mark.parametrize("what", ["inputs", "outputs"])
+@pytest.mark.parametrize(
+    ("rows", "batch", "who"),
+    [(1 << 28, 1, "The network"), (1 << 27, 2, "A batch of 2 images")],
+)
+def test_tensors_of_four_gigabytes_are_refused_and_a_row_less_is_not(what, rows, batch, who):
+    def sizes(rows):
+        shapes = {"inputs": (1, 1, 16), "outputs": (1, 1, 16)} | {what: (1, rows, 16)}
+        activations = {name: Activation(shape) for name, shape in shapes.items()}
+        layers: Any = SimpleNamespace(
+            inputs=("inputs",), outputs=("outputs",), activations=activations
+        )
+        check_sizes(layers, Config(), batch)
+
+    sizes(rows - 1)
+    message = f"{who} needs 4294967296 bytes of {what}, but DRAM windows have less than 4294967296"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        sizes(rows)
+
+
+def test_commands_of_four_gigabytes_are_refused():
+    def compile_images(count):
+        return SimpleNamespace(batch=count, config=Config(), commands=(1,) * 4)
+
+    batch = (1 << 32) // (4 * COMMAND_BYTES)
+    message = f"^A batch of {batch} images needs 4294967296 bytes of commands, but"
+    with pytest.raises(ValueError, match=message):
+        compile_batch(compile_images, Options(batch=batch))
