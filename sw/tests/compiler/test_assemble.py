@@ -1,13 +1,17 @@
+import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
+from tpulite.arch.numerics import Rounding
 from tpulite.compiler import compile_pair
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.graph.layers import Activation, LayerGraph, MatMul, Requantization
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 CONFIG = Config(ub_rows=256)
+PLAIN = Requantization(multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +44,20 @@ def test_a_program_says_what_each_layer_computes_and_by_which_commands(layers):
         assert list(layer.others) == sorted(layer.others)
     numbers = [n for layer in program.layers for n in (*layer.commands, *layer.others)]
     assert sorted(numbers) == list(range(len(program.commands) - 1))
+
+
+def test_what_prepares_a_product_does_not_compute_it():
+    images = {"a": (2, 20, 32), "b": (2, 32, 16), "y": (2, 20, 16)}
+    product = MatMul(
+        name="y", inputs=("a", "b"), output="y", requantization=PLAIN, zero_points=(1, 9)
+    )
+    activations = {name: Activation(shape) for name, shape in images.items()}
+    network = LayerGraph("product", (product,), activations, ("a", "b"), ("y",))
+    program = compile_layers(network, Config())
+    (layer,) = program.layers
+    assert (layer.m, layer.k, layer.n) == (40, 32, 16)
+    assert {program.commands[number].opcode for number in layer.commands} == {Opcode.CONV}
+    assert Opcode.VECTOR in {program.commands[number].opcode for number in layer.others}
 
 
 def test_a_program_keeps_the_rows_that_an_earlier_one_has_left():
