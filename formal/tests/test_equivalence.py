@@ -77,11 +77,24 @@ def test_a_part_may_differ_where_the_whole_does_not(tmp_path):
         for mutant in mutants_of(folder)
         if mutant.module == "dut.twice" and mutant.change.endswith((" D[2]", " Y[3]"))
     ]
+    source = folder / "mutated.il"
     for number in of_highest_bit:
-        source = folder / "mutated.il"
         assert differ(source, tmp_path, NAME, BITS, number, 10).status == "never"
         assert differ(source, tmp_path, NAME, BITS, number, 10, top="dut.twice").status == "high"
     assert of_highest_bit
+
+
+def test_what_a_part_does_is_seen_around_it(tmp_path):
+    component = Masked()
+    folder = with_mutants(component, component_ports(component), 30)
+    shown = [
+        mutant.number
+        for mutant in mutants_of(folder)
+        if mutant.module == "dut.twice" and mutant.change in ("inv D[0]", "inv D[1]")
+    ]
+    for number in shown:
+        assert differ(folder / "mutated.il", tmp_path, NAME, BITS, number, 10).status == "high"
+    assert shown
 
 
 def test_a_constant_that_is_kept_changes_nothing(mutants, tmp_path):

@@ -17,11 +17,11 @@ rename -top dut
 copy dut mutant
 cd dut
 delete -port w:{name}
-connect -set {name} {bits}'d0
+connect -nounset -set {name} {bits}'d0
 cd ..
 cd mutant
 delete -port w:{name}
-connect -set {name} {bits}'d{number}
+connect -nounset -set {name} {bits}'d{number}
 cd ..
 miter -equiv -flatten -make_outputs dut mutant top
 hierarchy -top top
