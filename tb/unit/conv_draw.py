@@ -51,7 +51,7 @@ def any_image(command: Command, rows: int) -> Command:
     """Return a CONV with an image of any height, width and pitches, anywhere in a buffer."""
     height, width = (random.getrandbits(random.randint(1, 11)) or 1 for _ in range(2))
     height = min(height, rows)
-    pitch = random.randrange(rows // height)
+    pitch = random.randrange(rows // height if height > 1 else 1 << 14)
     left = rows - (height - 1) * pitch
     width = min(width, left)
     block_pitch = random.getrandbits(14)

@@ -35,6 +35,10 @@ ENGINE_FAULT_KINDS = (*FAULT_KINDS, "longest")
 """What :meth:`DmaBench.bad_command` can get wrong."""
 
 
+_STILL = 8
+"""Cycles that an engine may be busy without a transfer."""
+
+
 class DmaBench:
     """Commands, tokens and stopping; checks in every cycle what must always hold.
 
@@ -57,7 +61,7 @@ class DmaBench:
 
     def __init__(self, dut, *, stall: float = 0.0) -> None:
         self.dut, self.stall = dut, stall
-        self.config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+        self.config = CONFIGS[os.environ["MACHINE"]]
         self.draw_windows()
         self.names = ("engine__command", "engine__take", "engine__give", self.address, self.port)
         self.names += self.channels
@@ -98,6 +102,7 @@ class DmaBench:
         self.fault: FaultSeen | None = None
         self.stopped = False
         self._address_was_valid = self._address_may_be_valid = False
+        self._still = 0  # cycles without a transfer
 
     def step(self, moved: dict[str, int]) -> None:
         """React to the transfers of a cycle and drive the next one."""
@@ -154,6 +159,11 @@ class DmaBench:
         self.outstanding += raised
         self.most_outstanding = max(self.most_outstanding, self.outstanding)
         assert bool(dut.engine__quiet.value) == (self.outstanding == 0)
+
+        # What moves inside soon comes out, or waits for something.
+        self._still = 0 if moved else self._still + 1
+        assert state != EngineState.TOKEN or not self.outstanding, "waits for bursts first"
+        assert state != EngineState.BUSY or self._still < _STILL or self.stopped
 
     def _check_index(self, commands: list[Command], completed_at: list[int]) -> None:
         """Check that the index is that of the oldest command whose work or tokens are not done."""

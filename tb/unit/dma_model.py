@@ -11,14 +11,16 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS, PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault, Permission
+from tpulite_tb.machines import SMALL
 
 CONFIGS = {
-    4: Config(array_size=4, burst_beats=256, dma_bursts=1),
-    8: Config(array_size=8, ub_rows=1024, burst_beats=2, dma_bursts=32),
-    16: Config(),
-    32: Config(array_size=32, ub_rows=8192, dma_bursts=4),
+    "4": Config(array_size=4, burst_beats=256, dma_bursts=1),
+    "8": Config(array_size=8, ub_rows=1024, burst_beats=2, dma_bursts=32),
+    "16": Config(),
+    "32": Config(array_size=32, ub_rows=8192, dma_bursts=4),
+    "small": SMALL,
 }
-"""A machine for each N, so that the other sizes vary too."""
+"""A machine for each N, so that the other sizes vary too, and that of the benches of the chip."""
 
 PERMITTED = {Opcode.LOAD: (1, 3), Opcode.STORE: (2, 3)}
 """Windows that each engine may use, of :func:`make_windows`."""

@@ -73,12 +73,13 @@ class _Buffer:
             await edge
             for name, answers in self.answers.items():
                 request = self._port(name, "request", "payload")
-                if (
-                    self._port(name, "request", "valid").value
-                    and self._port(name, "request", "ready").value
-                ):
+                if not self._port(name, "request", "valid").value:
+                    continue
+                if self._port(name, "request", "ready").value:
                     data = self.model.buffer[int(request.value)].tobytes()
                     answers.append((cycle + READ_LATENCY, int.from_bytes(data, "little")))
+                elif name == "activation":
+                    assert self.dut.engine__state.value == EngineState.BUFFER
             if self.dut.write__request__valid.value:
                 payload = unpack(self.layout, int(self.dut.write__request__payload.value))
                 data = payload["data"].to_bytes(self.model.config.row_bytes, "little")
@@ -98,7 +99,7 @@ class MatrixBench:
         dut.vector__valid.value = 0
         StreamSink(dut, "engine__take", stall=late)
         StreamMonitor(dut, "engine__take", callback=self.taken.append)
-        StreamSink(dut, "engine__give", stall=late)
+        self.taker = StreamSink(dut, "engine__give", stall=late)
         StreamMonitor(dut, "engine__give", callback=self.given.append)
         self.driver = StreamDriver(dut, "engine__command", idle=late)
 
@@ -118,13 +119,13 @@ class MatrixBench:
         edge = RisingEdge(self.dut.clk)
         cycle, entered, times = 0, 0, []
         while len(self.given) < len(commands):
-            given = len(self.given)
             await edge
             cycle += 1
             entered += int(self.dut.entered.value)
-            times += [cycle] * (len(self.given) - len(times))
             assert not self.fault["valid"]
-            self._check_index(given, commands)
+            self._check_index(len(times), commands)
+            if self.dut.engine__give__valid.value and self.dut.engine__give__ready.value:
+                times.append(cycle)
         while self.dut.engine__idle.value == 0:  # a depthwise stream may outlast its sums
             await edge
             entered += int(self.dut.entered.value)

@@ -33,7 +33,7 @@ class SplitterBench:
 
     def __init__(self, dut, *, stall: float, retire: float = 0.3) -> None:
         self.dut, self.retire = dut, retire
-        self.config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+        self.config = CONFIGS[os.environ["MACHINE"]]
         self.opcode = Opcode[os.environ["OPCODE"]]
         self.windows = make_windows()
         self.now = self.outstanding = 0

@@ -18,12 +18,18 @@ from tpulite_tb.bits import pack, pack_lanes, unpack, unpack_lanes
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
-ACC_ROWS = 64
+ACC_ROWS = {4: 64, 16: 1024}
+USED_ROWS = 64  # by most commands
 LATENCY = 2
 
 
-def _command(n: int) -> dict[str, int]:
-    inner, outer = random.choice(
+def _size_of(dut) -> int:
+    return {4 * (16 + 2): 4, 16 * (16 + 4): 16}[len(dut.i__payload)]
+
+
+def _command(n: int, rows: range, size: tuple[int, int] | None = None) -> dict[str, int]:
+    """Draw a command on some rows of the accumulators, of some inner and outer vectors."""
+    inner, outer = size or random.choice(
         [(1, 1), (1, 2), (n, 1), (n + 1, 1), (1, 20), (5, 4), (3, 7), (40, 1)]
     )
     m = inner * outer
@@ -33,7 +39,7 @@ def _command(n: int) -> dict[str, int]:
         "inner_step": random.choice([1, 4, random.randrange(1 << 14)]),
         "outer_step": random.choice([5, random.randrange(1 << 14)]),
         "k_tiles": random.randint(1, 40) if m < n else random.randint(1, 4),
-        "acc_row": random.randrange(ACC_ROWS - m + 1),
+        "acc_row": random.choice(rows[: len(rows) - m + 1]),
         "accumulate": random.random() < 0.5,
         "drain": random.choice(list(Drain)),
         "out_row": random.randrange(1 << 14),
@@ -72,8 +78,10 @@ def _control(command: dict[str, int], k: int, i: int) -> dict[str, int]:
 @cocotb.parametrize(bubble=[0.0, 0.3], extreme=[False, True])
 async def accumulates(dut, bubble: float, extreme: bool) -> None:
     """Random commands at the shortest cadence: every sum that leaves, and when."""
-    n = {4 * (16 + 2): 4, 16 * (16 + 4): 16}[len(dut.i__payload)]
-    config = Config(array_size=n, acc_rows=ACC_ROWS)
+    n = _size_of(dut)
+    every = range(ACC_ROWS[n])
+    rows = every[-USED_ROWS:]
+    config = Config(array_size=n, acc_rows=len(every))
     width = psum_width(config)
     layout = requant_input(config)
     rng = np.random.default_rng(random.getrandbits(64))
@@ -82,14 +90,15 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
     await reset(dut)
 
     # Everything is kept first, so that later commands may accumulate on any row.
-    commands = [
-        {"m": 1, "k_tiles": 1, "acc_row": row, "drain": Drain.KEEP} for row in range(ACC_ROWS)
-    ]
-    commands += [_command(n) for _ in range(60)]
-    for before, after in zip(commands[ACC_ROWS::2], commands[ACC_ROWS + 1 :: 2], strict=True):
+    commands = [{"m": 1, "k_tiles": 1, "acc_row": row, "drain": Drain.KEEP} for row in rows]
+    commands += [_command(n, rows) for _ in range(60)]
+    for before, after in zip(commands[USED_ROWS::2], commands[USED_ROWS + 1 :: 2], strict=True):
         # A row is read again in the very next cycle.
-        after["acc_row"] = min(before["acc_row"] + before["m"] - 1, ACC_ROWS - after["m"])
-    accumulators = np.zeros((ACC_ROWS, n), np.int32)
+        after["acc_row"] = min(before["acc_row"] + before["m"] - 1, len(every) - after["m"])
+    if len(every) > USED_ROWS and not bubble:
+        whole = {"k_tiles": 1, "accumulate": False, "drain": Drain.RAW}
+        commands.append(_command(n, every, (len(every), 1)) | whole)
+    accumulators = np.zeros((len(every), n), np.int32)
     expected: deque[tuple[int, dict[str, int], list[int]]] = deque()
     edge = RisingEdge(dut.clk)
     await edge
@@ -149,8 +158,8 @@ async def accumulates(dut, bubble: float, extreme: bool) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def counts_all_tiles(dut) -> None:
     """A command ends with its last k-tile, however many there are, or with reset."""
-    n = {4 * (16 + 2): 4, 16 * (16 + 4): 16}[len(dut.i__payload)]
-    layout = requant_input(Config(array_size=n, acc_rows=ACC_ROWS))
+    n = _size_of(dut)
+    layout = requant_input(Config(array_size=n, acc_rows=ACC_ROWS[n]))
     command = {"last_row": 1, "inner_last": 1, "inner_step": 3, "drain": Drain.REQUANTIZE}
     edge = RisingEdge(dut.clk)
     dut.i__valid.value = dut.command__valid.value = 0
@@ -191,7 +200,7 @@ async def counts_all_tiles(dut) -> None:
     assert not dut.o__valid.value
 
 
-@pytest.mark.parametrize("n", [4, 16])
+@pytest.mark.parametrize("n", ACC_ROWS)
 def test_accumulator(n: int) -> None:
-    accumulator = Accumulator(Config(array_size=n, acc_rows=ACC_ROWS))
+    accumulator = Accumulator(Config(array_size=n, acc_rows=ACC_ROWS[n]))
     simulate(accumulator, __file__, name=f"accumulator_{n}", macros=True)

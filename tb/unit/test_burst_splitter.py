@@ -81,19 +81,20 @@ async def window_is_exact(dut, excess: int) -> None:
 async def windows_have_all_bits_of_their_size(dut) -> None:
     """Reach the last bytes of windows that are a power of two long: were it lost, none would do."""
     bench = await start(dut, stall=0.0, retire=1.0)
-    rows = 2 * PAGE_BYTES // bench.config.row_bytes
+    rows = min(2 * PAGE_BYTES // bench.config.row_bytes, bench.config.ub_rows)
+    size = rows * bench.config.row_bytes
     for number, bit in enumerate(range(PAGE_BYTES.bit_length() + 1, 32)):
         base = random.randrange(1 << ADDRESS_BITS - 16) << 12
         bench.windows = (WindowBinding(base=base, size=1 << bit, read=True, write=True),) * 4
         dut.windows.value = pack_windows(bench.windows)
-        offset = (1 << bit) - 2 * PAGE_BYTES
+        offset = (1 << bit) - size
         before = sum(beats for _, beats in bench.addresses)
         command = Command.make(bench.opcode, offset=offset, rows=rows, lines=1)
         bench.commands.extend(pack_commands([command], start=number))
         await bench.settled()
         assert bench.shown is None, f"bit {bit}"
         assert bench.addresses[-1][0] >= base + offset
-        assert sum(beats for _, beats in bench.addresses) - before == 2 * PAGE_BYTES // BEAT_BYTES
+        assert sum(beats for _, beats in bench.addresses) - before == size // BEAT_BYTES
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -125,8 +126,9 @@ async def lines_have_all_bits_of_their_number_and_length(dut) -> None:
     bench.windows = (WindowBinding(base=0, size=size, read=True, write=True),) * 4
     dut.windows.value = pack_windows(bench.windows)
     many = (1 << 12) - 2
+    pitch = bench.config.ub_rows // many
     commands = [
-        Command.make(bench.opcode, lines=many, rows=1, stride=BEAT_BYTES, pitch=1),
+        Command.make(bench.opcode, lines=many, rows=1, stride=BEAT_BYTES, pitch=pitch),
         Command.make(bench.opcode, lines=1, rows=bench.config.ub_rows),
         *(
             Command.make(bench.opcode, lines=1, rows=random.randrange(1, bench.config.ub_rows))
@@ -168,7 +170,7 @@ async def addresses_do_not_wrap(dut) -> None:
     window = WindowBinding(base=top - PAGE_BYTES, size=1 << 20, read=True, write=True)
     bench.windows = (window,) * 4
     dut.windows.value = pack_windows(bench.windows)
-    rows = PAGE_BYTES // bench.config.row_bytes
+    rows = min(PAGE_BYTES // bench.config.row_bytes, bench.config.ub_rows)
     offset = PAGE_BYTES - 16 * BEAT_BYTES
     command = Command.make(bench.opcode, offset=offset, rows=rows, lines=1)
     bench.commands.extend(pack_commands([command]))
@@ -217,19 +219,24 @@ async def stops_at_any_moment(dut, stall: float, moment: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "opcode"),
+    ("machine", "opcode"),
     [
-        (4, Opcode.LOAD),
-        (16, Opcode.STORE),
-        *breadth("rows of two beats are in the benches of both engines", (32, Opcode.LOAD)),
+        ("4", Opcode.LOAD),
+        ("16", Opcode.STORE),
+        *breadth("rows of two beats are in the benches of both engines", ("32", Opcode.LOAD)),
+        *breadth(
+            "of other widths alone, so that mutants of the chip have twins",
+            ("small", Opcode.LOAD),
+            ("small", Opcode.STORE),
+        ),
     ],
 )
-def test_burst_splitter(n, opcode):
+def test_burst_splitter(machine, opcode):
     simulate(
-        BurstSplitter(CONFIGS[n], opcode),
+        BurstSplitter(CONFIGS[machine], opcode),
         __file__,
-        name=f"burst_splitter_{n}",
-        extra_env={"ARRAY_SIZE": str(n), "OPCODE": opcode.name},
+        name=f"burst_splitter_{machine}_{opcode.name.lower()}",
+        extra_env={"MACHINE": machine, "OPCODE": opcode.name},
     )
 
 

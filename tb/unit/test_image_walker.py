@@ -26,6 +26,11 @@ CONFIGS = {
     16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
+_ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+
+
+def _draw(n: int, kind: str) -> Command:
+    return draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS)
 
 
 def _longest(command: Command, axis: str, stride: int) -> Command:
@@ -33,15 +38,14 @@ def _longest(command: Command, axis: str, stride: int) -> Command:
 
     The number of steps is odd if the stride is: what goes wrong in each does not cancel out.
     """
-    ones = dict.fromkeys(("rows", "columns", "kernel_rows", "kernel_columns"), 1)
     long = {axis: 2047, f"kernel_{axis}": random.randrange(2, 16, 2)}
-    return command.replace(**(ones | long | {"stride_y": stride, "stride_x": stride}))
+    return command.replace(**(_ONES | long | {"stride_y": stride, "stride_x": stride}))
 
 
 def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
     """Return the slots of a command; fields that do not matter are left out."""
     slots = []
-    count = len(outputs(command))
+    order = outputs(command)
     tiles, late = taps(command), delay(command, n)
     for tap in tiles:
         last_tile = tap == tiles[-1]
@@ -65,17 +69,17 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
             if row is not None:
                 slot["row"] = row
             if emits and command["byte_step"]:
-                _, ox = outputs(command)[emitted]
+                _, ox = order[emitted]
                 slot["shift"] = ox * command["byte_step"] % n
             begun |= slot["first"]
             emitted += emits
-            leaves = command["drain"] != Drain.KEEP or emitted == count
+            leaves = command["drain"] != Drain.KEEP or emitted == len(order)
             slot["reports"] = emits and last_tile and leaves
             slot["paced"] = slot["first"] if command["depthwise"] else slot["reports"]
             requantizes = last_tile and command["drain"] == Drain.REQUANTIZE
             slot["claims"] = slot["first"] and requantizes
             slots.append(slot)
-        assert emitted == count
+        assert emitted == len(order)
     return slots
 
 
@@ -86,15 +90,18 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
     layout = slot_layout(CONFIGS[n])
     commands = [
-        any_image(draw_conv(CONFIGS[n], kind, inputs=ROWS, operands=ROWS, outputs=ROWS), len(ROWS))
-        for kind in random.choices(KINDS, k=repeats(40))
+        any_image(_draw(n, kind), len(ROWS)) for kind in random.choices(KINDS, k=repeats(40))
     ]
     long = [stretched(command) for command in random.choices(commands, k=repeats(3))]
+    for axis in ("kernel_rows", "kernel_columns"):  # odd, as above
+        large = _ONES | {axis: random.randrange(9, 16, 2)}
+        long.append(_draw(n, "window").replace(**large))
     if not idle and not stall and repeats(2) == 2:  # Verilator
         inner = random.choice(list(Axis))  # of both: one is long inside, one outside
         for axis, stride in zip(("rows", "columns"), random.sample([5, 9], 2), strict=True):
-            command = draw_conv(CONFIGS[n], "depthwise", inputs=ROWS, operands=ROWS, outputs=ROWS)
-            long.append(_longest(command.replace(inner=inner), axis, stride))
+            long.append(_longest(_draw(n, "depthwise").replace(inner=inner), axis, stride))
+        wide = _ONES | {"columns": random.randrange(1 << 10, 1 << 11)}
+        long.append(_draw(n, "bytes").replace(**wide))
     commands += [any_image(command, len(ROWS)) for command in long]
     indices = [random.getrandbits(INDEX_BITS) for _ in commands]
     received: list[int] = []
@@ -137,7 +144,7 @@ async def offers_the_first_slot_after_two_cycles(dut) -> None:
     dut.o__ready.value = 0
     dut.command__valid.value = 0
     n = {slot_layout(config).size: n for n, config in CONFIGS.items()}[len(dut.o__payload)]
-    command = draw_conv(CONFIGS[n], "product", inputs=ROWS, operands=ROWS, outputs=ROWS)
+    command = _draw(n, "product")
     await reset(dut)
     edge = RisingEdge(dut.clk)
     await edge

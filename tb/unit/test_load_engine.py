@@ -180,6 +180,22 @@ async def says_why_it_waits(dut) -> None:
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
+async def forgets_no_command_in_flight(dut) -> None:
+    """As many short commands as can start before the buffer takes a row: each gives its token."""
+    bench = await LoadBench.start(dut, latency=1)
+    command = Command.make(Opcode.LOAD, window=1, lines=1, rows=1, signal=1)
+    commands = [command] * (bench.config.dma_bursts + 9)
+    bench.sinks["write__request"].stall(1)
+
+    async def release() -> None:
+        await bench.cycles(10 * len(commands))
+        bench.sinks["write__request"].stall(0)
+
+    cocotb.start_soon(release())
+    await bench.check(commands)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(kind=ENGINE_FAULT_KINDS, stall=[0.0, 0.3])
 async def refuses_what_is_illegal(dut, kind: str, stall: float) -> None:
     """Show the right fault, issue nothing from there on, stop cleanly, work after reset."""
@@ -231,9 +247,12 @@ async def stops_at_any_moment(dut, stall: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "n", thinned(CONFIGS, 4, 32, reason="between parts of a beat and several beats a row")
+    "machine", thinned(CONFIGS, "4", "32", reason="between parts of a beat and several beats a row")
 )
-def test_load_engine(n):
+def test_load_engine(machine):
     simulate(
-        LoadEngine(CONFIGS[n]), __file__, name=f"load_engine_{n}", extra_env={"ARRAY_SIZE": str(n)}
+        LoadEngine(CONFIGS[machine]),
+        __file__,
+        name=f"load_engine_{machine}",
+        extra_env={"MACHINE": machine},
     )

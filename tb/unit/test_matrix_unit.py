@@ -6,9 +6,9 @@ from itertools import pairwise
 import cocotb
 import numpy as np
 import pytest
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from command_index import position_of
-from conv_draw import KINDS, draw_conv
+from conv_draw import KINDS, any_image, draw_conv
 from conv_model import ConvModel
 from mxu_bench import CONFIGS, ROWS, MatrixBench, config_of
 from scale_draw import draw_scaled
@@ -112,8 +112,10 @@ async def convolves_like_plain_loops(dut, refuse: float, late: float) -> None:
     ]
     kept = np.ones(config.acc_rows, bool)
     # As many of each kind: the depthwise ones need a tile each, for which there is so much room.
-    for kind in random.sample(KINDS * 15, 60):
-        command = _draw(config, tiles, kind)
+    drawn = [_draw(config, tiles, kind) for kind in random.sample(KINDS * 15, 60)]
+    drawn[::2] = [any_image(command, len(IMAGES)) for command in drawn[::2]]
+    drawn.append(_draw(config, tiles, "product", columns=config.acc_rows, drain=Drain.RAW))
+    for command in drawn:
         touched = slice(
             command["acc_row"], command["acc_row"] + command["rows"] * command["columns"]
         )
@@ -205,7 +207,22 @@ async def requantizes_any_sum(dut) -> None:
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
-@cocotb.parametrize(kind=["buffer", "record"], prefetch=[0, 1], run=range(3))
+async def keeps_completions_that_nobody_takes(dut) -> None:
+    """However many: what has no room for them does not start. All are given in the end."""
+    config = config_of(dut)
+    model = ConvModel(config)
+    _fill(model)
+    commands = [_draw(config, _Tiles(model), "product", columns=1) for _ in range(40)]
+    bench = MatrixBench(dut, model, refuse=0, late=0)
+    bench.taker.stall(1)
+    running = cocotb.start_soon(bench.execute(commands))
+    await ClockCycles(dut.clk, 500)
+    bench.taker.stall(0)
+    await running
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+@cocotb.parametrize(kind=["weights", "image", "record"], prefetch=[0, 1], run=range(3))
 async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
     """Code, command and row; nothing behind it is complete."""
     config = config_of(dut)
@@ -214,9 +231,11 @@ async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
     draw = {"accumulate": 0, "drain": Drain.REQUANTIZE, "prefetch": prefetch}
     commands = [_draw(config, _Tiles(model), "product", **draw) for _ in range(12)]
     number = random.randrange(1, 12)
-    if kind == "buffer":
-        row = ROWS - random.randint(1, config.array_size - 1)
-        bad = commands[number].replace(weight_row=row)
+    if kind != "record":
+        beyond = {"weight_row": ROWS - random.randint(1, config.array_size - 1)}
+        if kind == "image":  # by far
+            beyond = {"height": random.randrange(1024, 2048), "act_pitch": random.getrandbits(14)}
+        bad = commands[number].replace(**beyond)
         site = footprint(bad, config, ()).fault
         assert site is not None
     else:

@@ -214,10 +214,11 @@ async def says_why_it_waits(dut) -> None:
     """TOKEN, BUFFER and AXI, with the index of the command that waits."""
     bench = await StoreBench.start(dut, response=3)
     command = Command.make(Opcode.STORE, window=2, lines=1, rows=64, wait=1, signal=1)
+    commands = [command] * (bench.config.dma_bursts + 2)  # one more than can be in flight
     stalled = "engine__take", "read__request", "axi__w", "engine__give"
     for name in stalled:
         bench.sinks[name].stall(1)
-    bench.commands.extend(pack_commands([command] * 3, start=7))
+    bench.commands.extend(pack_commands(commands, start=7))
     for name, state in zip(
         stalled, (EngineState.TOKEN, EngineState.BUFFER, EngineState.AXI), strict=False
     ):
@@ -233,7 +234,7 @@ async def says_why_it_waits(dut) -> None:
     assert len(bench.seen["axi__b"]) == 2 * len(bursts) - 1
     bench.sinks["engine__give"].stall(0)
     await bench.completed()
-    bench.compare([command] * 3, bursts * 3, whole=True)
+    bench.compare(commands, bursts * len(commands), whole=True)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -289,12 +290,12 @@ async def stops_at_any_moment(dut, stall: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "n", thinned(CONFIGS, 4, 32, reason="between parts of a beat and several beats a row")
+    "machine", thinned(CONFIGS, "4", "32", reason="between parts of a beat and several beats a row")
 )
-def test_store_engine(n):
+def test_store_engine(machine):
     simulate(
-        StoreEngine(CONFIGS[n]),
+        StoreEngine(CONFIGS[machine]),
         __file__,
-        name=f"store_engine_{n}",
-        extra_env={"ARRAY_SIZE": str(n)},
+        name=f"store_engine_{machine}",
+        extra_env={"MACHINE": machine},
     )

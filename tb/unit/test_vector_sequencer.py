@@ -31,6 +31,7 @@ CONFIGS = {
     "16": Config(array_size=16),
 }
 LATENCY = READ_LATENCY + 1
+_ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 
 
 @dataclass(frozen=True)
@@ -231,12 +232,11 @@ async def wastes_no_cycle(dut) -> None:
     config = _config(dut)
     bench = _Bench(dut, config)
     commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
-    one = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
     commands += [  # records for each of them, as fast as they can be
-        bench.draw("product").replace(drain=Drain.REQUANTIZE, **one) for _ in range(12)
+        bench.draw("product").replace(drain=Drain.REQUANTIZE, **_ONES) for _ in range(12)
     ]
     long = [stretched(command) for command in random.choices(commands, k=repeats(4))]
-    long.append(bench.draw("product").replace(**(one | {"blocks": repeats(2047)})))
+    long.append(bench.draw("product").replace(**(_ONES | {"blocks": repeats(2047)})))
     commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
     dut.tile_ready.value = dut.block_ready.value = 1
@@ -286,6 +286,27 @@ async def issues_nothing_after_stop(dut) -> None:
     for _ in range(20):
         await RisingEdge(dut.clk)
         assert not dut.issued.value and not dut.read__request__valid.value
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_frees_array_and_requantizer(dut) -> None:
+    """The first slot comes two cycles after its command, whatever was issued before reset."""
+    bench = _Bench(dut, _config(dut))
+    command = bench.draw("product").replace(drain=Drain.REQUANTIZE, **_ONES)
+    edge = RisingEdge(dut.clk)
+    await reset(dut)
+    dut.tile_ready.value = dut.block_ready.value = dut.read__request__ready.value = 1
+    for _ in range(3):
+        dut.rst.value = 1
+        await edge
+        dut.rst.value = 0
+        share = vector_share(command, bench.config.array_size)
+        dut.command__payload.value = VECTOR_COMMAND.const(share).as_bits()
+        dut.command__valid.value = 1
+        for cycle in range(3):
+            await edge
+            dut.command__valid.value = 0
+            assert dut.issued.value == (cycle == 2)
 
 
 @pytest.mark.parametrize(
