@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import COMMAND_BYTES, RECORD_BYTES, Config
-from tpulite.arch.isa import RECORD
+from tpulite.arch.isa import RECORD, Drain
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Control, Fault, Interrupt, RunState, offset_of
@@ -138,6 +138,14 @@ def test_faults_on_the_device(case: str, stall: float) -> None:
     for seed in range(5 if stall else 1):
         random.seed(seed)
         check(device, CASES[case], device.set_errors)
+
+
+def test_an_output_that_begins_at_the_first_row_is_no_fault() -> None:
+    """15 rows on from 0 is 16 - 1, and the 1 comes first: the sum is below zero on its way."""
+    device = RtlDevice(SMALL, dram_bytes=DRAM_BYTES)
+    commands = (conv(drain=Drain.RAW, rows=4, out_row=0, out_pitch=16), END)
+    device.write(PROGRAM, b"".join(command.encode() for command in commands))
+    assert device.run(Job(PROGRAM, len(commands), WINDOWS, watchdog=2_000)).fault is None
 
 
 def test_every_fault_is_provoked() -> None:

@@ -52,6 +52,7 @@ def trials(programs: int) -> Mapping[str, Trial]:
             for waiting in faults.WAITING
         }
         | {f"address {seed}": partial(_far_address, seed) for seed in range(24)}
+        | {"first row": faults.test_an_output_that_begins_at_the_first_row_is_no_fault}
         | {"turns": turns.test_a_store_has_its_turns_beside_a_stream}
     )
 

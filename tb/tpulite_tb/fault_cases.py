@@ -146,6 +146,9 @@ CASES = {
     ),
     "buffer_output": Case(Fault.BUFFER, (conv(drain=Drain.RAW, out_row=241),), address=256),
     "buffer_image": Case(Fault.BUFFER, (conv(k_tiles=3, act_row=200, act_pitch=50),), address=303),
+    "buffer_image_far": Case(
+        Fault.BUFFER, (conv(k_tiles=3, act_row=200, act_pitch=16383),), address=32969
+    ),
     "buffer_image_unread": Case(
         # Of the declared image only the first row is read.
         Fault.BUFFER,
