@@ -23,7 +23,8 @@ _CELL = re.compile(
     r"(?P<body>(?:^    .*\n)*)",
     re.MULTILINE,
 )
-_SOURCE = re.compile(r'attribute \\src "(\S+)"')
+_SOURCE = re.compile(r'attribute \\src "(?!_)(\S+)"')
+"""A line of the sources; one of Amaranth's own, as of any comparison, says nothing of a cell."""
 _PARAMETER = re.compile(r"^    parameter (?!\\MEMID).*$", re.MULTILINE)
 _PORT = re.compile(r"^    connect \\?(\S+)", re.MULTILINE)
 _OWN_PORT = re.compile(r".*\$|(\w+_)?(clk|rst)$")

@@ -11,7 +11,7 @@ from cocotb.triggers import RisingEdge
 from vector_model import accumulators
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import OPERANDS, RECORD, VectorOp
+from tpulite.arch.isa import OPERANDS, RECORD, Scaling, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite_rtl.vpu.elementwise_lane import STAGES, ElementwiseLane
 from tpulite_rtl.vpu.operand_scales import OperandScales
@@ -20,7 +20,7 @@ from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 
 _RESULTS = repeats(int(os.environ.get("RESULTS", "3000")))
-_BATCH = 20  # results with the same operands
+_BATCH = 10  # results with the same operands
 _IN_TURNS = (VectorOp.ADD, VectorOp.SUB)
 _OPERATIONS = (VectorOp.SUM, VectorOp.ADD, VectorOp.SUB, VectorOp.MUL, VectorOp.AFFINE)
 _GAINS = next(field.range for field in RECORD.fields if field.name == "gain")
@@ -70,23 +70,31 @@ class _Bench(wiring.Component):
 
 def _draw_operands() -> dict[str, int]:
     """Draw operands; half of the scales bring values right onto, or beside, a half."""
-    values = {field.name: random.choice(field.range) for field in OPERANDS.fields}
+    values = {"scaling": random.choice([Scaling.TFLITE] * 3 + [Scaling.EXACT])}
     for name in ("a", "b"):
         values[f"{name}_zero_point"] = random.choice([0, INT8[0], INT8[-1], random.choice(INT8)])
-        # x * 2**places / 2**11 / 2**shift: a half for many x, less or more by one in the last bit.
-        places = random.randrange(31)
-        beside = (1 << places) + random.choice([-1, 0, 0, 1])
-        values[f"{name}_multiplier"] = random.choice(
-            [0, (1 << 31) - 1, beside, beside, random.getrandbits(31)]
-        )
-        halves = min(max(places - 11 + random.randint(0, 6), 0), 31)
-        values[f"{name}_shift"] = random.choice([halves, halves, 0, 31, random.randrange(32)])
+        values[f"{name}_multiplier"] = random.choice([0, (1 << 31) - 1, random.getrandbits(31)])
+        values[f"{name}_shift"] = random.choice([0, 31, random.randrange(32)])
+        if random.random() < 0.6:
+            # x * 2**places / 2**11 / 2**shift: a half for many x, or beside it by some bit.
+            shift = random.randrange(28)
+            places = min(shift + random.randint(3, 11), 30)
+            bit = random.choice([0, *(random.randrange(places) for _ in range(3))])
+            beside = (1 << places) + random.choice([-1, -1, 0, 1]) * (1 << bit)
+            values |= {f"{name}_multiplier": beside, f"{name}_shift": shift}
     return values
 
 
-def _draw_bytes(operation: VectorOp) -> tuple[int, int, int]:
+def _draw_byte(zero_point: int) -> int:
+    """Draw any byte, or an extreme, or one whose distance to the zero point is a power of 2."""
+    power = 1 << random.randrange(8)
+    beside = [min(max(zero_point + x, INT8[0]), INT8[-1]) for x in (-power, power)]
+    return random.choice([INT8[0], INT8[-1], random.choice(INT8), *beside])
+
+
+def _draw_bytes(operation: VectorOp, operands: dict[str, int]) -> tuple[int, int, int]:
     """Draw A (of SUM: a whole sum), B and a gain."""
-    a, b = (random.choice([INT8[0], INT8[-1], random.choice(INT8)]) for _ in range(2))
+    a, b = (_draw_byte(operands[f"{name}_zero_point"]) for name in ("a", "b"))
     if operation == VectorOp.SUM:
         a = random.choice([-128 * _LARGEST, 127 * _LARGEST, random.randint(-(1 << 20), 1 << 20)])
     return a, b, random.choice([_GAINS[0], _GAINS[-1], random.choice(_GAINS)])
@@ -113,7 +121,7 @@ async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) ->
             second, first = first, None
             drawn = second
             if not second and left and random.random() >= idle:
-                drawn = _draw_bytes(operation)
+                drawn = _draw_bytes(operation, operands)
                 left -= 1
                 first = drawn if operation in _IN_TURNS else None
             dut.moves.value = 0

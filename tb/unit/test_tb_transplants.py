@@ -108,3 +108,21 @@ def test_ports_that_are_called_after_what_is_around_them_have_no_equal() -> None
     mutations = [command.format(n, "dut.engine", port) for n, port in enumerate(ports, 1)]
     found = transplants(chip, mutations, component, [1, 2, 3])
     assert found == [command.format(2, "dut", "ready")]
+
+
+@pytest.mark.parametrize(("line", "equal"), [("engine.py:7", True), ("_ast.py:1320", False)])
+def test_a_line_of_amaranth_is_no_line(line: str, equal: bool) -> None:
+    cell = """
+module \\{module}
+  attribute \\src "{line}"
+  cell $eq ${number}
+    connect \\A \\{a}
+  end
+{more}end
+"""
+    more = "  cell $not $9\n    connect \\A \\a\n  end\n"
+    chip = cell.format(module="dut.engine", line=line, number=1, a="mode", more="")
+    component = cell.format(module="dut", line=line, number=2, a="style", more=more)
+    mutation = "mutate -ctrl mutation 12 1 -mode inv -module {} -cell {} -port A -portbit 0"
+    found = transplants(chip, [mutation.format("dut.engine", "$1")], component, [1])
+    assert found == ([mutation.format("dut", "$2")] if equal else [])

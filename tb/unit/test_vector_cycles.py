@@ -12,6 +12,7 @@ from vector_model import PAIRED, WINDOWED, parameter_parts
 from vector_path import VectorPath
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import VectorOp, operations
 from tpulite.arch.registers import EngineState
 from tpulite_tb.harness import reset, simulate
@@ -127,6 +128,51 @@ async def sums_of_the_matrix_unit_come_first(dut, operation: VectorOp) -> None:
     gaps = [b - a for a, b in pairwise(bench.cycles["write"]) if b - a != before]
     # The turn of A wants no lane of the requantizer: the first of the 100 cycles may be its.
     assert gaps == [before + 100] or (operation in _IN_TURNS and gaps == [before + 99])
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(operation=_IN_TURNS)
+async def turns_of_a_leave_the_lanes_to_others(dut, operation: VectorOp) -> None:
+    """Sums of others that come every other cycle hardly cost any, once they take turns with B."""
+    bench = VectorBench(dut, config_of_this_run())
+    await reset(dut)
+    bench.send(_straight(bench, operation))
+    while len(bench.cycles["write"]) < 20:
+        await ClockCycles(dut.clk, 1)
+    for number in range(100):
+        dut.drains.value = number % 2
+        await ClockCycles(dut.clk, 1)
+    dut.drains.value = 0
+    await bench.finished()
+    assert bench.buffer == bench.expected
+    gaps = [b - a for a, b in pairwise(bench.cycles["write"])]
+    assert sum(gaps) <= len(gaps) * min(gaps) + 1
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(operation=list(VectorOp))
+async def a_vector_inside_is_work(dut, operation: VectorOp) -> None:
+    """Busy from its last read to its write, though the buffer refuses the next one's."""
+    config = config_of_this_run()
+    if operation not in operations(config):
+        return
+    bench = VectorBench(dut, config)
+    read = bench.reads[0]
+    read.stall(1)
+    await reset(dut)
+    bench.send(_straight(bench, operation, rows=1, columns=2))
+    for left in reversed(range(parameter_rows(operation, config) + 1)):
+        await ClockCycles(dut.clk, 3 if left else 20)  # until B is read, too
+        read.stall(0)
+        await ClockCycles(dut.clk, 1)
+        read.stall(1)
+    await ClockCycles(dut.clk, 100)
+    begin, (end,) = bench.cycles["a"][-1], bench.cycles["write"]
+    assert {bench.states[cycle] for cycle in range(begin + 1, end + 1)} == {EngineState.BUSY}
+    assert bench.states[end + 2] == EngineState.BUFFER
+    read.stall(0)
+    await bench.finished()
+    assert bench.buffer == bench.expected
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

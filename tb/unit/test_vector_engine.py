@@ -11,7 +11,8 @@ from vector_bench import VectorBench
 from vector_path import VectorPath
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import VectorOp, operations
+from tpulite.arch.effects import parameter_rows
+from tpulite.arch.isa import VECTOR, VectorOp, operations
 from tpulite.arch.numerics import Rounding
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
@@ -85,15 +86,46 @@ async def commands_follow_each_other(dut, stall: float) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(extents=[(1, 2047), (2047, 1)])
-async def lines_may_be_long_or_many(dut, extents: tuple[int, int]) -> None:
-    """All bits of both counts."""
-    rows, columns = extents
+@cocotb.parametrize(count=["rows", "columns", "window_rows", "window_columns"])
+async def counts_have_all_of_their_bits(dut, count: str) -> None:
+    """Each bit alone: lines and windows may be long, or many, and begin anew."""
     bench = VectorBench(dut, config_of_this_run())
     await reset(dut)
-    walk = {f"{name}_{way}": 1 for name in ("a", "out") for way in ("pitch", "step")}
-    bench.send(bench.draw(VectorOp.COPY, rows=rows, columns=columns, **walk))
+    single = dict.fromkeys(("rows", "columns", "window_rows", "window_columns"), 1)
+    around = {"columns": "rows", "window_rows": "columns", "window_columns": "window_rows"}
+    (largest,) = (field.range[-1] for field in VECTOR.fields if field.name == count)
+    for bit in reversed(range(largest.bit_length())):  # few rows are not overwritten by many
+        extents = single | {around.get(count, count): 2} | {count: 1 << bit}
+        walk = {"a_step": 1, "out_step": 1, "window_pitch": extents["window_columns"]}
+        walk |= dict.fromkeys(("a_pitch", "out_pitch"), extents["columns"])
+        bench.send(bench.draw(VectorOp.MAX, **walk, **extents))
     await bench.finished()
+    assert bench.buffer == bench.expected
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(way=["step", "pitch"])
+async def rows_may_lie_anywhere(dut, way: str) -> None:
+    """All bits of rows and distances: two vectors or lines, whose rows are any of the buffer."""
+    config = config_of_this_run()
+    bench = VectorBench(dut, config)
+    await reset(dut)
+    extents = {"rows": 1, "columns": 1} | {"columns" if way == "step" else "rows": 2}
+    for operation in [VectorOp.COPY, VectorOp.MUL, VectorOp.MAX] * repeats(10):
+        window = {"window_rows": 2, "window_columns": 1}
+        command = bench.draw(operation, **extents, **window)
+        first, size = command["param_row"], parameter_rows(operation, config)
+        drawn = random.sample(range(config.ub_rows - size), 6)
+        rows = [row + size * (row >= first) for row in drawn]
+        for name in ("a", "b", "out"):
+            low, high = sorted((rows.pop(), rows.pop()))
+            if name == "a" and operation == VectorOp.MAX:
+                command = command.replace(a_row=low, window_pitch=high - low, a_step=0, a_pitch=0)
+            else:
+                places = {f"{name}_row": low, f"{name}_{way}": high - low}
+                command = command.replace(**places)
+        bench.send(command)
+        await bench.finished()
     assert bench.buffer == bench.expected
 
 

@@ -43,6 +43,8 @@ class VectorBench:
         What happened: ``take`` and ``give`` with a mask; ``a``, ``b`` and ``write`` with a row.
     cycles : dict
         The cycle of each event, by its name.
+    states : dict of EngineState
+        What the engine showed in each cycle.
     """
 
     def __init__(self, dut, config: Config, *, stall: float = 0.0) -> None:
@@ -62,6 +64,7 @@ class VectorBench:
         self.events: list[tuple[str, int]] = []
         names = ("take", "a", "b", "write", "give")
         self.cycles: dict[str, list[int]] = {name: [] for name in names}
+        self.states: dict[int, EngineState] = {}
         self.sent = 0
         self._cycle = 0
         self._given = 0
@@ -149,7 +152,7 @@ class VectorBench:
             possible = {EngineState.TOKEN if waits else EngineState.IDLE}
         else:
             possible = {EngineState.BUSY, EngineState.BUFFER if refused else EngineState.BUSY}
-        state = EngineState(int(dut.engine__state.value))
+        self.states[self._cycle] = state = EngineState(int(dut.engine__state.value))
         assert state in possible, f"cycle {self._cycle}: {state.name}, offers {offers}"
 
     def _note(self, name: str):
@@ -191,8 +194,13 @@ class VectorBench:
 
 
 def _draw_row(size: int) -> bytes:
-    """Draw a row of any bytes, or of a few that are near each other."""
-    if random.random() < 0.7:
-        return random.randbytes(size)
-    least = random.choice([0x80, 0x7C, random.getrandbits(8)])
-    return bytes((least + random.randrange(4)) % 256 for _ in range(size))
+    """Draw a row of any bytes, or of some that are near each other; or a norm, with a shift."""
+    kind = random.random()
+    if kind < 0.3:
+        least = random.choice([0x80, 0x7C, random.getrandbits(8)])
+        above = random.choice([range(4), [0] * 7 + [1]])
+        return bytes((least + random.choice(above)) % 256 for _ in range(size))
+    row = bytearray(random.randbytes(size))
+    if kind < 0.5:
+        row[1] = random.randint(-34, 4) % 256
+    return bytes(row)

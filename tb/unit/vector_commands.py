@@ -65,7 +65,8 @@ def _draw_record(rounding: Rounding, magnitude: int) -> dict[str, Any]:
 
 def _draw_words(operation: VectorOp) -> bytes:
     """Draw the words of NORM or SHARE: mostly so that sums stay below 2**32; or anything."""
-    bits = random.choice([20, 20, 24] if operation == VectorOp.NORM else [31, 31]) + 1
+    most = [20, 20, 24] if operation == VectorOp.NORM else [31, 31, random.randrange(9)]
+    bits = random.choice(most) + 1
     bits = random.choice([bits, bits, 32, 1])
     words = [random.getrandbits(bits - 1) for _ in range(256)]
     return b"".join(bytes(word >> 8 * byte & 255 for word in words) for byte in range(4))
@@ -155,7 +156,9 @@ def draw_command(operation: VectorOp, config: Config, **fields: int) -> Command:
         "out_pitch": pitch,
         "out_step": step,
         "low": low,
-        "high": random.choice([127, 127, random.choice(INT8)]),  # above low or not
+        "high": random.choice(
+            [127, 127, random.choice(INT8), max(low - random.randrange(9), -128)]
+        ),
         "tail": random.choice([0, random.randrange(config.array_size)])
         if config.has_softmax
         else 0,
