@@ -70,7 +70,7 @@ class _Bench(wiring.Component):
 
 def _draw_operands() -> dict[str, int]:
     """Draw operands; half of the scales bring values right onto, or beside, a half."""
-    values = {"scaling": random.choice([Scaling.TFLITE] * 3 + [Scaling.EXACT])}
+    values: dict[str, int] = {"scaling": random.choice([Scaling.TFLITE] * 3 + [Scaling.EXACT])}
     for name in ("a", "b"):
         values[f"{name}_zero_point"] = random.choice([0, INT8[0], INT8[-1], random.choice(INT8)])
         values[f"{name}_multiplier"] = random.choice([0, (1 << 31) - 1, random.getrandbits(31)])
