@@ -14,7 +14,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import OPERANDS, RECORD, Scaling, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite_rtl.vpu.elementwise_lane import STAGES, ElementwiseLane
-from tpulite_rtl.vpu.operand_scales import OperandScales
+from tpulite_rtl.vpu.operand_scales import TFLITE_PLACES, OperandScales
 from tpulite_rtl.vpu.window_reducer import SUM_BITS
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
@@ -76,25 +76,28 @@ def _draw_operands() -> dict[str, int]:
         values[f"{name}_multiplier"] = random.choice([0, (1 << 31) - 1, random.getrandbits(31)])
         values[f"{name}_shift"] = random.choice([0, 31, random.randrange(32)])
         if random.random() < 0.6:
-            # x * 2**places / 2**11 / 2**shift: a half for many x, or beside it by some bit.
-            shift = random.randrange(28)
-            places = min(shift + random.randint(3, 11), 30)
-            bit = random.choice([0, *(random.randrange(places) for _ in range(3))])
+            # x * 2**places / 2**11 / 2**shift: a half for some x, or beside it by the last bit, by
+            # about one of what is left after the first rounding, or by any bit.
+            shift = random.randrange(29)  # with larger ones there is no half
+            places = min(shift + random.randint(3, 11), 31)
+            bit = random.choice([0, min(places - shift + 1, places - 1), random.randrange(places)])
             beside = (1 << places) + random.choice([-1, -1, 0, 1]) * (1 << bit)
-            values |= {f"{name}_multiplier": beside, f"{name}_shift": shift}
+            values |= {f"{name}_multiplier": min(beside, (1 << 31) - 1), f"{name}_shift": shift}
     return values
 
 
-def _draw_byte(zero_point: int) -> int:
-    """Draw any byte, or an extreme, or one whose distance to the zero point is a power of 2."""
-    power = 1 << random.randrange(8)
-    beside = [min(max(zero_point + x, INT8[0]), INT8[-1]) for x in (-power, power)]
+def _draw_byte(name: str, operands: dict[str, int]) -> int:
+    """Draw any byte, or an extreme, or one whose product is as near to a half as any."""
+    zero_point = operands[f"{name}_zero_point"]
+    half = 1 << (TFLITE_PLACES + operands[f"{name}_shift"] - 1)
+    x = round(half / max(operands[f"{name}_multiplier"], 1))
+    beside = [min(max(zero_point + signed, INT8[0]), INT8[-1]) for signed in (-x, x)]
     return random.choice([INT8[0], INT8[-1], random.choice(INT8), *beside])
 
 
 def _draw_bytes(operation: VectorOp, operands: dict[str, int]) -> tuple[int, int, int]:
     """Draw A (of SUM: a whole sum), B and a gain."""
-    a, b = (_draw_byte(operands[f"{name}_zero_point"]) for name in ("a", "b"))
+    a, b = (_draw_byte(name, operands) for name in ("a", "b"))
     if operation == VectorOp.SUM:
         a = random.choice([-128 * _LARGEST, 127 * _LARGEST, random.randint(-(1 << 20), 1 << 20)])
     return a, b, random.choice([_GAINS[0], _GAINS[-1], random.choice(_GAINS)])
