@@ -1,6 +1,7 @@
 """All proofs."""
 
 from tpulite_formal import (
+    array,
     buffer,
     dispatcher,
     element,
@@ -30,5 +31,6 @@ PROOFS: list[Proof] = [
     *buffer.PROOFS,
     *splitter.PROOFS,
     *element.PROOFS,
+    *array.PROOFS,
     *requantizer.PROOFS,
 ]
