@@ -5,10 +5,10 @@ enters it, and adds the product to the psum that passes, is proven of the elemen
 they say that ``o[c]`` is the sum over the rows of activation times weight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any
-from unittest.mock import patch
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -17,7 +17,7 @@ from tpulite.arch.config import Config
 from tpulite_formal.harness import Harness
 from tpulite_formal.proofs import Proof
 from tpulite_rtl.mxu import processing_element
-from tpulite_rtl.mxu.processing_element import WEIGHT_WIDTH
+from tpulite_rtl.mxu.processing_element import WEIGHT_WIDTH, ProcessingElement
 from tpulite_rtl.mxu.systolic_array import SystolicArray, vector_layout
 
 __all__ = ["PROOFS"]
@@ -62,9 +62,9 @@ class _Array:
             result.append(before)
         return result
 
-    def _open(self, name: str) -> None:
+    def _open(self, name: str, elaborate: Callable[..., Module] | None = None) -> None:
         part = self.part(name)
-        self.insides[name] = inside = part.elaborate(None)
+        self.insides[name] = inside = (elaborate or type(part).elaborate)(part, None)
         part.elaborate = lambda platform: inside
 
     def _take_out(self, row: int, col: int) -> None:
@@ -76,8 +76,10 @@ class _Array:
             self.operands[row, col] = a, b
             return c + product
 
-        with patch.object(processing_element, "multiply_add", multiply_add):
-            self._open(f"pe_{row}_{col}")
+        # With names of its own, as proofs run in threads that share those of the module.
+        original = ProcessingElement.elaborate
+        names = vars(processing_element) | {"multiply_add": multiply_add}
+        self._open(f"pe_{row}_{col}", FunctionType(original.__code__, names))
 
 
 def _operands(size: int) -> Harness:
