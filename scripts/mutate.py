@@ -1,10 +1,10 @@
 """Mutants of the RTL against the benches of its components, then against the solver.
 
 A mutant is one small change of one bit of a cell, by Yosys. A bench that fails kills it. One that
-lives meets the benches of the components inside, in the cell that it is in. Of one that still lives
-the solver says whether it is a mutant at all: whether its module ever gives another output, and
-what is around that, up to the component. `chip` is the whole chip, in its smallest size, against
-random programs, networks, faults and resets. What became of each is kept in
+lives meets the benches of the components inside, in all their sizes, in the cell that it is in. Of
+one that still lives the solver says whether it is a mutant at all: whether its module ever gives
+another output, and what is around that, up to the component. `chip` is the whole chip, in its
+smallest size, against random programs, networks, faults and resets. What became of each is kept in
 build/mutate/BENCH.DIGEST.jsonl, so that an interrupted run goes on (tpulite_tb.campaign has the
 format). --write puts the newest campaign of each bench, a line each, into tb/unit/mutants.csv
 

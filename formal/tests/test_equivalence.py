@@ -69,31 +69,31 @@ def test_what_nobody_has_read_yet_is_the_same_on_both_sides(tmp_path):
     assert differ(source, tmp_path, NAME, BITS, 0, 10).status == "never"
 
 
-def test_a_part_may_differ_where_the_whole_does_not(tmp_path):
+@pytest.fixture(scope="module")
+def masked():
     component = Masked()
-    folder = with_mutants(component, component_ports(component), 30)
-    of_highest_bit = [
-        mutant.number
-        for mutant in mutants_of(folder)
-        if mutant.module == "dut.twice" and mutant.change.endswith((" D[2]", " Y[3]"))
-    ]
-    source = folder / "mutated.il"
+    return with_mutants(component, component_ports(component), 30)
+
+
+def _inside(folder, *changes):
+    """Return the mutants of the part that end so."""
+    inside = [mutant for mutant in mutants_of(folder) if mutant.module == "dut.twice"]
+    return [mutant.number for mutant in inside if mutant.change.endswith(changes)]
+
+
+def test_a_part_may_differ_where_the_whole_does_not(masked, tmp_path):
+    of_highest_bit = _inside(masked, " D[2]", " Y[3]")
+    source = masked / "mutated.il"
     for number in of_highest_bit:
         assert differ(source, tmp_path, NAME, BITS, number, 10).status == "never"
         assert differ(source, tmp_path, NAME, BITS, number, 10, top="dut.twice").status == "high"
     assert of_highest_bit
 
 
-def test_what_a_part_does_is_seen_around_it(tmp_path):
-    component = Masked()
-    folder = with_mutants(component, component_ports(component), 30)
-    shown = [
-        mutant.number
-        for mutant in mutants_of(folder)
-        if mutant.module == "dut.twice" and mutant.change in ("inv D[0]", "inv D[1]")
-    ]
+def test_what_a_part_does_is_seen_around_it(masked, tmp_path):
+    shown = _inside(masked, "inv D[0]", "inv D[1]")
     for number in shown:
-        assert differ(folder / "mutated.il", tmp_path, NAME, BITS, number, 10).status == "high"
+        assert differ(masked / "mutated.il", tmp_path, NAME, BITS, number, 10).status == "high"
     assert shown
 
 

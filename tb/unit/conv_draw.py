@@ -5,10 +5,13 @@ import random
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
 
-__all__ = ["KINDS", "any_image", "draw_conv", "stretched"]
+__all__ = ["KINDS", "ONES", "any_image", "draw_conv", "stretched"]
 
 KINDS = ("product", "window", "bytes", "depthwise", "lines")
 """Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines."""
+
+ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
+"""Extents of a CONV of one output, of one block and tap."""
 
 _DEPTHWISE_STREAM = 200  # vectors
 
@@ -73,9 +76,8 @@ def stretched(command: Command) -> Command:
     if not command["depthwise"]:
         axes = {"rows": 1, "columns": 1, "blocks": 1}
     axis = random.choice(list(axes))
-    ones = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
     count = random.choice([2047, random.getrandbits(11)]) // axes[axis]
-    return command.replace(**(ones | {axis: max(count, 1)}))
+    return command.replace(**(ONES | {axis: max(count, 1)}))
 
 
 def _common(config: Config, operands: range) -> dict[str, int]:

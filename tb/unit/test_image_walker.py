@@ -5,7 +5,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from conv_draw import KINDS, any_image, draw_conv, stretched
+from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
 from conv_model import delay, outputs, stream, taps
 from conv_shares import vector_share
 
@@ -26,7 +26,6 @@ CONFIGS = {
     16: Config(array_size=16),
 }
 ROWS = range(1 << 14)
-_ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 
 
 def _draw(n: int, kind: str) -> Command:
@@ -39,7 +38,7 @@ def _longest(command: Command, axis: str, stride: int) -> Command:
     The number of steps is odd if the stride is: what goes wrong in each does not cancel out.
     """
     long = {axis: 2047, f"kernel_{axis}": random.randrange(2, 16, 2)}
-    return command.replace(**(_ONES | long | {"stride_y": stride, "stride_x": stride}))
+    return command.replace(**(ONES | long | {"stride_y": stride, "stride_x": stride}))
 
 
 def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
@@ -94,13 +93,13 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     ]
     long = [stretched(command) for command in random.choices(commands, k=repeats(3))]
     for axis in ("kernel_rows", "kernel_columns"):  # odd, as above
-        large = _ONES | {axis: random.randrange(9, 16, 2)}
+        large = ONES | {axis: random.randrange(9, 16, 2)}
         long.append(_draw(n, "window").replace(**large))
     if not idle and not stall and repeats(2) == 2:  # Verilator
         inner = random.choice(list(Axis))  # of both: one is long inside, one outside
         for axis, stride in zip(("rows", "columns"), random.sample([5, 9], 2), strict=True):
             long.append(_longest(_draw(n, "depthwise").replace(inner=inner), axis, stride))
-        wide = _ONES | {"columns": random.randrange(1 << 10, 1 << 11)}
+        wide = ONES | {"columns": random.randrange(1 << 10, 1 << 11)}
         long.append(_draw(n, "bytes").replace(**wide))
     commands += [any_image(command, len(ROWS)) for command in long]
     indices = [random.getrandbits(INDEX_BITS) for _ in commands]

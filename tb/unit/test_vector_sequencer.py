@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
 from command_index import index_of
-from conv_draw import KINDS, any_image, draw_conv, stretched
+from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
 from conv_model import ConvModel, delay, outputs, stream, taps
 from conv_shares import vector_share
 
@@ -31,7 +31,6 @@ CONFIGS = {
     "16": Config(array_size=16),
 }
 LATENCY = READ_LATENCY + 1
-_ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 
 
 @dataclass(frozen=True)
@@ -233,10 +232,10 @@ async def wastes_no_cycle(dut) -> None:
     bench = _Bench(dut, config)
     commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
     commands += [  # records for each of them, as fast as they can be
-        bench.draw("product").replace(drain=Drain.REQUANTIZE, **_ONES) for _ in range(12)
+        bench.draw("product").replace(drain=Drain.REQUANTIZE, **ONES) for _ in range(12)
     ]
     long = [stretched(command) for command in random.choices(commands, k=repeats(4))]
-    long.append(bench.draw("product").replace(**(_ONES | {"blocks": repeats(2047)})))
+    long.append(bench.draw("product").replace(**(ONES | {"blocks": repeats(2047)})))
     commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
     dut.tile_ready.value = dut.block_ready.value = 1
@@ -292,7 +291,7 @@ async def issues_nothing_after_stop(dut) -> None:
 async def reset_frees_array_and_requantizer(dut) -> None:
     """The first slot comes two cycles after its command, whatever was issued before reset."""
     bench = _Bench(dut, _config(dut))
-    command = bench.draw("product").replace(drain=Drain.REQUANTIZE, **_ONES)
+    command = bench.draw("product").replace(drain=Drain.REQUANTIZE, **ONES)
     edge = RisingEdge(dut.clk)
     await reset(dut)
     dut.tile_ready.value = dut.block_ready.value = dut.read__request__ready.value = 1
