@@ -33,6 +33,7 @@ BENCHES = (
     "tb/system/test_random_programs.py",
     "tb/system/test_faults.py",
     "tb/system/test_end.py",
+    "tb/system/test_combinations.py",
     "tb/system/test_networks.py::test_every_simulator_counts_the_same",
     *("-k", "not icarus and not silicon and not verilog and not test_tb_ and not default"),
 )

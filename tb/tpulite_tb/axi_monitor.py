@@ -10,7 +10,7 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite_tb.coverage.functional import Functional
 
-__all__ = ["AxiMonitor", "AxiRules", "Burst", "Sample"]
+__all__ = ["CHANNELS", "AxiMonitor", "AxiRules", "Burst", "Sample"]
 
 _SIZE = BEAT_BYTES.bit_length() - 1
 _INCR = 1

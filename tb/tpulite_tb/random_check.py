@@ -20,7 +20,7 @@ from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
 from tpulite_tb.random_program import RandomProgram
 
-__all__ = ["CONFIGS", "check", "check_traces", "memory_options"]
+__all__ = ["CONFIGS", "check", "check_traces", "memory_options", "sample"]
 
 CONFIGS = {"4x4": SMALL, "8x8": FEW_LANES, "16x16": FEW_ROWS}
 """Machines that random programs run on."""
@@ -60,7 +60,8 @@ def check(program: RandomProgram, device: Device, no_errors: Callable[[], None])
     assert result.fault is None, result.fault
     _check_same(dram, legal_dram, legal, program.legal_commands)
     if sampler := Functional.wanted():
-        _sample(program, sampler)
+        sample(program, sampler)
+        sampler.keep()
 
 
 def check_traces(program: RandomProgram, traces: Mapping[Engine, EngineTrace]) -> None:
@@ -70,7 +71,7 @@ def check_traces(program: RandomProgram, traces: Mapping[Engine, EngineTrace]) -
         assert trace.index.tolist() == own, f"{engine.name} worked on others"
 
 
-def _sample(program: RandomProgram, sampler: Functional) -> None:
+def sample(program: RandomProgram, sampler: Functional) -> None:
     """Sample what was executed: the program, and what followed it if it stopped at a fault."""
     errors = {"read_errors": program.read_errors, "write_errors": program.write_errors}
     for job, image, faults in (
@@ -82,7 +83,6 @@ def _sample(program: RandomProgram, sampler: Functional) -> None:
         data = dram.read(job.program_address, COMMAND_BYTES * job.program_length)
         commands = decode_commands(data.tobytes())
         sampler.program(commands, program.config, job, dram)
-    sampler.keep()
 
 
 def _run_golden(

@@ -31,9 +31,10 @@ from tpulite_tb.random_state import State
 from tpulite_tb.random_tokens import add_tokens
 from tpulite_tb.random_transfers import draw_dump
 
-__all__ = ["RandomProgram"]
+__all__ = ["LONGEST", "RandomProgram"]
 
-_LONGEST = 40
+LONGEST = 40
+"""Commands of a program before its last STOREs, at most."""
 
 _WATCHDOG = 2_000
 """Cycles without progress, which no legal program comes near: slow memories take most of them."""
@@ -86,10 +87,13 @@ class RandomProgram:
         )
         constants, blocks = draw_blocks(rng, config)
         self._write(self.windows[Window.CONSTANTS].base, constants)
+        self._draw(CommandDrawer(rng, config, self.windows, blocks), fault, memory_errors)
 
-        length = rng.randint(6, _LONGEST - 4)
+    def _draw(self, drawer: CommandDrawer, fault: float, memory_errors: bool) -> None:
+        """Draw the commands, and the fault if there is one."""
+        rng = drawer.state.rng
+        length = rng.randint(6, LONGEST - 4)
         position = rng.randrange(4, length) if rng.random() < fault else length
-        drawer = CommandDrawer(rng, config, self.windows, blocks)
         drawn = [drawer.fill() for _ in range(3)] + [drawer.draw() for _ in range(position - 3)]
         code, bad = Fault.NONE, None
         if position < length:
@@ -211,7 +215,7 @@ def _lay_out_dram(rng: random.Random, config: Config) -> tuple[int, tuple[Window
     }
     regions: list[tuple[Window | None, int]] = [
         *sizes.items(),
-        (None, (_LONGEST + 5) * COMMAND_BYTES),
+        (None, (LONGEST + 5) * COMMAND_BYTES),
     ]
     rng.shuffle(regions)
     windows: dict[Window, WindowBinding] = {}

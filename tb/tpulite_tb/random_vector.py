@@ -7,9 +7,9 @@ from tpulite.arch.isa import Command, Opcode, VectorOp, operations
 from tpulite_tb.random_records import BlockKind
 from tpulite_tb.random_state import Drawn, State, hazard, mask
 
-__all__ = ["draw_vector"]
+__all__ = ["PARAMETER_BLOCKS", "draw_vector"]
 
-_KINDS = {
+PARAMETER_BLOCKS = {
     VectorOp.SUM: (BlockKind.FULL, BlockKind.SHORT),
     VectorOp.AFFINE: (BlockKind.FULL,),
     VectorOp.SHARE: (BlockKind.WORDS,),
@@ -23,8 +23,8 @@ def draw_vector(state: State) -> Drawn | None:
     rng, config = state.rng, state.config
     operation = rng.choice(operations(config))
     param_row, name = rng.randrange(1 << 14), "-"
-    if operation in _KINDS:
-        found = state.resident(*_KINDS[operation])
+    if operation in PARAMETER_BLOCKS:
+        found = state.resident(*PARAMETER_BLOCKS[operation])
         if found is None:
             return None
         param_row, name = found[0], found[1].name

@@ -16,20 +16,23 @@ from tpulite_rtl.bus.axi import READ_BEAT, WRITE_BEAT
 from tpulite_rtl.bus.axi_master import AxiMaster
 from tpulite_rtl.bus.axi_ports import connect_channels
 from tpulite_tb.axi_memory import ReferenceMemory
-from tpulite_tb.axi_monitor import AxiMonitor
+from tpulite_tb.axi_monitor import CHANNELS, AxiMonitor
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 SIZE = 1 << 16
 CACHE = 0b0011
 """Normal, non-cacheable, bufferable."""
+SLOW, SLOWER = 0.9, 0.98
+"""Stalls of the memory and, with it, of sinks, for every channel to wait for many edges."""
+MANY = 8
 
 
-def _bursts(count: int) -> list[tuple[int, int]]:
+def _bursts(count: int, usual: int = 16) -> list[tuple[int, int]]:
     """Draw bursts that stay within 4 KiB: address and beats; some of them beyond the memory."""
     bursts = []
     for _ in range(count):
-        beats = random.randint(1, random.choice([16] * 15 + [256]))
+        beats = random.randint(1, random.choice([usual] * 15 + [16 * usual]))
         pages = random.choice([SIZE, SIZE, SIZE, 1 << ADDRESS_BITS]) // 4096
         page = random.randrange(pages) * 4096
         bursts.append((page + 16 * random.randrange(256 - beats + 1), beats))
@@ -63,7 +66,7 @@ async def _count(dut, counts: Counter[str]) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.4])
+@cocotb.parametrize(stall=[0.0, 0.4, SLOW])
 async def every_beat_finds_its_reader(dut, stall: float) -> None:
     """Both readers and the writer at once, errors among them; offers are stable, data are right."""
     timing = MemoryTiming(read_latency=5, write_response=4)
@@ -72,14 +75,15 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
     image = bytes(memory.mem)
     memory.read_errors, memory.write_errors = _errors(), _errors()
     monitor = AxiMonitor(dut)
+    patience, usual = (SLOWER, 2) if stall == SLOW else (stall, 16)
     drivers, sinks, received = {}, [], {}
     for name in ("fetch", "load"):
         drivers[name] = StreamDriver(dut, f"{name}__ar", idle=0.3)
-        sinks.append(StreamSink(dut, f"{name}__r", stall=stall if name == "load" else 0.0))
+        sinks.append(StreamSink(dut, f"{name}__r", stall=patience if name == "load" else 0.0))
         received[name] = []
         StreamMonitor(dut, f"{name}__r", callback=lambda x, to=received[name]: to.append(_seen(x)))
     address, beats = StreamDriver(dut, "store__aw"), StreamDriver(dut, "store__w", idle=0.2)
-    sinks.append(StreamSink(dut, "store__b", stall=stall))
+    sinks.append(StreamSink(dut, "store__b", stall=patience))
     responses: list[int] = []
     StreamMonitor(dut, "store__b", callback=responses.append)
     await reset(dut)
@@ -88,7 +92,7 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
 
     expected, requested = {}, {}
     for name in ("fetch", "load"):
-        bursts = [(a, n) for a, n in _bursts(60) if not SIZE // 2 <= a < SIZE]
+        bursts = [(a, n) for a, n in _bursts(60, usual) if not SIZE // 2 <= a < SIZE]
         requested[name] = bursts
         drivers[name].extend(a | (n - 1) << ADDRESS_BITS for a, n in bursts)
         expected[name] = [
@@ -101,7 +105,7 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
             for at in range(a, a + 16 * n, 16)
         ]
     written = bytearray(image)
-    writes = [(a, n) for a, n in _bursts(40) if a >= SIZE // 2]
+    writes = [(a, n) for a, n in _bursts(40, usual) if a >= SIZE // 2]
     failed: list[bool] = []
     for a, n in writes:
         failed.append(memory.fails(a, n, memory.write_errors))
@@ -136,6 +140,8 @@ async def every_beat_finds_its_reader(dut, stall: float) -> None:
     for channel in ("ar", "aw"):
         assert getattr(dut, f"m_axi_{channel}cache").value == CACHE
         assert getattr(dut, f"m_axi_{channel}prot").value == 0
+    if stall == SLOW:
+        assert {channel for channel, edges in monitor.waits if edges >= MANY} == {*CHANNELS}
     monitor.finish()
 
 

@@ -18,7 +18,7 @@ from tpulite.golden.machine.records import read_records, unpack_records
 from tpulite_tb.coverage.cross import Cross
 from tpulite_tb.coverage.crosses import SCALED
 
-__all__ = ["SampledDatapath"]
+__all__ = ["SampledDatapath", "mode_of", "outputs_of"]
 
 
 class SampledDatapath(Datapath):
@@ -50,7 +50,7 @@ class SampledDatapath(Datapath):
 
     def conv(self, command: Command, access: Footprint) -> FaultSite | None:
         """Sample a CONV."""
-        mode, drain = _mode(command), Drain(command["drain"]).name
+        mode, drain = mode_of(command), Drain(command["drain"]).name
         rows = self.buffer[access.early_reads][tile_count(command) * self.config.array_size :]
         fault = super().conv(command, access)
         if fault is not None:
@@ -63,8 +63,7 @@ class SampledDatapath(Datapath):
                 self._crosses["channel records"].hit(
                     form=form.name, mode=mode, rounding=Rounding(int(code)).name
                 )
-        count, size = command["rows"] * command["columns"], self.config.array_size
-        outputs = "1" if count == 1 else "<N" if count < size else "N" if count == size else ">N"
+        outputs = outputs_of(command["rows"] * command["columns"], self.config)
         accumulate = "yes" if command["accumulate"] else "no"
         self._crosses["CONV"].hit(mode=mode, drain=drain, accumulate=accumulate, outputs=outputs)
         return None
@@ -101,10 +100,17 @@ class SampledDatapath(Datapath):
         )
 
 
-def _mode(command: Command) -> str:
+def mode_of(command: Command) -> str:
+    """Return the mode of a CONV, as its cross calls it."""
     if command["depthwise"]:
         return "depthwise"
     if command["byte_step"]:
         return "bytes"
     taps = command["kernel_rows"] * command["kernel_columns"]
     return "product" if taps == 1 and command["rows"] == 1 else "image"
+
+
+def outputs_of(count: int, config: Config) -> str:
+    """Return what the cross of CONV calls so many output vectors."""
+    size = config.array_size
+    return "1" if count == 1 else "<N" if count < size else "N" if count == size else ">N"
