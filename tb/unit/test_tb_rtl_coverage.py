@@ -101,6 +101,19 @@ def test_counts_come_from_the_lines_of_the_verilog(source):
     assert (lines[reset], lines[always]) == (0, 1)
 
 
+def test_bits_that_never_change_have_no_points(source):
+    """The host's faults are WATCHDOG and STOPPED, 8 and 11: bit 2 of the code is constant."""
+    (number,) = (n for n, p in points_of(source).items() if p.detail == "host_fault.code")
+    name = "host_fault__02ecode"
+    begins = record(source, f"{name}[2]:0->1", number, 1) + record(
+        source, f"{name}[0]:0->1", number, 0
+    )
+    (point,) = (p for p in read_counts(begins, source) if p.kind == "toggle")
+    assert point.detail == "host_fault.code[0] 0->1"
+    with pytest.raises(ValueError, match=r"a constant that changes.*code\[2\] 1->0"):
+        read_counts(begins + record(source, f"{name}[2]:1->0", number, 1), source)
+
+
 def test_what_no_source_names_is_no_point(source):
     names = {point.detail for point in points_of(source).values() if point.kind == "toggle"}
     assert {"interrupt.done", "patience", "watchdog"} <= names

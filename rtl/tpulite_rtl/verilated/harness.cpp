@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "Vtpulite.h"
+#include "coverage.h"
 #include "memory.h"
 #include "state.h"
 #include "verilated.h"
@@ -33,7 +34,10 @@ struct Chip {
   }
 
   // Verilator takes the model's scopes out of the thread's context, which may be another chip's.
-  ~Chip() { Verilated::threadContextp(&context); }
+  ~Chip() {
+    tpulite::keep_coverage(top);
+    Verilated::threadContextp(&context);
+  }
 
   // One clock cycle. All inputs change after the rising edge, as from registers.
   void tick() {
@@ -194,5 +198,9 @@ void chip_state_shape(void* chip, size_t variable, int* words, int* bits) {
 
 void chip_flip(void* chip, size_t variable, int word, int bit) {
   get(chip).state[variable].flip(word, bit);
+}
+
+void chip_write_coverage(void* chip, const char* path) {
+  tpulite::write_coverage(get(chip).context, get(chip).top, path);
 }
 }

@@ -57,6 +57,10 @@ void chip_state_shape(void *chip, size_t variable, int *words, int *bits);
 /* Flip a bit between two clock cycles. */
 void chip_flip(void *chip, size_t variable, int word, int bit);
 
+/* Write what all chips of this process that are freed have reached, as `coverage.dat` of Verilator;
+ * nothing if the model was built without coverage. What this chip has reached is forgotten. */
+void chip_write_coverage(void *chip, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

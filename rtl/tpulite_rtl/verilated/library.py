@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,7 +33,7 @@ LIBRARY = "libtpulite.so"
 """Name of the library in its build folder."""
 
 _TOP = "tpulite"
-_SOURCES = ("harness.cpp", "memory.h", "state.h", "harness.h")
+_SOURCES = ("harness.cpp", "coverage.h", "memory.h", "state.h", "harness.h")
 _JOBS = 2
 _DEFINES = f"-DTPULITE_ENGINES={len(Engine)} -DTPULITE_ENGINE_STATES={len(EngineState)}"
 _VERILATOR = (
@@ -76,6 +77,7 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
         [_POINTER, ctypes.c_size_t, *[ctypes.POINTER(ctypes.c_int)] * 2],
     ),
     "chip_flip": (None, [_POINTER, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]),
+    "chip_write_coverage": (None, [_POINTER, ctypes.c_char_p]),
 }
 
 
@@ -119,7 +121,7 @@ def _model(name: str) -> str:
     return (Path(tpulite_rtl.__file__).parent / f"lib/{name}.v").read_text()
 
 
-def build_library(verilog: str, *, title: str) -> Path:
+def build_library(verilog: str, *, title: str, options: Sequence[str] = ()) -> Path:
     """Build the shared library of a chip, unless that was done before, and return its path.
 
     Parameters
@@ -128,6 +130,8 @@ def build_library(verilog: str, *, title: str) -> Path:
         The chip; its top module is ``tpulite``.
     title : str
         What to call it in the message that explains the wait.
+    options : sequence of str
+        More options for Verilator.
 
     Raises
     ------
@@ -144,7 +148,7 @@ def build_library(verilog: str, *, title: str) -> Path:
         source = str(HARNESS_DIR / "harness.cpp")
         with (folder / "build.log").open("w") as log, show_build(folder, title):
             for command in (
-                ["verilator", "--Mdir", ".", *_VERILATOR, f"-I{HARNESS_DIR}", f"{_TOP}.v", source],
+                ["verilator", "--Mdir", ".", *flags, f"-I{HARNESS_DIR}", f"{_TOP}.v", source],
                 ["make", "-j", str(_JOBS), "-f", f"V{_TOP}.mk", f"USER_CPPFLAGS=-I{HARNESS_DIR}"],
             ):
                 done = subprocess.run(
@@ -157,8 +161,9 @@ def build_library(verilog: str, *, title: str) -> Path:
                         f"{command[0]} failed for the simulator of {title}:\n" + "\n".join(tail)
                     )
 
+    flags = (*_VERILATOR, *options)
     sources = [(HARNESS_DIR / name).read_text() for name in _SOURCES]
-    contents = [verilog, *sources, *_VERILATOR, _MAKE, version("verilator")]
+    contents = [verilog, *sources, *flags, _MAKE, version("verilator")]
     return build_once("verilated", contents, build) / LIBRARY
 
 

@@ -16,12 +16,13 @@ from amaranth.hdl import Fragment
 from tpulite_tb.coverage.instrument import COVER, instrument, place_of
 from tpulite_tb.coverage.points import Point
 
-__all__ = ["VERILATOR_OPTIONS", "is_covered", "line_points", "points_of", "with_points"]
+__all__ = ["POINT", "VERILATOR_OPTIONS", "is_covered", "line_points", "points_of", "with_points"]
 
 _LINES = "// coverage lines "
 VERILATOR_OPTIONS = ["--coverage-toggle", "--coverage-user"]
 
-_POINT = "// coverage point "
+POINT = "// coverage point "
+"""What stands behind a line that has a point, before the point."""
 _OFF, _ON = "/*verilator coverage_off*/", "/*verilator coverage_on*/"
 
 _DECLARED = re.compile(r"^ *(?:input|output|inout|wire|reg) (?:\[\d+:\d+\] )?(\S+) *(\[|;|=)")
@@ -67,9 +68,9 @@ def is_covered(source: str) -> bool:
 def points_of(source: str) -> dict[int, Point]:
     """Return the point of each line of Verilog that has one."""
     return {
-        number: Point(*json.loads(line.partition(_POINT)[2]))
+        number: Point(*json.loads(line.partition(POINT)[2]))
         for number, line in enumerate(source.splitlines(), 1)
-        if _POINT in line
+        if POINT in line
     }
 
 
@@ -150,8 +151,8 @@ def _toggle(
         if written not in ports or home is None:
             return None
         place = home
-    # Amaranth numbers signals of one name, and names those that have none.
-    name = re.sub(r"\$\d+(?=$|[.\[])", "", name)
+    # Amaranth numbers signals of one name, even twice, and names those that have none.
+    name = re.sub(r"(\$\d+)+(?=$|[.\[])", "", name)
     return None if name == "port" else Point("toggle", *place, name)
 
 
@@ -159,7 +160,7 @@ def _declaration(line: str, point: Point | None) -> Iterator[str]:
     if point is None:
         yield f"{_OFF}{line.rstrip()}{_ON}\n"
     else:
-        yield f"{line.rstrip()} {_POINT}{_text(point)}\n"
+        yield f"{line.rstrip()} {POINT}{_text(point)}\n"
 
 
 def _covers(names: Mapping[str, bool], bits: list[list[Point]], top: str) -> Iterator[str]:
@@ -169,5 +170,5 @@ def _covers(names: Mapping[str, bool], bits: list[list[Point]], top: str) -> Ite
         yield f"  always @(posedge {top}.clk) if (!{top}.rst) begin\n"
         for number, point in enumerate(bits[int(name.removeprefix(COVER))]):
             bit = f"{name}[{number}]" if len(bits[int(name.removeprefix(COVER))]) > 1 else name
-            yield f"    cover ({bit}); {_POINT}{_text(point)}\n"
+            yield f"    cover ({bit}); {POINT}{_text(point)}\n"
         yield "  end\n"
