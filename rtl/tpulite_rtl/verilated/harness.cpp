@@ -31,6 +31,7 @@ struct Chip {
         memory(dram_bytes, timing, seed),
         state(tpulite::public_variables(context)) {
     reset();
+    tpulite::forget_coverage(top);
   }
 
   // Verilator takes the model's scopes out of the thread's context, which may be another chip's.

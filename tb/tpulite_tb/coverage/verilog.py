@@ -31,6 +31,7 @@ _CONSTANT = re.compile(r"^ *assign (\S+) *= \d+'[bdh][0-9a-f]+;$")
 _ELSE_ALONE = re.compile(r"\(\* full_case = 32'd1 \*\)\n(?! *(?:if|case[xz]?|\(\*)[ (*])")
 """Where Yosys forgets how a block begins: of a choice that constants leave only the default of."""
 _CONTROL = ("clk", "rst")
+_CLOCK = re.compile(r"^ *input clk;", re.MULTILINE)
 
 
 def with_points(convert: Any, component: Any, *, name: str, **options: Any) -> str:
@@ -53,7 +54,8 @@ def with_points(convert: Any, component: Any, *, name: str, **options: Any) -> s
     text = convert(fragment, name=name, ports=ports, **(options | _KEEP_PLACES))
     text = _ELSE_ALONE.sub("begin\n", text)
     lines = {_text(line): list(map(_text, ways)) for line, ways in found.lines.items()}
-    body = "".join(chain.from_iterable(_module(m, found.bits, name) for m in _modules(text)))
+    bits = found.bits if _CLOCK.search(text) else []  # without a clock there are toggles alone
+    body = "".join(chain.from_iterable(_module(m, bits, name) for m in _modules(text)))
     return f"{body}{_LINES}{json.dumps(lines)}\n"
 
 
@@ -165,7 +167,7 @@ def _declaration(line: str, point: Point | None) -> Iterator[str]:
 
 def _covers(names: Mapping[str, bool], bits: list[list[Point]], top: str) -> Iterator[str]:
     for name in names:
-        if not name.startswith(COVER):
+        if not name.startswith(COVER) or not bits:
             continue
         yield f"  always @(posedge {top}.clk) if (!{top}.rst) begin\n"
         for number, point in enumerate(bits[int(name.removeprefix(COVER))]):
