@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -34,19 +35,24 @@ BENCHES = (
     "tb/system/test_faults.py",
     "tb/system/test_end.py",
     "tb/system/test_combinations.py",
+    "tb/system/test_registers.py",
+    "tb/system/test_tokens.py",
+    "tb/system/test_turns.py",
     "tb/system/test_networks.py::test_every_simulator_counts_the_same",
     *("-k", "not icarus and not silicon and not verilog and not test_tb_ and not default"),
 )
 """What runs by default: each bench in its first size, and the chip of 4x4 and of 8x8."""
+LONG = (
+    "tb/system/test_long_program.py",
+    "tb/system/test_combinations.py::test_all_combinations_occur[VECTOR-default]",
+)
+"""What runs beside it if all sizes do: the chip of 16x16, and what takes minutes."""
 
 
-def run(arguments: list[str], jobs: int, *, sizes: bool) -> int:
-    """Run tests with points, and return the exit code of pytest."""
-    environment = os.environ | {
-        "TPULITE_BUILD": str(FOLDER),
-        "TPULITE_FUNCTIONAL": str(FUNCTIONAL),
-        **({"SIM": "verilator"} if sizes else {}),
-    }
+def run(arguments: Sequence[str], jobs: int, **variables: str) -> int:
+    """Run tests with points and variables, and return the exit code of pytest."""
+    folders = {"TPULITE_BUILD": str(FOLDER), "TPULITE_FUNCTIONAL": str(FUNCTIONAL)}
+    environment = os.environ | folders | variables
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tpulite_tb.coverage.plugin"]
     command += ["-n", str(jobs), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
@@ -64,10 +70,15 @@ def main() -> None:
     options = parser.parse_args()
     status = 0
     if not options.report:
+        # It knows the sources of the RTL, but not those of the points.
+        shutil.rmtree(FOLDER / "verilog_cache", ignore_errors=True)
         if not options.add:
             shutil.rmtree(COUNTS, ignore_errors=True)
             shutil.rmtree(FUNCTIONAL, ignore_errors=True)
-        status = run(options.tests or list(BENCHES), options.jobs, sizes=options.sizes)
+        sizes = {"SIM": "verilator"} if options.sizes else {}
+        status = run(options.tests or BENCHES, options.jobs, **sizes)
+        if options.sizes and not options.tests:
+            status |= run(LONG, options.jobs, **sizes, TPULITE_REGRESS="1")
     files = list(COUNTS.glob("*.json"))
     if not files:
         sys.exit("Nothing has run with coverage points yet")

@@ -18,6 +18,7 @@ __all__ = [
     "TO_LOAD",
     "TO_MXU",
     "TO_STORE",
+    "TO_VPU",
     "WINDOWS",
     "Case",
     "conv",
