@@ -57,13 +57,15 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     loaded = constants if keep else constants * strips
     height, width = (extents[table.outputs[index]] for extents in table.extents)
     engines = table.compute(index, height, width)
+    steps = strips
     if isinstance(plan, DepthwiseRows):
         engines = engines._replace(mxu=plan.cycles)
+        steps = 1 if plan.by_block else strips  # a block needs nothing of the one before
     load = transfer_cycles(moved.read * batch, config)
     store = transfer_cycles(moved.written * batch, config)
     weights = transfer_cycles(loaded, config)
     rows = min(at_once, limit // _CONSTANTS)
-    cycles = engines.mxu * batch + step_cycles(config) * strips
+    cycles = engines.mxu * batch + step_cycles(config) * steps
     if moved.passes:
         rows += max(config.ub_rows // _LEAST, moved.at_a_time + at_once - rows)
         cycles = max(cycles, engines.vpu * batch, load + weights, store)
