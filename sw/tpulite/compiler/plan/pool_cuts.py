@@ -71,8 +71,8 @@ class PoolPlan:
         """
         source, most = self.source, self.space.free_rows // 2
         single = self.target.height == self.target.width == 1
-        alone = self.space.keep is None and self.space.block_start and source.resident
-        if single and alone and source.made is not Made.OTHERWISE:
+        early = self.space.block_start and self.space.prefetch and self.space.keep is None
+        if single and early and source.resident and source.made is not Made.OTHERWISE:
             return halves(source.blocks)
         block = len(rows) * source.width
         if source.resident or source.blocks * block <= most:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulite.compiler.geometry.axis import needed_rows
-from tpulite.compiler.geometry.cut import halves
+from tpulite.compiler.geometry.cut import SMALLEST_PART, halves
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
@@ -89,7 +89,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
         """
         target, vectors = self._target, len(regions[-1][0]) * self._target.width
         last = rows.stop == target.height and len(self._plan.regions.columns) == 1
-        if not (last and target.stored and self._plan.keep) or vectors < self._config.array_size:
+        if not (last and target.stored and self._plan.keep) or vectors < SMALLEST_PART // 2:
             return {}
         return {run[-1]: run for run in halves(len(self._weights))}
 
