@@ -45,9 +45,10 @@ def copies(ops):
 def test_what_the_next_step_needs_again_is_copied_not_loaded():
     image, context = rolling(loaded=True, window=Window.INPUT)
     assert image.resident
-    (first,) = image.advance(StepRows(range(4), range(4)), context)
+    assert image.advance(StepRows(range(4), range(4)), context) == []
+    view, (first,) = image.read(range(4), 3)
     assert (first.opcode, first.layer, first.fields["rows"]) == (Opcode.LOAD, 3, 40)
-    old = image.read(range(4), 3)[0].buffer
+    old = view.buffer
     copy, load = image.advance(StepRows(range(4, 7), range(2, 7)), context)
     # Two rows of ten vectors, both blocks at once: from the third row of 4 to the first of 5.
     assert copies([copy]) == [(20, 0, 2, 20, 40, 50)]
@@ -56,6 +57,17 @@ def test_what_the_next_step_needs_again_is_copied_not_loaded():
     view, loads = image.read(range(2, 7), 3)
     assert (view.rows, loads) == (range(2, 7), [])
     assert image.open(range(4, 7)) is view
+
+
+def test_rows_of_the_first_step_are_loaded_as_they_are_read():
+    image, context = rolling(loaded=True, width=120, window=Window.INPUT)
+    assert image.advance(StepRows(range(8), range(8)), context) == []
+    loads = [image.read(range(stop), 3)[1] for stop in (1, 3, 3, 6)]
+    assert [len(each) for each in loads] == [1, 1, 0, 3]
+    rows = [op.fields["rows"] // 120 for each in loads for op in each]
+    assert rows == [2, 1, 1, 1, 1]
+    rest = image.advance(StepRows(range(8, 10), range(8, 10)), context)
+    assert [op.fields["rows"] // 120 for op in rest] == [1, 1, 2]
 
 
 def test_rows_that_are_computed_are_not_loaded():
@@ -75,6 +87,7 @@ def test_rows_before_a_beat_are_loaded_again_or_stored_again():
     """Rows of six vectors of four bytes begin at beats every other time."""
     image, context = rolling(loaded=True, size=4, width=6, window=Window.INPUT)
     image.advance(StepRows(range(5), range(5)), context)
+    image.read(range(5), 3)
     copy, load = image.advance(StepRows(range(5, 8), range(3, 8)), context)
     assert copies([copy]) == [(18, 0, 2, 6, 30, 30)]  # row 3 alone; row 4 comes with row 5
     assert (load.fields["offset"], load.fields["rows"], load.rows["row"].row) == (96, 24, 6)
@@ -88,6 +101,7 @@ def test_rows_before_a_beat_are_loaded_again_or_stored_again():
 def test_what_is_prepared_is_seen_when_it_is_advanced():
     image, context = rolling(loaded=True, window=Window.INPUT)
     image.advance(StepRows(range(4), range(4)), context)
+    image.read(range(4), 3)
     step = StepRows(range(4, 8), range(3, 8))
     assert len(image.prepare(step, context)) == 2
     assert image.read(range(4), 3)[0].rows == range(4)

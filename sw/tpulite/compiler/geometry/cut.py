@@ -4,7 +4,17 @@ from itertools import pairwise
 
 from tpulite.arch.config import Config
 
-__all__ = ["PARTS", "SMALLEST_PART", "STRIPS", "WINDOW_ROOM", "cut_parts", "cut_strips", "split"]
+__all__ = [
+    "PARTS",
+    "SMALLEST_PART",
+    "STRIPS",
+    "WINDOW_ROOM",
+    "cut_arriving",
+    "cut_parts",
+    "cut_strips",
+    "halves",
+    "split",
+]
 
 STRIPS = 6
 """Strips of images are a sixth of the unified buffer."""
@@ -74,6 +84,58 @@ def cut_parts(
     parts = max(-(-len(rows) // most), wanted, 1)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
+
+
+def cut_arriving(
+    parts: tuple[range, ...], smallest: int, growth: float, *, grain: int = 1
+) -> tuple[range, ...]:
+    """Cut what is computed while its input still arrives: the first part is small.
+
+    Each part is as much larger than the one before as more input arrives than is used meanwhile.
+
+    Parameters
+    ----------
+    parts : tuple of range
+        Parts that are small enough otherwise; none becomes larger than the largest.
+    smallest : int
+        Rows of the first part.
+    growth : float
+        How many rows arrive while one is computed; parts do not shrink if it is less than 1.
+    grain : int
+        Parts begin at multiples of it.
+
+    Examples
+    --------
+    >>> cut_arriving((range(0, 16), range(16, 32)), 2, 2.0)
+    (range(0, 2), range(2, 6), range(6, 14), range(14, 30), range(30, 32))
+    >>> cut_arriving((range(0, 6), range(6, 11)), 2, 1.0)
+    (range(0, 2), range(2, 4), range(4, 6), range(6, 8), range(8, 10), range(10, 11))
+    """
+    most, start, stop = max(map(len, parts)), parts[0].start, parts[-1].stop
+    if 2 * smallest > len(parts[0]):
+        return parts
+    size, found = float(smallest), []
+    while start < stop:
+        rows = max(1, int(min(size, most)) // grain) * grain
+        if start + rows < stop < start + rows + smallest:  # no part is smaller than the first
+            rows = -(-(stop - start) // (2 * grain)) * grain
+        found.append(range(start, min(start + rows, stop)))
+        start, size = found[-1].stop, size * max(1.0, growth)
+    return tuple(found)
+
+
+def halves(extent: int) -> tuple[range, ...]:
+    """Cut an extent into ranges that are each half of what is left, down to one.
+
+    Examples
+    --------
+    >>> halves(11)
+    (range(0, 6), range(6, 9), range(9, 10), range(10, 11))
+    """
+    starts = [0]
+    while extent - starts[-1] > 1:
+        starts.append(starts[-1] + (extent - starts[-1] + 1) // 2)
+    return tuple(range(a, b) for a, b in pairwise([*starts, extent]))
 
 
 def split(extent: int, parts: int, align: int) -> tuple[range, ...]:

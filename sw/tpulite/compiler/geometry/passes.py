@@ -152,6 +152,7 @@ def cut_kernel(
     rows: AxisLimits,
     columns: AxisLimits,
     early: bool = False,
+    late: bool = False,
 ) -> tuple[Pass, ...]:
     """Cut a kernel into passes over some channel blocks.
 
@@ -167,6 +168,8 @@ def cut_kernel(
         What a pass may have.
     early : bool
         Whether the first pass should be small, so that its weights are there soon.
+    late : bool
+        Whether the last channel block should have a pass of its own, because it comes last.
     """
     kh, kw = kernel
     parts = [split(k, -(-k // axis.taps), 1) for k, axis in ((kh, rows), (kw, columns))]
@@ -182,6 +185,9 @@ def cut_kernel(
         sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
         bounds = [0, *accumulate(sizes)]
         chunks[:1] = [range(a, b) for a, b in pairwise(bounds)]
+    if late and len(chunks[-1]) > 1:
+        last = chunks[-1]
+        chunks[-1:] = [last[:-1], last[-1:]]
     chunks = [blocks[chunk.start : chunk.stop] for chunk in chunks]
     return tuple(Pass(r, c, b) for b in chunks for r in parts[0] for c in parts[1])
 

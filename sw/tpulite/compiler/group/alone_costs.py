@@ -6,6 +6,7 @@ from tpulite.compiler.geometry.cut import PARTS, STRIPS
 from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.compiler.plan.pointwise import POINTWISE, PointwisePlan
 from tpulite.compiler.plan.pool_cuts import PoolPlan
@@ -56,11 +57,15 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     loaded = constants if keep else constants * strips
     height, width = (extents[table.outputs[index]] for extents in table.extents)
     engines = table.compute(index, height, width)
+    steps = strips
+    if isinstance(plan, DepthwiseRows):
+        engines = engines._replace(mxu=plan.cycles)
+        steps = 1 if plan.by_block else strips  # a block needs nothing of the one before
     load = transfer_cycles(moved.read * batch, config)
     store = transfer_cycles(moved.written * batch, config)
     weights = transfer_cycles(loaded, config)
     rows = min(at_once, limit // _CONSTANTS)
-    cycles = engines.mxu * batch + step_cycles(config) * strips
+    cycles = engines.mxu * batch + step_cycles(config) * steps
     if moved.passes:
         rows += max(config.ub_rows // _LEAST, moved.at_a_time + at_once - rows)
         cycles = max(cycles, engines.vpu * batch, load + weights, store)
@@ -155,6 +160,9 @@ class _Moved:
         passes = at_a_time > 0
         if isinstance(plan, StripPlan) and plan.by_tiles:
             read, at_a_time = plan.read_rows, 0
+        if isinstance(plan, DepthwiseRows) and plan.by_block:
+            strips *= table.placed(output, resident=True).blocks
+            at_a_time //= table.placed(output, resident=True).blocks
         if isinstance(plan, PoolPlan) and plan.input_tiles is not None:
             at_a_time = 0
         return cls(read, written, passes, strips, at_a_time)

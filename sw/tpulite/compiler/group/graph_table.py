@@ -14,7 +14,7 @@ from tpulite.compiler.geometry.extents import (
 from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.group.costs import Engines, compute_cycles
 from tpulite.compiler.options import Options
-from tpulite.compiler.plan.space import Placed, grain_of
+from tpulite.compiler.plan.space import Made, Placed, grain_of
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["GraphTable"]
@@ -72,6 +72,7 @@ class GraphTable:
             self.last |= dict.fromkeys((*layer.inputs, layer.output), i)
             for name in layer.inputs:
                 self._first_read.setdefault(name, i)
+        self._makers = {layer.output: layer for layer in layers.layers}
         self.views = view_roots(layers)
         for name, root in self.views.items():
             self.last[root] = max(self.last[root], self.last[name])
@@ -143,6 +144,7 @@ class GraphTable:
             resident=resident,
             moved=not resident or name in self.given or name in self.layers.outputs,
             packed=packed,
+            made=Made.by(self._makers.get(name)),
         )
 
     def height(self, members: range) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.geometry.group import StepRows
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.vector_commands import copy_ops
@@ -13,13 +14,18 @@ from tpulite.compiler.place.views import View
 
 __all__ = ["RollingStore"]
 
+_FIRST = 256
+"""Rows of the buffer that a LOAD of the first step writes: the array waits for the first of them,
+but no longer for all."""
+
 
 @dataclass
 class Rolled:
-    """Which rows of an image are there, and which come next."""
+    """Which rows of an image are there, which come next, and LOADs of the first step to come."""
 
     view: View | None = None
     coming: View | None = None
+    arriving: list[tuple[int, list[Op]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +69,35 @@ class RollingStore(Store):
             return []
         # In DRAM rows begin at beats only every few: those before are loaded, or stored, again.
         start = rows.new.start
+        ops = self._arrive(self.height)
         if self.loads or self.stored:
             start = start // self.grain * self.grain
         first = min(rows.live.start, start)
         view = self.strip(range(first, rows.live.stop), over)
         kept = range(first, start if self.loads else rows.new.start)
-        ops: list[Op] = []
         if kept:
             old = self.view
             assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
             ops += self._copies(old, view, kept, context)
-        if self.loads:
+        if self.loads and self.view is None:
+            self.state.arriving = self._parts(view, range(start, rows.new.stop), context.index)
+        elif self.loads:
             ops += self.load(view, range(start, rows.new.stop), context.index)
         self.state.coming = view
         return ops
+
+    def _parts(self, view: View, rows: range, layer: int) -> list[tuple[int, list[Op]]]:
+        """Return the LOADs of rows in parts, each with its first row."""
+        count = max(1, len(rows) * self.blocks * self.width * self.vector_rows // _FIRST)
+        parts = (rows[part.start : part.stop] for part in split(len(rows), count, self.grain))
+        return [(part.start, self.load(view, part, layer)) for part in parts]
+
+    def _arrive(self, stop: int) -> list[Op]:
+        """Return the LOADs of parts that begin before a row and have not come yet."""
+        found: list[Op] = []
+        while self.state.arriving and self.state.arriving[0][0] < stop:
+            found += self.state.arriving.pop(0)[1]
+        return found
 
     def _copies(self, old: View, new: View, rows: range, context: LayerContext) -> Iterator[Op]:
         """Yield COPYs of rows: all blocks at once if the rows follow each other without a gap."""
@@ -101,8 +122,8 @@ class RollingStore(Store):
         return ops
 
     def read(self, rows: range, layer: int) -> tuple[View, list[Op]]:
-        """Return where rows can be read."""
-        return self._current(rows), []
+        """Return where rows can be read, and the LOADs of those of the first step."""
+        return self._current(rows), self._arrive(rows.stop)
 
     def open(self, rows: range, over: Iterable[View] = ()) -> View:
         """Return where rows can be written."""

@@ -88,6 +88,7 @@ class _Pointwise(Lowering[V, RowsPlan]):
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         index, target = self._context.index, self._target
+        runs = self._plan.runs(rows, target.blocks)
         for part in self._plan.parts(rows):
             views = []
             for number, source in enumerate(self._sources):
@@ -99,7 +100,8 @@ class _Pointwise(Lowering[V, RowsPlan]):
             lines = views[:1] if self._broadcast else views
             for pixels in lines_of(part, target.width, [*lines, out], MOST_VECTORS):
                 start = divmod(pixels.start, target.width)
-                yield from self._vectors(views, out, start, len(pixels), range(target.blocks))
+                for run in runs:
+                    yield from self._vectors(views, out, start, len(pixels), run)
             first = part.start // target.grain * target.grain
             yield from target.store(out, range(first, part.stop), index)
 

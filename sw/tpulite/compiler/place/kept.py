@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer
-from tpulite.compiler.plan.space import Placed, grain_of
+from tpulite.compiler.plan.space import Made, Placed, grain_of
 from tpulite.program import TensorSpec
 
 __all__ = ["Kept"]
@@ -44,6 +44,8 @@ class Kept:
         Rows of the whole image, and what a view of some rows and columns begins with.
     resident : bool
         Whether all of it stays in the unified buffer from its first to its last use.
+    made : Made
+        In which order it is computed.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Kept:
     full: int = 0
     top: int = 0
     left: int = 0
+    made: Made = Made.OTHERWISE
 
     @property
     def placed(self) -> Placed:
@@ -85,6 +88,7 @@ class Kept:
             self.resident,
             self.spec is not None,
             self.spec and self.spec.packed_rows,
+            self.made,
         )
 
     @property

@@ -14,6 +14,7 @@ from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.live import LiveActivations
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import InDram, StoreExtents
+from tpulite.compiler.plan.space import Made
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pick, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
@@ -150,7 +151,7 @@ def place_activations(
                 if name in live.finer and name not in fixed:
                     line = -(-width // grain) * grain
                 where = spec(name, Window.SCRATCH, dtype, line=line)
-        stores[name] = Store.of(
+        store = Store.of(
             name,
             StoreExtents(*extents, vector_rows, images),
             config,
@@ -163,6 +164,7 @@ def place_activations(
             over=stores.get(live.over.get(name, "")) if name in resident else None,
             skew=int(name in skewed and extents[1] % config.ub_banks == 0),
         )
+        stores[name] = replace(store, made=Made.by(maker))
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
     return Placement(
         stores,

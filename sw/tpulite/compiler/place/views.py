@@ -39,6 +39,10 @@ class View:
         """Return the same view of an image of which the first blocks are not there."""
         return replace(self, row=self.row - blocks * self.block_pitch)
 
+    def behind(self, blocks: int) -> "View":
+        """Return the view of the same image without its first blocks."""
+        return replace(self, row=self.row + blocks * self.block_pitch)
+
 
 @dataclass(frozen=True)
 class InDram:

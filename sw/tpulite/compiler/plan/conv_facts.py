@@ -89,11 +89,13 @@ class ConvFacts:
         return self.tiles * self.config.array_size
 
     def passes(
-        self, rows: AxisLimits, columns: AxisLimits, *, early: bool = False
+        self, rows: AxisLimits, columns: AxisLimits, *, early: bool = False, late: bool = False
     ) -> tuple[tuple[Pass, ...], ...]:
         """Return passes over the kernel by n-block.
 
-        The very first one may be small, so that it starts when its weights are there.
+        The very first one may be small, so that it starts when its weights are there (``early``);
+        and of the first n-block the last channel block may be apart, as it is computed last
+        (``late``).
         """
         kernel, most = (self.y.kernel, self.x.kernel), pass_tiles(self.config)
         return tuple(
@@ -107,6 +109,7 @@ class ConvFacts:
                     rows=rows,
                     columns=columns,
                     early=early and n == 0 and run == runs[0],
+                    late=late and n == 0 and run == runs[-1],
                 )
             )
             for n, runs in enumerate(self.runs)

@@ -1,7 +1,8 @@
 """Plans of depthwise convolutions of one shape: strips, phases, and regions of commands."""
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd
 
@@ -13,6 +14,10 @@ from tpulite.compiler.plan.space import Placed, Space
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwisePhase", "DepthwiseRows", "depthwise_rows"]
+
+_PARTS = (3, 4, 6)
+"""Strips of one channel block take one of these parts of the free rows, which are tried: those
+before and after them are on their way to and from DRAM."""
 
 _ROOM = 4
 """What a pass loads takes at most this part of the free rows, if they are that of a single tap."""
@@ -56,6 +61,8 @@ class DepthwiseRows:
         Output rows that are in the buffer together, if the layer is alone.
     by_pass : bool
         Whether each pass loads the rows of the one channel block that it reads.
+    by_block : bool
+        Whether strips are of one channel block, all of them before those of the next one.
     """
 
     y: Axis1D
@@ -64,6 +71,17 @@ class DepthwiseRows:
     space: Space
     strips: tuple[range, ...]
     by_pass: bool
+    by_block: bool = False
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the array."""
+        lengths = Counter(len(part) for strip in self.strips for part in self.parts(strip))
+        return self.target.blocks * sum(
+            count * phase.pattern.cycles
+            for length, count in lengths.items()
+            for phase in self.phases(range(length))
+        )
 
     @property
     def step(self) -> tuple[int, int]:
@@ -160,8 +178,19 @@ def depthwise_rows(layer: Depthwise, source: Placed, target: Placed, space: Spac
     )
     per_row = 0 if source.resident else source.blocks * source.width * y.stride
     per_row += 0 if target.resident else target.blocks * target.width
-    strips: tuple[range, ...] = (range(target.height),)
-    if per_row:
-        strips = cut_strips(target.height, per_row, space.strip_rows, target.grain)
-    by_pass = space.fleeting and not source.resident
-    return DepthwiseRows(y, x, target, space, strips, by_pass)
+    plan = DepthwiseRows(
+        y, x, target, space, (range(target.height),), space.fleeting and not source.resident
+    )
+    if not per_row:
+        return plan
+    plan = replace(plan, strips=cut_strips(target.height, per_row, space.strip_rows, target.grain))
+    if space.keep is not None or plan.by_pass or target.blocks == 1:
+        return plan
+    # Strips of one block are taller, so fewer rows are streamed twice.
+    per_row = -(-per_row // target.blocks)
+    cuts = [
+        cut_strips(target.height, per_row, space.free_rows // parts, target.grain)
+        for parts in _PARTS
+    ]
+    tall = [replace(plan, strips=strips, by_block=True) for strips in dict.fromkeys(cuts)]
+    return min((plan, *tall), key=lambda each: (each.cycles, each.by_block, -len(each.strips)))

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
-from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
+from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves, split
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
-from tpulite.compiler.plan.space import Placed, Space
+from tpulite.compiler.plan.space import Made, Placed, Space
 from tpulite.graph.layers import Pool
 
 __all__ = ["PoolPart", "PoolPlan", "pool_plan"]
@@ -64,8 +64,16 @@ class PoolPlan:
             yield PoolPart(rows, needed, self._blocks(needed))
 
     def _blocks(self, rows: range) -> tuple[range, ...]:
-        """Return channel blocks in parts whose windows fit: one may be as large as the input."""
+        """Return channel blocks in parts whose windows fit: one may be as large as the input.
+
+        Where rows of a command are blocks, parts are halves of what is left: each is computed while
+        the array makes the next ones, and only the last, a block, after all of them.
+        """
         source, most = self.source, self.space.free_rows // 2
+        single = self.target.height == self.target.width == 1
+        early = self.space.block_start and self.space.prefetch and self.space.keep is None
+        if single and early and source.resident and source.made is not Made.OTHERWISE:
+            return halves(source.blocks)
         block = len(rows) * source.width
         if source.resident or source.blocks * block <= most:
             return (range(source.blocks),)

@@ -1,9 +1,9 @@
 """Plans of layers of which each row of the output needs only the same rows of the inputs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tpulite.compiler.geometry.cut import cut_parts, cut_strips
+from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves
 from tpulite.compiler.plan.pointwise import (
     SLOTS,
     Pointwise,
@@ -11,7 +11,7 @@ from tpulite.compiler.plan.pointwise import (
     best_pointwise_plan,
     pointwise_facts,
 )
-from tpulite.compiler.plan.space import Placed, Space
+from tpulite.compiler.plan.space import Made, Placed, Space
 
 __all__ = ["RowsPlan", "pointwise_plan", "rows_plan"]
 
@@ -32,6 +32,8 @@ class RowsPlan:
         What it may take.
     tiles : PointwisePlan, optional
         How the layer is cut if it is alone and all activations only pass by.
+    follows : bool
+        Whether the array computes what it reads.
     """
 
     strips: tuple[range, ...]
@@ -39,6 +41,7 @@ class RowsPlan:
     grain: int
     space: Space
     tiles: PointwisePlan | None = None
+    follows: bool = False
 
     def parts(self, rows: range) -> tuple[range, ...]:
         """Cut rows into what is computed, and stored, before the next layer starts."""
@@ -46,6 +49,15 @@ class RowsPlan:
         return cut_parts(
             rows, self.width, space.config, grain=self.grain, block_start=space.block_start
         )
+
+    def runs(self, rows: range, blocks: int) -> tuple[range, ...]:
+        """Return the channel blocks of rows that are computed at a time.
+
+        Rows that are one part for the array, too, are made block by block: then runs are halves of
+        what is left, so only the last block is behind the array.
+        """
+        whole = len(self.parts(rows)) == 1 and self.space.block_start and self.space.prefetch
+        return halves(blocks) if self.follows and whole else (range(blocks),)
 
 
 def rows_plan(
@@ -83,4 +95,5 @@ def pointwise_plan(
             room=space.free_rows,
             slots=SLOTS if space.prefetch else 1,
         )
-    return rows_plan(same, target, space, tiles)
+    follows = any(each.made is not Made.OTHERWISE for each in same)
+    return replace(rows_plan(same, target, space, tiles), follows=follows)

@@ -1,12 +1,14 @@
 """What a plan knows of the buffer, and of the activations that a layer reads and computes."""
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from math import gcd
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.graph.layers import Conv, Depthwise, Layer
 from tpulite.program import PackedRows
 
-__all__ = ["SMALLEST_SHARE", "Placed", "Space", "grain_of"]
+__all__ = ["SMALLEST_SHARE", "Made", "Placed", "Space", "grain_of"]
 
 SMALLEST_SHARE = 0.1
 """If strips of this part of their size find no place, everything is tried that needs fewer rows."""
@@ -23,6 +25,24 @@ def grain_of(line: int, config: Config) -> int:
         The machine.
     """
     return BEAT_BYTES // gcd(BEAT_BYTES, line * config.row_bytes)
+
+
+class Made(Enum):
+    """In which order an activation is computed: what reads it waits for what comes last."""
+
+    BY_ROWS = "by rows"  #: by the array, some rows of all channel blocks at a time
+    BY_BLOCKS = "by blocks"  #: by the array, one channel block after the other
+    OTHERWISE = "otherwise"  #: by others, or not at all
+
+    @classmethod
+    def by(cls, layer: Layer | None) -> "Made":
+        """Return the order of what a layer computes."""
+        match layer:
+            case Conv():
+                return cls.BY_ROWS
+            case Depthwise():
+                return cls.BY_BLOCKS
+        return cls.OTHERWISE
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,8 @@ class Placed:
         Whether it comes from DRAM or goes there.
     packed : PackedRows, optional
         How its rows are packed, if they are.
+    made : Made
+        In which order it is computed.
     """
 
     height: int
@@ -60,6 +82,7 @@ class Placed:
     resident: bool
     moved: bool
     packed: PackedRows | None = None
+    made: Made = Made.OTHERWISE
 
     def flat(self, config: Config) -> "Placed":
         """Return the same activation as one column of all its pixels."""

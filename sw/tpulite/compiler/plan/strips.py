@@ -1,11 +1,19 @@
 """Plans of convolutions that no search has cut: strips of the output, or tiles of the input."""
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tpulite.arch.config import Config
 from tpulite.arch.timing import row_cycles
-from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_parts, cut_strips, split
+from tpulite.compiler.geometry.cut import (
+    SMALLEST_PART,
+    WINDOW_ROOM,
+    cut_arriving,
+    cut_parts,
+    cut_strips,
+    split,
+)
 from tpulite.compiler.geometry.passes import (
     AxisLimits,
     Pass,
@@ -15,7 +23,7 @@ from tpulite.compiler.geometry.passes import (
 )
 from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
-from tpulite.compiler.plan.space import Placed, Space
+from tpulite.compiler.plan.space import Made, Placed, Space
 
 __all__ = ["Regions", "StripPlan", "strip_plan"]
 
@@ -27,6 +35,11 @@ _TILE = 4
 
 _RESULT = 8
 """Results of a region take at most an eighth: those before are still on their way to DRAM."""
+
+
+_ARRIVING = 256
+"""Cycles in which the input of a first part is loaded: the array waits for it, and each part more
+takes a LOAD and a CONV, which come from DRAM beside it."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,11 @@ class Regions:
         Regions begin at multiples of it, if the accumulators hold so many rows.
     block_start : bool
         Whether there should be several, so that the next layer can start on the first.
+    arriving : float
+        Cycles in which the input of an output row is loaded, if all of it stays in the buffer but
+        is still on its way; else 0.
+    pace : float
+        Cycles in which an output row is computed.
     """
 
     config: Config
@@ -55,6 +73,8 @@ class Regions:
     most: int
     grain: int
     block_start: bool
+    arriving: float = 0.0
+    pace: float = 1.0
 
     @property
     def widest(self) -> int:
@@ -67,6 +87,10 @@ class Regions:
         parts = cut_parts(
             strip, self.widest, self.config, grain=grain, block_start=self.block_start
         )
+        if self.arriving:
+            smallest = max(_ARRIVING / self.arriving, SMALLEST_PART / self.widest)
+            growth = self.pace / self.arriving
+            parts = cut_arriving(parts, math.ceil(smallest), growth, grain=grain)
         rows = [piece for part in parts for piece in self.rows.cut(part, self.most)]
         return [(r, c) for r in rows for c in self.columns]
 
@@ -209,13 +233,22 @@ class _Job:
         config, target = self.facts.config, self.target
         columns = tuple(limits[1].cut(range(self.extents.out_width), config.acc_rows))
         grain = target.grain if target.moved else 1
-        return Regions(config, columns, limits[0], most, grain, self.space.block_start)
+        arriving = 0.0
+        early = self.space.block_start and self.space.prefetch and self.space.keep is None
+        if early and self.source.resident and self.source.moved:
+            loads = self.source.height * self.source.pitch * self.source.blocks
+            arriving = loads * row_cycles(config) / self.extents.out_height
+        pace = self.array_cycles / self.extents.out_height
+        block_start = self.space.block_start
+        return Regions(config, columns, limits[0], most, grain, block_start, arriving, pace)
 
 
 def _strips(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
     facts, source, target, space = job.facts, job.source, job.target, job.space
     height, source_row = job.extents.out_height, source.pitch * source.blocks
-    passes = facts.passes(*limits, early=True)
+    vectors = height * job.extents.out_width
+    late = source.made is Made.BY_BLOCKS and vectors >= facts.config.array_size
+    passes = facts.passes(*limits, early=True, late=late)
     tiles = [[part.tiles * facts.config.array_size for part in parts] for parts in passes]
     per_block = space.keep is None and not job.keep and not target.resident
     strips = (range(height),)

@@ -159,7 +159,7 @@ class Allocator:
         """Return the first place below the last one given out, else the highest."""
         start = self._highest(buffer, self._next[Side.TOP])
         # Down there lies what lives long: rather begin again than make holes between it.
-        if start is None or start < (self._start + self._stop) // 2:
+        if start is None or start < (3 * self._start + self._stop) // 4:
             again = self._highest(buffer, self._stop)
             start = again if again is not None else start
         if start is not None:

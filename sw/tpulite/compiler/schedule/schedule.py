@@ -1,6 +1,7 @@
 """Scheduling: put loads ahead of their use, and find out from when to when buffers live."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
@@ -9,7 +10,7 @@ from tpulite.compiler.schedule.addresses import encode_ops
 from tpulite.compiler.schedule.list_scheduler import ListScheduler
 from tpulite.compiler.schedule.longest import place_in_turn, place_longest
 from tpulite.compiler.schedule.online import Shortage
-from tpulite.compiler.schedule.scheduled import Schedule, find_lifetimes
+from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite.compiler.schedule.uses import Uses
 
 __all__ = ["LEAD", "order_commands", "schedule", "schedule_commands"]
@@ -145,7 +146,25 @@ def _place_images(tiling: Tiling, config: Config, uses: Uses) -> Mapping[Buffer,
     if not made:
         return {}
     rows = range(tiling.first_row, config.ub_rows)
-    found, missing = place_in_turn(made, rows, config.ub_banks)
+    apart = [_apart(each, tiling, uses) for each in made]
+    found, missing = place_in_turn(apart, rows, config.ub_banks)
+    if missing is not None and apart != made:
+        found, missing = place_in_turn(made, rows, config.ub_banks)
     if missing is not None:
         found, missing = place_longest(made, rows, config.ub_banks)
     return found if missing is None else {}
+
+
+def _apart(made: Lifetime, tiling: Tiling, uses: Uses) -> Lifetime:
+    """Return the lifetime of an image as if it began with that of what it is made from.
+
+    What the vector path makes must not lie where the matrix unit still reads for the layer before,
+    or it would wait for its last command.
+    """
+    op = tiling.ops[made.first]
+    if op.opcode is not Opcode.VECTOR:
+        return made
+    read = (uses.joined.get(each.buffer, each.buffer) for each in op.rows.values())
+    starts = [uses.spans[each][0] for each in read if each in uses.spans]
+    starts = [start for start in starts if tiling.ops[start].opcode is Opcode.CONV]
+    return replace(made, first=min([made.first, *starts]))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulite.compiler.geometry.axis import needed_rows
+from tpulite.compiler.geometry.cut import SMALLEST_PART, halves
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
@@ -61,6 +62,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
         loaded: set[int] = set()
         stored = rows.start // self._target.grain * self._target.grain
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
+        ending = self._ending(rows, regions)
         for number, ((out_rows, columns), n) in enumerate(parts):
             fresh = not self._plan.keep and (self._plan.per_region or (again and n not in loaded))
             loaded.add(n)
@@ -72,9 +74,24 @@ class ConvLowering(Lowering[Conv, StripPlan]):
             complete = out_rows.stop // self._target.grain * self._target.grain
             if out_rows.stop == rows.stop:
                 complete = rows.stop
-            if last[out_rows] == number and complete > stored:
+            if ending and out_rows == regions[-1][0]:
+                if (run := ending.get(n)) is not None:
+                    some = self._target.some_blocks(run)
+                    yield from some.store(out.behind(run.start), range(stored, complete), index)
+            elif last[out_rows] == number and complete > stored:
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
+
+    def _ending(self, rows: range, regions: list[tuple[range, range]]) -> dict[int, range]:
+        """Return runs of n-blocks by their last one, if those of the last region go to DRAM so.
+
+        What comes behind the layer waits for the last of its STOREs, which is a small one then.
+        """
+        target, vectors = self._target, len(regions[-1][0]) * self._target.width
+        last = rows.stop == target.height and len(self._plan.regions.columns) == 1
+        if not (last and target.stored and self._plan.keep) or vectors < SMALLEST_PART // 2:
+            return {}
+        return {run[-1]: run for run in halves(len(self._weights))}
 
     def _strip_by_blocks(self, rows: range, view: View | None, *, again: bool) -> Iterator[Op]:
         """Yield the commands of some n-blocks after the others, with a place of their own."""
