@@ -35,18 +35,19 @@ BENCHES = (
     "tb/system/test_faults.py",
     "tb/system/test_end.py",
     "tb/system/test_combinations.py",
-    "tb/system/test_registers.py",
-    "tb/system/test_tokens.py",
+    "tb/system/test_chip_registers.py",
+    "tb/system/test_full_counters.py",
     "tb/system/test_turns.py",
     "tb/system/test_networks.py::test_every_simulator_counts_the_same",
     *("-k", "not icarus and not silicon and not verilog and not test_tb_ and not default"),
 )
 """What runs by default: each bench in its first size, and the chip of 4x4 and of 8x8."""
 LONG = (
+    "tb/unit/test_requantizer.py",
     "tb/system/test_long_program.py",
     "tb/system/test_combinations.py::test_all_combinations_occur[VECTOR-default]",
 )
-"""What runs beside it if all sizes do: the chip of 16x16, and what takes minutes."""
+"""What runs beside it if all sizes do: what `make regress` alone has, and the chip of 16x16."""
 
 
 def run(arguments: Sequence[str], jobs: int, **variables: str) -> int:

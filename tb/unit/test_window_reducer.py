@@ -123,6 +123,23 @@ async def norm_passes_vectors(dut, idle: float, stall: float) -> None:
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_window_goes_on_while_a_result_waits(dut) -> None:
+    """All but its last vector are taken in each cycle; that one waits, and is not lost."""
+    dut.operation.value, dut.tail.value = VectorOp.MAX, 0
+    dut.i__valid.value, dut.o__ready.value = 1, 0
+    edge = RisingEdge(dut.clk)
+    await reset(dut)
+    for first, last, ready in ((1, 1, 1), (1, 0, 1), (0, 0, 1), (0, 0, 1), (0, 1, 0), (0, 1, 0)):
+        vector = {"a": 0, "b": 0, "first": first, "last": last}
+        dut.i__payload.value = pack(operand_pair(CONFIG), vector)
+        await edge
+        assert dut.i__ready.value == ready
+    dut.o__ready.value = 1
+    await edge
+    assert dut.i__ready.value == 1
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def reset_forgets_a_result(dut) -> None:
     """A vector that comes in reset does not come out, nor one that waits to leave."""
     dut.operation.value, dut.tail.value = VectorOp.COPY, 0
