@@ -145,6 +145,9 @@ CASES = {
     "buffer_records": Case(
         Fault.BUFFER, (conv(drain=Drain.REQUANTIZE, record_row=245),), address=260
     ),
+    "buffer_parameters_far": Case(
+        Fault.BUFFER, (vector(VectorOp.LUT, param_row=16383),), address=16446
+    ),
     "buffer_output": Case(Fault.BUFFER, (conv(drain=Drain.RAW, out_row=241),), address=256),
     "buffer_image": Case(Fault.BUFFER, (conv(k_tiles=3, act_row=200, act_pitch=50),), address=303),
     "buffer_image_far": Case(

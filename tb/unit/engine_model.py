@@ -13,6 +13,8 @@ from tpulite_rtl.lib.interfaces import FAULT
 __all__ = ["EngineModel"]
 
 _OPCODE_OF = {engine: opcode for opcode, engine in ENGINE_OF.items()}
+_WORKING = (EngineState.BUSY, EngineState.BUFFER, EngineState.AXI)
+"""What an engine shows at work; the last one only those that have AXI."""
 
 
 class EngineModel:
@@ -84,7 +86,8 @@ class EngineModel:
             await FallingEdge(self._dut.clk)
             self.port("command__ready").value = 0
             self.port("idle").value = 0
-            self.port("state").value = EngineState.BUSY
+            shown = _WORKING if self.engine in (Engine.LOAD, Engine.STORE) else _WORKING[:2]
+            self.port("state").value = shown[index % len(shown)]
             if not await self._work():
                 continue
             if self.fault_at == index:
