@@ -84,7 +84,8 @@ def main() -> None:
     if not files:
         sys.exit("Nothing has run with coverage points yet")
     counts, crosses = merged(files), Functional.merged(FUNCTIONAL).crosses
-    waived, wrong = waive(counts, read_waivers(WAIVERS))
+    complete = options.sizes and not options.tests
+    waived, wrong = waive(counts, read_waivers(WAIVERS), complete=complete)
     shares = component_shares(counts, waived)
     console = Console()
     console.print(summary_table(shares))

@@ -162,6 +162,7 @@ def test_a_waiver_is_wrong_if_it_is_reached_or_about_nothing(tmp_path):
     other = Point("toggle", FILE, 107, "reported.valid 0->1")
     _, (nothing,) = waive(Counter({other: 0}), [waiver])
     assert nothing.endswith("there is no such point")
+    assert waive(Counter({other: 0}), [waiver], complete=False) == ({}, [])
     table = tmp_path / "waivers.csv"
     table.write_text("kind,file,source,detail,reason\nline,a.py,x,,\n")
     with pytest.raises(ValueError, match=r"no reason for line of a\.py"):

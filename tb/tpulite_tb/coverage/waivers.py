@@ -71,10 +71,13 @@ def read_waivers(path: Path) -> list[Waiver]:
     return waivers
 
 
-def waive(counts: Counts, waivers: Sequence[Waiver]) -> tuple[dict[Point, str], list[str]]:
+def waive(
+    counts: Counts, waivers: Sequence[Waiver], *, complete: bool = True
+) -> tuple[dict[Point, str], list[str]]:
     """Return the points that are waived, with their reasons, and what is wrong with waivers.
 
     A waiver is wrong if one of its points is reached, or if its file has points and none is its.
+    The latter is asked only if all sizes of the file have run (``complete``).
     """
     waived: dict[Point, str] = {}
     wrong: list[str] = []
@@ -85,7 +88,7 @@ def waive(counts: Counts, waivers: Sequence[Waiver]) -> tuple[dict[Point, str], 
         found = [point for point in by_file.get(waiver.file, []) if waiver.covers(point)]
         if reached := [point for point in found if counts[point]]:
             wrong.append(f"{waiver}: reached, {len(reached)} of {len(found)} points")
-        elif not found and waiver.file in by_file:
+        elif complete and not found and waiver.file in by_file:
             wrong.append(f"{waiver}: there is no such point")
         waived |= dict.fromkeys(found, waiver.reason)
     return waived, wrong
