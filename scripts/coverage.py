@@ -42,12 +42,8 @@ BENCHES = (
     *("-k", "not icarus and not silicon and not verilog and not test_tb_ and not default"),
 )
 """What runs by default: each bench in its first size, and the chip of 4x4 and of 8x8."""
-LONG = (
-    "tb/unit/test_requantizer.py",
-    "tb/system/test_long_program.py",
-    "tb/system/test_combinations.py::test_all_combinations_occur[VECTOR-default]",
-)
-"""What runs beside it if all sizes do: what `make regress` alone has, and the chip of 16x16."""
+LONG = ("tb/unit/test_requantizer.py", "tb/system/test_long_program.py")
+"""What runs beside it if all sizes do, and has parts that only `make regress` runs."""
 
 
 def run(arguments: Sequence[str], jobs: int, **variables: str) -> int:
