@@ -11,12 +11,14 @@ from tpulite.arch.registers import Fault
 from tpulite.runtime.device import Job
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.verilated.rtl_device import RtlDevice
-from tpulite_tb.fault_cases import conv, load, store, vector
+from tpulite_tb.fault_cases import END, conv, load, store, vector
 from tpulite_tb.machines import SMALL
 from tpulite_testing.regress import breadth
 
 LENGTH = (1 << INDEX_BITS - 1) + 77
-OTHERS = 64
+ONE = {"lines": 1, "rows": 1}
+OTHER = (store(row=8, **ONE), conv(m=1, act_row=16, weight_row=32), vector(a_row=8, out_row=9))
+EVERY = 64
 """Of so many commands one is none of LOAD, which take the fewest cycles."""
 WINDOW, PROGRAM = 1 << 12, 1 << 16
 """Where all windows begin, and the program."""
@@ -25,9 +27,7 @@ WINDOW, PROGRAM = 1 << 12, 1 << 16
 def words(seed: int) -> np.ndarray:
     """Return the program: uint8 of shape (LENGTH, COMMAND_BYTES), whose last word is no command."""
     rng = random.Random(seed)
-    one = {"lines": 1, "rows": 1}
-    others = [store(row=8, **one), conv(m=1, act_row=16, weight_row=32), vector(a_row=8, out_row=9)]
-    drawn = [rng.choice(others) if i % OTHERS == 0 else load(row=0, **one) for i in range(1 << 12)]
+    drawn = [rng.choice(OTHER) if i % EVERY == 0 else load(row=0, **ONE) for i in range(1 << 12)]
     block = np.frombuffer(b"".join(x.encode() for x in drawn), np.uint8)
     program = np.resize(block, (LENGTH, COMMAND_BYTES))
     program[-1] = 0xFF
@@ -45,3 +45,8 @@ def test_indices_have_all_of_their_bits(seed: int) -> None:
     assert result.fault is not None
     assert (result.fault.code, result.fault.index) == (Fault.FIELD, LENGTH - 1)
     assert result.counters["cycles"] > LENGTH
+    # The next program begins with 0 again, in each engine.
+    device.reset()
+    short = (*OTHER, load(row=0, **ONE), END)
+    device.write(PROGRAM, b"".join(command.encode() for command in short))
+    assert device.run(Job(PROGRAM, len(short), windows)).fault is None
