@@ -94,6 +94,7 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
         if not all(type(extent) is int and extent >= 0 for extent in shape):
             raise ValueError(f"tensor {tensor['name']!r} has the shape {list(shape)}")
         data = None if tensor["data"] is None else value(tensor["data"])
+        np.dtype(tensor["dtype"])  # whether there is such a type
         tensors[tensor["name"]] = Tensor(tensor["name"], shape, tensor["dtype"], quantization, data)
     nodes = tuple(
         Node(

@@ -200,8 +200,10 @@ class PlannedModel:
         return tuple(compile_layers(layers, self.config, self.options) for layers in every)
 
     def value(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return a tensor's value, perhaps a constant."""
+        """Return a tensor's value, perhaps a constant; ValueError if nothing has computed it."""
         data = self.graph.tensors[name].data
+        if data is None and name not in values:
+            raise ValueError(f"nothing computes {name!r}")
         return values[name] if data is None else data
 
     def _all_outputs(self, layers: LayerGraph) -> LayerGraph:

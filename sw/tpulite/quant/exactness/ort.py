@@ -35,7 +35,8 @@ def ort_table(
     UnsupportedError
         If a result is no number, or depends on the CPU.
     """
-    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    with np.errstate(over="ignore"):  # an infinity is clamped, or no number in the end
+        real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
     bound = None
     if op == "expression":
         result, bound = evaluate_steps(attributes["steps"], real)

@@ -58,7 +58,9 @@ def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands | str:
     x_point = x_point.reshape(1).astype(np.int64)
     known = graph.quantization(x)
     if known is None:
-        neutral = _NEUTRAL[graph.dtype(x)]
+        neutral = _NEUTRAL.get(graph.dtype(x))
+        if neutral is None:
+            return f"an activation of {graph.dtype(x)}"
         shift = neutral - int(x_point[0])
         known = Quantization(np.ones(1, np.float32), np.array([neutral]))
     elif not np.array_equal(known.zero_point, x_point):
