@@ -1,5 +1,7 @@
 """Engines that want the same bank of the unified buffer: each gets its turns."""
 
+from collections.abc import Mapping
+
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Command, VectorOp
 from tpulite.arch.timing import STARVED
@@ -32,7 +34,7 @@ STREAM = conv(
 """A CONV all of whose vectors lie in one bank."""
 
 
-def run(*commands: Command) -> dict[str, int]:
+def run(*commands: Command) -> Mapping[str, int]:
     """Run commands and END; return the counters."""
     device = RtlDevice(SMALL, dram_bytes=DRAM_BYTES)
     program = (*commands, END)
