@@ -91,7 +91,7 @@ def _depthwise_fields(state: State, taps: DepthwiseTaps) -> dict[str, int]:
     rng = state.rng
     outputs, stride = rng.randint(1, 5), rng.choice([1, 1, 2, 3])
     inner, outer = ("columns", "x"), ("rows", "y")
-    axis = rng.choice(list(Axis))
+    axis = rng.choice(list(Axis)) if taps.axis is None else taps.axis
     if axis == Axis.Y:
         inner, outer = outer, inner
     fields = {
@@ -100,6 +100,8 @@ def _depthwise_fields(state: State, taps: DepthwiseTaps) -> dict[str, int]:
         outer[0]: outputs, f"kernel_{outer[0]}": taps.outer, f"stride_{outer[1]}": stride,
         "dilation_y": rng.choice([1, 1, 2]), "dilation_x": rng.choice([1, 1, 2, 3]),
     }  # fmt: skip
+    if taps.dilation is not None:
+        fields[f"dilation_{inner[1]}"] = taps.dilation
     across = (fields["columns"] - 1) * fields["stride_x"] * fields["dilation_x"]
     return fields | _extents(state, fields, across)
 

@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tpulite.arch import isa
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
-from tpulite.arch.interleave import tap_pitch
-from tpulite.arch.isa import RAW_ROWS, WORDS_BYTES, Scaling
+from tpulite.arch.interleave import interleave
+from tpulite.arch.isa import RAW_ROWS, WORDS_BYTES, Axis, Scaling
 from tpulite.arch.numerics import Rounding
 
 __all__ = ["Block", "BlockKind", "DepthwiseTaps", "draw_blocks"]
@@ -28,8 +28,9 @@ class BlockKind(StrEnum):
 class DepthwiseTaps:
     """What a depthwise CONV must look like for a tile to have weights only where taps are.
 
-    ``outputs``, ``stride`` and ``inner`` are outputs, stride and kernel size along the inner axis,
-    ``outer`` is the kernel size along the outer one.
+    ``outputs``, ``stride``, ``dilation`` and ``inner`` are outputs, stride, dilation and kernel
+    size along the inner axis, ``outer`` is the kernel size along the outer one. ``axis`` and
+    ``dilation`` are None if any will do.
     """
 
     outputs: int
@@ -37,16 +38,15 @@ class DepthwiseTaps:
     inner: int
     outer: int
     zero_point: int
-
-    @property
-    def interleaved(self) -> int:
-        """Return the inner positions of a stream."""
-        return (self.outputs - 1) * self.stride + self.inner
+    axis: Axis | None = None
+    dilation: int | None = None
 
     def rows(self, config: Config) -> list[int]:
         """Return the rows of a tile that hold taps."""
-        pitch = tap_pitch(self.interleaved, self.outer, self.inner, config)
-        rows = [o * pitch + i for o in range(self.outer) for i in range(self.inner)]
+        axis, dilation = self.axis or Axis.X, self.dilation or 1
+        kernel = self.outer, self.inner
+        way = interleave(axis, self.outputs, self.stride, dilation, kernel, config)
+        rows = [way.row(o, i) for o in range(self.outer) for i in range(self.inner)]
         return [row for row in rows if row < config.array_size]
 
 
@@ -102,6 +102,9 @@ def draw_blocks(rng: random.Random, config: Config) -> tuple[bytes, list[Block]]
             add(words + _padded(rng, _draw_record(rng, last), size), BlockKind.WORDS, name)
     for _ in range(5):
         taps = _draw_taps(rng, size)
+        if config.has_vector_pairs:  # which depend on them
+            axis, dilation = rng.choice(list(Axis)), rng.choice([1, 1, 1, 2])
+            taps = replace(taps, axis=axis, dilation=dilation)
         add(_draw_tile(rng, taps, config), BlockKind.TILE, "weights", taps)
     return image, blocks
 

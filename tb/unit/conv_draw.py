@@ -13,7 +13,7 @@ KINDS = ("product", "window", "bytes", "depthwise", "lines")
 ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 """Extents of a CONV of one output, of one block and tap."""
 
-_DEPTHWISE_STREAM = 200  # vectors
+_DEPTHWISE_STREAM = 350  # vectors
 
 
 def draw_conv(
@@ -145,12 +145,14 @@ class _Draw:
         inner = random.choice(list(Axis))
         names = [("columns", "stride_x"), ("rows", "stride_y")][:: 1 if inner == Axis.X else -1]
         (count, stride), (outer, step) = names
-        between = random.choice([1, 1, 2, 3])
+        between = random.choice([1, 1, 2, 2, 3])
+        most = random.choice([33, 33 * between])
         return self.depthwise() | {
             "inner": inner,
             "kernel_rows": 3,
             "kernel_columns": 3,
-            count: random.randint(4, 33) // between + 1,
+            "dilation_x": random.choice([1, 1, 1, 2]),
+            count: random.randint(4, most) // between + 1,
             stride: between,
             outer: random.randint(1, 3),
             step: random.choice([1, 1, 2]),

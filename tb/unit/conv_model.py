@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RECORD, Axis, Command, Drain, RecordForm
 from tpulite.arch.numerics import Rounding, requantize
 
-__all__ = ["ConvModel", "delay", "outputs", "row_of", "stream", "taps"]
+__all__ = ["ConvModel", "delay", "odd_rows", "outputs", "pairs", "row_of", "stream", "taps"]
 
 
 def outputs(command: Command) -> list[tuple[int, int]]:
@@ -39,7 +39,21 @@ def delay(command: Command, n: int) -> int:
     count, stride = ("columns", "stride_x") if across else ("rows", "stride_y")
     interleaved = (command[count] - 1) * command[stride] + 3
     three = command["kernel_rows"] == command["kernel_columns"] == 3
+    if pairs(command, n):
+        interleaved = command["columns"] + 1
     return interleaved - 3 if three and n // 2 < interleaved <= 34 else 0
+
+
+def pairs(command: Command, n: int) -> bool:
+    """Return whether a stream has two vectors in each cycle."""
+    return (
+        n >= 16
+        and command["depthwise"]
+        and command["inner"] == Axis.X
+        and command["kernel_rows"] == command["kernel_columns"] == 3
+        and (command["stride_x"], command["dilation_x"]) == (2, 1)
+        and n // 2 <= command["columns"] <= 33
+    )
 
 
 def row_of(command: Command, cb: int, y: int, x: int) -> int | None:
@@ -88,13 +102,22 @@ def _positions(command: Command, n: int) -> Iterator[tuple[tuple[int, int], bool
         (command["columns"], command["stride_x"], command["kernel_columns"]),
     )[order]
     length = (inner - 1) * stride_i + kernel_i
-    late = 2 * length + 2 if delay(command, n) else 0
+    step, last = 1, kernel_i - 1
+    if pairs(command, n):
+        length, stride_i, step, last = inner + 1, 1, 2, 1
+    late = 2 * length + last if delay(command, n) else 0
     emitting = {
         o * stride_o * length + i * stride_i + late for o in range(outer) for i in range(inner)
     }
     for t in range(((outer - 1) * stride_o + kernel_o) * length):
         y, x = divmod(t, length)[order]
-        yield (y * command["dilation_y"], x * command["dilation_x"]), t in emitting
+        yield (y * command["dilation_y"], x * step * command["dilation_x"]), t in emitting
+
+
+def odd_rows(command: Command, n: int) -> Iterator[int | None]:
+    """Yield for each cycle of a stream of pairs the row of the odd vector; None in the padding."""
+    for (y, x), _ in _positions(command, n):
+        yield row_of(command, 0, y - command["pad_top"], x - 1 - command["pad_left"])
 
 
 class ConvModel:
@@ -174,14 +197,19 @@ class ConvModel:
         """Convolve each channel with its own kernel, as it is laid out in the tile's rows."""
         rows, columns = command["kernel_rows"], command["kernel_columns"]
         weights = self.weights(command, 0)
+        n = self.config.array_size
         if command["inner"] == Axis.X:
             length = (command["columns"] - 1) * command["stride_x"] + columns
-            pitch = 3 if delay(command, self.config.array_size) else length
-            places = {(ky, kx): pitch * ky + kx for ky in range(rows) for kx in range(columns)}
         else:
             length = (command["rows"] - 1) * command["stride_y"] + rows
-            pitch = 3 if delay(command, self.config.array_size) else length
-            places = {(ky, kx): pitch * kx + ky for ky in range(rows) for kx in range(columns)}
+        pitch = 3 if delay(command, n) else length
+        places = {
+            (ky, kx): pitch * ky + kx if command["inner"] == Axis.X else pitch * kx + ky
+            for ky in range(rows)
+            for kx in range(columns)
+        }
+        if pairs(command, n):
+            places = {(ky, kx): 3 * ky + (0, 2, 1)[kx] for ky, kx in places}
         sums = []
         for oy, ox in outputs(command):
             total = np.zeros(self.config.array_size, np.int64)

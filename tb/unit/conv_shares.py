@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from conv_model import delay
+from conv_model import delay, pairs
 
 from tpulite.arch.isa import Axis, Command
 
@@ -20,6 +20,7 @@ def vector_share(command: Command, n: int, index: int = 0) -> dict[str, Any]:
     """Return the fields of ``VECTOR_COMMAND``."""
     depthwise = command["depthwise"]
     step_x = 1 if command["byte_step"] else command["stride_x"]
+    two = pairs(command, n)
     origin = command["act_row"] - command["pad_top"] * command["act_pitch"] - command["pad_left"]
     same = (
         *("drain", "record_form", "weight_zero_point", "pad", "depthwise", "inner", "byte_step"),
@@ -30,14 +31,14 @@ def vector_share(command: Command, n: int, index: int = 0) -> dict[str, Any]:
         "dense": command["byte_step"] != 0,
         "delay": delay(command, n),
         "step_y": command["dilation_y"] if depthwise else command["stride_y"],
-        "step_x": command["dilation_x"] if depthwise else step_x,
+        "step_x": 2 if two else command["dilation_x"] if depthwise else step_x,
         "origin": origin % (1 << 14),
         "tap_rows": command["dilation_y"] * command["act_pitch"] % (1 << 14),
         "last_block": command["blocks"] - 1,
         "last_kernel_row": 0 if depthwise else command["kernel_rows"] - 1,
         "last_kernel_column": 0 if depthwise else command["kernel_columns"] - 1,
-        "inner_axis": _axis(command, Axis(command["inner"])),
-        "outer_axis": _axis(command, Axis(1 - command["inner"])),
+        "inner_axis": _axis(command, Axis(command["inner"]), two=two),
+        "outer_axis": _axis(command, Axis(1 - command["inner"]), two=False),
     }
 
 
@@ -54,13 +55,15 @@ def drain_share(command: Command) -> dict[str, int]:
     }
 
 
-def _axis(command: Command, axis: Axis) -> dict[str, int]:
+def _axis(command: Command, axis: Axis, *, two: bool) -> dict[str, int]:
     if axis == Axis.Y:
         names, rows = ("rows", "stride_y", "kernel_rows", "dilation_y"), command["act_pitch"]
     else:
         names, rows = ("columns", "stride_x", "kernel_columns", "dilation_x"), 1
     count, stride, kernel, dilation = (command[name] for name in names)
-    if command["depthwise"]:
+    if two:  # positions are pairs
+        last, tail, period, step = count, 1, 1, 2
+    elif command["depthwise"]:
         last, tail, period, step = (count - 1) * stride + kernel - 1, kernel - 1, stride, dilation
     elif command["byte_step"] and axis == Axis.X:
         last, tail, period, step = count, 0, 1, 1

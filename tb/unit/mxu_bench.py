@@ -28,6 +28,8 @@ CONFIGS = {
     "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64),
 }
 
+_BANKS = 4  # as many as the smallest buffer has
+
 _LAYOUT = command_layout(Opcode.CONV)
 
 
@@ -66,11 +68,12 @@ class _Buffer:
                     else random.getrandbits(8 * self.model.config.row_bytes)
                 )
             await middle
-            for name in self.answers:
-                steady = name == "activation" and self.dut.steady.value
-                ready = bool(steady) or random.random() >= self.refuse
+            for index, name in enumerate(self.answers):
+                steady = int(self.dut.steady.value) >> index
+                ready = bool(steady & 1) or random.random() >= self.refuse
                 self._port(name, "request", "ready").value = ready
             await edge
+            self._check_banks()
             for name, answers in self.answers.items():
                 request = self._port(name, "request", "payload")
                 if not self._port(name, "request", "valid").value:
@@ -85,6 +88,16 @@ class _Buffer:
                 data = payload["data"].to_bytes(self.model.config.row_bytes, "little")
                 self.written.append((payload["row"], data))
             cycle += 1
+
+    def _check_banks(self) -> None:
+        """Check that two reads that must not be refused ask for two banks."""
+        ports = [
+            [self._port(name, "request", part).value for part in ("valid", "payload")]
+            for name in ("activation", "weight")
+        ]
+        if int(self.dut.steady.value) == 3 and all(valid for valid, _ in ports):
+            even, odd = (int(row) % _BANKS for _, row in ports)
+            assert even != odd
 
 
 class MatrixBench:

@@ -6,7 +6,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
-from conv_model import delay, outputs, stream, taps
+from conv_model import delay, odd_rows, outputs, pairs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
@@ -49,6 +49,7 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
     for tap in tiles:
         last_tile = tap == tiles[-1]
         emitted, begun = 0, False
+        odd = odd_rows(command, n) if pairs(command, n) else None
         for row, enters, emits in stream(command, tap, n):
             slot = {
                 "read": row is not None,
@@ -64,7 +65,9 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
                 "index": index,
             }
             if n >= 16:
-                slot["delay"] = late
+                slot["delay"], slot["pair"], slot["odd_read"] = late, odd is not None, False
+            if odd and (odd_row := next(odd)) is not None:
+                slot["odd_read"], slot["odd_row"] = True, odd_row
             if row is not None:
                 slot["row"] = row
             if emits and command["byte_step"]:

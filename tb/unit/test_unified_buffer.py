@@ -17,9 +17,10 @@ from tpulite_tb.machines import SMALL
 
 MACHINES = {
     "4": (Config(array_size=4, ub_rows=64), ("vector", "weight", "store")),
+    "pairs": (Config(array_size=16, ub_rows=64), ("activation", "weight", "store")),
     "small": (SMALL, ("activation", "weight", "record", "vpu_a", "vpu_b", "store")),
 }
-"""Machines and their readers; the small one is that of the chip's benches."""
+"""Machines and their readers: one of which two may be steady, and that of the chip's benches."""
 
 WRITERS = ("drain", "load", "copy")
 
@@ -61,13 +62,16 @@ class _Turns:
     def __init__(self, ports: list[_Port], banks: int) -> None:
         self.ports, self.banks = ports, banks
 
-    def check(self, *, absolute: bool) -> None:
-        """Compare who is accepted in this cycle; if ``absolute``, nobody goes before the first."""
+    def check(self, absolute: int) -> None:
+        """Compare who is accepted in this cycle.
+
+        Nobody goes before a port of which ``absolute`` has the bit; no two of these want one bank.
+        """
         best: dict[int, tuple[bool, bool, int]] = {}
         for index, port in enumerate(self.ports):
             if port.offer is not None:
                 bank = port.offer % self.banks
-                mine = (not (absolute and index == 0), port.refused < STARVED, index)
+                mine = (not absolute >> index & 1, port.refused < STARVED, index)
                 best[bank] = min(best.get(bank, mine), mine)
         winners = {index for *_, index in best.values()}
         for index, port in enumerate(self.ports):
@@ -110,16 +114,17 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
     pending = [deque() for _ in readers]
     refused = accepted = 0
     for cycle in range(1500):
-        steady = kind == "crowd" and cycle % 100 < 40
-        dut.steady.value = steady
         crowd[0] = cycle // 180
         for port in readers:
             port.drive(lambda row: row)
+        steady = _steady(len(dut.steady), readers, config) if kind == "crowd" else 0
+        steady *= cycle % 100 < 40
+        dut.steady.value = steady
         for port in writers:
             port.drive(lambda row: random.getrandbits(width) << 14 | row)
         await edge
-        _Turns(readers, config.ub_banks).check(absolute=steady)
-        _Turns(writers, config.ub_banks).check(absolute=True)
+        _Turns(readers, config.ub_banks).check(steady)
+        _Turns(writers, config.ub_banks).check(1)
         written: dict[int, int] = {}
         waiting = [port.offer is not None for port in readers + writers]
         for port, name, queue in zip(readers, names, pending, strict=True):
@@ -158,6 +163,16 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
         assert port.accepted > 1500 // (STARVED + 2 * len(readers))
     if kind != "same_bank":  # there the drain takes all, as it may
         assert min(port.accepted for port in writers) > 500
+
+
+def _steady(bits: int, readers: list[_Port], config: Config) -> int:
+    """Draw which ports are steady: one of two that want the same bank."""
+    rows = [port.offer for port in readers[:2]]
+    if bits == 1:
+        return 1
+    if None not in rows and rows[0] % config.ub_banks == rows[1] % config.ub_banks:
+        return random.choice([0, 1])
+    return random.randrange(4)
 
 
 def _two_readers(dut) -> tuple[_Port, _Port]:

@@ -32,6 +32,8 @@ def _slot(n: int) -> dict[str, int]:
         "shift": random.randrange(n),
         "pad": random.randrange(-128, 128),
         "delay": random.choice(DELAY) if n >= 16 else 0,
+        "pair": random.randrange(2) if n >= 16 else 0,
+        "odd_read": random.randrange(2) if n >= 16 else 0,
     }
 
 
@@ -45,28 +47,33 @@ async def assembles_vectors(dut, bubble: float) -> None:
     await reset(dut)
     edge = RisingEdge(dut.clk)
     await edge
-    rows: deque[bytes] = deque([bytes(n)] * READ_LATENCY)
-    due: deque[tuple[dict[str, int], bytes | None] | None] = deque([None] * LATENCY)
+    rows: deque[tuple[bytes, bytes]] = deque([(bytes(n), bytes(n))] * READ_LATENCY)
+    due: deque[tuple[dict[str, int], bytes | None, bytes] | None] = deque([None] * LATENCY)
     older, newest = bytes(n), bytes(n)
     entered = checked = 0
     for _ in range(1000):
         slot = None if random.random() < bubble else _slot(n)
-        row = random.randbytes(n)
+        row, odd_row = random.randbytes(n), random.randbytes(n)
         dut.i__valid.value = slot is not None
         dut.i__payload.value = pack(issued_layout(config), slot or _slot(n))
-        dut.row.value = int.from_bytes(rows.popleft(), "little")
-        rows.append(row)
+        read, read_odd = rows.popleft()
+        dut.row.value = int.from_bytes(read, "little")
+        if config.has_vector_pairs:
+            dut.odd_row.value = int.from_bytes(read_odd, "little")
+        rows.append((row, odd_row))
         expected = None
         if slot is not None:
-            vector = row if slot["read"] else bytes([slot["pad"] & 0xFF]) * n
+            padding = bytes([slot["pad"] & 0xFF]) * n
+            vector = row if slot["read"] else padding
+            odd = odd_row if slot["odd_read"] else padding
             if slot["enters"]:
                 older, newest = newest, vector
                 entered += 1
             if slot["dense"]:  # until two vectors have entered, the window holds anything
                 cut = (older + newest)[slot["shift"] :][:n]
-                expected = (slot, cut if entered >= 2 else None)
+                expected = (slot, cut if entered >= 2 else None, odd)
             else:
-                expected = (slot, vector if slot["enters"] else None)
+                expected = (slot, vector if slot["enters"] else None, odd)
         due.append(expected)
         await edge
         wanted = due.popleft()
@@ -74,16 +81,20 @@ async def assembles_vectors(dut, bubble: float) -> None:
         assert dut.o__payload.value[first] == (wanted is not None and wanted[0]["first"])
         assert dut.o__valid.value == (wanted is not None and wanted[0]["emits"])
         if due[0] is not None and config.has_delay_lines:
-            coming, vector = due[0]
+            coming, vector, _ = due[0]
             early = unpack(early_layout(config), int(dut.early.value))
             assert early["delay"] == coming["delay"]
             assert coming["dense"] or vector is None or early["activation"] == vector[0]
         if wanted is None:
             continue
-        slot, vector = wanted
+        slot, vector, odd = wanted
         payload, layout = dut.o__payload.value, vector_layout(config)
         if config.has_delay_lines:
-            assert unpack(layout, int(payload))["delay"] == slot["delay"]
+            start = layout["delay"].offset  # of activations, nothing may be known yet
+            above = int(payload[len(payload) - 1 : start])
+            assert above % len(DELAY) == slot["delay"]
+            assert above >> (layout["pair"].offset - start) & 1 == slot["pair"]
+            assert (above >> (layout["odd"].offset - start)).to_bytes(n, "little") == odd
         assert payload[layout["depthwise"].offset] == slot["depthwise"]
         if vector is not None:
             assert unpack(layout, int(payload))["activations"].to_bytes(n, "little") == vector

@@ -10,7 +10,7 @@ import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
 from command_index import index_of
 from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
-from conv_model import ConvModel, delay, outputs, stream, taps
+from conv_model import ConvModel, delay, odd_rows, outputs, pairs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
@@ -35,7 +35,10 @@ LATENCY = READ_LATENCY + 1
 
 @dataclass(frozen=True)
 class _Slot:
-    """A cycle of a stream; ``vector`` is what the array must get, None if anything will do."""
+    """A cycle of a stream; ``vector`` is what the array must get, None if anything will do.
+
+    ``odd_row`` and ``odd`` are the same of the other one of a pair.
+    """
 
     command: Command
     index: int
@@ -45,6 +48,8 @@ class _Slot:
     last_tile: bool
     reports: bool
     vector: np.ndarray | None
+    odd_row: int | None = None
+    odd: np.ndarray | None = None
 
     @property
     def claims(self) -> bool:
@@ -71,12 +76,15 @@ def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
         for tap in tiles:
             emitted, begun = 0, False
             last_tile = tap == tiles[-1]
+            others = odd_rows(command, n) if pairs(command, n) else None
             for row, _enters, emits in stream(command, tap, n):
-                vector = None
+                vector = odd_row = odd = None
                 if command["depthwise"]:
-                    pad = np.full(n, command["pad"], np.int8)
-                    vector = pad if row is None else model.buffer[row].view(np.int8)
-                elif emits:
+                    vector = _vector(model, command, row)
+                if others is not None:
+                    odd_row = next(others)
+                    odd = _vector(model, command, odd_row)
+                if emits and not command["depthwise"]:
                     vector = model.operand(command, tap, *order[emitted])
                 first = not begun and (emits or delay(command, n) > 0)
                 begun |= first
@@ -91,7 +99,16 @@ def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
                     last_tile,
                     emits and last_tile and leaves,
                     vector,
+                    odd_row,
+                    odd,
                 )
+
+
+def _vector(model: ConvModel, command: Command, row: int | None) -> np.ndarray:
+    """Return a row of the buffer, or padding."""
+    if row is None:
+        return np.full(model.config.array_size, command["pad"], np.int8)
+    return model.buffer[row].view(np.int8)
 
 
 class _Bench:
@@ -102,7 +119,8 @@ class _Bench:
         self.model = ConvModel(config)
         rng = np.random.default_rng(random.getrandbits(64))
         self.model.buffer[:] = rng.integers(0, 256, self.model.buffer.shape, np.uint8)
-        self.rows: list[int | None] = [None] * READ_LATENCY
+        self.ports = ("read", "read_odd") if config.has_vector_pairs else ("read",)
+        self.rows: dict[str, list[int | None]] = {p: [None] * READ_LATENCY for p in self.ports}
         self.vectors: list[_Slot | None] = [None] * LATENCY
         self.started: _Slot | None = None
         for name in ("tile_ready", "block_ready", "stop", "read__request__ready"):
@@ -127,12 +145,13 @@ class _Bench:
     async def cycle(self, slot: _Slot | None, refuse: float) -> bool:
         """Let a cycle pass; return whether the slot was issued in it."""
         dut = self.dut
-        row = self.rows.pop(0)
-        data = random.randbytes(self.config.row_bytes)
-        if row is not None:
-            data = self.model.buffer[row].tobytes()
-        dut.read__response__valid.value = row is not None
-        dut.read__response__payload.value = int.from_bytes(data, "little")
+        for port in self.ports:
+            row = self.rows[port].pop(0)
+            data = random.randbytes(self.config.row_bytes)
+            if row is not None:
+                data = self.model.buffer[row].tobytes()
+            getattr(dut, f"{port}__response__valid").value = row is not None
+            getattr(dut, f"{port}__response__payload").value = int.from_bytes(data, "little")
         await FallingEdge(dut.clk)
         steady = bool(dut.steady.value)
         ready = steady or random.random() >= refuse
@@ -140,7 +159,9 @@ class _Bench:
         await RisingEdge(dut.clk)
         issued, asked = bool(dut.issued.value), bool(dut.read__request__valid.value)
         assert dut.refused.value == (asked and not ready)
-        self.rows.append(int(dut.read__request__payload.value) if asked and ready else None)
+        self.rows["read"].append(int(dut.read__request__payload.value) if asked and ready else None)
+        if self.config.has_vector_pairs:
+            self._ask_odd(slot, issued=issued)
         started, self.started = self.started, None
         assert dut.start.value == bool(started), "the tile starts in the cycle after its slot"
         if started:
@@ -160,6 +181,14 @@ class _Bench:
         self.started = slot if slot.first else None
         return True
 
+    def _ask_odd(self, slot: _Slot | None, *, issued: bool) -> None:
+        """Check the request for an odd vector, which is never refused; note its row."""
+        dut = self.dut
+        row = slot.odd_row if issued and slot else None
+        assert dut.read_odd__request__valid.value == (row is not None)
+        assert row is None or (dut.odd.value and dut.read_odd__request__payload.value == row)
+        self.rows["read_odd"].append(row)
+
     def _check_vector(self) -> None:
         slot = self.vectors.pop(0)
         assert self.dut.o__valid.value == (slot is not None and slot.emits)
@@ -169,6 +198,10 @@ class _Bench:
         assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
         assert got["first"] == slot.first
         assert got["depthwise"] == slot.command["depthwise"]
+        if self.config.has_vector_pairs and slot.command["depthwise"]:
+            assert got["pair"] == (slot.odd is not None)
+        if slot.odd is not None:
+            assert got["odd"].to_bytes(self.config.row_bytes, "little") == slot.odd.tobytes()
 
     def _check_early(self) -> None:
         """Check what the array is told of the next vector; dense mode does not need it."""

@@ -1,6 +1,6 @@
 """Lets rows of the array see a depthwise stream late."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +15,9 @@ DELAY = range(MOST_INTERLEAVED - LINE + 1)
 
 _AHEAD = 2
 """Cycles from asking for a row of the memory to its vector on the buses."""
+
+_TIMES = (2, 1, 0)
+"""How often the delay is that of each line of a kernel."""
 
 SETTLED = 7
 """A delay is taken N - 7 cycles after the first vector of its command, two before it shows.
@@ -33,6 +36,8 @@ class DelayLines(wiring.Component):
     c is c cycles late, and so is every change from one command to the next. But for the delay
     itself: while the last columns need the old one, the first do not look at the lines yet.
 
+    The last row of each line sees the odd vectors of pairs, a cycle later than its line says.
+
     Parameters
     ----------
     config : Config
@@ -48,26 +53,34 @@ class DelayLines(wiring.Component):
         Delay of the command whose vector enters column 0 in the next cycle.
     settled : In(1)
         That command's first vector did N - 7 cycles ago.
-    o : Out(signed(8)).array(LINE, N)
-        Buses for the rows of each line of a kernel.
+    odd : In(signed(8)).array(N)
+        Odd vectors beside ``now``, skewed; only in a machine with pairs, as the next one.
+    pair : In(1)
+        The vector that enters column 0 in this cycle is one of a pair.
+    o : Out(signed(8)).array(LINE * LINE, N)
+        Buses for the rows of a kernel.
     """
 
     now: list
     next: list
     delay: Signal
     settled: Signal
+    odd: list
+    pair: Signal
     o: list
 
     def __init__(self, config: Config) -> None:
         self.config = config
         n = config.array_size
+        pairs = {"odd": In(signed(8)).array(n), "pair": In(1)}
         super().__init__(
             {
                 "now": In(signed(8)).array(n),
                 "next": In(signed(8)).array(n),
                 "delay": In(DELAY),
                 "settled": In(1),
-                "o": Out(signed(8)).array(LINE, n),
+                **(pairs if config.has_vector_pairs else {}),
+                "o": Out(signed(8)).array(LINE * LINE, n),
             }
         )
 
@@ -79,26 +92,75 @@ class DelayLines(wiring.Component):
         with m.If(self.settled):
             m.d.sync += used.eq(self.delay)
         # Whether the vector that is in column c in the next cycle has a delay.
-        later = Signal(n - 1, reset_less=True)
-        late = Cat(self.delay.any(), later)
-        m.d.sync += later.eq(late)
+        late = _by_column(m, "later", self.delay.any(), n)
+        place = Signal(range(_TIMES[0] * len(DELAY)))
+        m.d.sync += place.eq(place + 1)
 
-        for line, times in ((0, 2), (1, 1)):
-            ram = TwoPortRam(8 * n, times * len(DELAY))
-            m.submodules[f"line_{line}"] = ram
-            place = Signal(range(ram.depth), name=f"place_{line}")
-            m.d.sync += place.eq(place + 1)
-            m.d.comb += [
-                ram.write_enable.eq(1),
-                ram.write_row.eq(place),
-                ram.write_data.eq(Cat(self.now)),
-                ram.read_enable.eq(1),
-                ram.read_row.eq(place - times * used + _AHEAD),
-            ]
-            for column in range(n):
-                bus = Signal(8, name=f"bus_{line}_{column}", reset_less=True)
-                old = ram.read_data.word_select(column, 8)
-                m.d.sync += bus.eq(Mux(late[column], old, self.next[column]))
-                m.d.comb += self.o[line][column].eq(bus)
-        m.d.comb += [bus.eq(now) for bus, now in zip(self.o[2], self.now, strict=True)]
+        lines: list[list[Value]] = []
+        for line, times in enumerate(_TIMES[:-1]):
+            old = self._old(
+                m, f"line_{line}", self.now, times, place - times * used + _AHEAD, place
+            )
+            lines.append([Mux(*each) for each in zip(late, old, self.next, strict=True)])
+        lines.append(list(self.next))
+        even = [_registers(m, f"bus_{line}", values) for line, values in enumerate(lines[:-1])]
+        even.append(list(self.now))
+        odd = even
+        if self.config.has_vector_pairs:
+            odd = self._odd(m, lines, place, used)
+        for line in range(LINE):
+            for tap in range(LINE):
+                buses = odd if tap == LINE - 1 else even
+                for out, bus in zip(self.o[LINE * line + tap], buses[line], strict=True):
+                    m.d.comb += out.eq(bus)
         return m
+
+    def _odd(
+        self, m: Module, lines: list[list[Value]], place: Signal, used: Signal
+    ) -> list[list[Value]]:
+        """Return the buses of the last row of each line, which is that line but for pairs."""
+        # A sum ends a cycle after its last pair, so that these need the old delay a cycle longer.
+        used_odd = Signal.like(used)
+        m.d.sync += used_odd.eq(used)
+        pair = _by_column(m, "pair_was", self.pair, self.config.array_size)
+        buses = []
+        for line, times in enumerate(_TIMES):
+            values = list(self.odd)
+            if times:
+                row = place - times * used_odd + _AHEAD - 1
+                values = self._old(m, f"odd_{line}", self.odd, times, row, place)
+            chosen = [Mux(*each) for each in zip(pair, values, lines[line], strict=True)]
+            buses.append(_registers(m, f"odd_bus_{line}", chosen))
+        return buses
+
+    def _old(
+        self, m: Module, name: str, values: list, times: int, row: Value, place: Signal
+    ) -> list[Value]:
+        """Write the activations of all columns to a place; return those read from another row."""
+        m.submodules[name] = ram = TwoPortRam(8 * len(values), times * len(DELAY))
+        m.d.comb += [
+            ram.write_enable.eq(1),
+            ram.write_row.eq(place),
+            ram.write_data.eq(Cat(values)),
+            ram.read_enable.eq(1),
+            ram.read_row.eq(row),
+        ]
+        return [ram.read_data.word_select(column, 8) for column in range(len(values))]
+
+
+def _by_column(m: Module, name: str, first: Value, n: int) -> Value:
+    """Return a bit of the vector in each column, from that of the one in the first."""
+    later = Signal(n - 1, name=name, reset_less=True)
+    bits = Cat(first, later)
+    m.d.sync += later.eq(bits)
+    return bits
+
+
+def _registers(m: Module, name: str, values: list[Value]) -> list[Value]:
+    """Return registers of activations."""
+    buses = []
+    for column, value in enumerate(values):
+        bus = Signal(8, name=f"{name}_{column}", reset_less=True)
+        m.d.sync += bus.eq(value)
+        buses.append(bus)
+    return buses

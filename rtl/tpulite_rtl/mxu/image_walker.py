@@ -29,7 +29,8 @@ class ImageWalker(wiring.Component):
     Five nested loops, the innermost first: position on the inner axis, position on the outer axis,
     kernel column, kernel row, channel block. A position is an output vector; in depthwise mode, an
     input vector of the stream; in dense mode a row of the region has one position more, before its
-    first output, that only fills the window. Everything is counted by increments.
+    first output, that only fills the window. A pair of vectors is one position, that of the even
+    one; the odd one lies a column before it. Everything is counted by increments.
 
     The first slot is offered two cycles after the command was, and one more each cycle.
 
@@ -199,6 +200,14 @@ class ImageWalker(wiring.Component):
             slot.zero_point.eq(command.weight_zero_point),
             slot.index.eq(command.index),
         ]
+        if self.config.has_vector_pairs:
+            # A kernel has three columns if there are delays, which are two pairs.
+            in_image = (y.as_unsigned() < command.height) & (x.as_unsigned() <= command.width)
+            m.d.comb += [
+                slot.pair.eq(late & command.inner_axis.tail[0]),
+                slot.odd_row.eq(rows[0] - 1),
+                slot.odd_read.eq(slot.pair & in_image & x.any()),
+            ]
         with m.If(step):
             m.d.sync += begun.eq((begun | slot.first) & ~(ended[0] & ended[1]))
 

@@ -1,6 +1,6 @@
 """The matrix unit: an engine that executes CONV."""
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,7 +8,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine, Opcode
 from tpulite.arch.registers import EngineState
 from tpulite_rtl.lib.fifo import StreamFifo
-from tpulite_rtl.lib.interfaces import EngineSignature, ReadPortSignature, WritePortSignature
+from tpulite_rtl.lib.interfaces import (
+    READ_LATENCY,
+    EngineSignature,
+    ReadPortSignature,
+    WritePortSignature,
+)
 from tpulite_rtl.lib.layout import INDEX_BITS, command_layout
 from tpulite_rtl.mxu.accumulator import Accumulator
 from tpulite_rtl.mxu.intake import Intake
@@ -16,6 +21,7 @@ from tpulite_rtl.mxu.preparation import Preparation
 from tpulite_rtl.mxu.systolic_array import SystolicArray
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
+from tpulite_rtl.ub.unified_buffer import steady_ports
 from tpulite_rtl.vpu.record_loader import RecordLoader
 from tpulite_rtl.vpu.requantizer import Requantizer
 from tpulite_rtl.vpu.shared_lane import LanesSignature
@@ -46,8 +52,9 @@ class MatrixUnit(wiring.Component):
         Commands, tokens, state.
     read_activation, read_weight, read_record : Out(ReadPortSignature(config))
         Read ports of the unified buffer.
-    steady : Out(1)
-        The request of ``read_activation`` must not be refused.
+    steady : Out
+        The request of ``read_activation`` must not be refused; in a machine with pairs of vectors,
+        the second bit says so of ``read_weight``.
     entered : Out(1)
         A vector whose sum counts enters the array in this cycle.
     write : Out(WritePortSignature(config))
@@ -73,7 +80,7 @@ class MatrixUnit(wiring.Component):
                 "read_activation": Out(ReadPortSignature(config)),
                 "read_weight": Out(ReadPortSignature(config)),
                 "read_record": Out(ReadPortSignature(config)),
-                "steady": Out(1),
+                "steady": Out(steady_ports(config)),
                 "entered": Out(1),
                 "write": Out(WritePortSignature(config)),
                 "vector": In(LanesSignature(config)),
@@ -100,7 +107,10 @@ class MatrixUnit(wiring.Component):
         connect(m, intake.records, records.command)
         connect(m, intake.vectors, vectors.command)
         connect(m, intake.drains, accumulator.command)
-        connect(m, weights.read, flipped(self.read_weight))
+        if config.has_vector_pairs:
+            self._share(m, vectors, weights)
+        else:
+            connect(m, weights.read, flipped(self.read_weight))
         connect(m, records.read, flipped(self.read_record))
         connect(m, vectors.read, flipped(self.read_activation))
         connect(m, vectors.o, array.i)
@@ -111,7 +121,7 @@ class MatrixUnit(wiring.Component):
         connect(m, requantizer.write, flipped(self.write))
         connect(m, flipped(self.vector), requantizer.vector)
         m.d.comb += [
-            self.steady.eq(vectors.steady),
+            self.steady[0].eq(vectors.steady),
             self.entered.eq(vectors.o.valid),
             array.early.eq(vectors.early),
             vectors.tile_ready.eq(weights.tile_ready),
@@ -172,3 +182,24 @@ class MatrixUnit(wiring.Component):
         with m.Elif(engine.idle & ~engine.command.valid):
             m.d.comb += engine.state.eq(EngineState.IDLE)
         return m
+
+    def _share(self, m: Module, vectors: VectorSequencer, weights: WeightSequencer) -> None:
+        """Read odd vectors through the port of the weights, which wait for them."""
+        port, odd = self.read_weight, vectors.odd
+        accepted = Signal(READ_LATENCY)  # requests for odd vectors of the last cycles
+        m.d.sync += accepted.eq(Cat(odd & port.request.valid, accepted))
+        m.d.comb += [
+            port.request.payload.eq(
+                Mux(odd, vectors.read_odd.request.payload, weights.read.request.payload)
+            ),
+            port.request.valid.eq(
+                Mux(odd, vectors.read_odd.request.valid, weights.read.request.valid)
+            ),
+            self.steady[1].eq(odd),
+            weights.read.request.ready.eq(port.request.ready & ~odd),
+            weights.read.response.payload.eq(port.response.payload),
+            weights.read.response.valid.eq(port.response.valid & ~accepted[-1]),
+            vectors.read_odd.request.ready.eq(port.request.ready),
+            vectors.read_odd.response.payload.eq(port.response.payload),
+            vectors.read_odd.response.valid.eq(port.response.valid & accepted[-1]),
+        ]

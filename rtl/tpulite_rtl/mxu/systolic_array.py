@@ -25,10 +25,11 @@ def psum_width(config: Config) -> int:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return the layout of an input vector, its flags, and the delay of its command."""
+    """Return the layout of an input vector, its flags, the delay of its command, and its pair."""
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
     flags = {"first": 1, "depthwise": 1, "delay": delay_shape(config)}
-    return data.StructLayout({"activations": activations, **flags})
+    pair = {"pair": 1, "odd": activations} if config.has_vector_pairs else {}
+    return data.StructLayout({"activations": activations, **flags, **pair})
 
 
 def early_layout(config: Config) -> data.StructLayout:
@@ -62,6 +63,11 @@ class SystolicArray(wiring.Component):
     later. Delays are those that :func:`tpulite.arch.interleave.delayed` allows, the same for all
     vectors of a command, which come without a gap; the first that counts is the first with a whole
     window. All other rows of the tile are zero. ``first`` counts whether its vector does or not.
+
+    All vectors of such a command, or none, are pairs, with a vector y[t] of odd positions beside
+    each x[t]. With row a of a kernel u cycles late, u = (2 - a) * (d + 3), that one adds
+    ``tile[3 * a, c] * x[t - u - 1][c] + tile[3 * a + 1, c] * x[t - u][c]`` and
+    ``tile[3 * a + 2, c] * y[t - u][c]``, N + N - 8 cycles later.
 
     Parameters
     ----------
@@ -128,7 +134,7 @@ class SystolicArray(wiring.Component):
                     element.i_activation.eq(activation),
                     element.i_first.eq(first),
                     element.i_depthwise.eq(depthwise),
-                    element.column.eq(buses[min(row // LINE, LINE - 1)][col]),
+                    element.column.eq(buses[row][col]),
                     element.i_psum.eq(psums[col]),
                     element.weight.eq(self.weight.payload.weights[col]),
                     element.weight_enable.eq(enable),
@@ -141,25 +147,31 @@ class SystolicArray(wiring.Component):
                 deskew.i[col].eq(psums[col]),
                 self.o.payload[col].eq(deskew.o[col]),
             ]
-        # With a delay a vector is the last one of its sum, which has passed a row for each tap.
+        # With a delay a vector is the last one of its sum, which has passed a row for each tap; the
+        # vectors of a pair are the last two.
         in_flight = Signal(self.latency)
         late = self.i.payload.delay.any()
         m.d.sync += in_flight.eq(Cat(self.i.valid & ~late, in_flight))
         if self.config.has_delay_lines:
-            with m.If(self.i.valid & late):
-                m.d.sync += in_flight[LINE * LINE - 1].eq(1)
+            last = LINE * LINE - 1
+            pair = self.i.payload.pair if self.config.has_vector_pairs else Const(0)
+            with m.If(self.i.valid & late & ~pair):
+                m.d.sync += in_flight[last].eq(1)
+            with m.If(self.i.valid & pair):
+                m.d.sync += in_flight[last - 1].eq(1)
         m.d.comb += self.o.valid.eq(in_flight[-1])
         return m
 
     def _buses(self, m: Module, skew: Skew) -> list[list[Value]]:
-        """Return the activations of the columns, for the rows of each line of a kernel."""
+        """Return the activations of the columns, for each row of the array."""
+        n = self.config.array_size
         now = [lane.activation for lane in skew.o]
         if not self.config.has_delay_lines:
-            return [now] * LINE
+            return [now] * n
         m.submodules.lines = lines = DelayLines(self.config)
         m.d.comb += [
             lines.delay.eq(self.early.delay),
-            lines.settled.eq(skew.o[self.config.array_size - SETTLED].first),
+            lines.settled.eq(skew.o[n - SETTLED].first),
         ]
         coming = [self.early.activation, *(lane.activation for lane in skew.early[1:])]
         for column, activation in enumerate(coming):
@@ -167,7 +179,16 @@ class SystolicArray(wiring.Component):
                 lines.now[column].eq(now[column]),
                 lines.next[column].eq(activation),
             ]
-        return lines.o
+        if self.config.has_vector_pairs:
+            odd = self.i.payload.odd
+            m.submodules.skew_odd = skew_odd = Skew(signed(ACTIVATION_WIDTH), tuple(range(n)))
+            m.d.comb += lines.pair.eq(self.i.payload.pair)
+            for column in range(n):
+                m.d.comb += [
+                    skew_odd.i[column].eq(odd[column]),
+                    lines.odd[column].eq(skew_odd.o[column]),
+                ]
+        return [lines.o[row] for row in range(LINE * LINE)] + [now] * (n - LINE * LINE)
 
     def _style(self, col: int) -> str:
         if every := {"mixed": 2, "mostly_dsp": 8}.get(self.config.multipliers):

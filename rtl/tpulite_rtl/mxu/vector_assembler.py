@@ -10,7 +10,7 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.interfaces import READ_LATENCY
-from tpulite_rtl.mxu.slots import delay_shape
+from tpulite_rtl.mxu.slots import delay_shape, pair_shape
 from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 
 __all__ = ["VectorAssembler", "issued_layout"]
@@ -27,6 +27,8 @@ def issued_layout(config: Config) -> data.StructLayout:
             "depthwise": 1,
             "dense": 1,
             "delay": delay_shape(config),
+            "pair": pair_shape(config, 1),
+            "odd_read": pair_shape(config, 1),
             "shift": exact_log2(config.array_size),
             "pad": signed(8),
         }
@@ -54,6 +56,8 @@ class VectorAssembler(wiring.Component):
         Slots as they are issued.
     row : In(unsigned(8 N))
         The row that was requested ``READ_LATENCY`` cycles ago.
+    odd_row : In(unsigned(8 N))
+        The odd one of a pair, which was requested then, too; only in a machine with pairs.
     o : Out(stream.Signature(vector_layout(config), always_ready=True))
         Vectors. In depthwise mode also those count that are not valid, as ``first`` always does.
     early : Out(early_layout(config))
@@ -62,16 +66,19 @@ class VectorAssembler(wiring.Component):
 
     i: stream.Interface
     row: Signal
+    odd_row: Signal
     o: stream.Interface
     early: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.latency = READ_LATENCY + 1
+        row = In(unsigned(8 * config.row_bytes))
         super().__init__(
             {
                 "i": In(stream.Signature(issued_layout(config), always_ready=True)),
-                "row": In(unsigned(8 * config.row_bytes)),
+                "row": row,
+                **({"odd_row": row} if config.has_vector_pairs else {}),
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
                 "early": Out(early_layout(config)),
             }
@@ -90,7 +97,8 @@ class VectorAssembler(wiring.Component):
         # The window: what has entered last, and what before.
         newest, older = Signal(8 * n, reset_less=True), Signal(8 * n, reset_less=True)
         entering = Signal(8 * n)
-        m.d.comb += entering.eq(Mux(slot.read, self.row, slot.pad.as_unsigned().replicate(n)))
+        padding = slot.pad.as_unsigned().replicate(n)
+        m.d.comb += entering.eq(Mux(slot.read, self.row, padding))
         with m.If(valid & slot.enters):
             m.d.sync += [newest.eq(entering), older.eq(newest)]
 
@@ -116,4 +124,9 @@ class VectorAssembler(wiring.Component):
             self.o.payload.depthwise.eq(slot.depthwise),
             self.o.payload.activations.eq(activations),
         ]
+        if self.config.has_vector_pairs:
+            m.d.sync += [
+                self.o.payload.pair.eq(slot.pair),
+                self.o.payload.odd.eq(Mux(slot.odd_read, self.odd_row, padding)),
+            ]
         return m

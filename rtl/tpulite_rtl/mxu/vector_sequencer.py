@@ -28,8 +28,8 @@ class VectorSequencer(wiring.Component):
     A k-tile starts when its weight tile is there and N cycles after the previous start; the last
     k-tile of a command that drains also waits for the channel records and for the pace of the
     requantizer. A slot that reads the buffer may be refused; in depthwise mode not after the first
-    one, because a sum needs N consecutive cycles. A slot of cycle t enters the array in cycle
-    t + 3.
+    one, because a sum needs N consecutive cycles, and there is no odd vector before the second one.
+    A slot of cycle t enters the array in cycle t + 3.
 
     Parameters
     ----------
@@ -44,6 +44,11 @@ class VectorSequencer(wiring.Component):
         Read port.
     steady : Out(1)
         The request of this cycle must not be refused.
+    read_odd : Out(ReadPortSignature(config))
+        Read port for odd vectors of pairs, whose requests are never refused; only in a machine with
+        pairs, as the next one.
+    odd : Out(1)
+        The slot in turn reads an odd vector, in this cycle or later.
     o : Out(stream.Signature(vector_layout(config), always_ready=True))
         Vectors for the array.
     early : Out(early_layout(config))
@@ -71,6 +76,8 @@ class VectorSequencer(wiring.Component):
     command: stream.Interface
     read: wiring.PureInterface
     steady: Signal
+    read_odd: wiring.PureInterface
+    odd: Signal
     o: stream.Interface
     early: data.View
     tile_ready: Signal
@@ -87,10 +94,12 @@ class VectorSequencer(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        odd = {"read_odd": Out(ReadPortSignature(config)), "odd": Out(1)}
         super().__init__(
             {
                 "command": In(stream.Signature(VECTOR_COMMAND)),
                 "read": Out(ReadPortSignature(config)),
+                **(odd if config.has_vector_pairs else {}),
                 "steady": Out(1),
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
                 "early": Out(early_layout(config)),
@@ -180,6 +189,13 @@ class VectorSequencer(wiring.Component):
             assembler.i.valid.eq(self.issued),
             assembler.row.eq(self.read.response.payload),
         ]
+        if config.has_vector_pairs:
+            m.d.comb += [
+                self.odd.eq(there & slot.odd_read),
+                self.read_odd.request.payload.eq(slot.odd_row),
+                self.read_odd.request.valid.eq(goes & slot.odd_read),
+                assembler.odd_row.eq(self.read_odd.response.payload),
+            ]
         for name in issued_layout(config).members:
             m.d.comb += assembler.i.payload[name].eq(slot[name])
         return m

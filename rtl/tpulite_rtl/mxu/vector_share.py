@@ -4,7 +4,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
+from tpulite.arch.interleave import (
+    LINE,
+    MOST_INTERLEAVED,
+    PAIR,
+    least_interleaved,
+    paired_outputs,
+)
 from tpulite.arch.isa import Axis
 from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.serial_product import horner
@@ -19,7 +25,8 @@ def share_vectors(
     """Set a ``VECTOR_COMMAND``; complete after the last of the cycles of its products.
 
     In depthwise mode a position is an input vector, so that strides show between sums; in dense
-    mode a vector follows the next.
+    mode a vector follows the next. Pairs of vectors are one position each along x, whose windows
+    are two pairs: see :mod:`tpulite.arch.interleave`.
     """
     # Registers: the command has been here for a cycle when they count.
     depthwise, dense = Signal(reset_less=True), Signal(reset_less=True)
@@ -27,6 +34,7 @@ def share_vectors(
     tap_rows, line_rows, origin = (
         Signal(ROW_BITS, name=name, reset_less=True) for name in ("tap_rows", "line_rows", "origin")
     )
+    pairs = _pairs(m, config, command)
     pitch = command.act_pitch
     horner(m, tap_rows, cycles, (command.dilation_y, pitch))
     horner(m, line_rows, cycles, (command.stride_y, pitch))
@@ -37,21 +45,27 @@ def share_vectors(
         return Mux(depthwise, value, other)
 
     step_x = Mux(dense, 1, if_depthwise(command.dilation_x, command.stride_x))
+    stride_x, kernel_x = command.stride_x, command.kernel_columns
+    if config.has_vector_pairs:
+        # The highest bit of a factor counts before `pairs` does: a pair's stride does not have it.
+        stride_x = Cat(Mux(pairs, 1, stride_x)[: len(stride_x) - 1], stride_x[-1])
+        step_x, kernel_x = Mux(pairs, PAIR, step_x), Mux(pairs, PAIR, kernel_x)
+    y_rows = if_depthwise(tap_rows, line_rows)
     axes = []
     for name, count, stride, kernel, fill, rows in (
-        ("y", "rows", "stride_y", "kernel_rows", Const(0), if_depthwise(tap_rows, line_rows)),
-        ("x", "columns", "stride_x", "kernel_columns", dense, step_x),
+        ("y", command.rows, command.stride_y, command.kernel_rows, Const(0), y_rows),
+        ("x", command.columns, stride_x, kernel_x, dense, step_x),
     ):
         last = Signal(POSITION_BITS, name=f"positions_{name}", reset_less=True)
         period, window = Signal(4, name=f"period_{name}"), Signal(4, name=f"window_{name}")
         m.d.comb += [
-            period.eq(if_depthwise(command[stride], 1)),
-            window.eq(if_depthwise(command[kernel], 1)),
+            period.eq(if_depthwise(stride, 1)),
+            window.eq(if_depthwise(kernel, 1)),
         ]
         # count * period - period + window - 1
-        factor = Mux(command.depthwise, command[stride], 1)
+        factor = Mux(command.depthwise, stride, 1)
         less = (~Cat(period, Const(0, 1))).as_signed()  # -period - 1
-        horner(m, last, cycles, (factor, command[count]), window, less, fill)
+        horner(m, last, cycles, (factor, count), window, less, fill)
         axes.append((last, window - 1, period, rows))
     by_y = command.inner == Axis.Y
     x, y = reversed(axes)
@@ -77,3 +91,21 @@ def share_vectors(
         interleaved = (last >= least_interleaved(config) - 1) & (last < MOST_INTERLEAVED)
         lines = (command.kernel_rows == LINE) & (command.kernel_columns == LINE)
         m.d.comb += vectors.delay.eq(Mux(depthwise & lines & interleaved, last - (LINE - 1), 0))
+
+
+def _pairs(m: Module, config: Config, command: data.View) -> Value:
+    """Return a register: whether the positions of a command come in pairs."""
+    pairs = Signal(reset_less=True)
+    if config.has_vector_pairs:
+        outputs = paired_outputs(config)
+        m.d.sync += pairs.eq(
+            command.depthwise
+            & (command.inner == Axis.X)
+            & (command.stride_x == PAIR)
+            & (command.dilation_x == 1)
+            & (command.kernel_rows == LINE)
+            & (command.kernel_columns == LINE)
+            & (command.columns >= outputs[0])
+            & (command.columns <= outputs[-1])
+        )
+    return pairs

@@ -14,7 +14,12 @@ from tpulite.arch.timing import STARVED
 from tpulite_rtl.lib.interfaces import ReadPortSignature, WritePortSignature
 from tpulite_rtl.lib.memory import TwoPortRam
 
-__all__ = ["UnifiedBuffer"]
+__all__ = ["UnifiedBuffer", "steady_ports"]
+
+
+def steady_ports(config: Config) -> int:
+    """Return how many read ports may be steady: with pairs of vectors also the second one."""
+    return 2 if config.has_vector_pairs else 1
 
 
 class UnifiedBuffer(wiring.Component):
@@ -22,8 +27,8 @@ class UnifiedBuffer(wiring.Component):
 
     Row r lies in bank r mod ``ub_banks``, so ports that walk through consecutive rows rarely meet.
     Where they do, the first named port wins; a port that was refused :data:`STARVED` times in a
-    row wins once, but never over the first write port, whose client cannot wait, nor over the
-    first read port while ``steady`` is high.
+    row wins once, but never over the first write port, whose client cannot wait, nor over a read
+    port while it is ``steady``.
 
     Requests are accepted in the cycle in which they win, and reach their banks in the next. A
     read's response comes ``READ_LATENCY`` cycles after its acceptance, straight from the bank. A
@@ -43,8 +48,9 @@ class UnifiedBuffer(wiring.Component):
         Read ports, seen from here.
     write_{name} : In(WritePortSignature(config))
         Write ports, seen from here.
-    steady : In(1)
-        The first read port wins.
+    steady : In
+        A bit for each of the first read ports, which win while theirs is high. They do not ask for
+        one bank then.
     conflicts : Out
         Requests refused in the cycle before.
     accessed : Out(1)
@@ -59,7 +65,10 @@ class UnifiedBuffer(wiring.Component):
         super().__init__(
             {f"read_{name}": In(read) for name in readers}
             | {f"write_{name}": In(write) for name in writers}
-            | {"steady": In(1), "conflicts": Out(bits_for(len(readers) + len(writers)))}
+            | {
+                "steady": In(steady_ports(config)),
+                "conflicts": Out(bits_for(len(readers) + len(writers))),
+            }
             | {"accessed": Out(1)}
         )
 
@@ -137,7 +146,7 @@ class UnifiedBuffer(wiring.Component):
     def _arbitrate(m, requests, rows, bank_bits, kind, *, absolute: Value) -> None:
         """Grant each request that no better one for the same bank opposes.
 
-        While ``absolute`` is high, none is better than the first.
+        ``absolute`` has a bit for each of the first: while it is high, none behind is better.
         """
         starving = []
         for index, request in enumerate(requests):
@@ -159,10 +168,10 @@ class UnifiedBuffer(wiring.Component):
                 else:
                     # Who starves asks: `valid`, which may come late, need not be known.
                     better = starving[other] & ~starving[mine]
-                if mine == 0:
-                    better &= ~absolute
-                elif other == 0:
-                    better |= rival.valid & absolute
+                if mine < min(other, len(absolute)):
+                    better &= ~absolute[mine]
+                elif other < min(mine, len(absolute)):
+                    better |= rival.valid & absolute[other]
                 opposed.append(better & (rows[other][:bank_bits] == rows[mine][:bank_bits]))
             m.d.comb += request.ready.eq(~Cat(opposed).any())
 

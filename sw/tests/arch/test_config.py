@@ -68,7 +68,7 @@ def test_roundings_have_one_order():
 
 def test_what_machines_once_lacked_leaves_the_hash():
     without = Config(softmax=False, delay_lines=False)
-    lacked = {"memories", "axi_slices", "clock_gates", "softmax", "delay_lines"}
+    lacked = {"memories", "axi_slices", "clock_gates", "softmax", "delay_lines", "vector_pairs"}
     assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
@@ -97,10 +97,24 @@ def test_arrays_with_a_row_for_each_tap_have_delay_lines(size, room):
     assert Config(array_size=size, delay_lines=False).delay_lines is False
 
 
+@pytest.mark.parametrize(
+    ("values", "pairs"),
+    [
+        ({}, True),
+        ({"vector_pairs": 0}, False),
+        ({"delay_lines": 0}, False),
+        ({"delay_lines": 0, "vector_pairs": 1}, False),
+        ({"array_size": 8}, False),
+    ],
+)
+def test_pairs_of_vectors_come_through_delay_lines(values, pairs):
+    assert Config(**values).vector_pairs is pairs
+
+
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",), multipliers="mixed")
     others = replace(config, memories="macro", axi_slices=1, clock_gates=1), Config()
-    for one in (config, *others, Config(delay_lines=False)):
+    for one in (config, *others, Config(delay_lines=False), Config(vector_pairs=False)):
         assert Config.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
 
@@ -110,6 +124,7 @@ def test_every_field_changes_the_hash():
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "multipliers": "logic", "memories": "macro", "softmax": False,
         "axi_slices": True, "clock_gates": True, "delay_lines": False,
+        "vector_pairs": False,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

@@ -203,18 +203,18 @@ def test_a_depthwise_layer_whose_rows_share_a_bank_starves_a_store():
 
 
 def test_records_wait_for_weights_and_both_for_activations():
-    free = Traffic(BANKS)
-    apart = OperandFetch(free, (3, 101, 16), (4, 100, 16), starve=True)
+    free, none_odd = Traffic(BANKS), Traffic(BANKS)
+    apart = OperandFetch(free, none_odd, (3, 101, 16), (4, 100, 16), starve=True)
     assert apart.last() == (116, 115)
-    in_step = OperandFetch(free, (4, 101, 16), (3, 100, 16), starve=True)
+    in_step = OperandFetch(free, none_odd, (4, 101, 16), (3, 100, 16), starve=True)
     assert in_step.last() == (116, 116)
     busy = Traffic(BANKS)
     busy.add(90, 150, Constant(90, 60))  # bank 0
-    held = OperandFetch(busy, (4, 101, 16), (4, 100, 16), starve=True)
+    held = OperandFetch(busy, none_odd, (4, 101, 16), (4, 100, 16), starve=True)
     assert held.last() == (150 + 11, 150 + 12)
-    far = OperandFetch(free, (0, 5000, 16), (0, 100, 16), starve=True)
+    far = OperandFetch(free, none_odd, (0, 5000, 16), (0, 100, 16), starve=True)
     assert far.last() == (5015, 115)
-    none = OperandFetch(busy, (1, 100, 7), (0, 0, 0), starve=True)
+    none = OperandFetch(busy, none_odd, (1, 100, 7), (0, 0, 0), starve=True)
     assert none.last()[0] == 106
     ports = [Traffic(BANKS), Traffic(BANKS)]
     held.add_to(ports, 100)

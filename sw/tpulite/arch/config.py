@@ -82,6 +82,9 @@ class Config:
     delay_lines : bool, optional
         Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
         positions; by default if N is 16 or more. Smaller arrays lack a row for each of nine taps.
+    vector_pairs : bool, optional
+        Whether depthwise 3x3 convolutions of stride 2 stream two vectors a cycle through the delay
+        lines; by default if there are some. A machine without them never does.
     """
 
     array_size: int = 16
@@ -100,6 +103,7 @@ class Config:
     clock_gates: bool = False
     softmax: bool | None = None
     delay_lines: bool | None = None
+    vector_pairs: bool | None = None
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -136,7 +140,7 @@ class Config:
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
-        for name in ("softmax", "delay_lines"):
+        for name in ("softmax", "delay_lines", "vector_pairs"):
             if getattr(self, name) not in (None, False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
         wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
@@ -149,6 +153,8 @@ class Config:
             )
         delays = room if self.delay_lines is None else bool(self.delay_lines)
         object.__setattr__(self, "delay_lines", delays)
+        pairs = delays and self.vector_pairs in (None, True)
+        object.__setattr__(self, "vector_pairs", pairs)
 
     @property
     def lanes(self) -> int:
@@ -171,6 +177,11 @@ class Config:
     def has_delay_lines(self) -> bool:
         """Whether the array has delay lines."""
         return bool(self.delay_lines)
+
+    @property
+    def has_vector_pairs(self) -> bool:
+        """Whether depthwise 3x3 convolutions of stride 2 stream two vectors a cycle."""
+        return bool(self.vector_pairs)
 
     @property
     def word_lanes(self) -> int:
@@ -201,13 +212,13 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that JSON can hold, but for what machines once lacked.
 
-        That is a choice of memories, slices, gates, softmax, and delay lines: without these a
-        machine keeps its hash.
+        That is a choice of memories, slices, gates, softmax, delay lines, and vector pairs: without
+        these a machine keeps its hash.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
         if self.memories == "generic":
             del values["memories"]
-        for name in ("axi_slices", "clock_gates", "softmax", "delay_lines"):
+        for name in ("axi_slices", "clock_gates", "softmax", "delay_lines", "vector_pairs"):
             if not values[name]:
                 del values[name]
         return values
@@ -215,7 +226,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
         """Build a configuration from :meth:`as_dict`'s result."""
-        values = {"softmax": False, "delay_lines": False} | values
+        lacked = dict.fromkeys(("softmax", "delay_lines", "vector_pairs"), False)
+        values = lacked | values
         fields: dict[str, Any] = values | {"roundings": tuple(values["roundings"])}
         return cls(**fields)
 

@@ -14,7 +14,7 @@ from itertools import product
 from typing import NamedTuple
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.interleave import tap_pitch
+from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import Command
 from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.arch.opcodes import Axis, Drain, Opcode, RecordForm, VectorOp
@@ -229,9 +229,8 @@ def _conv_steps(command: Command, config: Config) -> Iterator[Step]:
 def _depthwise_steps(command: Command, config: Config) -> Iterator[Step]:
     """Yield a step for each input vector; some complete the window of an output.
 
-    ``inner`` positions are interleaved: tap (o, i) of the kernel is row o * pitch + i of the tile,
-    if that has so many, with a pitch of 3 with delay lines, else of ``inner``. The window of an
-    output is complete with its last tap.
+    :mod:`tpulite.arch.interleave` says which row of the weight tile a tap of the kernel has, if the
+    tile has so many. The window of an output is complete with its last tap.
     """
     c, size = command.fields, config.array_size
     columns = (c["columns"] - 1) * c["stride_x"] + c["kernel_columns"]
@@ -239,11 +238,11 @@ def _depthwise_steps(command: Command, config: Config) -> Iterator[Step]:
     across = c["inner"] == Axis.X
     inner, outer = (columns, rows) if across else (rows, columns)
     kernel = c["kernel_rows"], c["kernel_columns"]
-    pitch = tap_pitch(inner, *kernel, config)
+    way = interleave_of(c, config)
     last_tap = max(
         o * inner + i
         for o, i in product(*map(range, kernel if across else reversed(kernel)))
-        if o * pitch + i < size
+        if way.row(o, i) < size
     )
     complete = {}
     for oy, ox in _region(command):

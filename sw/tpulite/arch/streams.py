@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE, delayed
+from tpulite.arch.interleave import LINE, in_pairs, interleave_of
 from tpulite.arch.opcodes import Axis
 
 __all__ = ["Stream", "conv_stream"]
@@ -21,7 +21,7 @@ class Stream(NamedTuple):
         Slots of the first k-tile before its first sum: dense mode fills its window.
     slots : int
         Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode
-        one for each input vector.
+        one for each input vector, or each pair of them.
     sums : int
         Slots from the first sum of a k-tile to its last one.
     lag : int
@@ -46,14 +46,14 @@ def conv_stream(fields: Mapping[str, int], config: Config) -> Stream:
     """
     rows, columns = fields["rows"], fields["columns"]
     if fields["depthwise"]:
+        _, pairs, delay = interleave_of(fields, config)
+        if pairs:
+            fields = in_pairs(fields)
         last_y, last_x = (rows - 1) * fields["stride_y"], (columns - 1) * fields["stride_x"]
         height, width = last_y + fields["kernel_rows"], last_x + fields["kernel_columns"]
         by_y = fields["inner"] == Axis.Y
         last = last_x * height + last_y if by_y else last_y * width + last_x
-        interleaved = height if by_y else width
-        kernel = fields["kernel_rows"], fields["kernel_columns"]
-        lag = (LINE - 1) * (interleaved - LINE) if delayed(interleaved, *kernel, config) else 0
-        return Stream(1, 0, height * width, last + 1, lag)
+        return Stream(1, 0, height * width, last + 1, (LINE - 1) * delay)
     tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
     slots = rows * columns
     if fields["byte_step"]:

@@ -22,7 +22,7 @@ _CYCLES = range(2, 10_001)
 
 _LANES = ("requant_lanes", "vector_lanes")
 
-_BY_SIZE = ("softmax", "delay_lines")
+_BY_SIZE = ("softmax", "delay_lines", "vector_pairs")
 """What machines have by default if their arrays are large enough."""
 
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE
+from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.compiler.lower.conv.weights import folded_bias
@@ -13,7 +13,7 @@ from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.plan.closed_forms import ceil_div
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, Taps
 from tpulite.compiler.plan.depthwise_plan import (
-    delayed_outputs,
+    delayed_ways,
     large_depthwise_plan,
     plain_outputs,
 )
@@ -34,7 +34,7 @@ def pack_depthwise(layer: Depthwise, config: Config) -> DepthwiseWeights:
     patterns = []
     for inner in (Axis.Y, Axis.X):
         pattern = _pattern(layer, inner, offset, config)
-        parts.append(_tiles(layer, pattern, size))
+        parts.append(_tiles(layer, pattern, config))
         offset += len(parts[-1])
         patterns.append(pattern)
     parts.append(np.full(size * size, layer.weight_zero_point, np.int8).tobytes())
@@ -50,15 +50,15 @@ def _pattern(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Patt
     taps = np.array([(y.start, len(y), x.start, len(x)) for y, x in product(*best.kernel)])
     kernel, stride = layer.weight.shape[:2], layer.stride[1 if inner == Axis.X else 0]
     few, many = best.outputs, best.outputs + 1
-    through = delayed_outputs(kernel, stride, longest, config)
-    if best.outputs in through and len(taps) == 1:
-        few, many = plain_outputs(kernel, stride, config), through[0]
+    for way in delayed_ways(kernel, inner, stride, 1, longest, config):
+        if best.outputs in way.outputs and len(taps) == 1:
+            few, many = plain_outputs(kernel, stride, config), way.outputs[0]
     return Pattern(best, Taps(*taps.T), offset, few, many)
 
 
-def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
+def _tiles(layer: Depthwise, pattern: Pattern, config: Config) -> bytes:
     """Return the tiles [block, number of outputs, part, row, channel] of a pattern."""
-    weight, taps = layer.weight, pattern.taps
+    weight, taps, size = layer.weight, pattern.taps, config.array_size
     channels = weight.shape[2]
     stride = layer.stride[1 if pattern.inner == Axis.X else 0]
     blocks = ceil_div(channels, size)
@@ -67,14 +67,16 @@ def _tiles(layer: Depthwise, pattern: Pattern, size: int) -> bytes:
     if pattern.inner == Axis.Y:
         weight = weight.transpose(1, 0, 2)
     for number in range(pattern.numbers):
+        outputs = pattern.many if number == pattern.few else number + 1
         for kernel_part in range(len(taps)):
             outer = taps.row[kernel_part], taps.rows[kernel_part]
             inner = taps.column[kernel_part], taps.columns[kernel_part]
             if pattern.inner == Axis.Y:
                 outer, inner = inner, outer
-            pitch = LINE if number == pattern.few else number * stride + int(inner[1])
-            for a, b in product(range(outer[1]), range(inner[1])):
+            kernel = int(outer[1]), int(inner[1])
+            way = interleave(pattern.inner, outputs, stride, 1, kernel, config)
+            for a, b in product(*map(range, kernel)):
                 tap = weight[outer[0] + a, inner[0] + b]
-                tiles[number, kernel_part, pitch * a + b, :channels] = tap
+                tiles[number, kernel_part, way.row(a, b), :channels] = tap
     parts = tiles.reshape(*shape[:3], blocks, size).transpose(3, 0, 1, 2, 4)
     return np.ascontiguousarray(parts).tobytes()

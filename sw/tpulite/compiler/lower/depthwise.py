@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from tpulite.arch.interleave import tap_pitch
+from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.channels import cut_channels
@@ -181,9 +181,12 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         """Return the weight tile of a pass."""
         layer, size = self._layer, self._config.array_size
         i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
-        interleaved = (len(region[i]) - 1) * self._plan.step[i] + len(taps[i])
-        pitch = tap_pitch(interleaved, len(taps[o]), len(taps[i]), self._config)
-        key = (plan.inner, pitch, taps, block)
+        kernel = len(taps[o]), len(taps[i])
+        dilation = (self._plan.y, self._plan.x)[i].dilation
+        axis = len(region[i]), self._plan.step[i], dilation
+        way = interleave(plan.inner, *axis, kernel, self._config)
+        rows = tuple(way.row(*tap) for tap in product(*map(range, kernel)))
+        key = (plan.inner, rows, taps, block)
         if key not in self._weights:
             channels = slice(block * size, (block + 1) * size)
             weight = layer.weight[taps[0].start : taps[0].stop, taps[1].start : taps[1].stop]
@@ -191,9 +194,8 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
             if plan.inner == Axis.Y:
                 weight = weight.transpose(1, 0, 2)
             tile = np.full((size, size), layer.weight_zero_point, np.int8)
-            for outer, inner in product(range(len(taps[o])), range(len(taps[i]))):
-                row = pitch * outer + inner
-                tile[row, : weight.shape[2]] = weight[outer, inner]
+            for row, tap in zip(rows, product(*map(range, kernel)), strict=True):
+                tile[row, : weight.shape[2]] = weight[tap]
             bank = self._config.ub_banks // 2
             self._weights[key] = self._context.constant("weights", tile, bank=bank)
         return self._weights[key]

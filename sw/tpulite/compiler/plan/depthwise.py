@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpulite.arch.config import Config
+from tpulite.arch.interleave import PAIR
 from tpulite.arch.isa import CONV, Drain
 from tpulite.arch.isa import Axis as Direction
 from tpulite.arch.timing import drain_interval, row_cycles
-from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most
+from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
@@ -154,14 +155,18 @@ def _array_cycles(
         lines = most(accumulators // ceil_div(columns, beside), 1)
         down = least(slab, lines)
     parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), beside
+    # Pairs are positions of stride 1, under kernels of two.
+    pairs = both(pattern.plan.pairs, columns // beside >= pattern.many)
+    windows = (
+        (facts.y.stride, facts.y.kernel),
+        (pick(pairs, 1, facts.x.stride), pick(pairs, PAIR, facts.x.kernel)),
+    )
     slots = 1
-    for axis, extent, count, kernel_parts in zip(
-        (facts.y, facts.x), (total, columns), parts, pattern.plan.kernel, strict=True
+    for (stride, kernel), extent, count, kernel_parts in zip(
+        windows, (total, columns), parts, pattern.plan.kernel, strict=True
     ):
         passes = len(kernel_parts)
-        slots = slots * (
-            passes * extent * axis.stride + count * (axis.kernel - passes * axis.stride)
-        )
+        slots = slots * (passes * extent * stride + count * (kernel - passes * stride))
     regions = parts[0] * parts[1]
     commands = regions * len(pattern.taps)
     slots = most(slots, commands * config.array_size)

@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
+from tpulite.arch.interleave import (
+    LINE,
+    MOST_INTERLEAVED,
+    PAIR,
+    least_interleaved,
+    paired_outputs,
+)
 from tpulite.arch.isa import Axis
 from tpulite.arch.timing import turnaround
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
@@ -16,7 +23,8 @@ from tpulite.compiler.plan.closed_forms import ceil_div
 __all__ = [
     "DepthwisePlan",
     "DepthwiseSpace",
-    "delayed_outputs",
+    "Way",
+    "delayed_ways",
     "depthwise_plan",
     "large_depthwise_plan",
     "plain_outputs",
@@ -37,12 +45,37 @@ class DepthwisePlan:
         Parts of the kernel along y and along x; each pair is a pass.
     cycles : int
         Cycles of all passes over one channel block.
+    pairs : bool
+        Whether positions come in pairs.
     """
 
     inner: Axis
     outputs: int
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
     cycles: int
+    pairs: bool = False
+
+
+class Way(NamedTuple):
+    """What a command of a depthwise convolution may be: see :class:`DepthwisePlan`.
+
+    Parameters
+    ----------
+    outputs : range
+        Outputs along the inner axis.
+    kernel : tuple of tuple of range
+        Parts of the kernel along y and along x.
+    pairs : bool
+        Whether positions come in pairs.
+    """
+
+    outputs: range
+    kernel: tuple[tuple[range, ...], tuple[range, ...]]
+    pairs: bool = False
+
+    def vectors(self, outputs: int, taps: int, stride: int) -> int:
+        """Return the slots of a line of some outputs, of a pass over some of its taps."""
+        return outputs + 1 if self.pairs else (outputs - 1) * stride + taps
 
 
 @dataclass(frozen=True)
@@ -82,29 +115,32 @@ def depthwise_plan(
 
     With V outputs along the inner axis, R = (V - 1) * stride + kernel input positions are
     interleaved, and all taps of a pass must lie within the N rows of a weight tile: see
-    :func:`tpulite.arch.interleave.tap_pitch`. A command reads at most 2,047 positions, which are
-    ``dilation`` apart.
+    :mod:`tpulite.arch.interleave`. A command reads at most 2,047 positions, which are ``dilation``
+    apart.
     """
     best, least_cost = None, 0
     longest = (min(space.rows, LARGEST_KERNEL), LARGEST_KERNEL)
     for inner in (Axis.Y, Axis.X):
         i, o = (1, 0) if inner == Axis.X else (0, 1)
-        ways = [(1, *way) for way in _ways(kernel, stride, inner, config, longest)]
-        if through := delayed_outputs(kernel, stride[i], longest, config):
-            ways.append((through[0], through[-1], ((range(LINE),), (range(LINE),))))
-        for low, high, kernel_parts in ways:
-            high = min(high, config.acc_rows // outputs[o], outputs[i] if space.interleaved else 1)
+        ways = [
+            *_ways(kernel, stride, inner, config, longest),
+            *delayed_ways(kernel, inner, stride[i], dilation[i], longest, config),
+        ]
+        for way in ways:
+            most = outputs[i] if space.interleaved else 1
+            high = min(way.outputs[-1], config.acc_rows // outputs[o], most)
+            kernel_parts = way.kernel
             reach = ((outputs[o] - 1) * stride[o] + max(map(len, kernel_parts[o])) - 1) * dilation[
                 o
             ]
-            if high < low or reach >= LARGEST_EXTENT:
+            if high < way.outputs[0] or reach >= LARGEST_EXTENT:
                 continue
             groups = split(outputs[i], -(-outputs[i] // high), 1)
-            if min(map(len, groups)) < low:
+            if min(map(len, groups)) < way.outputs[0]:
                 continue
             cycles = sum(
                 max(
-                    ((len(group) - 1) * stride[i] + len(a))
+                    way.vectors(len(group), len(a), stride[i])
                     * ((outputs[o] - 1) * stride[o] + len(b)),
                     config.array_size,
                 )
@@ -116,7 +152,10 @@ def depthwise_plan(
             cost = cycles + (turnaround(config) if space.single and at_once else 0)
             # Rows interleaved start with few rows and leave row by row, so they win ties.
             if best is None or cost < least_cost:
-                least_cost, best = cost, DepthwisePlan(inner, high, kernel_parts, cycles)
+                least_cost, best = (
+                    cost,
+                    DepthwisePlan(inner, high, kernel_parts, cycles, way.pairs),
+                )
     assert best is not None  # one tap at a time always fits, if strips are cut
     return best
 
@@ -134,43 +173,56 @@ def large_depthwise_plan(
     kernel are no longer than ``longest``, along y and x.
     """
     i, o = (1, 0) if inner == Axis.X else (0, 1)
-    found = list(_ways(kernel, stride, inner, config, longest))
-    if through := delayed_outputs(kernel, stride[i], longest, config):
-        found.append((min(through[-1], config.acc_rows), ((range(LINE),), (range(LINE),))))
-    ways = [
-        DepthwisePlan(
-            inner,
-            most,
-            kernel_parts,
-            (len(kernel_parts[i]) * (most - 1) * stride[i] + kernel[i])
-            * (len(kernel_parts[o]) * stride[o] * config.array_size)
-            // most,
-        )
-        for most, kernel_parts in found
-    ]
+    ways = []
+    for way in (
+        *_ways(kernel, stride, inner, config, longest),
+        *delayed_ways(kernel, inner, stride[i], 1, longest, config),
+    ):
+        most = min(way.outputs[-1], config.acc_rows)
+        parts_i, parts_o = len(way.kernel[i]), len(way.kernel[o])
+        line = parts_i * (most - 1) * stride[i] + kernel[i]
+        if way.pairs:
+            line = way.vectors(most, kernel[i], stride[i])
+        cycles = line * (parts_o * stride[o] * config.array_size) // most
+        ways.append(DepthwisePlan(inner, most, way.kernel, cycles, way.pairs))
     return min(ways, key=lambda way: way.cycles)
 
 
-def delayed_outputs(
-    kernel: tuple[int, int], stride: int, longest: tuple[int, ...], config: Config
-) -> range:
-    """Return the numbers of outputs along the inner axis that go through delay lines, if any do.
+def delayed_ways(
+    kernel: tuple[int, int],
+    inner: Axis,
+    stride: int,
+    dilation: int,
+    longest: tuple[int, ...],
+    config: Config,
+) -> tuple[Way, ...]:
+    """Return the ways through the delay lines: a position at a time, and in pairs.
 
     Parameters
     ----------
     kernel : tuple of int
         Along y and x.
-    stride : int
-        Along the inner axis.
+    inner : Axis
+        The inner axis.
+    stride, dilation : int
+        Along it.
     longest : tuple of int
         Most taps of a pass, along y and x.
     config : Config
         The machine.
     """
     if kernel != (LINE, LINE) or min(longest) < LINE or not config.has_delay_lines:
-        return range(0)
+        return ()
     first, last = least_interleaved(config) - LINE, MOST_INTERLEAVED - LINE
-    return range(ceil_div(first, stride) + 1, last // stride + 2)
+    single = range(ceil_div(first, stride) + 1, last // stride + 2)
+    pairs = paired_outputs(config)
+    if inner != Axis.X or stride != PAIR or dilation != 1 or not pairs:
+        pairs = range(0)
+    else:
+        single = range(single.start, pairs.start)
+    whole = (range(LINE),), (range(LINE),)
+    ways = Way(single, whole), Way(pairs, whole, pairs=True)
+    return tuple(way for way in ways if way.outputs)
 
 
 def plain_outputs(kernel: tuple[int, int], stride: int, config: Config) -> int:
@@ -184,8 +236,8 @@ def _ways(
     inner: Axis,
     config: Config,
     longest: tuple[int, ...],
-) -> Iterator[tuple[int, tuple[tuple[range, ...], tuple[range, ...]]]]:
-    """Yield the most outputs along the inner axis, and parts of the kernel along y and x."""
+) -> Iterator[Way]:
+    """Yield the ways without delay lines."""
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     sizes = [range(1, min(kernel[axis], longest[axis]) + 1) for axis in (i, o)]
     for size_i, size_o in product(*sizes):
@@ -194,7 +246,7 @@ def _ways(
             along = split(kernel[i], -(-kernel[i] // size_i), 1)
             across = split(kernel[o], -(-kernel[o] // size_o), 1)
             kernel_parts = (along, across) if inner == Axis.Y else (across, along)
-            yield min(most, config.acc_rows), kernel_parts
+            yield Way(range(1, min(most, config.acc_rows) + 1), kernel_parts)
 
 
 def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
 from tpulite.arch.effects import record_rows, tile_count
-from tpulite.arch.interleave import tap_pitch
+from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
@@ -113,14 +113,15 @@ def outputs_of(command: Command) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def taps_of(command: Command, config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the taps of a depthwise CONV are, ascending.
+    """Return where the taps of a depthwise CONV are.
 
     That is their rows of the weight tile, and how many positions behind the beginning of a window
-    their vectors are.
+    their vectors are, ascending.
     """
     inner, outer = _walks(command)
     o, i = np.indices((outer.kernel, inner.kernel)).reshape(2, -1)
-    rows = o * tap_pitch(inner.positions, outer.kernel, inner.kernel, config) + i
+    way = interleave_of(command.fields, config)
+    rows = np.array([way.row(*tap) for tap in zip(o.tolist(), i.tolist(), strict=True)])
     there = rows < config.array_size
     return rows[there], (o * inner.positions + i)[there]
 

@@ -129,6 +129,8 @@ class Clockwork:
         What activations and results of the matrix unit ask of the buffer.
     sums : Traffic
         When sums of the matrix unit enter the lanes of the requantizer, as if these were one bank.
+    odd : Traffic
+        The odd vectors of pairs, which are read through the port of the weights.
     operands : tuple of Traffic
         What the first weights, and the records, of its commands ask of it.
     vectors : tuple of Traffic
@@ -159,6 +161,7 @@ class Clockwork:
         self.lose: Callable[[int, int], None] = self.arrive
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.sums = Traffic(1)
+        self.odd = Traffic(config.ub_banks)
         self.operands = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.vectors = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.loads = Traffic(config.ub_banks)

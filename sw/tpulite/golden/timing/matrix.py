@@ -1,6 +1,7 @@
 """The cycle model's matrix unit."""
 
 from tpulite.arch.effects import record_rows
+from tpulite.arch.interleave import MOST_INTERLEAVED, in_pairs, interleave_of
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
 from tpulite.arch.streams import conv_stream
 from tpulite.arch.timing import (
@@ -154,6 +155,7 @@ class Matrix(Head):
         rows = self.record_rows[fields["record_form"]] if requantizes else 0
         fetch = OperandFetch(
             self.machine.reads,
+            self.machine.odd,
             (fields["weight_row"], self.asked - self.size + 1, self.size),
             (fields["record_row"], records, rows),
             starve=self.steady,
@@ -164,7 +166,8 @@ class Matrix(Head):
             if requantizes:
                 self.recorded = recorded
         # Under a depthwise command they come later than in time.
-        slack = _MOST * self.size if self.steady else self.banks
+        most = MOST_INTERLEAVED if self.machine.odd.stop > self.asked else _MOST
+        slack = most * self.size if self.steady else self.banks
         fetch.add_to(self.machine.operands, slack)
 
     def _issue(
@@ -218,6 +221,11 @@ class Matrix(Head):
     def _occupy(self, fields: dict[str, int], begin: int, tiles: int, pace: int, tile: int) -> None:
         """Take note of what the activations and results of a command ask of the buffer."""
         size, banks, drain = self.size, self.banks, fields["drain"]
+        if fields["depthwise"] and interleave_of(fields, self.config).pairs:
+            fields = in_pairs(fields)
+            odd = fields | {"pad_left": fields["pad_left"] + 1}
+            reads = Activations(odd, size, banks, begin, tiles, pace)
+            self.machine.odd.add(begin, self.last + 1, reads)
         reads = Activations(fields, size, banks, begin, tiles, pace)
         self.machine.reads.add(begin, self.last + 1, reads)
         if drain != _KEEP:

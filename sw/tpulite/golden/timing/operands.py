@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from tpulite.arch.interleave import MOST_INTERLEAVED
 from tpulite.golden.timing.banks import Traffic, walk
 from tpulite.golden.timing.phases import FREE
 
 __all__ = ["OperandFetch"]
 
 _FURTHEST = 8  # cycles of a row that the model looks ahead
+_NONE = bytes([FREE])
 
 
 class OperandFetch:
@@ -19,23 +21,26 @@ class OperandFetch:
     ----------
     reads : Traffic
         Activations, which come first.
+    odd : Traffic
+        Odd vectors of pairs, which come before weights at their port, too.
     weights, records : tuple of int
         First row, the cycle from which it is wanted, and rows; weights come before records.
     starve : bool
         Whether activations never wait.
     """
 
-    __slots__ = ("_made", "_reads", "_records", "_starve", "_weights")
+    __slots__ = ("_made", "_odd", "_reads", "_records", "_starve", "_weights")
 
     def __init__(
         self,
         reads: Traffic,
+        odd: Traffic,
         weights: tuple[int, int, int],
         records: tuple[int, int, int],
         *,
         starve: bool,
     ) -> None:
-        self._reads, self._weights, self._records = reads, weights, records
+        self._reads, self._odd, self._weights, self._records = reads, odd, weights, records
         self._starve = starve
         self._made: tuple[bytes, bytes] | None = None
 
@@ -56,21 +61,45 @@ class OperandFetch:
             return self._made
         begins = [begin for _, begin, rows in (self._weights, self._records) if rows]
         first = min(begins)
-        length = max(begins) - first + _FURTHEST * (self._weights[2] + self._records[2])
+        rows = self._weights[2] + self._records[2]
+        odd = self._odd.meets(first, max(begins) + rows)
+        length = max(begins) - first + rows * (MOST_INTERLEAVED if odd else _FURTHEST)
         better = [self._reads.phases(first, first + length)]
+        if odd:
+            better.append(self._odd.phases(first, first + length))
         banks, starve = self._reads.banks, self._starve
         traces = []
-        for row, begin, rows in (self._weights, self._records):
+        for which, (row, begin, rows) in enumerate((self._weights, self._records)):
             trace = bytearray([FREE]) * length
             at, phase = begin - first, (row - begin) % banks
-            if rows:
-                end = walk(better, at, phase, rows, banks, starve=starve, trace=trace)
-            else:
+            if not rows:
                 end = at = 0
+            elif odd and not which:
+                end = _between(better, at, phase, rows, banks, trace)
+            else:
+                end = walk(better, at, phase, rows, banks, starve=starve, trace=trace)
             better.append(bytes(trace))
             traces.append(bytes(trace[at:end]))
         self._made = traces[0], traces[1]
         return self._made
+
+
+def _between(
+    better: list[bytes], begin: int, phase: int, rows: int, banks: int, trace: bytearray
+) -> int:
+    """Walk as :func:`tpulite.golden.timing.banks.walk` does, where nothing is read that is odd."""
+    even, odd = better
+    cycle = begin
+    while rows and cycle < len(trace):
+        busy = odd[cycle : cycle + 1] not in (b"", _NONE)
+        if not busy:
+            trace[cycle] = phase
+        if busy or even[cycle : cycle + 1] == bytes([phase]):
+            phase = (phase - 1) % banks
+        else:
+            rows -= 1
+        cycle += 1
+    return cycle + rows
 
 
 class _Requests:

@@ -108,7 +108,8 @@ class Stores(TransferHead):
     def _meets(self) -> bool:
         """Whether another port asks for anything after the first row."""
         machine = self.machine
-        return any(port.stop > self.begin for port in (machine.reads, *machine.vectors))
+        ports = (machine.reads, machine.odd, *machine.vectors)
+        return any(port.stop > self.begin for port in ports)
 
     def _delayed(self, fields: dict[str, int], time: int) -> int:
         """Return when all rows are read, as far as what others read is known."""
@@ -122,7 +123,7 @@ class Stores(TransferHead):
         cycle, row = self.begin, fields["row"]
         for _ in range(lines):
             cycle = pace + machine.reads.delay(
-                row, cycle, rows, starve=True, pace=pace, beside=machine.operands
+                row, cycle, rows, starve=True, pace=pace, beside=(machine.odd, *machine.operands)
             )
             row += pitch
         return cycle
@@ -150,7 +151,7 @@ class Stores(TransferHead):
         place = self.contest or _Place(self.begin)
         cycle, line, left = place.cycle, place.line, rows - place.read
         refusals, last = place.refusals, place.last
-        ports = (machine.reads, *machine.operands, *machine.vectors)
+        ports = (machine.reads, machine.odd, *machine.operands, *machine.vectors)
         start = length = 0
         phases: list[bytes] = []
         while line < lines and cycle < limit:

@@ -92,7 +92,7 @@ class Vectors(Head):
             return
         machine, begin, operation = self.machine, self.begin, fields["operation"]
         a, b = machine.vectors
-        better = (machine.reads, *machine.operands)
+        better = (machine.reads, machine.odd, *machine.operands)
         parameters = self.parameters[operation]
         pace = (1 if window > 1 else self.each, operand_rows(self.config))
         first = begin - parameters
