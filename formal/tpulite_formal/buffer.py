@@ -1,6 +1,6 @@
 """Unified buffer: who wins, how long others wait, and that rows keep what was written."""
 
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Mux, Signal, Value
@@ -18,14 +18,14 @@ _READERS = ("activation", "weight", "record", "vpu_a", "vpu_b", "store")
 _WRITERS = ("drain", "load", "vpu")
 
 
-def _buffer(rows: int, banks: int) -> UnifiedBuffer:
-    config = Config(array_size=4, ub_rows=rows, ub_banks=banks)
+def _buffer(rows: int, banks: int, size: int = 4) -> UnifiedBuffer:
+    config = Config(array_size=size, ub_rows=rows, ub_banks=banks)
     return UnifiedBuffer(config, readers=_READERS, writers=_WRITERS)
 
 
-def _arbiter() -> Harness:
+def _arbiter(size: int = 4) -> Harness:
     """Return a harness in which an offer stays until it is accepted, as of a stream."""
-    dut = _buffer(64, 8)
+    dut = _buffer(64, 8, size)
     h = Harness(dut)
     reads = [getattr(dut, f"read_{name}").request for name in _READERS]
     writes = [getattr(dut, f"write_{name}").request for name in _WRITERS]
@@ -46,8 +46,18 @@ def _arbiter() -> Harness:
         writes[0].ready & ~(writes[0].valid & Cat(drained).any()),
     )
     h.prove(
-        "steady", "the first reader is never refused while steady", ~dut.steady | reads[0].ready
+        "steady",
+        "the first reader is never refused while steady",
+        ~dut.steady[0] | reads[0].ready,
     )
+    if len(dut.steady) > 1:  # of pairs of vectors, which lie in neighboring rows
+        meet = reads[0].valid & (read_rows[0][:3] == read_rows[1][:3])
+        h.assume(~(dut.steady[1] & meet))
+        h.prove(
+            "both_steady",
+            "the second reader is never refused while steady, if the first wants another bank",
+            ~dut.steady[1] | reads[1].ready,
+        )
     h.prove("one_read", "a bank reads one row a cycle", _one_for_a_bank(reads, read_rows))
     h.prove("one_write", "a bank writes one row a cycle", _one_for_a_bank(writes, write_rows))
     for kind, names, requests, rows in (
@@ -85,7 +95,10 @@ def _waits(h: Harness, name: str, requests, rows, index: int, absolute: Value) -
     Every better port may win once more when it starves, too.
     """
     request = requests[index]
-    first = requests[0].valid & (rows[0][:3] == rows[index][:3]) & absolute
+    first = Cat(
+        requests[port].valid & (rows[port][:3] == rows[index][:3]) & steady
+        for port, steady in enumerate(absolute[:index])
+    ).any()
     bound = STARVED + len(requests)
     waited = Signal(range(bound + 2), name=f"{name}_waited")
     lost = request.valid & ~request.ready
@@ -98,7 +111,7 @@ def _waits(h: Harness, name: str, requests, rows, index: int, absolute: Value) -
     )
     h.prove(
         f"{name}_waits",
-        f"{name} waits at most {bound} cycles, but for those of a first port that cannot wait",
+        f"{name} waits at most {bound} cycles, but for those of first ports that cannot wait",
         waited <= bound,
     )
 
@@ -148,5 +161,11 @@ def _rows() -> Harness:
 
 PROOFS = [
     Proof("ub.unified_buffer", "arbiter, 9 ports, 8 banks", _arbiter, mutants=900),
+    Proof(
+        "ub.unified_buffer",
+        "arbiter, 9 ports, 8 banks, two steady",
+        partial(_arbiter, 16),
+        mutants=900,
+    ),
     Proof("ub.unified_buffer", "rows, 8 in each of 8 banks, bit 0", _rows, mutants=900),
 ]

@@ -102,9 +102,8 @@ def draw_blocks(rng: random.Random, config: Config) -> tuple[bytes, list[Block]]
             add(words + _padded(rng, _draw_record(rng, last), size), BlockKind.WORDS, name)
     for _ in range(5):
         taps = _draw_taps(rng, size)
-        if config.has_vector_pairs:  # which depend on them
-            axis, dilation = rng.choice(list(Axis)), rng.choice([1, 1, 1, 2])
-            taps = replace(taps, axis=axis, dilation=dilation)
+        if config.has_vector_pairs:
+            taps = _through_lines(rng, taps)
         add(_draw_tile(rng, taps, config), BlockKind.TILE, "weights", taps)
     return image, blocks
 
@@ -159,6 +158,15 @@ def _draw_taps(rng: random.Random, size: int) -> DepthwiseTaps:
         outer=outer,
         zero_point=rng.choice([0, rng.randrange(-128, 128)]),
     )
+
+
+def _through_lines(rng: random.Random, taps: DepthwiseTaps) -> DepthwiseTaps:
+    """Return taps of a machine with pairs of vectors: often such that go through delay lines."""
+    axis, dilation = rng.choice(list(Axis)), rng.choice([1, 1, 1, 2])
+    if rng.random() < 0.6:
+        outputs, stride = rng.randint(6, 34), rng.choice([1, 2, 2, 2])
+        taps = replace(taps, outputs=outputs, stride=stride, inner=3, outer=3)
+    return replace(taps, axis=axis, dilation=dilation)
 
 
 def _draw_tile(rng: random.Random, taps: DepthwiseTaps, config: Config) -> bytes:

@@ -48,7 +48,7 @@ def pairs(command: Command, n: int) -> bool:
     """Return whether a stream has two vectors in each cycle."""
     return (
         n >= 16
-        and command["depthwise"]
+        and command["depthwise"] == 1
         and command["inner"] == Axis.X
         and command["kernel_rows"] == command["kernel_columns"] == 3
         and (command["stride_x"], command["dilation_x"]) == (2, 1)

@@ -166,11 +166,11 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
 
 
 def _steady(bits: int, readers: list[_Port], config: Config) -> int:
-    """Draw which ports are steady: one of two that want the same bank."""
-    rows = [port.offer for port in readers[:2]]
+    """Draw which ports are steady: not both that want the same bank."""
     if bits == 1:
         return 1
-    if None not in rows and rows[0] % config.ub_banks == rows[1] % config.ub_banks:
+    banks = [port.offer % config.ub_banks for port in readers[:2] if port.offer is not None]
+    if len(banks) > len(set(banks)):
         return random.choice([0, 1])
     return random.randrange(4)
 

@@ -102,10 +102,10 @@ def interleave_of(fields: Mapping[str, int], config: Config) -> Interleave:
     """Return how a depthwise CONV with these fields interleaves positions."""
     x = fields["columns"], fields["stride_x"], fields["dilation_x"]
     y = fields["rows"], fields["stride_y"], fields["dilation_y"]
-    kernel = fields["kernel_rows"], fields["kernel_columns"]
+    rows, columns = fields["kernel_rows"], fields["kernel_columns"]
     if fields["inner"] == Axis.X:
-        return interleave(Axis.X, *x, kernel, config)
-    return interleave(Axis.Y, *y, kernel[::-1], config)
+        return interleave(Axis.X, *x, (rows, columns), config)
+    return interleave(Axis.Y, *y, (columns, rows), config)
 
 
 def in_pairs(fields: Mapping[str, int]) -> dict[str, int]:
