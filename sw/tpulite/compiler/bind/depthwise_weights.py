@@ -49,11 +49,12 @@ def _pattern(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Patt
     best = large_depthwise_plan(layer.weight.shape[:2], layer.stride, inner, config, longest)
     taps = np.array([(y.start, len(y), x.start, len(x)) for y, x in product(*best.kernel)])
     kernel, stride = layer.weight.shape[:2], layer.stride[1 if inner == Axis.X else 0]
-    few, many = best.outputs, best.outputs + 1
+    few, many, pairs = best.outputs, best.outputs + 1, False
     for way in delayed_ways(kernel, inner, stride, 1, longest, config):
         if best.outputs in way.outputs and len(taps) == 1:
             few, many = plain_outputs(kernel, stride, config), way.outputs[0]
-    return Pattern(best, Taps(*taps.T), offset, few, many)
+            pairs = interleave(inner, many, stride, 1, kernel, config).pairs
+    return Pattern(best, Taps(*taps.T), offset, few, many, pairs)
 
 
 def _tiles(layer: Depthwise, pattern: Pattern, config: Config) -> bytes:

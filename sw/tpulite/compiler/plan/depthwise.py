@@ -156,7 +156,7 @@ def _array_cycles(
         down = least(slab, lines)
     parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), beside
     # Pairs are positions of stride 1, under kernels of two.
-    pairs = both(pattern.plan.pairs, columns // beside >= pattern.many)
+    pairs = both(pattern.pairs, columns // beside >= pattern.many)
     windows = (
         (facts.y.stride, facts.y.kernel),
         (pick(pairs, 1, facts.x.stride), pick(pairs, PAIR, facts.x.kernel)),

@@ -54,6 +54,8 @@ class Pattern:
         Most outputs of a command along that axis that go through no delay lines.
     many : int
         Fewest outputs of one that goes through them; none does if that is one more.
+    pairs : bool
+        Whether positions come in pairs there.
     """
 
     plan: DepthwisePlan
@@ -61,6 +63,7 @@ class Pattern:
     offset: int
     few: int
     many: int
+    pairs: bool
 
     @property
     def inner(self) -> Axis:

@@ -11,6 +11,7 @@ from tpulite.arch.interleave import (
     LINE,
     MOST_INTERLEAVED,
     PAIR,
+    interleave,
     least_interleaved,
     paired_outputs,
 )
@@ -45,15 +46,12 @@ class DepthwisePlan:
         Parts of the kernel along y and along x; each pair is a pass.
     cycles : int
         Cycles of all passes over one channel block.
-    pairs : bool
-        Whether positions come in pairs.
     """
 
     inner: Axis
     outputs: int
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
     cycles: int
-    pairs: bool = False
 
 
 class Way(NamedTuple):
@@ -65,17 +63,10 @@ class Way(NamedTuple):
         Outputs along the inner axis.
     kernel : tuple of tuple of range
         Parts of the kernel along y and along x.
-    pairs : bool
-        Whether positions come in pairs.
     """
 
     outputs: range
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
-    pairs: bool = False
-
-    def vectors(self, outputs: int, taps: int, stride: int) -> int:
-        """Return the slots of a line of some outputs, of a pass over some of its taps."""
-        return outputs + 1 if self.pairs else (outputs - 1) * stride + taps
 
 
 @dataclass(frozen=True)
@@ -129,33 +120,23 @@ def depthwise_plan(
         for way in ways:
             most = outputs[i] if space.interleaved else 1
             high = min(way.outputs[-1], config.acc_rows // outputs[o], most)
-            kernel_parts = way.kernel
-            reach = ((outputs[o] - 1) * stride[o] + max(map(len, kernel_parts[o])) - 1) * dilation[
-                o
-            ]
-            if high < way.outputs[0] or reach >= LARGEST_EXTENT:
+            reach = (outputs[o] - 1) * stride[o] + max(map(len, way.kernel[o])) - 1
+            if high < way.outputs[0] or reach * dilation[o] >= LARGEST_EXTENT:
                 continue
             groups = split(outputs[i], -(-outputs[i] // high), 1)
             if min(map(len, groups)) < way.outputs[0]:
                 continue
-            cycles = sum(
-                max(
-                    way.vectors(len(group), len(a), stride[i])
-                    * ((outputs[o] - 1) * stride[o] + len(b)),
-                    config.array_size,
-                )
-                for group in groups
-                for a in kernel_parts[i]
-                for b in kernel_parts[o]
-            )
+            cycles = 0
+            for group, a, b in product(groups, way.kernel[i], way.kernel[o]):
+                axis = len(group), stride[i], dilation[i]
+                line = interleave(inner, *axis, (len(b), len(a)), config).vectors
+                lines = (outputs[o] - 1) * stride[o] + len(b)
+                cycles += max(line * lines, config.array_size)
             at_once = len(groups) == 1 or inner == Axis.X
             cost = cycles + (turnaround(config) if space.single and at_once else 0)
             # Rows interleaved start with few rows and leave row by row, so they win ties.
             if best is None or cost < least_cost:
-                least_cost, best = (
-                    cost,
-                    DepthwisePlan(inner, high, kernel_parts, cycles, way.pairs),
-                )
+                least_cost, best = cost, DepthwisePlan(inner, high, way.kernel, cycles)
     assert best is not None  # one tap at a time always fits, if strips are cut
     return best
 
@@ -173,19 +154,20 @@ def large_depthwise_plan(
     kernel are no longer than ``longest``, along y and x.
     """
     i, o = (1, 0) if inner == Axis.X else (0, 1)
-    ways = []
+    plans = []
     for way in (
         *_ways(kernel, stride, inner, config, longest),
         *delayed_ways(kernel, inner, stride[i], 1, longest, config),
     ):
         most = min(way.outputs[-1], config.acc_rows)
-        parts_i, parts_o = len(way.kernel[i]), len(way.kernel[o])
-        line = parts_i * (most - 1) * stride[i] + kernel[i]
-        if way.pairs:
-            line = way.vectors(most, kernel[i], stride[i])
-        cycles = line * (parts_o * stride[o] * config.array_size) // most
-        ways.append(DepthwisePlan(inner, most, way.kernel, cycles, way.pairs))
-    return min(ways, key=lambda way: way.cycles)
+        tall = max(map(len, way.kernel[o]))
+        line = sum(
+            interleave(inner, most, stride[i], 1, (tall, len(a)), config).vectors
+            for a in way.kernel[i]
+        )
+        cycles = line * (len(way.kernel[o]) * stride[o] * config.array_size) // most
+        plans.append(DepthwisePlan(inner, most, way.kernel, cycles))
+    return min(plans, key=lambda plan: plan.cycles)
 
 
 def delayed_ways(
@@ -221,8 +203,7 @@ def delayed_ways(
     else:
         single = range(single.start, pairs.start)
     whole = (range(LINE),), (range(LINE),)
-    ways = Way(single, whole), Way(pairs, whole, pairs=True)
-    return tuple(way for way in ways if way.outputs)
+    return tuple(Way(outputs, whole) for outputs in (single, pairs) if outputs)
 
 
 def plain_outputs(kernel: tuple[int, int], stride: int, config: Config) -> int:
