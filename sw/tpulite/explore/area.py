@@ -39,6 +39,10 @@ _DELAY_LINES = {"lut": 55, "ff": 28, "gates": 138}
 """Delay lines, a column: two buses with a choice, the shorter line, and who tells them the delay.
 The longer line is a block RAM."""
 
+_VECTOR_PAIRS = {"lut": 73, "ff": 104, "gates": 503}
+"""Pairs of vectors, a column: the same for odd vectors, their skew, and what chooses them. The
+unified buffer is left out, whose lookup tables became 2,398 fewer by themselves."""
+
 _BRAM_FORMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 """Rows and bits of a row that a block RAM (DP16KD) can have."""
 
@@ -197,6 +201,7 @@ def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
     config = fitted_config(config, resource)
     fixed = _SLICES[resource] * config.axi_slices
     fixed += _DELAY_LINES[resource] * config.array_size * config.has_delay_lines
+    fixed += _VECTOR_PAIRS[resource] * config.array_size * config.has_vector_pairs
     return fixed + sum(
         weights[name, term][resource] * value(config)
         for name, group in GROUPS.items()
@@ -225,7 +230,7 @@ def _memories(config: Config) -> list[tuple[int, int, int]]:
         # Of the tables' and the records' luts the fit knows.
         (_vector_lanes(config) * (not _distributed(_TABLE_BYTES, config)), 64, 32),
         (int(size > 4), 64, 8 * size),
-        (int(config.has_delay_lines), 64, 8 * size),
+        (config.has_delay_lines + config.has_vector_pairs, 64, 8 * size),
     ]
 
 
