@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.rewrite.simplify.ranges import Range
-from tpulite.graph.layers import Layer, LayerGraph, Lut
+from tpulite.graph.layers import Layer, LayerGraph, Lut, Reshape
 
 __all__ = ["remove_copies"]
 
@@ -15,7 +15,9 @@ __all__ = ["remove_copies"]
 def remove_copies(
     layers: LayerGraph, ranges: Mapping[str, Range]
 ) -> tuple[LayerGraph, dict[str, str]]:
-    """Remove tables that change nothing, such as those from uint8 to int8 of the same scale.
+    """Remove what changes nothing: tables from uint8 to int8 of the same scale, say, and reshapes.
+
+    An output that is a copy is computed by the layer that computes the original.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ def remove_copies(
     Returns
     -------
     LayerGraph
-        The network without the tables.
+        The network without them.
     dict of str to str
         Images that are gone, each with the one that equals it.
     """
@@ -35,8 +37,12 @@ def remove_copies(
     kept = []
     for layer in layers.layers:
         inputs = tuple(originals.get(name, name) for name in layer.inputs)
-        if layer.output not in layers.outputs and _copies(layer, ranges[layer.inputs[0]]):
+        copies = _copies(layer, layers, ranges[layer.inputs[0]])
+        if copies and layer.output not in layers.outputs:
             originals[layer.output] = inputs[0]
+        elif copies and kept and _only(kept[-1], layer, layers):
+            originals[inputs[0]] = layer.output
+            kept[-1] = replace(kept[-1], output=layer.output)
         else:
             kept.append(layer if inputs == layer.inputs else replace(layer, inputs=inputs))
     if not originals:
@@ -45,7 +51,17 @@ def remove_copies(
     return replace(layers, layers=tuple(kept), activations=images), originals
 
 
-def _copies(layer: Layer, x: Range) -> bool:
+def _only(maker: Layer, reader: Layer, layers: LayerGraph) -> bool:
+    """Return whether what a layer computes is an output under the name of its only reader's."""
+    readers = [layer for layer in layers.layers if maker.output in layer.inputs]
+    alone = len(readers) == 1 and readers[0] is reader
+    return alone and maker.output not in layers.outputs
+
+
+def _copies(layer: Layer, layers: LayerGraph, x: Range) -> bool:
+    if isinstance(layer, Reshape):
+        images = layers.activations
+        return images[layer.inputs[0]] == images[layer.output]
     if not isinstance(layer, Lut):
         return False
     values = np.arange(x.low.min(), x.high.max() + 1)
