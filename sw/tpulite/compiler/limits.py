@@ -78,13 +78,13 @@ class Limits:
         group = next(each for each in groups if index in each.layers)
         if buffer.name in layers.activations and buffer.name not in self.outside:
             return replace(self, outside=self.outside | {buffer.name})
-        if group.slices:
+        if not group.alone:
             return replace(self, refused=self.refused | {group})
         live = placement.live[index] - placement.pinned
         if self.part_by_part or not live:
             away = {name for name, store in placement.stores.items() if not store.resident}
             outside = self.outside | live | away
-            alone = {each.layers.start for each in groups if not each.slices} - set(self.cuts)
+            alone = {each.layers.start for each in groups if each.alone} - set(self.cuts)
             settled = {i for i in alone if placement.live[i] <= outside | placement.pinned}
             finer = replace(self, outside=outside, part_by_part=True)
             for each in sorted(settled | {index}):

@@ -75,7 +75,7 @@ def choose_groups(
         return known[changed]
 
     ways = {regroup_layers(layers, groups, config, options, cost)}
-    if any(group.slices for group in groups):
+    if not all(group.alone for group in groups):
         apart = replace(options, grouping=False, halo_guard=False)
         ways.add(group_layers(layers, config, apart))
     best = groups, plans
@@ -140,7 +140,7 @@ def _sites(
     for group in groups:
         index = group.layers.start
         layer = layers.layers[index]
-        if group.slices or group.finer or not isinstance(layer, Conv):
+        if not group.alone or group.finer or not isinstance(layer, Conv):
             continue
         source, target = placement.stores[layer.inputs[0]], placement.stores[layer.output]
         extents = conv_extents(layer, source, target, config)

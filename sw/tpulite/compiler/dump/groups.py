@@ -45,6 +45,8 @@ def _header(group: Group, layers: LayerGraph) -> str:
     first, last = group.layers.start, group.layers.stop - 1
     span = f"layers {first} to {last}" if last > first else f"layer {first}"
     names = ", ".join(layers.layers[i].name for i in group.layers)
+    if group.by_blocks:
+        return f"{span} ({names}), channel block by channel block\n"
     if not group.slices:
         return f"{span} ({names}), which cuts itself\n"
     how = "rows that slices share are kept" if group.rolling else "halos are made again"

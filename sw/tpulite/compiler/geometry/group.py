@@ -16,7 +16,8 @@ class Group:
         Indices of the layers.
     slices : int
         Parts that the height of the last layer's output is cut into; 0 for a single layer that
-        cuts itself, if its images are not on chip.
+        cuts itself, if its images are not on chip, and for two layers that run channel block by
+        channel block.
     columns : int
         Parts that its width is cut into, before the height.
     rolling : bool
@@ -34,6 +35,16 @@ class Group:
     rolling: bool = False
     reloaded: frozenset[int] = frozenset()
     channels: int = 1
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether it is a convolution and the depthwise one that reads it, block by block."""
+        return not self.slices and len(self.layers) > 1
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a single layer that cuts itself."""
+        return not self.slices and len(self.layers) == 1
 
     @property
     def finer(self) -> bool:

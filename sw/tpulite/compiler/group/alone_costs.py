@@ -73,7 +73,8 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
             cycles = max(cycles, plan.cycles * batch)
         # No room for a second strip: each one is loaded while nothing is computed.
         alternate = 2 * moved.at_a_time + at_once > limit
-        cycles += load if alternate else load // strips + store // (strips * PARTS)
+        if steps == strips:  # else the first block is loaded while the layer before ends
+            cycles += load if alternate else load // strips + store // (strips * PARTS)
     else:
         cycles = max(cycles + engines.vpu * batch // PARTS, load + weights, store)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips

@@ -6,6 +6,7 @@ from dataclasses import replace
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_steps, repeated
 from tpulite.compiler.group.alone_costs import streams
+from tpulite.compiler.group.block_costs import can_run_by_blocks
 from tpulite.compiler.group.costs import Cost
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.residency import crossing_rows
@@ -26,7 +27,7 @@ _COLUMNS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
 _LONGEST = 16
 """Most layers of a group."""
 
-_TRAFFIC_WEIGHT = 16
+_TRAFFIC_WEIGHT = 64
 """Rows moved that count as a cycle in the choice: some meet others in the banks. Not timing."""
 
 _COMMAND_WEIGHT = 4
@@ -103,6 +104,8 @@ class Candidates:
                 continue
             if len(members) == 1 and streams(self.table, start, resident):
                 continue  # it is cut better by itself
+            if (found := self.by_blocks(members, resident)) is not None:
+                yield found
             found = self.sliced(members, resident)
             misses = misses + 1 if found is None else 0
             if found is not None:
@@ -115,10 +118,21 @@ class Candidates:
             return self.alone(members[0], resident)
         if all(self.table.reaches[0][i] is not None for i in members):
             found = self.sliced(members, resident)
-        if len(members) > 1:
-            return found
-        choices = [self.alone(members[0], resident), *([] if found is None else [found])]
-        return min(choices, key=lambda choice: self.key(choice[1]))
+        other = self.by_blocks(members, resident)
+        if len(members) == 1:
+            other = self.alone(members[0], resident)
+        choices = [choice for choice in (other, found) if choice is not None]
+        return min(choices, key=lambda choice: self.key(choice[1]), default=None)
+
+    def by_blocks(self, members: range, resident: frozenset[str]) -> Choice | None:
+        """Return how two layers run channel block by channel block; None if they cannot."""
+        group = Group(members)
+        possible = self._options.grouping and can_run_by_blocks(self.table, members, resident)
+        if not (possible and self.allowed(group)):
+            return None
+        cost = self.costs.cost(group, resident)
+        rows = cost.rows + crossing_rows(self.table, members, resident)
+        return (group, cost) if rows <= self.costs.limit else None
 
     def alone(self, index: int, resident: frozenset[str]) -> Choice:
         """Return how a layer runs by itself: perhaps in columns, if its rows are too long."""
@@ -200,7 +214,7 @@ class Candidates:
         most = self._refused.get(replace(group, slices=0), -1)
         if group.slices <= most or (group.rolling and not self._options.rolling):
             return False
-        if group.rolling or not self._options.halo_guard:
+        if group.rolling or not (group.slices and self._options.halo_guard):
             return True
         steps = plan_steps(self.table.layers, group)
         heights = self.table.extents[0]

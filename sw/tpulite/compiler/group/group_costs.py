@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.alone_costs import alone_cost
+from tpulite.compiler.group.block_costs import blocks_cost
 from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.step_positions import StepPositions, middle_step
@@ -17,8 +18,11 @@ _STALLS = 0.75
 """Part of the vector path's work for which the matrix unit waits, if later layers of the group need
 it: a slice is too small for much to be computed meanwhile. Measured on networks."""
 
-_SPARE = 1
-"""Strips, of the largest ones, that there must be room for besides: free rows lie apart."""
+_SPARE = 10
+"""A tenth of the largest strip must find room besides: free rows lie apart."""
+
+_LEAST = 8
+"""It is at least so many weight tiles, which lie between them; but no more than a strip."""
 
 
 class GroupCosts:
@@ -50,6 +54,8 @@ class GroupCosts:
         if key not in self._known:
             if group.slices:
                 self._known[key] = _sliced_cost(self.table, *key)
+            elif group.by_blocks:
+                self._known[key] = blocks_cost(self.table, group.layers, key[1])
             else:
                 self._known[key] = alone_cost(self.table, group.layers[0], key[1], self.limit)
         return self._known[key]
@@ -125,6 +131,7 @@ class _Strips:
         self._made = {table.outputs[i]: i for i in group.layers}
         self._last = {name: i for i in group.layers for name in table.sources[i]}
         self._always = self._largest = 0
+        self._least = _LEAST * table.config.array_size
         self._while = [0] * len(group.layers)
 
     def read(self, name: str) -> bool:
@@ -134,8 +141,8 @@ class _Strips:
     def add(self, name: str, rows: int, *, private: bool, kept: bool) -> None:
         """Add the strip of an image; ``kept``: rows of it are copied to the next one."""
         self._largest = max(self._largest, rows)
-        if not private:  # one that is moved, and one that is used
-            self._always += 2 * rows
+        if not private:  # one that is moved, and one that is used; results leave part by part
+            self._always += 2 * rows if self.read(name) else rows + rows // _PARTS
             return
         first = self._made[name]
         last = self._last.get(name, first)
@@ -147,4 +154,5 @@ class _Strips:
 
     def rows(self) -> int:
         """Return the most rows at any time."""
-        return self._always + max(self._while) + _SPARE * self._largest
+        spare = min(self._largest, max(self._largest // _SPARE, self._least))
+        return self._always + max(self._while) + spare

@@ -75,7 +75,7 @@ def switch(
     for place in reversed(_moving(candidates, groups, resident)):
         group = groups[place]
         others: tuple[Group, ...] = ()
-        if group.slices:
+        if not group.alone:
             others = tuple(candidates.alone(i, resident)[0] for i in group.layers)
         elif candidates.table.reaches[0][group.layers[0]] is not None:
             choice = candidates.sliced(group.layers, resident)

@@ -54,7 +54,7 @@ def resident_activations(
     costs : GroupCosts
         Costs of groups.
     groups : tuple of Group
-        Groups that cover the network. Images inside those that are sliced never stay.
+        Groups that cover the network. Images inside those of several layers never stay.
     largest : int, optional
         Rows of an image that may stay, at most.
     """
@@ -62,7 +62,7 @@ def resident_activations(
     strips = {
         name
         for group in groups
-        if group.slices
+        if not group.alone
         for name in table.touched(group.layers)
         if table.inside(name, group.layers)
     }

@@ -1,7 +1,6 @@
 """Depthwise convolutions: each column of the array filters a channel of its own."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,7 +8,6 @@ import numpy as np
 from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import needed_rows
-from tpulite.compiler.lower.channels import cut_channels
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.weights import Drained, folded_bias
 from tpulite.compiler.lower.lowering import Lowering
@@ -39,17 +37,6 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         form, blocks = channel_records(requantization, bias, self._config)
         self._drained = Drained(form, tuple(context.constant("records", rows) for rows in blocks))
         self._weights: dict[tuple[object, ...], Constant] = {}
-
-    def alone(self, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
-        if not self._plan.by_block:
-            yield from super().alone(again=again)
-            return
-        plan, blocks = replace(self._plan, by_block=False), self._target.blocks
-        parts = cut_channels(self._layer, self._context.stores, blocks, self._config.array_size)
-        for layer, stores in parts:
-            assert isinstance(layer, Depthwise)
-            context = replace(self._context, stores=stores)
-            yield from DepthwiseLowering(layer, context, plan).alone(again=again)
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         index, target, plan = self._context.index, self._target, self._plan

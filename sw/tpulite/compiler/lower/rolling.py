@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from typing import Any
 
 from tpulite.compiler.geometry.cut import split
@@ -11,6 +12,7 @@ from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
+from tpulite.compiler.plan.space import Made
 
 __all__ = ["RollingStore"]
 
@@ -39,19 +41,22 @@ class RollingStore(Store):
     ----------
     loads : bool
         Whether the group reads it from DRAM, instead of computing it.
+    parted : bool
+        Whether that of the first step comes in parts.
     state : Rolled
         Where the group is.
     """
 
     loads: bool = False
+    parted: bool = True
     state: Rolled = field(default_factory=Rolled)
 
     @classmethod
-    def rolling(cls, store: Store, *, loaded: bool) -> "RollingStore":
+    def rolling(cls, store: Store, *, loaded: bool, parted: bool = True) -> "RollingStore":
         """Return an image as a group sees it: loaded from where it is in DRAM, or computed."""
         same: dict[str, Any] = {each.name: getattr(store, each.name) for each in fields(Store)}
         same["resident"] = True
-        return cls(**same, loads=loaded)
+        return cls(**same, loads=loaded, parted=parted)
 
     @property
     def view(self) -> View | None:
@@ -79,7 +84,7 @@ class RollingStore(Store):
             old = self.view
             assert old is not None and old.rows.start <= kept.start and kept.stop <= old.rows.stop
             ops += self._copies(old, view, kept, context)
-        if self.loads and self.view is None:
+        if self.loads and self.parted and self.view is None:
             self.state.arriving = self._parts(view, range(start, rows.new.stop), context.index)
         elif self.loads:
             ops += self.load(view, range(start, rows.new.stop), context.index)
@@ -88,16 +93,25 @@ class RollingStore(Store):
 
     def _parts(self, view: View, rows: range, layer: int) -> list[tuple[int, list[Op]]]:
         """Return the LOADs of rows in parts, each with its first row."""
-        count = max(1, len(rows) * self.blocks * self.width * self.vector_rows // _FIRST)
+        line = self.blocks * self.width * self.vector_rows
+        count = -(-len(rows) // max(1, _FIRST // line))
         parts = (rows[part.start : part.stop] for part in split(len(rows), count, self.grain))
-        return [(part.start, self.load(view, part, layer)) for part in parts]
+        return [(part.start, self._loads(view, part, layer)) for part in parts]
+
+    def _loads(self, view: View, rows: range, layer: int) -> list[Op]:
+        """Return the LOADs of rows, that of the last channel block last if it is complete last."""
+        blocks, last = range(self.blocks), self.blocks - 1
+        if self.made is not Made.BY_BLOCKS or not last:
+            return self.load(view, rows, layer)
+        most = self.some_blocks(blocks[:last]).load(view, rows, layer)
+        return most + self.some_blocks(blocks[last:]).load(view.behind(last), rows, layer)
 
     def _arrive(self, stop: int) -> list[Op]:
         """Return the LOADs of parts that begin before a row and have not come yet."""
-        found: list[Op] = []
+        found: list[list[Op]] = []
         while self.state.arriving and self.state.arriving[0][0] < stop:
-            found += self.state.arriving.pop(0)[1]
-        return found
+            found.append(self.state.arriving.pop(0)[1])
+        return [op for ops in zip_longest(*found) for op in ops if op is not None]
 
     def _copies(self, old: View, new: View, rows: range, context: LayerContext) -> Iterator[Op]:
         """Yield COPYs of rows: all blocks at once if the rows follow each other without a gap."""

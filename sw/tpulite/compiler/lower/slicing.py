@@ -10,7 +10,7 @@ from tpulite.compiler.lower.rolling import RollingStore
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.pointwise import POINTWISE
-from tpulite.graph.layers import Layer, LayerGraph, Pool
+from tpulite.graph.layers import Conv, Layer, LayerGraph, Pool
 
 __all__ = ["SlicedGroup"]
 
@@ -26,16 +26,23 @@ class SlicedGroup:
         Layers that run together.
     stores : mapping of str to Store
         Images that they read and write. Of those that are not resident only strips are on chip.
+    parted : bool
+        Whether what the first step loads comes in parts.
     """
 
-    def __init__(self, layers: LayerGraph, group: Group, stores: Mapping[str, Store]) -> None:
+    def __init__(
+        self, layers: LayerGraph, group: Group, stores: Mapping[str, Store], *, parted: bool = True
+    ) -> None:
         self._group, self._graph = group, layers
         self._layers = {i: layers.layers[i] for i in group.layers}
         self._computed = {layer.output for layer in self._layers.values()}
+        read = {name for layer in self._layers.values() for name in layer.inputs}
+        # What a convolution stores, and nobody reads here, leaves part by part.
+        parts = {x.output for x in self._layers.values() if isinstance(x, Conv)} - read
         self._rolling = {
-            name: RollingStore.rolling(store, loaded=name not in self._computed)
+            name: RollingStore.rolling(store, loaded=name not in self._computed, parted=parted)
             for name, store in stores.items()
-            if not store.resident
+            if not store.resident and (name not in parts or store.grain > 1)
         }
         self.stores = {**stores, **self._rolling}
 

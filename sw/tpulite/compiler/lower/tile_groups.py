@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import COLUMN_GRAIN, column_grain, plan_columns
+from tpulite.compiler.lower.block_by_block import pair_by_blocks, strips_by_blocks
 from tpulite.compiler.lower.channels import cut_channels
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
@@ -20,7 +22,8 @@ from tpulite.compiler.place.constants import Constant, ConstantPool
 from tpulite.compiler.place.placement import Placement, view_of
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
-from tpulite.compiler.plan.layer_plan import plan_layer
+from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
+from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Pick, Reshape
 
 __all__ = ["Tiler", "tile_groups"]
@@ -118,6 +121,8 @@ class Tiler:
                 }
                 if group.slices:
                     yield from self._slices(group, stores, constants, again=again)
+                elif group.by_blocks:
+                    yield from self._pair(group, stores)
                 elif group.columns > 1 or group.channels > 1:
                     yield from self._parts(group, stores)
                 else:
@@ -158,7 +163,7 @@ class Tiler:
             store.resident and store.batch > 1 and not store.packed_rows for store in stores
         )
         plain &= all(store.whole for store in stores)
-        return not group.slices and not group.finer and vectors and plain
+        return group.alone and not group.finer and vectors and plain
 
     def _merged(self, group: Group) -> Iterator[Op]:
         (index,) = group.layers
@@ -183,7 +188,14 @@ class Tiler:
     ) -> Iterator[Op]:
         (index,) = group.layers
         layer = layer or self.layers.layers[index]
-        _, lowering = self._lower(layer, index, group, stores, constants)
+        context = self._context(layer, index, group, stores, constants)
+        plan = self._plan(layer, context)
+        if isinstance(plan, DepthwiseRows) and plan.by_block:
+            strips = replace(group, slices=len(plan.strips), rolling=self.options.rolling)
+            part = partial(self._part, group)
+            yield from strips_by_blocks(self.layers, strips, layer, stores, plan, part)
+            return
+        _, lowering = self._lower(layer, index, group, stores, constants, plan)
         yield from lowering.alone(again=again)
 
     def _parts(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
@@ -195,6 +207,27 @@ class Tiler:
                 yield from stores[name].read(range(stores[name].height), index)[1]
         for part, some in cut_channels(layer, stores, group.channels, self.config.array_size):
             yield from self._alone(group, some, {}, again=False, layer=part)
+
+    def _pair(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
+        """Yield the commands of two layers that run channel block by channel block."""
+        i, j = group.layers
+        layer, middle = self.layers.layers[j], self.layers.layers[i].output
+        whole = {**stores, middle: stores[middle].here()}
+        plan = self._plan(layer, self._context(layer, j, group, whole, {}))
+        assert isinstance(plan, DepthwiseRows)
+        return pair_by_blocks(
+            self.layers, group.layers, stores, self.config, plan, partial(self._part, group)
+        )
+
+    def _part(
+        self,
+        group: Group,
+        layer: Layer,
+        index: int,
+        stores: Mapping[str, Store],
+        plan: DepthwiseRows | None,
+    ) -> tuple[LayerContext, Lowering]:
+        return self._lower(layer, index, group, stores, {}, plan)
 
     def _slices(
         self,
@@ -218,9 +251,33 @@ class Tiler:
         group: Group,
         stores: Mapping[str, Store],
         constants: dict[tuple[object, ...], Constant],
+        plan: LayerPlan | None = None,
     ) -> tuple[LayerContext, Lowering]:
+        context = self._context(layer, index, group, stores, constants)
+        try:
+            return context, lowering_of(layer, context, plan or self._plan(layer, context))
+        except ValueError as error:
+            raise ValueError(f"Layer {layer.name!r}: {error}") from error
+
+    def _plan(self, layer: Layer, context: LayerContext) -> LayerPlan:
+        """Return how a layer is cut."""
+        names = (*layer.inputs, layer.output)
+        placed = [context.stores[name].placed for name in names]
+        channels = [self.channels[name] for name in names]
+        return self.plans.get(context.index) or plan_layer(
+            layer, placed[:-1], placed[-1], context.space, channels
+        )
+
+    def _context(
+        self,
+        layer: Layer,
+        index: int,
+        group: Group,
+        stores: Mapping[str, Store],
+        constants: dict[tuple[object, ...], Constant],
+    ) -> LayerContext:
         share = self.shares.get(index, 1.0)
-        context = LayerContext(
+        return LayerContext(
             index,
             layer.name,
             self.config,
@@ -235,12 +292,3 @@ class Tiler:
             fleeting=index in group.reloaded and not group.slices,
             constants=constants,
         )
-        try:
-            placed = [stores[name].placed for name in (*layer.inputs, layer.output)]
-            channels = [self.channels[name] for name in (*layer.inputs, layer.output)]
-            plan = self.plans.get(index) or plan_layer(
-                layer, placed[:-1], placed[-1], context.space, channels
-            )
-            return context, lowering_of(layer, context, plan)
-        except ValueError as error:
-            raise ValueError(f"Layer {layer.name!r}: {error}") from error

@@ -8,6 +8,7 @@ from tpulite.compiler.geometry.extents import (
     vectors_of_row,
 )
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.planes import plane_rows
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.group.residency import passing_activations
@@ -71,8 +72,8 @@ class LiveActivations:
     ) -> None:
         self.most = config.ub_rows - taken
         self._layers, self._config, self._batch = layers, config, batch
-        self._groups = {i: group for group in groups if group.slices for i in group.layers}
-        cut = [group for group in groups if group.slices or group.finer]
+        self._groups = {i: group for group in groups if not group.alone for i in group.layers}
+        cut = [group for group in groups if not group.alone or group.finer]
         first, last = dict.fromkeys(layers.inputs, 0), dict.fromkeys(layers.inputs, -1)
         for i, layer in enumerate(layers.layers):
             group = self._groups.get(i, Group(range(i, i + 1))).layers
@@ -82,7 +83,7 @@ class LiveActivations:
         self.views = view_roots(layers)
         for name, root in self.views.items():
             last[root] = max(last[root], last[name])
-        alone = {group.layers.start for group in groups if not group.slices and not group.finer}
+        alone = {group.layers.start for group in groups if group.alone and not group.finer}
         passing = passing_activations(layers)
         self.passing = {name for name, index in passing.items() if index in alone}
         self.inside: set[str] = set()
@@ -95,7 +96,7 @@ class LiveActivations:
             involved = {name for x in members for name in (*x.inputs, x.output)}
             self.narrow |= involved if group.columns > 1 else set()
             self.cut |= involved if group.slices or group.columns > 1 else set()
-            if not group.slices:
+            if group.alone:
                 self.finer |= involved
                 continue
             later = {name for x in layers.layers[group.layers.stop :] for name in x.inputs}
@@ -155,6 +156,8 @@ class LiveActivations:
     def _needs(self, index: int, resident: set[str]) -> int:
         """Return the rows that a layer needs beside images that stay."""
         if (group := self._groups.get(index)) is not None:
+            if group.by_blocks:
+                return self._planes(group, resident)
             key = (group, frozenset(resident & self.cut))
             if key not in self._taken:
                 self._taken[key] = self._strips(*key)
@@ -162,6 +165,11 @@ class LiveActivations:
         layer = self._layers.layers[index]
         strips = 0 if resident >= {*layer.inputs, layer.output} else self._config.ub_rows // 4
         return min(constant_rows(layer, self._config), self._config.ub_rows // 4) + strips
+
+    def _planes(self, group: Group, resident: set[str]) -> int:
+        """Return the rows that two layers need that run channel block by channel block."""
+        here = self._layers.layers[group.layers[-1]].output in resident
+        return plane_rows(self._layers, group.layers, self._config, resident=here)
 
     def _strips(self, group: Group, resident: frozenset[str]) -> int:
         """Return the rows of strips and constants of a group; what DMA moves is there twice."""

@@ -101,6 +101,19 @@ class Store(Kept):
             specs=tuple(replace(spec, offset=spec.offset + skipped) for spec in self.specs),
         )
 
+    def here(self) -> "Store":
+        """Return the same channel blocks in a place of their own, to which a layer writes them."""
+        view = self.strip(range(self.height), side=Side.BOTTOM)
+        return replace(
+            self,
+            specs=(),
+            first=0,
+            pitch=view.pitch,
+            block_pitch=view.block_pitch,
+            buffer=view.buffer,
+            resident=True,
+        )
+
     def tall(self) -> "Store":
         """Return all images of a batch that are resident as one, which is not in DRAM."""
         height = self.batch * self.height

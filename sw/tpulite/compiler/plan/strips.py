@@ -1,6 +1,5 @@
 """Plans of convolutions that no search has cut: strips of the output, or tiles of the input."""
 
-import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -87,10 +86,10 @@ class Regions:
         parts = cut_parts(
             strip, self.widest, self.config, grain=grain, block_start=self.block_start
         )
-        if self.arriving:
-            smallest = max(_ARRIVING / self.arriving, SMALLEST_PART / self.widest)
-            growth = self.pace / self.arriving
-            parts = cut_arriving(parts, math.ceil(smallest), growth, grain=grain)
+        if self.arriving and strip.start == 0:
+            smallest = max(int(_ARRIVING / self.arriving), -(-SMALLEST_PART // self.widest))
+            growth = (1 + self.pace / self.arriving) / 2  # weights and commands arrive, too
+            parts = cut_arriving(parts, smallest, growth, grain=grain)
         rows = [piece for part in parts for piece in self.rows.cut(part, self.most)]
         return [(r, c) for r in rows for c in self.columns]
 
@@ -234,7 +233,7 @@ class _Job:
         columns = tuple(limits[1].cut(range(self.extents.out_width), config.acc_rows))
         grain = target.grain if target.moved else 1
         arriving = 0.0
-        early = self.space.block_start and self.space.prefetch and self.space.keep is None
+        early = self.space.block_start and self.space.prefetch
         if early and self.source.resident and self.source.moved:
             loads = self.source.height * self.source.pitch * self.source.blocks
             arriving = loads * row_cycles(config) / self.extents.out_height

@@ -16,6 +16,10 @@ _SHARE = 16
 a few hundred rows go far ahead; strips do not, or results would be written to rows just freed, and
 the matrix unit would wait for them."""
 
+_LEAVING = 1
+"""For so many commands after a STORE, LOADs not counted, nothing else is put where it reads, if
+there is room: it would wait. In small buffers more of them leave too little choice."""
+
 
 class ListScheduler:
     """Takes commands as they come, and before each of them some loads of later ones.
@@ -59,6 +63,8 @@ class ListScheduler:
         coming = sorted((uses.spans[each][0], row, row + each.rows) for each, row in fixed.items())
         self._coming_times = [first for first, _, _ in coming]
         self._coming_places = [(start, stop) for _, start, stop in coming]
+        self._leaving: tuple[int, int] | None = None  # rows of the last STORE
+        self._left = 0  # commands for which nothing else is put there
         self._needed = 0  # loads that have come in the tiling's order
         self._load_positions: list[int] = []  # in the final order, of the loads that are in it
         self._order: list[int | None] = []
@@ -69,6 +75,10 @@ class ListScheduler:
         order, positions, ending = self._order, self._load_positions, self._uses.ending
         for index, op in enumerate(self._ops):
             self.now = index
+            if op.opcode is not Opcode.LOAD:
+                self._left -= 1
+                if self._left < 0:
+                    self._leaving = None
             if op.opcode is Opcode.LOAD:
                 self._needed += 1
                 if len(positions) < self._needed:
@@ -82,6 +92,9 @@ class ListScheduler:
                 self._prefetch(index)
                 order.append(index)
             for buffer in ending.get(index, ()):
+                if op.opcode is Opcode.STORE:
+                    row = self._allocator.row(buffer)
+                    self._leaving, self._left = (row, row + buffer.rows), _LEAVING
                 self._allocator.free(buffer)
         return [index for index in order if index is not None], self._rows
 
@@ -129,10 +142,17 @@ class ListScheduler:
                 if now < first:
                     return False
                 allocator.take(buffer, fixed[buffer])
-            elif not allocator.allocate(buffer, self._blocked(now, last)):
+            elif not self._allocate(buffer, now, last):
                 return False
             self._rows[buffer] = allocator.row(buffer)
         return True
+
+    def _allocate(self, buffer: Buffer, now: int, last: int) -> bool:
+        """Find a place for a buffer, if possible not where the last STORE still reads."""
+        blocked, allocate = self._blocked(now, last), self._allocator.allocate
+        if self._leaving is not None and allocate(buffer, [*blocked, self._leaving]):
+            return True
+        return allocate(buffer, blocked)
 
     def _blocked(self, now: int, last: int) -> list[tuple[int, int]]:
         """Return the fixed places that are taken by commands from ``now`` to ``last``."""

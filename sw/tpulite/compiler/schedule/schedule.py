@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
@@ -147,12 +148,11 @@ def _place_images(tiling: Tiling, config: Config, uses: Uses) -> Mapping[Buffer,
         return {}
     rows = range(tiling.first_row, config.ub_rows)
     apart = [_apart(each, tiling, uses) for each in made]
-    found, missing = place_in_turn(apart, rows, config.ub_banks)
-    if missing is not None and apart != made:
-        found, missing = place_in_turn(made, rows, config.ub_banks)
-    if missing is not None:
-        found, missing = place_longest(made, rows, config.ub_banks)
-    return found if missing is None else {}
+    for place, lifetimes in product((place_in_turn, place_longest), (apart, made)):
+        found, missing = place(lifetimes, rows, config.ub_banks)
+        if missing is None:
+            return found
+    return {}
 
 
 def _apart(made: Lifetime, tiling: Tiling, uses: Uses) -> Lifetime:

@@ -11,6 +11,7 @@ from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packe
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.views import View
+from tpulite.compiler.plan.space import Made
 from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv
 
@@ -58,7 +59,9 @@ class ConvLowering(Lowering[Conv, StripPlan]):
         parts = [(region, n) for region in regions for n in blocks]
         if not self._plan.keep:
             parts = [(region, n) for n in blocks for region in regions]
-        out = self._target.open(rows)
+        # Rows that are stored leave part by part.
+        apart = self._plan.keep and not self._target.resident and self._target.grain == 1
+        out = None
         loaded: set[int] = set()
         stored = rows.start // self._target.grain * self._target.grain
         last = {region[0]: number for number, (region, _) in enumerate(parts)}
@@ -67,9 +70,14 @@ class ConvLowering(Lowering[Conv, StripPlan]):
             fresh = not self._plan.keep and (self._plan.per_region or (again and n not in loaded))
             loaded.add(n)
             source = view
+            if number == 0 and self._source.made is Made.BY_BLOCKS and not fresh:
+                for weights in self._weights[n]:  # the last channel block comes late
+                    yield from weights.use()[1]
             if source is None:
                 source, loads = self._source.read(needed_rows(self._y, out_rows), index)
                 yield from loads
+            if out is None or (apart and out.rows != out_rows):
+                out = self._target.open(out_rows if apart else rows)
             yield from self._block(source, out, (out_rows, columns), n, n, again=fresh)
             complete = out_rows.stop // self._target.grain * self._target.grain
             if out_rows.stop == rows.stop:
