@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.planes import runs_by_blocks
 from tpulite.compiler.geometry.slices import plan_steps, repeated
 from tpulite.compiler.group.candidates import Candidates
 from tpulite.compiler.group.graph_table import GraphTable
@@ -39,7 +40,8 @@ def bottlenecks(height=56, blocks=2):
 
 def covers(groups, layers):
     assert [i for group in groups for i in group.layers] == list(range(len(layers.layers)))
-    assert all(len(group.layers) == 1 for group in groups if not group.slices)
+    for group in groups:
+        assert group.slices or group.alone or runs_by_blocks(layers, group.layers)
 
 
 def candidates_of(layers, config, options=Options(), refused=frozenset()):  # noqa: B008
