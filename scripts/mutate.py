@@ -70,7 +70,7 @@ def benches() -> list[str]:
 
 
 def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
-    """Run a bench, in its smallest size, against mutants; tell whether it passes without one."""
+    """Run a bench, in its first size, against mutants; tell whether it passes without one."""
     wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
     environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
     environment[BENCH] = bench

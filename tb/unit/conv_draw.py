@@ -7,8 +7,9 @@ from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, il
 
 __all__ = ["KINDS", "ONES", "any_image", "draw_conv", "stretched"]
 
-KINDS = ("product", "window", "bytes", "depthwise", "lines")
-"""Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines."""
+KINDS = ("product", "window", "bytes", "depthwise", "lines", "pairs")
+"""Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines, of which
+the last streams two vectors a cycle."""
 
 ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 """Extents of a CONV of one output, of one block and tap."""
@@ -70,11 +71,11 @@ def any_image(command: Command, rows: int) -> Command:
     )
 
 
-def stretched(command: Command) -> Command:
-    """Return a CONV with one long axis, of output or of blocks."""
+def stretched(command: Command, block: int = 1) -> Command:
+    """Return a CONV with one long axis, of output or of blocks that take ``block`` cycles each."""
     axes = {"rows": command["stride_y"], "columns": command["stride_x"]}
     if not command["depthwise"]:
-        axes = {"rows": 1, "columns": 1, "blocks": 1}
+        axes = {"rows": 1, "columns": 1, "blocks": block}
     axis = random.choice(list(axes))
     count = random.choice([2047, random.getrandbits(11)]) // axes[axis]
     return command.replace(**(ONES | {axis: max(count, 1)}))
@@ -156,6 +157,33 @@ class _Draw:
             stride: between,
             outer: random.randint(1, 3),
             step: random.choice([1, 1, 2]),
+        }
+
+    def pairs(self) -> dict[str, int]:
+        """Return what streams pairs, or hardly not; the image ends about where the stream does."""
+        least = self.config.array_size // 2
+        columns = random.choice([least - 1, least, 33, 34, random.randint(least, 33)])
+        hardly = random.choice(
+            [
+                {"inner": Axis.Y},
+                {"stride_x": random.choice([1, 3, 6, 10])},
+                {"dilation_x": random.choice([2, 3, 5, 9])},
+                {"kernel_rows": random.choice([1, 2, 7, 11])},
+                {"kernel_columns": random.choice([1, 2, 7, 11])},
+            ]
+        )
+        return self.depthwise() | {
+            "inner": Axis.X,
+            "kernel_rows": 3,
+            "kernel_columns": 3,
+            "dilation_x": 1,
+            "columns": columns,
+            "stride_x": 2,
+            "width": 2 * columns + random.randint(-1, 3),
+            "pad_left": random.choice([0, 1, 1, 2, 3]),
+            "rows": random.randint(1, 3),
+            "stride_y": random.choice([1, 2, 2]),
+            **random.choice([{}, {}, {}, hardly]),
         }
 
 

@@ -8,7 +8,17 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RECORD, Axis, Command, Drain, RecordForm
 from tpulite.arch.numerics import Rounding, requantize
 
-__all__ = ["ConvModel", "delay", "odd_rows", "outputs", "pairs", "row_of", "stream", "taps"]
+__all__ = [
+    "ConvModel",
+    "delay",
+    "odd_rows",
+    "outputs",
+    "pairs",
+    "row_of",
+    "stream",
+    "tap_places",
+    "taps",
+]
 
 
 def outputs(command: Command) -> list[tuple[int, int]]:
@@ -54,6 +64,27 @@ def pairs(command: Command, n: int) -> bool:
         and (command["stride_x"], command["dilation_x"]) == (2, 1)
         and n // 2 <= command["columns"] <= 33
     )
+
+
+def tap_places(command: Command, n: int) -> dict[tuple[int, int], int]:
+    """Return the row of the weight tile at which each tap (ky, kx) of a depthwise kernel belongs.
+
+    Those behind the last row do not count.
+    """
+    rows, columns = command["kernel_rows"], command["kernel_columns"]
+    across = command["inner"] == Axis.X
+    if across:
+        length = (command["columns"] - 1) * command["stride_x"] + columns
+    else:
+        length = (command["rows"] - 1) * command["stride_y"] + rows
+    pitch = 3 if delay(command, n) else length
+    order = (0, 2, 1) if pairs(command, n) else range(max(rows, columns))
+    return {
+        (ky, kx): pitch * outer + order[inner]
+        for ky in range(rows)
+        for kx in range(columns)
+        for outer, inner in [(ky, kx) if across else (kx, ky)]
+    }
 
 
 def row_of(command: Command, cb: int, y: int, x: int) -> int | None:
@@ -195,21 +226,8 @@ class ConvModel:
 
     def _depthwise(self, command: Command) -> np.ndarray:
         """Convolve each channel with its own kernel, as it is laid out in the tile's rows."""
-        rows, columns = command["kernel_rows"], command["kernel_columns"]
         weights = self.weights(command, 0)
-        n = self.config.array_size
-        if command["inner"] == Axis.X:
-            length = (command["columns"] - 1) * command["stride_x"] + columns
-        else:
-            length = (command["rows"] - 1) * command["stride_y"] + rows
-        pitch = 3 if delay(command, n) else length
-        places = {
-            (ky, kx): pitch * ky + kx if command["inner"] == Axis.X else pitch * kx + ky
-            for ky in range(rows)
-            for kx in range(columns)
-        }
-        if pairs(command, n):
-            places = {(ky, kx): 3 * ky + (0, 2, 1)[kx] for ky, kx in places}
+        places = tap_places(command, self.config.array_size)
         sums = []
         for oy, ox in outputs(command):
             total = np.zeros(self.config.array_size, np.int64)

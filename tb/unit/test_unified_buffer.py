@@ -16,8 +16,8 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.machines import SMALL
 
 MACHINES = {
-    "4": (Config(array_size=4, ub_rows=64), ("vector", "weight", "store")),
     "pairs": (Config(array_size=16, ub_rows=64), ("activation", "weight", "store")),
+    "4": (Config(array_size=4, ub_rows=64), ("vector", "weight", "store")),
     "small": (SMALL, ("activation", "weight", "record", "vpu_a", "vpu_b", "store")),
 }
 """Machines and their readers: one of which two may be steady, and that of the chip's benches."""
