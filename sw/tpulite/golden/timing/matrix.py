@@ -223,9 +223,9 @@ class Matrix(Head):
         size, banks, drain = self.size, self.banks, fields["drain"]
         if fields["depthwise"] and interleave_of(fields, self.config).pairs:
             fields = in_pairs(fields)
-            odd = fields | {"pad_left": fields["pad_left"] + 1}
-            reads = Activations(odd, size, banks, begin, tiles, pace)
-            self.machine.odd.add(begin, self.last + 1, reads)
+            before = fields | {"pad_left": fields["pad_left"] + 1}
+            odd = Activations(before, size, banks, begin, tiles, pace)
+            self.machine.odd.add(begin, self.last + 1, odd)
         reads = Activations(fields, size, banks, begin, tiles, pace)
         self.machine.reads.add(begin, self.last + 1, reads)
         if drain != _KEEP:
