@@ -31,6 +31,7 @@ __all__ = [
     "ELEMENTWISE",
     "END",
     "FETCHED_COMMANDS",
+    "FETCH_BURST",
     "FIRST_ROW",
     "LANES",
     "LOAD_ADDRESS",
@@ -85,6 +86,10 @@ COMMAND_CHECK = 1
 
 FETCHED_COMMANDS = 16
 """Commands that the fetch buffer holds, if bursts are not longer (``cp.command_fetch``)."""
+
+FETCH_BURST = 2
+"""From a burst of commands that is requested, or a command that makes room for one, to the next
+request (``cp.command_fetch``)."""
 
 DISPATCH = 1
 """From the dispatch of a command, one a cycle, to its earliest start (``cp.dispatcher``)."""

@@ -11,6 +11,7 @@ from tpulite.arch.timing import (
     COMMAND_CHECK,
     DISPATCH,
     END,
+    FETCH_BURST,
     TOKEN_RETURN,
     fetch_buffer,
 )
@@ -254,7 +255,7 @@ class Clockwork:
         gone = -(-(self._requested + burst - self._space) // COMMAND_BEATS)
         if burst and gone <= len(self.records) and self.due[_FETCH] == NEVER:
             room = self.records[gone - 1].dispatch if gone > 0 else 0
-            self.due[_FETCH] = max(room, self._last_request) + 1
+            self.due[_FETCH] = max(room, self._last_request) + FETCH_BURST
 
     def _dispatch(self) -> None:
         """Hand commands over in order, as far as they have come and the queues have room."""
