@@ -6,10 +6,9 @@ from operator import or_
 from amaranth.hdl import Cat, Mux, Signal, Value
 
 from tpulite.arch.config import Config
-from tpulite.arch.timing import STARVED
+from tpulite.arch.timing import STARVED, row_read
 from tpulite_formal.harness import Harness
 from tpulite_formal.proofs import Proof
-from tpulite_rtl.lib.interfaces import READ_LATENCY
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 
 __all__ = ["PROOFS"]
@@ -133,20 +132,21 @@ def _rows() -> Harness:
             h.m.d.sync += [bit.eq(write.payload.data[0]), known_bit.eq(1)]
     written = Cat(here).any()
     ones = []
+    latency = row_read(dut.config)
     for name in _READERS:
         port = getattr(dut, f"read_{name}")
         asked = port.request.valid & port.request.ready
         stages = [asked]
         known = asked & (port.request.payload == row) & ~written & known_bit
         value = bit
-        for stage in range(READ_LATENCY):
+        for stage in range(latency):
             late = Signal(3, name=f"{name}_{stage}")
             h.m.d.sync += late.eq(Cat(stages[-1], known, value))
             stages, known, value = [late[0]], late[1], late[2]
         answered = port.response.valid
         h.prove(
             f"{name}_answer",
-            f"{name} is answered {READ_LATENCY} cycles after each acceptance, and never else",
+            f"{name} is answered {latency} cycles after each acceptance, and never else",
             answered == stages[-1],
         )
         ones.append(known & value)

@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 
 __all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "part_for", "read_field"]
 
-_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block")
+_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block", ram_registers=True)
 
 CONFIGS: dict[str, Config] = {
     "4x4": Config(array_size=4),

@@ -20,8 +20,10 @@ FEW_LANES = Config(
     burst_beats=8,
     dma_bursts=2,
     softmax=True,
+    ram_registers=True,
 )
-"""What smaller arrays need not have: fewer lanes than columns, no float32, softmax."""
+"""What smaller arrays need not have, fewer lanes than columns, no float32, and what FPGAs' have,
+registers behind RAMs; softmax."""
 
 FEW_ROWS = Config(array_size=16, ub_rows=1024, acc_rows=64)
 """Large arrays that must cut as well; only where there is time to build it."""

@@ -17,7 +17,7 @@ CONFIGS = {
     "4": Config(array_size=4, burst_beats=256, dma_bursts=1),
     "8": Config(array_size=8, ub_rows=1024, burst_beats=2, dma_bursts=32),
     "16": Config(),
-    "32": Config(array_size=32, ub_rows=8192, dma_bursts=4),
+    "32": Config(array_size=32, ub_rows=8192, dma_bursts=4, ram_registers=True),
     "small": SMALL,
 }
 """A machine for each N, so that the other sizes vary too, and that of the benches of the chip."""

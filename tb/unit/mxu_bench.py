@@ -13,7 +13,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.registers import EngineState
 from tpulite.arch.streams import conv_stream
-from tpulite_rtl.lib.interfaces import FAULT, READ_LATENCY, write_layout
+from tpulite.arch.timing import row_read
+from tpulite_rtl.lib.interfaces import FAULT, write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset
@@ -24,7 +25,9 @@ __all__ = ["CONFIGS", "ROWS", "MatrixBench", "config_of"]
 ROWS = 2048
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=ROWS, acc_rows=64),
-    "8_lanes2": Config(array_size=8, ub_rows=ROWS, acc_rows=64, requant_lanes=2),
+    "8_lanes2": Config(
+        array_size=8, ub_rows=ROWS, acc_rows=64, requant_lanes=2, ram_registers=True
+    ),
     "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64),
 }
 
@@ -80,7 +83,8 @@ class _Buffer:
                     continue
                 if self._port(name, "request", "ready").value:
                     data = self.model.buffer[int(request.value)].tobytes()
-                    answers.append((cycle + READ_LATENCY, int.from_bytes(data, "little")))
+                    due = cycle + row_read(self.model.config)
+                    answers.append((due, int.from_bytes(data, "little")))
                 elif name == "activation":
                     assert self.dut.engine__state.value == EngineState.BUFFER
             if self.dut.write__request__valid.value:

@@ -15,8 +15,9 @@ from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import RecordForm
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
+from tpulite.arch.timing import row_read
 from tpulite.layout.records import pack_records
-from tpulite_rtl.lib.interfaces import FAULT, READ_LATENCY
+from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.vpu.record_fields import record_row
 from tpulite_rtl.vpu.record_loader import BLOCKS, RECORD_COMMAND, RecordLoader
 from tpulite_tb.bits import pack, unpack
@@ -91,7 +92,7 @@ async def reset_forgets_rows(dut) -> None:
     for rows in (config.record_rows, config.record_rows, 1):
         driver.extend([command] * 3)
         delivered = asked = 0
-        answers = deque([False] * READ_LATENCY)
+        answers = deque([False] * row_read(config))
         for _ in range(6 * config.record_rows + 20):
             dut.read__response__valid.value = answers.popleft()
             dut.read__response__payload.value = 0
@@ -195,7 +196,7 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
         if valid and ready:
             wanted, at = sequence[asked]
             assert int(dut.read__request__payload.value) == wanted.row + at
-            responses.append((cycle + READ_LATENCY, wanted, at))
+            responses.append((cycle + row_read(config), wanted, at))
             asked += 1
             requested += at == len(wanted.rows) - 1
 
@@ -219,7 +220,9 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
             number = blocks.index(block)
             last = sequence[delivered - 1][0].delivered[-1] if delivered else -1
             if offset < len(block.arrived) and number < len(swaps):
-                due = max(block.arrived[offset] + 1, last + 1, swaps[number])
+                # With a register behind the queue a row is there a cycle later.
+                there = block.arrived[offset] + 1 + config.ram_registers
+                due = max(there, last + 1, swaps[number])
                 assert due >= cycle, f"cycle {cycle}: row {offset} of block {number} is late"
                 expected = due == cycle
         assert dut.o__valid.value == expected, f"cycle {cycle}: row {delivered}"
@@ -239,21 +242,22 @@ async def delivers_rows_in_time(dut, refuse: float, hurry: float, bad: float) ->
 
 
 @pytest.mark.parametrize(
-    ("n", "roundings"),
+    ("n", "roundings", "registers"),
     [
-        (4, ("tflite", "float32")),
-        (16, ("tflite", "ruy", "single", "float32")),
+        (4, ("tflite", "float32"), False),
+        (16, ("tflite", "ruy", "single", "float32"), False),
+        (8, ("single", "away"), True),
         *breadth(
             "sizes and roundings vary how many rows a record has and which it may name",
-            (8, ("single",)),
-            (4, ("tflite", "ruy", "single", "float32", "away")),
-            (16, ("ruy",)),
-            (32, ("ruy", "single", "float32")),
+            (8, ("single",), False),
+            (4, ("tflite", "ruy", "single", "float32", "away"), True),
+            (16, ("ruy",), False),
+            (32, ("ruy", "single", "float32"), True),
         ),
     ],
 )
-def test_record_loader(n: int, roundings: tuple[str, ...]) -> None:
-    config = Config(array_size=n, roundings=roundings)
+def test_record_loader(n: int, roundings: tuple[str, ...], registers: bool) -> None:
+    config = Config(array_size=n, roundings=roundings, ram_registers=registers)
     simulate(
         RecordLoader(config),
         __file__,

@@ -9,18 +9,18 @@ import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
-from tpulite.arch.timing import STARVED
-from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite.arch.timing import STARVED, row_read
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.machines import SMALL
 
 MACHINES = {
     "pairs": (Config(array_size=16, ub_rows=64), ("activation", "weight", "store")),
-    "4": (Config(array_size=4, ub_rows=64), ("vector", "weight", "store")),
+    "4": (Config(array_size=4, ub_rows=64, ram_registers=True), ("vector", "weight", "store")),
     "small": (SMALL, ("activation", "weight", "record", "vpu_a", "vpu_b", "store")),
 }
-"""Machines and their readers: one of which two may be steady, and that of the chip's benches."""
+"""Machines and their readers: one of which two may be steady, one with registers behind its RAMs,
+and that of the chip's benches."""
 
 WRITERS = ("drain", "load", "copy")
 
@@ -137,15 +137,15 @@ async def reads_what_was_written(dut, kind: str, idle: float) -> None:
             else:
                 assert valid == 0, f"{name} got an answer that it did not ask for"
             if (row := port.sample()) is not None:
-                queue.append((cycle + READ_LATENCY, row))
+                queue.append((cycle + row_read(config), row))
         for port in writers:
             if (offer := port.sample()) is not None:
                 written[offer & (config.ub_rows - 1)] = offer >> 14
         for queue in pending:
-            if queue and queue[-1][0] == cycle + READ_LATENCY:
+            if queue and queue[-1][0] == cycle + row_read(config):
                 # A row that is read while it is written is unknown.
                 row = queue[-1][1]
-                queue[-1] = (cycle + READ_LATENCY, None if row in written else memory[row])
+                queue[-1] = (cycle + row_read(config), None if row in written else memory[row])
         memory |= written
         assert dut.conflicts.value == refused
         assert dut.accessed.value == (accepted > 0)

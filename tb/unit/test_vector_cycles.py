@@ -20,10 +20,11 @@ from tpulite_testing.regress import breadth
 
 _DIRECT = (VectorOp.COPY, VectorOp.MAX)
 _IN_TURNS = (VectorOp.ADD, VectorOp.SUB)  # a slice of A, then that of B
-# Cycles from the acceptance of a vector's last read to its write, with a lane for each channel.
-_LATENCY = {VectorOp.COPY: 5, VectorOp.MAX: 5, VectorOp.LUT: 7, VectorOp.NORM: 63}
+# Cycles from the data of a vector's last read to its write, with a lane for each channel.
+_LATENCY = {VectorOp.COPY: 3, VectorOp.MAX: 3, VectorOp.LUT: 5, VectorOp.NORM: 61}
+_READ = {False: 2, True: 3}  # cycles from the acceptance of a read to its data
 _DIVIDER = 49  # cycles from a sum of NORM to the next
-_ARITHMETIC = 17
+_ARITHMETIC = 15
 
 
 def config_of_this_run() -> Config:
@@ -71,7 +72,7 @@ async def a_vector_a_cycle(dut, operation: VectorOp) -> None:
     assert cycles["a"][parameters] == cycles["a"][0] + parameters, "no gap before the operands"
     assert all(b - a == between for a, b in pairwise(cycles["write"]))
     assert len(cycles["write"]) == 80
-    latency = _LATENCY.get(operation, _ARITHMETIC) + slices - 1
+    latency = _READ[config.ram_registers] + _LATENCY.get(operation, _ARITHMETIC) + slices - 1
     assert cycles["write"][0] == cycles["a"][parameters] + latency
     assert cycles["give"][0] == cycles["write"][-1] + 1
     if operation in PAIRED:
@@ -248,7 +249,7 @@ async def states_say_what_happens(dut) -> None:
     ],
 )
 def test_vector_cycles(n: int, lanes: int) -> None:
-    config = Config(array_size=n, vector_lanes=lanes)
+    config = Config(array_size=n, vector_lanes=lanes, ram_registers=n == 8)
     simulate(
         VectorPath(config),
         __file__,

@@ -145,7 +145,8 @@ async def rows_may_lie_anywhere(dut, way: str) -> None:
     ],
 )
 def test_vector_engine(n: int, lanes: int, roundings: tuple[str, ...]) -> None:
-    config = Config(array_size=n, vector_lanes=lanes, roundings=roundings, softmax=True)
+    machine = {"softmax": True, "ram_registers": n == 8}
+    config = Config(array_size=n, vector_lanes=lanes, roundings=roundings, **machine)
     simulate(
         VectorPath(config),
         __file__,

@@ -15,7 +15,7 @@ from conv_shares import vector_share
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm
-from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite.arch.timing import row_read
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
@@ -27,10 +27,9 @@ from tpulite_testing.regress import thinned
 
 CONFIGS = {
     "4": Config(array_size=4),
-    "8_lanes2": Config(array_size=8, requant_lanes=2),
+    "8_lanes2": Config(array_size=8, requant_lanes=2, ram_registers=True),
     "16": Config(array_size=16),
 }
-LATENCY = READ_LATENCY + 1
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,9 @@ class _Bench:
         rng = np.random.default_rng(random.getrandbits(64))
         self.model.buffer[:] = rng.integers(0, 256, self.model.buffer.shape, np.uint8)
         self.ports = ("read", "read_odd") if config.has_vector_pairs else ("read",)
-        self.rows: dict[str, list[int | None]] = {p: [None] * READ_LATENCY for p in self.ports}
-        self.vectors: list[_Slot | None] = [None] * LATENCY
+        latency = row_read(config)
+        self.rows: dict[str, list[int | None]] = {port: [None] * latency for port in self.ports}
+        self.vectors: list[_Slot | None] = [None] * (latency + 1)
         self.started: _Slot | None = None
         for name in ("tile_ready", "block_ready", "stop", "read__request__ready"):
             getattr(dut, name).value = 0
@@ -261,7 +261,7 @@ async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None
         if slot.reports:
             assert cycle - last_report >= interval
             last_report, interval = cycle, slot.drain_interval(config)
-    for _ in range(LATENCY + 1):
+    for _ in range(row_read(config) + 2):
         await bench.cycle(None, 0)
     assert not dut.busy.value
 

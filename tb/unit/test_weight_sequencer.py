@@ -9,12 +9,14 @@ import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.config import Config
-from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS
+from tpulite.arch.timing import row_read
+from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.mxu.weight_sequencer import WeightSequencer
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver
 
 ROWS = 1 << ROW_BITS
+CONFIGS = {n: Config(array_size=n, ub_rows=ROWS, ram_registers=n == 8) for n in (4, 8, 16)}
 _MOST_ROWS = 8192  # that one command reads here
 
 
@@ -24,6 +26,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> N
     """Every output in every cycle: tiles start when they are ready, or later; the FIFO runs dry."""
     width = len(dut.read__response__payload)
     n = width // 8
+    latency = row_read(CONFIGS[n])
     memory = [random.getrandbits(width) for _ in range(ROWS)]
     commands = [(random.randrange(ROWS - 8 * n), random.randint(1, 6)) for _ in range(12)]
     tiles = deque(row + n * k for row, k_tiles in commands for k in range(k_tiles))
@@ -43,7 +46,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> N
     cycle = last_start = 0
     starts: list[int] = []
     taken = fetched = asked = sent = 0  # commands: taken, all asked for; rows: asked for, sent
-    while tiles or cycle < last_start + n + 2:
+    while tiles or cycle < last_start + n + latency:
         dut.read__request__ready.value = random.random() >= refuse
         valid = bool(responses) and responses[0][0] == cycle
         dut.read__response__valid.value = valid
@@ -62,7 +65,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> N
             for row in range(n):
                 data = memory[tile + row].to_bytes(n, "little")
                 weights = [(byte ^ 128) - 128 - zero_point for byte in data]
-                expected[cycle + 1 + row] = (row, weights)
+                expected[cycle + latency - 1 + row] = (row, weights)
         await edge
         assert dut.tile_ready.value == tile_ready
         assert dut.command__ready.value == (taken - fetched < 2)
@@ -70,7 +73,7 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> N
         assert valid == (taken > fetched and asked - sent < 2 * n), "asks if there is room, only"
         taken += bool(dut.command__valid.value and dut.command__ready.value)
         if valid and dut.read__request__ready.value:
-            responses.append((cycle + READ_LATENCY, int(dut.read__request__payload.value)))
+            responses.append((cycle + latency, int(dut.read__request__payload.value)))
             asked += 1
             fetched += asked in ends
         sent += cycle in expected
@@ -103,7 +106,7 @@ async def reads_every_tile(dut, k_tiles: int) -> None:
     driver = StreamDriver(dut, "command")
     await reset(dut)
     driver.extend([0, (k_tiles - 1) << 14])  # the second waits for the first
-    rows, since, taken = [], 0, deque([False] * READ_LATENCY)
+    rows, since, taken = [], 0, deque([False] * row_read(CONFIGS[n]))
     for cycle in range(3 * k_tiles * n // 2 + 200):
         stop = cycle in range(2 * n, 3 * n) or cycle in range(6 * n, 7 * n)
         dut.stop.value = stop
@@ -133,7 +136,7 @@ async def reset_forgets_tiles(dut) -> None:
     for count in (n // 2, n - 1, n):
         driver = StreamDriver(dut, "command")
         driver.extend([3 << 14])
-        started, rows, taken = False, [], deque([False] * READ_LATENCY)
+        started, rows, taken = False, [], deque([False] * row_read(CONFIGS[n]))
         while len(rows) < count:
             start = not started and dut.tile_ready.value == 1
             dut.start.value = start
@@ -155,7 +158,6 @@ async def reset_forgets_tiles(dut) -> None:
             assert not output.value
 
 
-@pytest.mark.parametrize("n", [4, 16])
+@pytest.mark.parametrize("n", CONFIGS)
 def test_weight_sequencer(n: int) -> None:
-    config = Config(array_size=n, ub_rows=ROWS)
-    simulate(WeightSequencer(config), __file__, name=f"weight_sequencer_{n}")
+    simulate(WeightSequencer(CONFIGS[n]), __file__, name=f"weight_sequencer_{n}")

@@ -1,6 +1,7 @@
 """A vector engine at a unified buffer of plain Python that refuses when it likes."""
 
 import random
+from collections import deque
 
 import cocotb
 from cocotb.triggers import ClockCycles, NullTrigger, RisingEdge
@@ -11,6 +12,7 @@ from vector_model import Outcome, execute
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode, VectorOp
 from tpulite.arch.registers import EngineState
+from tpulite.arch.timing import row_read
 from tpulite_rtl.lib.interfaces import FAULT, write_layout
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
@@ -178,18 +180,20 @@ class VectorBench:
 
     async def _respond(self) -> None:
         """Show each row for exactly the cycle that the port promises, garbage otherwise."""
-        waiting: dict[str, bytes] = {}
+        waiting: deque[dict[str, bytes]] = deque([{}] * (row_read(self.config) - 1))
         while True:
             await RisingEdge(self.dut.clk)
             self._cycle += 1
             self._check_shown()
             for name in "ab":
-                row = waiting.get(name) or random.randbytes(self.config.row_bytes)
+                row = waiting[0].get(name) or random.randbytes(self.config.row_bytes)
                 response = getattr(self.dut, f"read_{name}__response__payload")
                 response.value = int.from_bytes(row, "little")
             # The monitors of this edge may run before or after: give them their turn.
             await NullTrigger()
-            waiting, self._answers = self._answers, {}
+            waiting.popleft()
+            waiting.append(self._answers)
+            self._answers = {}
             self._given = len(self.cycles["give"])
 
 

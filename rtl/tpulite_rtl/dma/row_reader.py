@@ -1,10 +1,13 @@
 """Rows of the unified buffer for the bursts of STORE."""
 
-from amaranth.hdl import Module, Mux, Signal
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.timing import row_read
 from tpulite_rtl.dma.burst_splitter import rows_layout
 from tpulite_rtl.dma.geometry import flip_top_bits, rows_per_beat
 from tpulite_rtl.lib.credits import credit
@@ -12,8 +15,6 @@ from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
 
 __all__ = ["RowReader", "piece_layout"]
-
-_FIFO_ROWS = 5  # from a step until its row has left there are five cycles
 
 _STEP = data.StructLayout(
     {"row": ROW_BITS, "second": 1, "ends_beat": 1, "ends_burst": 1, "flip": 1}
@@ -36,9 +37,9 @@ def piece_layout(config: Config) -> data.StructLayout:
 class RowReader(wiring.Component):
     """Read the rows of bursts, one a cycle.
 
-    A row is requested in the cycle after its turn, and offered three cycles later. Once stopped it
-    requests nothing and makes up for the rest of the bursts with void pieces, so that their beats
-    can be sent.
+    A row is requested in the cycle after its turn, and offered in the cycle after its response.
+    Once stopped it requests nothing and makes up for the rest of the bursts with void pieces, so
+    that their beats can be sent.
 
     Parameters
     ----------
@@ -80,7 +81,9 @@ class RowReader(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         burst, request = self.i.payload, self.read.request
-        m.submodules.fifo = fifo = StreamFifo(piece_layout(self.config), _FIFO_ROWS)
+        latency = row_read(self.config)
+        places = latency + 3  # so many cycles are from a step until its row has left
+        m.submodules.fifo = fifo = StreamFifo(piece_layout(self.config), places)
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
 
         # Where in the burst it is.
@@ -100,7 +103,7 @@ class RowReader(wiring.Component):
 
         # A step needs a place in the FIFO, because answers cannot wait.
         step = Signal()
-        room = credit(m, _FIFO_ROWS, taken=step, returned=self.o.valid & self.o.ready, name="room")
+        room = credit(m, places, taken=step, returned=self.o.valid & self.o.ready, name="room")
         m.submodules.steps = steps = StreamFifo(_STEP, 2)
         m.d.comb += [
             step.eq(self.i.valid & room & steps.i.ready),
@@ -132,16 +135,16 @@ class RowReader(wiring.Component):
             steps.o.ready.eq(moves),
         ]
 
-        # What must be known of a row when its answer comes, two cycles later.
+        # What must be known of a row when its answer comes.
         entry = data.StructLayout({"valid": 1, "present": 1, "step": _STEP})
-        requested = Signal(entry)
-        answered = Signal(entry)
+        coming = [Signal(entry, name=f"coming_{cycle}") for cycle in range(latency)]
         m.d.sync += [
-            requested.valid.eq(moves),
-            requested.present.eq(~self.stop),
-            requested.step.eq(wanted),
-            answered.eq(requested),
+            coming[0].valid.eq(moves),
+            coming[0].present.eq(~self.stop),
+            coming[0].step.eq(wanted),
+            *(later.eq(earlier) for earlier, later in pairwise(coming)),
         ]
+        answered = coming[-1]
         m.d.comb += [
             fifo.i.valid.eq(answered.valid),
             fifo.i.payload.data.eq(flip_top_bits(self.read.response.payload, answered.step.flip)),
@@ -149,6 +152,6 @@ class RowReader(wiring.Component):
             fifo.i.payload.second.eq(answered.step.second),
             fifo.i.payload.ends_beat.eq(answered.step.ends_beat),
             fifo.i.payload.ends_burst.eq(answered.step.ends_burst),
-            self.busy.eq((step & ~steps.o.valid) | moves | requested.valid | answered.valid),
+            self.busy.eq((step & ~steps.o.valid) | moves | Cat(row.valid for row in coming).any()),
         ]
         return m

@@ -4,7 +4,7 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite.arch import isa, timing
+from tpulite.arch import isa
 from tpulite.arch.config import Config
 from tpulite.arch.memory import ADDRESS_BITS
 from tpulite.arch.registers import EngineState
@@ -12,7 +12,6 @@ from tpulite_rtl.lib.layout import INDEX_BITS
 
 __all__ = [
     "FAULT",
-    "READ_LATENCY",
     "ROW_BITS",
     "STATE_BITS",
     "EngineSignature",
@@ -20,9 +19,6 @@ __all__ = [
     "WritePortSignature",
     "write_layout",
 ]
-
-READ_LATENCY = timing.ROW_READ
-"""Cycles from the acceptance of a read request to its response."""
 
 ROW_BITS = 14
 """Width of a row address of the unified buffer, whatever its size."""
@@ -48,8 +44,8 @@ class ReadPortSignature(wiring.Signature):
     request : Out(stream.Signature(unsigned(ROW_BITS)))
         Row to read. Accepted in order.
     response : In(stream.Signature(unsigned(8 * N), always_ready=True))
-        The row, valid exactly two cycles after its request was accepted: a client asks only for
-        what it can take.
+        The row, valid :func:`tpulite.arch.timing.row_read` cycles after its request was accepted:
+        a client asks only for what it can take.
     """
 
     def __init__(self, config: Config) -> None:

@@ -7,9 +7,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine, Opcode
 from tpulite.arch.registers import EngineState
+from tpulite.arch.timing import row_read
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import (
-    READ_LATENCY,
     EngineSignature,
     ReadPortSignature,
     WritePortSignature,
@@ -186,7 +186,7 @@ class MatrixUnit(wiring.Component):
     def _share(self, m: Module, vectors: VectorSequencer, weights: WeightSequencer) -> None:
         """Read odd vectors through the port of the weights, which wait for them."""
         port, odd = self.read_weight, vectors.odd
-        accepted = Signal(READ_LATENCY)  # requests for odd vectors of the last cycles
+        accepted = Signal(row_read(self.config))  # requests for odd vectors of the last cycles
         m.d.sync += accepted.eq(Cat(odd & port.request.valid, accepted))
         m.d.comb += [
             port.request.payload.eq(

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
-from tpulite_rtl.lib.interfaces import READ_LATENCY
+from tpulite.arch.timing import row_read
 from tpulite_rtl.mxu.slots import delay_shape, pair_shape
 from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 
@@ -55,7 +55,7 @@ class VectorAssembler(wiring.Component):
     i : In(stream.Signature(issued_layout(config), always_ready=True))
         Slots as they are issued.
     row : In(unsigned(8 N))
-        The row that was requested ``READ_LATENCY`` cycles ago.
+        The row that was requested ``row_read`` cycles ago.
     odd_row : In(unsigned(8 N))
         The odd one of a pair, which was requested then, too; only in a machine with pairs.
     o : Out(stream.Signature(vector_layout(config), always_ready=True))
@@ -72,7 +72,7 @@ class VectorAssembler(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.latency = READ_LATENCY + 1
+        self.latency = row_read(config) + 1
         row = In(unsigned(8 * config.row_bytes))
         super().__init__(
             {
@@ -88,7 +88,7 @@ class VectorAssembler(wiring.Component):
         m = Module()
         n = self.config.row_bytes
         slot, valid = self.i.payload, self.i.valid
-        for cycle in range(READ_LATENCY):
+        for cycle in range(row_read(self.config)):
             later = Signal(issued_layout(self.config), name=f"slot_{cycle + 1}", reset_less=True)
             later_valid = Signal(name=f"valid_{cycle + 1}")
             m.d.sync += [later.eq(slot), later_valid.eq(valid)]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
+from tpulite.arch.timing import row_read
 from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
@@ -43,7 +44,8 @@ class WeightSequencer(wiring.Component):
     tile_ready : Out(1)
         A whole tile is there or certain to be in time.
     start : In(1)
-        Take the next tile; only if ``tile_ready``, and at most once in N cycles.
+        Take the next tile; only if ``tile_ready``, and at most once in N cycles. Its first row is
+        at ``o`` ``row_read`` - 1 cycles later.
     zero_point : In(signed(8))
         Zero point of the tile that starts.
     o : Out(stream.Signature(weight_layout(config), always_ready=True))
@@ -132,8 +134,15 @@ class WeightSequencer(wiring.Component):
             m.d.comb += self.o.payload.weights[lane].eq(weight - zero_point)
         with m.If(sending):
             m.d.sync += array_row.eq(array_row + 1)
-        with m.If(self.start):
-            m.d.sync += [sending.eq(1), array_row.eq(0), zero_point.eq(self.zero_point)]
+        # The slot's row comes from the buffer a cycle before it enters the array, as weights do.
+        begins, its_zero_point = self.start, self.zero_point
+        for cycle in range(2, row_read(self.config)):
+            later = Signal(name=f"begins_{cycle}")
+            later_zero_point = Signal(signed(8), name=f"zero_point_{cycle}", reset_less=True)
+            m.d.sync += [later.eq(begins), later_zero_point.eq(its_zero_point)]
+            begins, its_zero_point = later, later_zero_point
+        with m.If(begins):
+            m.d.sync += [sending.eq(1), array_row.eq(0), zero_point.eq(its_zero_point)]
         with m.Elif(array_row == n - 1):
             m.d.sync += sending.eq(0)
         return m

@@ -31,9 +31,10 @@ class UnifiedBuffer(wiring.Component):
     port while it is ``steady``.
 
     Requests are accepted in the cycle in which they win, and reach their banks in the next. A
-    read's response comes ``READ_LATENCY`` cycles after its acceptance, straight from the bank. A
-    row written in one cycle is read in the next; one that is read in the cycle in which it is
-    written is unknown, from which tokens keep programs.
+    read's response comes :func:`~tpulite.arch.timing.row_read` cycles after its acceptance,
+    straight from the bank, or with ``ram_registers`` from a register behind it. A row written in
+    one cycle is read in the next; one that is read in the cycle in which it is written is unknown,
+    from which tokens keep programs.
 
     Parameters
     ----------
@@ -119,8 +120,15 @@ class UnifiedBuffer(wiring.Component):
 
         for name, port, won in zip(self.readers, reads, read_won, strict=True):
             banks = Signal.like(won, name=f"{name}_banks")  # at most one, which has been read
-            m.d.sync += [banks.eq(won), port.response.valid.eq(won.any())]
-            m.d.comb += port.response.payload.eq(_chosen(list(banks), read_data))
+            valid, row = won.any(), _chosen(list(banks), read_data)
+            m.d.sync += banks.eq(won)
+            if config.ram_registers:
+                answered = Signal(name=f"{name}_answered")
+                registered = Signal.like(row, name=f"{name}_registered", reset_less=True)
+                m.d.sync += [answered.eq(valid), registered.eq(row)]
+                valid, row = answered, registered
+            m.d.sync += port.response.valid.eq(valid)
+            m.d.comb += port.response.payload.eq(row)
         return m
 
     def _granted(

@@ -5,10 +5,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
-from tpulite.arch.timing import operand_rows
+from tpulite.arch.timing import operand_rows, row_read
 from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
-from tpulite_rtl.lib.interfaces import READ_LATENCY, ROW_BITS, ReadPortSignature
+from tpulite_rtl.lib.interfaces import ROW_BITS, ReadPortSignature
 
 __all__ = ["OperandPort", "capacity"]
 
@@ -80,7 +80,7 @@ class OperandPort(wiring.Component):
         ]
 
         # Not `response.valid`: it would show rows asked for before a reset.
-        coming = Signal(READ_LATENCY)
+        coming = Signal(row_read(self.config))
         m.d.sync += coming.eq(Cat(accepted, coming))
         m.d.comb += [
             rows.i.payload.eq(self.read.response.payload),

@@ -1,5 +1,7 @@
 """Fetches the channel records of coming n-blocks and hands them to the requantizer in time."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -7,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RecordForm
 from tpulite.arch.registers import Fault
+from tpulite.arch.timing import row_read
 from tpulite_rtl.lib.credits import credit
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, ReadPortSignature
@@ -30,7 +33,8 @@ class RecordLoader(wiring.Component):
 
     Rows are fetched one a cycle, as long as there is room, without a gap between commands. The
     rows of a block go out one a cycle, as soon as they are here and the block before it is in use,
-    which ``next`` says; a row is offered in the cycle after its response, or later.
+    which ``next`` says; a row is offered in the cycle after its response, or later;
+    with ``ram_registers`` a cycle after that.
 
     Parameters
     ----------
@@ -117,23 +121,24 @@ class RecordLoader(wiring.Component):
                     offset.eq(0),
                 ]
 
-        # What a response belongs to: known when it is asked for, needed two cycles later.
+        # What a response belongs to: known when it is asked for, needed when it comes.
         origin_layout = data.StructLayout(
             {"row": ROW_BITS, "offset": offset.shape(), "last": 1, "command": RECORD_COMMAND}
         )
-        coming, origin = Signal(origin_layout), Signal(origin_layout)
+        coming = [Signal(origin_layout, name=f"coming_{i}") for i in range(row_read(config))]
+        origin = coming[-1]
         m.d.sync += [
-            coming.row.eq(request.payload),
-            coming.offset.eq(offset),
-            coming.last.eq(last),
-            coming.command.eq(command),
-            origin.eq(coming),
+            coming[0].row.eq(request.payload),
+            coming[0].offset.eq(offset),
+            coming[0].last.eq(last),
+            coming[0].command.eq(command),
+            *(later.eq(earlier) for earlier, later in pairwise(coming)),
         ]
         response = self.read.response
 
         # Rows wait here.
         entry = data.StructLayout({"row": record_row(config), "last": 1})
-        arrived, head = Signal(entry), Signal(entry)
+        arrived, head = Signal(entry), Signal(entry, reset_less=True)
         m.submodules.queue = queue = StreamFifo(entry, depth)
         m.d.comb += [
             arrived.row.data.eq(response.payload),
@@ -142,15 +147,26 @@ class RecordLoader(wiring.Component):
             arrived.last.eq(origin.last),
             queue.i.payload.eq(arrived),
             queue.i.valid.eq(response.valid),
-            head.eq(queue.o.payload),
-            queue.o.ready.eq(self.o.valid),
         ]
+        leaves = self.o.valid
+        there = queue.o.valid
+        if config.ram_registers:
+            # The queue is a RAM: its next row moves on to a register as soon as that is free.
+            there = Signal()
+            moves = queue.o.valid & (~there | leaves)
+            m.d.comb += queue.o.ready.eq(moves)
+            with m.If(moves | leaves):
+                m.d.sync += there.eq(moves)
+            with m.If(moves):
+                m.d.sync += head.eq(queue.o.payload)
+        else:
+            m.d.comb += [head.eq(queue.o.payload), queue.o.ready.eq(leaves)]
 
         # Delivery.
         filled = Signal()  # the shadow registers hold a whole block that nobody uses yet
         m.d.comb += [
             self.o.payload.eq(head.row),
-            self.o.valid.eq(queue.o.valid & (~filled | self.next)),
+            self.o.valid.eq(there & (~filled | self.next)),
         ]
         with m.If(self.o.valid & head.last):
             m.d.sync += filled.eq(1)

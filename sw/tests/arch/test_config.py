@@ -39,6 +39,7 @@ def test_records_fill_whole_rows(size, full, short):
         ),
         ({"softmax": 2}, "softmax must be 0 or 1, not 2"),
         ({"axi_slices": 2}, "axi_slices must be 0 or 1, not 2"),
+        ({"ram_registers": "x"}, "ram_registers must be 0 or 1, not 'x'"),
         ({"clock_gates": "x"}, "clock_gates must be 0 or 1, not 'x'"),
         ({"delay_lines": 3}, "delay_lines must be 0 or 1, not 3"),
         (
@@ -68,7 +69,8 @@ def test_roundings_have_one_order():
 
 def test_what_machines_once_lacked_leaves_the_hash():
     without = Config(softmax=False, delay_lines=False)
-    lacked = {"memories", "axi_slices", "clock_gates", "softmax", "delay_lines", "vector_pairs"}
+    lacked = {"memories", "axi_slices", "ram_registers", "clock_gates"}
+    lacked |= {"softmax", "delay_lines", "vector_pairs"}
     assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
@@ -113,7 +115,10 @@ def test_pairs_of_vectors_come_through_delay_lines(values, pairs):
 
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",), multipliers="mixed")
-    others = replace(config, memories="macro", axi_slices=1, clock_gates=1), Config()
+    others = (
+        replace(config, memories="macro", axi_slices=1, clock_gates=1, ram_registers=1),
+        Config(),
+    )
     for one in (config, *others, Config(delay_lines=False), Config(vector_pairs=False)):
         assert Config.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
@@ -123,7 +128,7 @@ def test_every_field_changes_the_hash():
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "multipliers": "logic", "memories": "macro", "softmax": False,
-        "axi_slices": True, "clock_gates": True, "delay_lines": False,
+        "axi_slices": True, "ram_registers": True, "clock_gates": True, "delay_lines": False,
         "vector_pairs": False,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}

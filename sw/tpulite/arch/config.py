@@ -27,6 +27,16 @@ _SOFTMAX_SIZE = 16
 _DELAY_SIZE = 16
 """Arrays from this size on have a row for each tap of a 3x3 kernel."""
 
+_ONCE_LACKED = (
+    "axi_slices",
+    "ram_registers",
+    "clock_gates",
+    "softmax",
+    "delay_lines",
+    "vector_pairs",
+)
+"""What no machine had when the first programs were compiled."""
+
 _ARRAY_SIZES = (4, 8, 16, 32)
 _MULTIPLIERS = ("dsp", "logic", "mixed", "mostly_dsp")
 _MEMORIES = ("generic", "block", "macro")
@@ -73,6 +83,10 @@ class Config:
     axi_slices : bool
         Whether registers stand between the chip and all of its AXI channels, in both directions:
         an answer of the memory takes two cycles more.
+    ram_registers : bool
+        Whether a register stands behind each RAM of the unified buffer and behind that of channel
+        records: a row comes a cycle later, and paths begin at registers, not at RAMs, which take
+        half of a period to answer in an FPGA.
     clock_gates : bool
         Whether the clock of each engine stops while it has nothing to do, by a module
         ``tpulite_clock_gate``, which whoever makes a chip of it gives.
@@ -100,6 +114,7 @@ class Config:
     multipliers: str = "dsp"
     memories: str = "generic"
     axi_slices: bool = False
+    ram_registers: bool = False
     clock_gates: bool = False
     softmax: bool | None = None
     delay_lines: bool | None = None
@@ -136,7 +151,7 @@ class Config:
             raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
         if self.memories not in _MEMORIES:
             raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
-        for name in ("axi_slices", "clock_gates"):
+        for name in ("axi_slices", "ram_registers", "clock_gates"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
@@ -212,13 +227,13 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that JSON can hold, but for what machines once lacked.
 
-        That is a choice of memories, slices, gates, softmax, delay lines, and vector pairs: without
-        these a machine keeps its hash.
+        That is a choice of memories, slices, registers behind RAMs, gates, softmax, delay lines,
+        and vector pairs: without these a machine keeps its hash.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
         if self.memories == "generic":
             del values["memories"]
-        for name in ("axi_slices", "clock_gates", "softmax", "delay_lines", "vector_pairs"):
+        for name in _ONCE_LACKED:
             if not values[name]:
                 del values[name]
         return values

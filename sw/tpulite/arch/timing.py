@@ -20,11 +20,9 @@ from tpulite.arch.opcodes import Drain, VectorOp
 from tpulite.arch.streams import conv_stream
 
 __all__ = [
-    "ARRAY",
     "AXI_SLICES",
     "COMMAND_BEATS",
     "COMMAND_CHECK",
-    "DIRECT",
     "DISPATCH",
     "DIVIDER",
     "DMA_COMMAND",
@@ -33,7 +31,6 @@ __all__ = [
     "FETCHED_COMMANDS",
     "FETCH_BURST",
     "FIRST_ROW",
-    "LANES",
     "LOAD_ADDRESS",
     "LOAD_LATENCY",
     "LOAD_SLACK",
@@ -41,21 +38,15 @@ __all__ = [
     "MXU_NEXT",
     "MXU_OFFER",
     "MXU_TOKEN",
-    "NORM",
     "NORM_STEPS",
     "PREPARATION",
-    "READ_AHEAD",
     "RECORDS",
     "REQUANTIZER",
     "REQUANTIZER_LANE",
-    "REUSED",
-    "ROW_READ",
     "STARVED",
     "STORE_ANSWER",
-    "STORE_BEAT",
     "STORE_REQUEST",
     "STORE_TOKEN",
-    "TABLE",
     "TOKEN_RETURN",
     "VECTOR_REQUEST",
     "VECTOR_TOKEN",
@@ -64,8 +55,13 @@ __all__ = [
     "drain_interval",
     "fetch_buffer",
     "operand_rows",
+    "read_ahead",
     "row_cycles",
+    "row_read",
+    "store_beat",
+    "sum_latency",
     "tile_cycles",
+    "tile_reused",
     "turnaround",
     "vector_cycles",
     "vector_interval",
@@ -112,8 +108,8 @@ AXI_SLICES = 2
 
 # The unified buffer.
 
-ROW_READ = 2
-"""From the acceptance of a row's read to its data (``ub.unified_buffer``)."""
+_ROW_READ = 2
+"""From the acceptance of a row's read to its data, as :func:`row_read` (``ub.unified_buffer``)."""
 
 STARVED = 16
 """Refusals in a row after which a port wins once (``ub.unified_buffer``)."""
@@ -143,11 +139,8 @@ FIRST_ROW = _FIRST_COMMAND + DMA_COMMAND + LOAD_LATENCY
 STORE_REQUEST = 3
 """From the start of a STORE to the request of its first row (``dma.row_reader``)."""
 
-STORE_BEAT = ROW_READ + 1
-"""From the request of a row to its beat (``dma.packer``)."""
-
-STORE_ANSWER = STORE_BEAT + REFERENCE_MEMORY.write_response
-"""From the request of a row that ends a burst to the response."""
+STORE_ANSWER = _ROW_READ + 1 + REFERENCE_MEMORY.write_response
+"""From the request of a row that ends a burst to the response, without ``ram_registers``."""
 
 STORE_TOKEN = 2
 """From the last response of a STORE to its token."""
@@ -163,9 +156,9 @@ MXU_NEXT = 2
 MXU_OFFER = 2
 """From a command's way into the image walker to its first slot (``mxu.image_walker``)."""
 
-ARRAY = 4
-"""Beyond 2 N, the way through the array: from a slot to its sum beside the accumulators
-(``mxu.systolic_array``, ``mxu.accumulator``)."""
+_ARRAY = 2
+"""Beyond 2 N and the read of a row, the way through the array (``mxu.systolic_array``,
+``mxu.accumulator``)."""
 
 REQUANTIZER_LANE = 7
 """Stages of a lane of the requantizer (``vpu.requantizer_lane``)."""
@@ -175,10 +168,6 @@ REQUANTIZER = 1 + REQUANTIZER_LANE
 
 RECORDS = 1
 """From the request of the last record row until the block may be used (``vpu.record_loader``)."""
-
-REUSED = 3
-"""From the first slot of a k-tile until the place of its first weights is free
-(``mxu.weight_sequencer``)."""
 
 MXU_TOKEN = 1
 """From the row of a CONV's last sum, or that sum beside the accumulators, to its token."""
@@ -191,15 +180,15 @@ VECTOR_REQUEST = 2
 ELEMENTWISE = 5
 """Stages of elementwise arithmetic before the requantizer (``vpu.elementwise_lane``)."""
 
-DIRECT = 5
-"""From the request of the last row of a vector to its result, for COPY and MAX
-(``vpu.operand_port``, ``vpu.window_reducer``)."""
+_REDUCED = 3
+"""From the data of the last row of a vector to its result, for COPY and MAX (``vpu.operand_port``,
+``vpu.window_reducer``)."""
 
-TABLE = DIRECT + ROW_READ
-"""The same for LUT (``vpu.lookup_table``)."""
+_TABLE = 2
+"""Beyond that, for LUT (``vpu.lookup_table``)."""
 
-LANES = DIRECT + ELEMENTWISE + REQUANTIZER_LANE
-"""The same for all other operations (``vpu.vector_lanes``)."""
+_LANES = ELEMENTWISE + REQUANTIZER_LANE
+"""Beyond that, for all operations that requantize (``vpu.vector_lanes``)."""
 
 NORM_STEPS = 9
 """Stages of NORM beside the divider (``vpu.word_lanes``)."""
@@ -207,12 +196,8 @@ NORM_STEPS = 9
 DIVIDER = 49
 """Cycles from a sum to its reciprocal, and to the next sum (``vpu.divider``)."""
 
-NORM = DIRECT + NORM_STEPS + DIVIDER
-"""The same for NORM, from its last channels (``vpu.vector_lanes``)."""
-
-READ_AHEAD = 4
-"""From the request of an operand's first row to when it is taken; each row is asked for when the
-one :func:`operand_rows` before is taken (``vpu.operand_port``)."""
+_NORM = NORM_STEPS + DIVIDER
+"""Beyond that, for NORM, from its last channels (``vpu.vector_lanes``)."""
 
 VECTOR_TOKEN = 2
 """From the last row of a VECTOR to its token, and to the start of the next one."""
@@ -223,6 +208,11 @@ def fetch_buffer(config: Config) -> int:
     return max(FETCHED_COMMANDS, config.burst_beats)
 
 
+def row_read(config: Config) -> int:
+    """Return the cycles from the acceptance of a row's read to its data."""
+    return _ROW_READ + config.ram_registers
+
+
 def row_cycles(config: Config) -> int:
     """Return the cycles in which LOAD or STORE moves a row: one, or one for each of its beats."""
     return max(config.row_bytes // BEAT_BYTES, 1)
@@ -231,6 +221,21 @@ def row_cycles(config: Config) -> int:
 def tile_cycles(slots: int, config: Config) -> int:
     """Return the cycles from a k-tile to the next: the next weights take N."""
     return max(slots, config.array_size)
+
+
+def store_beat(config: Config) -> int:
+    """Return the cycles from the request of a row to its beat (``dma.packer``)."""
+    return row_read(config) + 1
+
+
+def tile_reused(config: Config) -> int:
+    """Return the cycles from the first slot of a k-tile until its weights' first place is free."""
+    return row_read(config) + 1  # weights enter the array as the slot's row comes
+
+
+def sum_latency(config: Config) -> int:
+    """Return the cycles from a slot to its sum beside the accumulators."""
+    return 2 * config.array_size + row_read(config) + _ARRAY
 
 
 def drain_interval(drain: int, config: Config) -> int:
@@ -255,8 +260,7 @@ def conv_cycles(fields: Mapping[str, int], config: Config) -> int:
 
 def conv_latency(drain: int, config: Config) -> int:
     """Return the cycles from the slot of a CONV's last sum to its token."""
-    way = 2 * config.array_size + ARRAY + REQUANTIZER + drain_interval(drain, config)
-    return way + MXU_TOKEN
+    return sum_latency(config) + REQUANTIZER + drain_interval(drain, config) + MXU_TOKEN
 
 
 def turnaround(config: Config) -> int:
@@ -294,18 +298,27 @@ def operand_rows(config: Config) -> int:
     return 8 if config.row_bytes < 16 else 16
 
 
+def read_ahead(config: Config) -> int:
+    """Return the cycles from the request of an operand's first row to when it is taken.
+
+    Each row is asked for when the one :func:`operand_rows` before is taken (``vpu.operand_port``).
+    """
+    return row_read(config) + 2
+
+
 def vector_turns(operation: int) -> int:
     """Return the turns of a lane for a channel: ADD and SUB scale A, then B."""
     return 2 if operation in (VectorOp.ADD, VectorOp.SUB) else 1
 
 
-def vector_latency(operation: int) -> int:
+def vector_latency(operation: int, config: Config) -> int:
     """Return the cycles from the request of the last row of a vector to its result."""
+    direct = row_read(config) + _REDUCED
     if operation in (VectorOp.COPY, VectorOp.MAX):
-        return DIRECT
+        return direct
     if operation == VectorOp.NORM:
-        return NORM
-    return TABLE if operation == VectorOp.LUT else LANES
+        return direct + _NORM
+    return direct + (_TABLE if operation == VectorOp.LUT else _LANES)
 
 
 def vector_interval(operation: int, window: int, config: Config) -> int:
@@ -322,7 +335,7 @@ def vector_overhead(operation: int, config: Config) -> int:
     >>> vector_overhead(VectorOp.COPY, Config()), vector_overhead(VectorOp.ADD, Config())
     (8, 22)
     """
-    beside = VECTOR_REQUEST + vector_latency(operation) - 1 + VECTOR_TOKEN
+    beside = VECTOR_REQUEST + vector_latency(operation, config) - 1 + VECTOR_TOKEN
     return beside + parameter_rows(operation, config)
 
 

@@ -1,7 +1,7 @@
 """What products cost, as closed forms on ints or arrays: the arithmetic of all plans of CONVs."""
 
 from tpulite.arch.config import Config
-from tpulite.arch.timing import ARRAY, LOAD_TOKEN, REQUANTIZER, tile_cycles
+from tpulite.arch.timing import LOAD_TOKEN, REQUANTIZER, sum_latency, tile_cycles
 from tpulite.compiler.plan.closed_forms import Number, most
 
 __all__ = ["CONV_CYCLES", "product_cycles", "result_latency", "weights_latency", "weights_stay"]
@@ -44,7 +44,7 @@ def weights_latency(config: Config) -> int:
 
 def result_latency(config: Config) -> int:
     """Return the cycles from a vector's slot in the last tile to its result in the buffer."""
-    return 2 * config.array_size + ARRAY + REQUANTIZER
+    return sum_latency(config) + REQUANTIZER
 
 
 def weights_stay(rows: int, config: Config) -> bool:

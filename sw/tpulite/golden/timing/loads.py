@@ -5,7 +5,7 @@ from collections import deque
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES
-from tpulite.arch.timing import ARRAY, LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles
+from tpulite.arch.timing import LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles, sum_latency
 from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.phases import KnownPhases, Walk
 from tpulite.golden.timing.record import Record
@@ -68,7 +68,7 @@ class Loads(TransferHead):
         self.offered = max(
             self.beats_per_row, 2 if self.rows_per_beat > 1 else 1
         )  # to the first row
-        self.known = 2 * config.array_size + ARRAY + REQUANTIZER  # so far ahead writes are known
+        self.known = sum_latency(config) + REQUANTIZER  # so far ahead writes are known
         self.flying: deque[_Burst] = deque()
         self.open = 0  # of these, bursts of LOAD
         self.ends = deque([-1] * config.dma_bursts, config.dma_bursts)  # of those before

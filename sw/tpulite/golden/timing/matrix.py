@@ -11,10 +11,10 @@ from tpulite.arch.timing import (
     PREPARATION,
     RECORDS,
     REQUANTIZER_LANE,
-    REUSED,
     conv_latency,
     drain_interval,
     tile_cycles,
+    tile_reused,
 )
 from tpulite.golden.timing.banks import walk
 from tpulite.golden.timing.clockwork import Clockwork, Head
@@ -43,6 +43,7 @@ class Matrix(Head):
         self.size = config.array_size
         self.banks = config.ub_banks
         self.config = config
+        self.reused = tile_reused(config)
         self.intervals = [drain_interval(drain, config) for drain in Drain]
         self.latencies = [conv_latency(drain, config) - MXU_TOKEN for drain in Drain]
         self.record_rows = [record_rows(form, config) for form in RecordForm]
@@ -131,7 +132,7 @@ class Matrix(Head):
         taken = max(operands, self.weights_free)
         loaded = max(taken, self.asked)
         self.weights_free = loaded + 1
-        self.asked = max(loaded + 1, self.tile_before + REUSED) + self.size - 1
+        self.asked = max(loaded + 1, self.tile_before + self.reused) + self.size - 1
         return taken
 
     def _ask_records(self, fields: dict[str, int], operands: int) -> int:
@@ -182,7 +183,7 @@ class Matrix(Head):
         elif tiles > 1:
             before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
             reused = before - pace if tiles > 2 else self.tile
-            self.asked = max(self.asked + (tiles - 1) * size, reused + REUSED + size - 1)
+            self.asked = max(self.asked + (tiles - 1) * size, reused + self.reused + size - 1)
         if drain == _REQUANTIZE:
             age = self.record_rows[fields["record_form"]]
             tile = max(tile, self.recorded + RECORDS, self.claimed + age)
@@ -210,7 +211,7 @@ class Matrix(Head):
         before, tile, asked = self.tile, first, self.asked
         for index in range(1, tiles):
             phases += activations.tile(index - 1, len(phases))
-            begin = max(asked + 1, before + REUSED) - origin
+            begin = max(asked + 1, before + self.reused) - origin
             phase = (fields["weight_row"] + index * size - begin) % banks
             asked = origin + walk([phases], begin, phase, size, banks, starve=False) - 1
             before, tile = tile, max(tile + pace, asked + 1)

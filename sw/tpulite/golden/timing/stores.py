@@ -7,10 +7,10 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.timing import (
     STARVED,
-    STORE_BEAT,
     STORE_REQUEST,
     STORE_TOKEN,
     row_cycles,
+    store_beat,
 )
 from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.record import Record
@@ -37,7 +37,8 @@ class Stores(TransferHead):
         self.read = 0  # cycle after the last row of the one before
         self.stopped = 0
         self.banks = config.ub_banks
-        self.answer = STORE_BEAT + machine.memory.write_response  # as STORE_ANSWER
+        self.beat = store_beat(config)
+        self.answer = self.beat + machine.memory.write_response
         self.contest: _Place | None = None  # how far the first one was followed
         machine.contend = self.contend
 
@@ -95,7 +96,7 @@ class Stores(TransferHead):
         self.read = time
         answered = time - 1 + self.answer
         idle = self.started[0][1].start if self.started else answered
-        record.axi = max(0, min(idle, answered) - (time + STORE_BEAT))
+        record.axi = max(0, min(idle, answered) - (time + self.beat))
         stop = answered + 1
         if signal := fields["signal"]:
             stop = answered + STORE_TOKEN

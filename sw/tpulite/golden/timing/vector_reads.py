@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tpulite.arch.timing import READ_AHEAD, STARVED
+from tpulite.arch.timing import STARVED
 from tpulite.golden.timing.banks import Traffic
 from tpulite.golden.timing.phases import FREE
 
@@ -38,7 +38,8 @@ class VectorReads:
     gaps : sequence of tuple of int
         From which row on it cannot come earlier than so many cycles late.
     pace : tuple of int
-        Cycles from a row to the next, once as many rows are read ahead as the second number says.
+        Cycles from a row to the next, once as many rows are read ahead as the second number says,
+        and from the request of the first row to when it is taken.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class VectorReads:
         parameters: int,
         better: tuple[Traffic, ...],
         gaps: Sequence[tuple[int, int]] = (),
-        pace: tuple[int, int] = (1, 0),
+        pace: tuple[int, int, int] = (1, 0, 0),
     ) -> None:
         self._fields, self._operand = fields, operand
         self._begin, self._parameters, self._better = begin, parameters, better
@@ -183,10 +184,10 @@ class VectorReads:
         return made[: index + 1] + later + (made[idle + 1 :] if idle >= 0 else b"")
 
 
-def _paced(rows: bytes, pace: int, ahead: int, banks: int) -> bytes:
+def _paced(rows: bytes, pace: int, ahead: int, latency: int, banks: int) -> bytes:
     """Return the phases of rows that are not asked for a row a cycle."""
     each = np.arange(len(rows))
-    cycles = np.maximum(each, READ_AHEAD + pace * (each - ahead))
+    cycles = np.maximum(each, latency + pace * (each - ahead))
     phases = np.full(cycles[-1] + 1, _IDLE, np.uint8)
     phases[cycles] = (np.frombuffer(rows, np.uint8) + each - cycles) % banks
     return phases.tobytes()

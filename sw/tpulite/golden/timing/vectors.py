@@ -5,13 +5,13 @@ import numpy as np
 from tpulite.arch.effects import BINARY, parameter_rows
 from tpulite.arch.isa import Engine, VectorOp
 from tpulite.arch.timing import (
-    DIRECT,
     ELEMENTWISE,
-    LANES,
     REQUANTIZER_LANE,
     VECTOR_REQUEST,
     VECTOR_TOKEN,
     operand_rows,
+    read_ahead,
+    row_read,
     vector_cycles,
     vector_interval,
     vector_latency,
@@ -26,9 +26,6 @@ from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.vector_reads import VectorReads
 
 __all__ = ["Vectors"]
-
-_REDUCED = DIRECT - 2
-"""Cycles from the request of a row to the one in which the reducer of windows takes it."""
 
 
 class Vectors(Head):
@@ -53,7 +50,7 @@ class Vectors(Head):
         fields, record = self.pop(time)
         operation = fields["operation"]
         outputs, window = fields["rows"] * fields["columns"], vector_window(fields)
-        self.latency = vector_latency(operation)
+        self.latency = vector_latency(operation, self.config)
         cycles = vector_cycles(operation, outputs, window, self.config)
         if operation in BINARY and (fields["a_row"] - fields["b_row"]) % self.banks == 0:
             cycles += 1  # B follows A
@@ -94,7 +91,7 @@ class Vectors(Head):
         a, b = machine.vectors
         better = (machine.reads, machine.odd, *machine.operands)
         parameters = self.parameters[operation]
-        pace = (1 if window > 1 else self.each, operand_rows(self.config))
+        pace = 1 if window > 1 else self.each, operand_rows(self.config), read_ahead(self.config)
         first = begin - parameters
         self.reading = [VectorReads(fields, "a", first, parameters, better, pace=pace)]
         a.add(begin - parameters, NEVER, self.reading[0])
@@ -118,7 +115,7 @@ class Vectors(Head):
             gaps = latest.delays
         assert self.running is not None
         self.running[0].buffer += max(0, read - time)
-        if self.latency == LANES:
+        if self.latency == vector_latency(VectorOp.SUM, self.config):  # all that requantize
             read, gaps = self._requantized(fields, read, gaps)
         if self.each > 1:
             return read
@@ -137,7 +134,7 @@ class Vectors(Head):
         in the cycle ``read``, and rows would be as late as ``gaps`` says.
         """
         sums, groups = self.machine.sums, self.config.array_size // self.config.lanes
-        first = self.begin + _REDUCED
+        first = self.begin + row_read(self.config) + 1  # the reducer of windows takes it
         if not sums.meets(first, read - REQUANTIZER_LANE + groups):
             return read, gaps
         phases = np.frombuffer(sums.phases(first, sums.stop + groups), np.uint8)
