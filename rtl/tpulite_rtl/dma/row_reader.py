@@ -1,8 +1,10 @@
 """Rows of the unified buffer for the bursts of STORE."""
 
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -152,6 +154,6 @@ class RowReader(wiring.Component):
             fifo.i.payload.second.eq(answered.step.second),
             fifo.i.payload.ends_beat.eq(answered.step.ends_beat),
             fifo.i.payload.ends_burst.eq(answered.step.ends_burst),
-            self.busy.eq((step & ~steps.o.valid) | moves | Cat(row.valid for row in coming).any()),
+            self.busy.eq(reduce(or_, (row.valid for row in coming), step & ~steps.o.valid | moves)),
         ]
         return m

@@ -34,6 +34,17 @@ def test_register_slices_are_two_places_for_each_bit_of_all_channels():
     assert gates(sliced) - gates(Config()) == 8558
 
 
+@pytest.mark.parametrize(
+    ("size", "ff", "lut", "nand2"), [(4, 317, -25, 1_904), (8, 542, 50, 3_053)]
+)
+def test_registers_behind_rams_take_what_two_syntheses_differ_by(size, ff, lut, nand2):
+    with_them, without = Config(array_size=size, ram_registers=True), Config(array_size=size)
+    assert area(with_them).ff - area(without).ff == pytest.approx(ff, abs=2)
+    assert area(with_them).lut - area(without).lut == pytest.approx(lut, abs=50)
+    assert area(with_them).bram == area(without).bram
+    assert gates(with_them) - gates(without) == pytest.approx(nand2, abs=2)
+
+
 def test_delay_lines_take_what_two_syntheses_of_16x16_differ_by():
     lines, without = Config(vector_pairs=False), Config(delay_lines=False)
     assert area(lines).lut - area(without).lut == pytest.approx(85_464 - 84_578, rel=0.02)

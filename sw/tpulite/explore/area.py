@@ -43,6 +43,10 @@ _VECTOR_PAIRS = {"lut": 73, "ff": 104, "gates": 503}
 """Pairs of vectors, a column: the same for odd vectors, their skew, and what chooses them. The
 unified buffer is left out, whose lookup tables became 2,398 fewer by themselves."""
 
+_RAM_REGISTERS = {"lut": (0, 0), "ff": (92, 56), "gates": (755, 287)}
+"""Registers behind RAMs, on any machine, and for each column: a byte of six readers and of records.
+Of lookup tables 4x4 has 25 less, and 8x8 50 more."""
+
 _BRAM_FORMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 """Rows and bits of a row that a block RAM (DP16KD) can have."""
 
@@ -200,6 +204,8 @@ def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
     weights = _weights() if weights is None else weights
     config = fitted_config(config, resource)
     fixed = _SLICES[resource] * config.axi_slices
+    once, column = _RAM_REGISTERS[resource]
+    fixed += (once + column * config.array_size) * config.ram_registers
     fixed += _DELAY_LINES[resource] * config.array_size * config.has_delay_lines
     fixed += _VECTOR_PAIRS[resource] * config.array_size * config.has_vector_pairs
     return fixed + sum(
