@@ -56,7 +56,8 @@ class VectorSequencer(wiring.Component):
     tile_ready : In(1)
         The next weight tile is there.
     start : Out(1)
-        The next weight tile must start in this cycle: its first vector enters two cycles later.
+        The next weight tile must start in this cycle: its first vector enters ``row_read`` cycles
+        later.
     zero_point : Out(signed(8))
         Weight zero point of this tile.
     block_ready : In(1)

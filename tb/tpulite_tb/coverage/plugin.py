@@ -20,12 +20,16 @@ from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.coverage.counts import keep, read_counts
 from tpulite_tb.coverage.verilog import VERILATOR_OPTIONS, is_covered, with_points
 
-__all__ = ["pytest_configure"]
+__all__ = ["pytest_configure", "pytest_sessionfinish"]
+
+_CHIPS = pytest.StashKey[dict[Path, str]]()
+"""Chips of C++ that were built, and their Verilog."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Convert with points from now on, and keep what chips of C++ reach up to the end."""
-    build, chips = library.build_library, {}
+    """Convert with points from now on."""
+    build = library.build_library
+    chips = config.stash[_CHIPS] = {}
 
     def build_covered(source: str, *, title: str) -> Path:
         if not is_covered(source):
@@ -41,12 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
     ):
         patched.start()
         config.add_cleanup(patched.stop)
-    config.add_cleanup(lambda: _keep(chips))
 
 
-def _keep(chips: dict[Path, str]) -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep what chips of C++ have reached: a worker that does so later is killed, if it is slow."""
     gc.collect()  # chips count when they are freed
-    for number, (path, source) in enumerate(chips.items()):
+    for number, (path, source) in enumerate(session.config.stash[_CHIPS].items()):
         loaded = library.load_library(path)
         chip = loaded.chip_new(1 << 12, 2, 2, 0, 0.0, 0)
         with TemporaryDirectory() as folder:
