@@ -20,9 +20,11 @@ from tpulite.arch.opcodes import Drain, VectorOp
 from tpulite.arch.streams import conv_stream
 
 __all__ = [
+    "ARRAY",
     "AXI_SLICES",
     "COMMAND_BEATS",
     "COMMAND_CHECK",
+    "DIRECT",
     "DISPATCH",
     "DIVIDER",
     "DMA_COMMAND",
@@ -31,6 +33,7 @@ __all__ = [
     "FETCHED_COMMANDS",
     "FETCH_BURST",
     "FIRST_ROW",
+    "LANES",
     "LOAD_ADDRESS",
     "LOAD_LATENCY",
     "LOAD_SLACK",
@@ -38,15 +41,18 @@ __all__ = [
     "MXU_NEXT",
     "MXU_OFFER",
     "MXU_TOKEN",
+    "NORM",
     "NORM_STEPS",
     "PREPARATION",
     "RECORDS",
     "REQUANTIZER",
     "REQUANTIZER_LANE",
+    "ROW_READ",
     "STARVED",
     "STORE_ANSWER",
     "STORE_REQUEST",
     "STORE_TOKEN",
+    "TABLE",
     "TOKEN_RETURN",
     "VECTOR_REQUEST",
     "VECTOR_TOKEN",
@@ -108,8 +114,9 @@ AXI_SLICES = 2
 
 # The unified buffer.
 
-_ROW_READ = 2
-"""From the acceptance of a row's read to its data, as :func:`row_read` (``ub.unified_buffer``)."""
+ROW_READ = 2
+"""From the acceptance of a row's read to its data; one more with ``ram_registers``
+(``ub.unified_buffer``)."""
 
 STARVED = 16
 """Refusals in a row after which a port wins once (``ub.unified_buffer``)."""
@@ -139,7 +146,7 @@ FIRST_ROW = _FIRST_COMMAND + DMA_COMMAND + LOAD_LATENCY
 STORE_REQUEST = 3
 """From the start of a STORE to the request of its first row (``dma.row_reader``)."""
 
-STORE_ANSWER = _ROW_READ + 1 + REFERENCE_MEMORY.write_response
+STORE_ANSWER = ROW_READ + 1 + REFERENCE_MEMORY.write_response
 """From the request of a row that ends a burst to the response, without ``ram_registers``."""
 
 STORE_TOKEN = 2
@@ -156,9 +163,9 @@ MXU_NEXT = 2
 MXU_OFFER = 2
 """From a command's way into the image walker to its first slot (``mxu.image_walker``)."""
 
-_ARRAY = 2
-"""Beyond 2 N and the read of a row, the way through the array (``mxu.systolic_array``,
-``mxu.accumulator``)."""
+ARRAY = 2
+"""Beyond 2 N and the row's read, the way through the array: from a slot to its sum beside the
+accumulators (``mxu.systolic_array``, ``mxu.accumulator``)."""
 
 REQUANTIZER_LANE = 7
 """Stages of a lane of the requantizer (``vpu.requantizer_lane``)."""
@@ -180,15 +187,15 @@ VECTOR_REQUEST = 2
 ELEMENTWISE = 5
 """Stages of elementwise arithmetic before the requantizer (``vpu.elementwise_lane``)."""
 
-_REDUCED = 3
+DIRECT = 3
 """From the data of the last row of a vector to its result, for COPY and MAX (``vpu.operand_port``,
 ``vpu.window_reducer``)."""
 
-_TABLE = 2
-"""Beyond that, for LUT (``vpu.lookup_table``)."""
+TABLE = 2
+"""Beyond :data:`DIRECT`, for LUT (``vpu.lookup_table``)."""
 
-_LANES = ELEMENTWISE + REQUANTIZER_LANE
-"""Beyond that, for all operations that requantize (``vpu.vector_lanes``)."""
+LANES = ELEMENTWISE + REQUANTIZER_LANE
+"""Beyond :data:`DIRECT`, for all operations that requantize (``vpu.vector_lanes``)."""
 
 NORM_STEPS = 9
 """Stages of NORM beside the divider (``vpu.word_lanes``)."""
@@ -196,8 +203,8 @@ NORM_STEPS = 9
 DIVIDER = 49
 """Cycles from a sum to its reciprocal, and to the next sum (``vpu.divider``)."""
 
-_NORM = NORM_STEPS + DIVIDER
-"""Beyond that, for NORM, from its last channels (``vpu.vector_lanes``)."""
+NORM = NORM_STEPS + DIVIDER
+"""Beyond :data:`DIRECT`, for NORM, from its last channels (``vpu.vector_lanes``)."""
 
 VECTOR_TOKEN = 2
 """From the last row of a VECTOR to its token, and to the start of the next one."""
@@ -210,7 +217,7 @@ def fetch_buffer(config: Config) -> int:
 
 def row_read(config: Config) -> int:
     """Return the cycles from the acceptance of a row's read to its data."""
-    return _ROW_READ + config.ram_registers
+    return ROW_READ + config.ram_registers
 
 
 def row_cycles(config: Config) -> int:
@@ -235,7 +242,7 @@ def tile_reused(config: Config) -> int:
 
 def sum_latency(config: Config) -> int:
     """Return the cycles from a slot to its sum beside the accumulators."""
-    return 2 * config.array_size + row_read(config) + _ARRAY
+    return 2 * config.array_size + row_read(config) + ARRAY
 
 
 def drain_interval(drain: int, config: Config) -> int:
@@ -313,12 +320,12 @@ def vector_turns(operation: int) -> int:
 
 def vector_latency(operation: int, config: Config) -> int:
     """Return the cycles from the request of the last row of a vector to its result."""
-    direct = row_read(config) + _REDUCED
+    direct = row_read(config) + DIRECT
     if operation in (VectorOp.COPY, VectorOp.MAX):
         return direct
     if operation == VectorOp.NORM:
-        return direct + _NORM
-    return direct + (_TABLE if operation == VectorOp.LUT else _LANES)
+        return direct + NORM
+    return direct + (TABLE if operation == VectorOp.LUT else LANES)
 
 
 def vector_interval(operation: int, window: int, config: Config) -> int:
