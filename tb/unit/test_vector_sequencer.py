@@ -156,6 +156,8 @@ class _Bench:
         steady = bool(dut.steady.value)
         ready = steady or random.random() >= refuse
         dut.read__request__ready.value = ready
+        if self.config.has_vector_pairs:  # this port is never refused while it is steady
+            dut.read_odd__request__ready.value = bool(dut.odd.value)
         await RisingEdge(dut.clk)
         issued, asked = bool(dut.issued.value), bool(dut.read__request__valid.value)
         assert dut.refused.value == (asked and not ready)
