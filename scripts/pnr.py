@@ -21,7 +21,7 @@ from tpulite_rtl.silicon.router import UnroutedError, shown
 
 _DEFAULTS: dict[str, dict] = {
     "ecp5-25": {"mhz": 66},
-    "ecp5-45": {"mhz": 59, "placer": "static", "blockages": 4},
+    "ecp5-45": {"mhz": 58, "placer": "static", "blockages": 4},
     "ecp5-85": {"mhz": 52, "placer": "static", "blockages": 3},
 }
 """What each configuration is routed with: the highest frequency that its first seeds could have."""

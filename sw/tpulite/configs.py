@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 
 __all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "part_for", "read_field"]
 
-_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block", ram_registers=True)
+_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block")
 
 CONFIGS: dict[str, Config] = {
     "4x4": Config(array_size=4),
@@ -16,12 +16,12 @@ CONFIGS: dict[str, Config] = {
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
     # The largest array that is placed and routed on each part of Lattice's ECP5 family, with all
-    # roundings, and fetched commands in block RAM. The smaller parts have few lanes, queues of one
-    # command, and registers behind RAMs; the -45 has too few DSP blocks, so that some columns
-    # multiply in logic.
-    "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
+    # roundings, and fetched commands in block RAM. The smaller parts have few lanes and queues of
+    # one command; the -45 has too few DSP blocks, so that some columns multiply in logic. With
+    # registers behind RAMs the -45 was not routed, and the -85 has not been placed.
+    "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1, ram_registers=True),
     "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mostly_dsp"),
-    "ecp5-85": _on_ecp5(array_size=8, queue_depth=2, ram_registers=False),
+    "ecp5-85": _on_ecp5(array_size=8, queue_depth=2),
 }
 
 CONFIG_PARTS = {f"ecp5-{size}": f"LFE5U-{size}" for size in (25, 45, 85)}
