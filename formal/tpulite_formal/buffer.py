@@ -17,8 +17,8 @@ _READERS = ("activation", "weight", "record", "vpu_a", "vpu_b", "store")
 _WRITERS = ("drain", "load", "vpu")
 
 
-def _buffer(rows: int, banks: int, size: int = 4) -> UnifiedBuffer:
-    config = Config(array_size=size, ub_rows=rows, ub_banks=banks)
+def _buffer(rows: int, banks: int, size: int = 4, *, registers: bool = False) -> UnifiedBuffer:
+    config = Config(array_size=size, ub_rows=rows, ub_banks=banks, ram_registers=registers)
     return UnifiedBuffer(config, readers=_READERS, writers=_WRITERS)
 
 
@@ -115,9 +115,9 @@ def _waits(h: Harness, name: str, requests, rows, index: int, absolute: Value) -
     )
 
 
-def _rows() -> Harness:
+def _rows(*, registers: bool = False) -> Harness:
     """Return a harness that watches one row, which may be any, and one bit of it."""
-    dut = _buffer(64, 8)
+    dut = _buffer(64, 8, registers=registers)
     h = Harness(dut)
     row = h.constant(6, "row")
     for name in _READERS:
@@ -168,4 +168,10 @@ PROOFS = [
         mutants=900,
     ),
     Proof("ub.unified_buffer", "rows, 8 in each of 8 banks, bit 0", _rows, mutants=900),
+    Proof(
+        "ub.unified_buffer",
+        "rows, a register behind each bank",
+        partial(_rows, registers=True),
+        mutants=900,
+    ),
 ]
