@@ -20,7 +20,7 @@ from tpulite_rtl.silicon.report import write_report
 from tpulite_rtl.silicon.router import UnroutedError, shown
 
 _DEFAULTS: dict[str, dict] = {
-    "ecp5-25": {"mhz": 66},
+    "ecp5-25": {"mhz": 64},
     "ecp5-45": {"mhz": 58, "placer": "static", "blockages": 4},
     "ecp5-85": {"mhz": 52, "placer": "static", "blockages": 3},
 }

@@ -17,9 +17,8 @@ CONFIGS: dict[str, Config] = {
     "32x32": Config(array_size=32),
     # The largest array that is placed and routed on each part of Lattice's ECP5 family, with all
     # roundings, and fetched commands in block RAM. The smaller parts have few lanes and queues of
-    # one command; the -45 has too few DSP blocks, so that some columns multiply in logic. With
-    # registers behind RAMs the -45 was not routed, and the -85 has not been placed.
-    "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1, ram_registers=True),
+    # one command; the -45 has too few DSP blocks, so that some columns multiply in logic.
+    "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
     "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mostly_dsp"),
     "ecp5-85": _on_ecp5(array_size=8, queue_depth=2),
 }
