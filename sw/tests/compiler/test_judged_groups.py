@@ -1,6 +1,8 @@
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.bench.workloads import find_workload
+from tpulite.compiler.judge import traffic
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
@@ -27,6 +29,14 @@ def test_the_timeline_chooses_no_worse_groups_than_closed_forms(rows):
     fast = cycles(layers, config, Options())
     assert fast <= cycles(layers, config, Options(effort=0))
     assert fast <= cycles(layers, config, Options(grouping=False))
+
+
+def test_of_equally_fast_programs_that_which_moves_less_is_chosen():
+    """Weights that came again with each row of the output were hidden, and ten times as many."""
+    config = Config()
+    program, *_ = find_workload("conv3x3_32x32x32_to_32")(config).compile()
+    images, weights = 2 * 32 * 32 * 32, 32 * 32 * 9
+    assert traffic(program.commands, config) < images + 2 * weights
 
 
 def test_a_layer_alone_may_beat_its_slices():
