@@ -204,8 +204,12 @@ def test_resident_buffers_keep_their_rows():
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_keep_their_places_apart(name):
     result = network_schedule(name)
-    assert result.lead > 0
     assert verify_places(result, result.rows, NETWORKS[name]) == ()
+
+
+def test_loads_of_networks_go_ahead():
+    """But not where that costs commands and saves no cycle."""
+    assert any(network_schedule(name).lead > 0 for name in NETWORKS)
 
 
 def test_random_tilings_are_placed_or_refused():
