@@ -32,7 +32,7 @@ def test_the_timeline_chooses_no_worse_groups_than_closed_forms(rows):
 
 
 def test_of_equally_fast_programs_that_which_moves_less_is_chosen():
-    """Weights that came again with each row of the output were hidden, and ten times as many."""
+    """Weights that come again with each row of the output cost no cycle, and are not chosen."""
     config = Config()
     program, *_ = find_workload("conv3x3_32x32x32_to_32")(config).compile()
     images, weights = 2 * 32 * 32 * 32, 32 * 32 * 9
