@@ -1,12 +1,14 @@
 """The cycle model against the counters and traces of the Verilated chip.
 
-Random layers and groups of layers are drawn afresh in each run; a failure names the layer and its
-seed, and ``TPULITE_LAYER_SEED`` repeats the run. ``TPULITE_RANDOM_LAYERS`` is the number of layers
-(more in ``make regress``).
+Random layers and groups of layers are always the same in ``make test``, so that a failure is the
+fault of what has changed; ``make regress`` draws others in each run, and more of them
+(``TPULITE_RANDOM_LAYERS``). A failure names the layer and its seed, and ``TPULITE_LAYER_SEED``
+repeats the run.
 """
 
 import os
 import random
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -48,7 +50,12 @@ SHORT = 300
 """Layers of so few cycles are compared with each other only in the sum."""
 
 LAYERS = int(os.environ.get("TPULITE_RANDOM_LAYERS", 400 if REGRESS else 24))
-SEED = int(os.environ.get("TPULITE_LAYER_SEED") or random.SystemRandom().getrandbits(31))
+SEED = int(
+    os.environ.get("TPULITE_LAYER_SEED")
+    or (random.SystemRandom().getrandbits(31) if REGRESS else 0)
+)
+WERE_FAR_OFF = 1682411097, 1854937630
+"""Seeds of layers of which the model was wrong by more than 2 %: two short k-tiles a command."""
 MOST_CYCLES = 50_000
 NAMES = [
     name
@@ -121,7 +128,12 @@ def test_benchmarks(device: RtlDevice, name: str) -> None:
 
 
 def test_random_layers(device: RtlDevice) -> None:
-    compare_random_layers(device, LAYERS)
+    print(f"TPULITE_LAYER_SEED={SEED}")
+    compare_random_layers(device, range(SEED, SEED + LAYERS))
+
+
+def test_layers_that_were_far_off(device: RtlDevice) -> None:
+    compare_random_layers(device, WERE_FAR_OFF, network=OF_NETWORK)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +151,9 @@ def test_random_layers_on_other_machines(name: str, network: float, layer: float
     Of thousands of layers one is nearly as far off as this; 99 of 100 are within 2 %.
     """
     device = RtlDevice(named_config(name), trace=True)
-    compare_random_layers(device, LAYERS // 8, network=network, layer=layer)
+    print(f"TPULITE_LAYER_SEED={SEED}")
+    seeds = range(SEED, SEED + LAYERS // 8)
+    compare_random_layers(device, seeds, network=network, layer=layer)
 
 
 def test_random_groups(device: RtlDevice) -> None:
@@ -255,11 +269,14 @@ def network_work(graph: LayerGraph, config: Config) -> int:
 
 
 def compare_random_layers(
-    device: RtlDevice, count: int, *, network: float = OF_LAYER, layer: float = OF_LAYER
+    device: RtlDevice,
+    seeds: Iterable[int],
+    *,
+    network: float = OF_LAYER,
+    layer: float = OF_LAYER,
 ) -> None:
     """Compare networks of one layer, so that the sum, too, is that of a layer."""
-    print(f"TPULITE_LAYER_SEED={SEED}")
-    for seed in range(SEED, SEED + count):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, device.config)
         program = compile_layers(graph, device.config)

@@ -252,4 +252,4 @@ class Matrix(Head):
 
 def _is_short(tiles: int, slots: int, size: int) -> bool:
     """Whether k-tiles follow each other so fast that weights may be late."""
-    return tiles > 2 and slots < 2 * size
+    return tiles > 1 and slots < 2 * size
