@@ -24,6 +24,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import pytest
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -69,16 +70,19 @@ def benches() -> list[str]:
     return [name for name in names if not name.startswith("tb_") and name not in others]
 
 
-def attack(bench: str, count: int, most: int, *, again: bool) -> bool:
-    """Run a bench, in its first size, against mutants; tell whether it passes without one."""
+def attack(bench: str, size: str, count: int, most: int, *, again: bool) -> bool:
+    """Run a bench, in a size or its first, against mutants; tell whether it passes without one."""
     wanted = {"": count, "_MOST": most, "_AGAIN": int(again)}
     environment = {f"TPULITE_MUTANTS{name}": str(value) for name, value in wanted.items()}
     environment[BENCH] = bench
-    own = ["tpulite_tb.chip_mutants"] if bench == CHIP else [*_pytest([bench]), "-k", "verilator"]
-    if not _passes(bench, own, environment):
+    every_size = {"TPULITE_REGRESS": "1"}
+    own = [*_pytest([bench]), "-k", f"verilator-{size}" if size else "verilator"]
+    if bench == CHIP:
+        own = ["tpulite_tb.chip_mutants"]
+    if not _passes(bench, own, environment | (every_size if size else {})):
         return False
     others = inside(bench)
-    environment |= {"SIM": "verilator", "TPULITE_REGRESS": "1"}  # in all sizes
+    environment |= every_size | {"SIM": "verilator"}
     return not others or _passes(bench, _pytest(others), environment)
 
 
@@ -117,6 +121,9 @@ def _passes(bench: str, program: list[str], environment: dict[str, str]) -> bool
                     counts = Counter(fate["fate"] for fate in campaign.fates.values())
                     print(f"\r{bench}: {dict(counts)}", end="", file=sys.stderr, flush=True)
     print("\r" + " " * 78 + "\r", end="", file=sys.stderr)
+    if process.returncode == pytest.ExitCode.NO_TESTS_COLLECTED:
+        print(f"mutate.py: error: no test of {bench} has this size", file=sys.stderr)
+        sys.exit(2)
     if process.returncode:
         print(f"{output}The bench of {bench} fails without a mutant", flush=True)
     return not process.returncode
@@ -181,15 +188,15 @@ def component_of(bench: str, module: str) -> str:
     return ".".join(path.relative_to(_RTL).with_suffix("").parts)
 
 
-def row(bench: str, campaign: Campaign) -> Row:
-    """Count what became of a component's mutants."""
+def row(bench: str, size: str, campaign: Campaign) -> Row:
+    """Count what became of a component's mutants, in a size of its bench or in the first one."""
     reasons, digest = excuses(), campaign.folder.name[:12]
     counts: Counter[str] = Counter()
     for number, fate in campaign.fates.items():
         excused = fate["fate"] != "killed" and (bench, digest, number) in reasons
         counts["excused" if excused else fate["fate"]] += 1
     return Row(
-        bench=bench,
+        bench=f"{bench} {size}".strip(),
         component=component_of(bench, campaign.component),
         drawn=len(campaign.mutants),
         tried=len(campaign.fates),
@@ -221,7 +228,9 @@ def write(rows: list[Row]) -> None:
     if _TABLE.exists():
         with _TABLE.open() as file:
             kept = {old["bench"]: old for old in csv.DictReader(file)} | kept
-    ordered = [kept[bench] for bench in [*benches(), CHIP] if bench in kept]
+    places = {bench: place for place, bench in enumerate([*benches(), CHIP])}
+    found = [name for name in kept if name.partition(" ")[0] in places]
+    ordered = [kept[n] for n in sorted(found, key=lambda n: (places[n.partition(" ")[0]], n))]
     with _TABLE.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
@@ -242,6 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
     names = ", ".join(known)
     parser.add_argument("benches", nargs="+", help=f"all of components, or some of: {names}")
+    parser.add_argument("--size", default="", help="the size of the bench, as its test names it")
     parser.add_argument("--count", type=int, default=200, help="mutants drawn of each component")
     parser.add_argument("--most", type=int, default=0, help="mutants tried of each; all by default")
     parser.add_argument("--again", action="store_true", help="try those again that lived")
@@ -251,16 +261,19 @@ def main() -> None:
     chosen = benches() if options.benches == ["all"] else options.benches
     if wrong := set(chosen) - set(known):
         parser.error(f"no bench named {', '.join(sorted(wrong))}; there are {names}")
+    if options.size and CHIP in chosen:
+        parser.error(f"{CHIP} has one size")
 
     rows, failing = [], []
     for bench in chosen:
-        if not attack(bench, options.count, options.most, again=options.again):
+        size, again = options.size, options.again
+        if not attack(bench, size, options.count, options.most, again=again):
             failing.append(bench)
             continue
         campaign = dict(campaigns())[bench]
         if options.solver:
             decide(bench, campaign, options.solver)
-        rows.append(row(bench, campaign))
+        rows.append(row(bench, options.size, campaign))
         r = rows[-1]
         print(f"{bench}: {r.killed} of {r.tried} killed, {r.equivalent} equivalent,", end=" ")
         print(f"{r.excused} excused, {r.lives} live, {r.undecided} undecided", flush=True)

@@ -1,6 +1,7 @@
 """Mutants of the compiler's sources against its tests, by mutmut.
 
-`[tool.mutmut]` in pyproject.toml says which sources and which tests. What became of each mutant is
+`[tool.mutmut]` in pyproject.toml says which sources and which tests; MODULEs, as
+tpulite.compiler.geometry.cut, are tried alone. What became of each mutant is
 kept in build/mutate_source, so that an interrupted run goes on. --again tries those again that
 live, after tests have changed. --write puts the table, a module a line, into docs/trust.md.
 sw/tests/mutants_excused.csv has the reason why one may live:
@@ -75,8 +76,8 @@ def change(name: str, source: Path) -> str:
     return " ".join(added)
 
 
-def rows() -> list[Row]:
-    """Count what became of all mutants."""
+def rows(modules: list[str]) -> list[Row]:
+    """Count what became of all mutants of some modules, or of each."""
     with _EXCUSED.open() as file:
         excused = {(r["module"], r["function"], r["mutated"]) for r in csv.DictReader(file)}
     found = []
@@ -84,6 +85,8 @@ def rows() -> list[Row]:
         fates: dict[str, int | None] = json.loads(path.read_text())["exit_code_by_key"]
         source = path.relative_to(_FOLDER / "mutants").with_suffix("")
         module = ".".join(source.with_suffix("").parts[1:])
+        if modules and module not in modules:
+            continue
         row = Row(module, len(fates), list(fates.values()))
         for name in (name for name, fate in fates.items() if fate in _LIVES):
             function = name.rpartition(".")[2].partition("__mutmut_")[0]
@@ -97,40 +100,49 @@ def rows() -> list[Row]:
     return found
 
 
+def with_total(lines: list[list[str]]) -> list[list[str]]:
+    """Return lines of modules, and one with their sums."""
+    figures = zip(*(map(int, line[1:]) for line in lines), strict=True)
+    return [*lines, ["all", *(str(sum(column)) for column in figures)]]
+
+
 def write(lines: list[list[str]]) -> None:
-    """Write the page's table."""
-    marks = ["---", *["---:"] * len(_COLUMNS)]
-    text = "\n".join("| " + " | ".join(x) + " |" for x in [["module", *_COLUMNS], marks, *lines])
+    """Write the page's table, where modules that were not tried keep their lines."""
     head, rest = _PAGE.read_text().split(_BEGIN)
-    _PAGE.write_text(f"{head}{_BEGIN}\n{text}\n\n{_END}{rest.split(_END)[1]}")
+    old, tail = rest.split(_END)
+    known = [[cell.strip() for cell in row.strip("|").split("|")] for row in old.split("\n") if row]
+    kept = {line[0]: line for line in [*known, *lines] if line[0].startswith("tpulite.")}
+    marks = ["---", *["---:"] * len(_COLUMNS)]
+    table = [["module", *_COLUMNS], marks, *with_total([kept[name] for name in sorted(kept)])]
+    text = "\n".join("| " + " | ".join(line) + " |" for line in table)
+    _PAGE.write_text(f"{head}{_BEGIN}\n{text}\n\n{_END}{tail}")
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="whose mutants; default: all")
     parser.add_argument("--again", action="store_true", help="try those again that live")
     parser.add_argument("--look", action="store_true", help="try none, print what became of them")
     parser.add_argument("--write", action="store_true", help="write the table of the page")
     options = parser.parse_args()
-    if options.again and (again := [name for row in rows() for name in row.lives]):
+    if options.again and (again := [n for row in rows(options.modules) for n in row.lives]):
         run(*again)
     elif not options.look:
-        run()
-    found = rows()
+        run(*(f"{module}.*" for module in options.modules))
+    found = rows(options.modules)
     if not found:
         sys.exit("no mutants: run `make mutate-source` first")
     lines = [[row.module, *map(str, row.figures())] for row in found]
-    total = [sum(column) for column in zip(*(row.figures() for row in found), strict=True)]
-    lines.append(["all", *map(str, total)])
     table = Table(title="Mutants of the compiler's sources", box=SIMPLE_HEAD)
     for name in ("module", *_COLUMNS):
         table.add_column(name, justify="right" if name != "module" else "left")
-    for line in lines:
+    for line in with_total(lines):
         table.add_row(*line)
     Console().print(table)
     if options.write:
         write(lines)
-    sys.exit(int(total[-1] > 0 or total[0] > total[1]))
+    sys.exit(int(any(row.lives or row.figures()[1] < row.mutants for row in found)))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
 """Convolutions that no single command can express, or of which one output row reads too much."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.passes import AxisLimits, axis_limits, cut_kernel, plan_tiles
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
@@ -129,59 +125,6 @@ def test_the_matrix_unit_hardly_waits_for_tiles():
     config = Config(ub_rows=4096)
     cycles = predict_cycles(compile_layers(graph, config).commands, config)
     assert cycles < 1.05 * sum(graph.macs().values()) / 256
-
-
-class TestPlans:
-    """How kernels and images are cut."""
-
-    @pytest.mark.parametrize("stride", [1, 3, 15, 16, 40])
-    @pytest.mark.parametrize("dilation", [1, 2, 15, 16, 40])
-    @pytest.mark.parametrize("pad", [0, 31, 32, 70])
-    @pytest.mark.parametrize("pitched", [False, True])
-    def test_every_region_has_a_padding_that_the_field_can_hold(
-        self, stride, dilation, pad, pitched
-    ):
-        axis = Axis1D(20, stride, dilation, 4, pad)
-        limits = axis_limits(axis, 60, pitched=pitched)
-        assert limits.taps == 1 or dilation <= CONV.limit("dilation_y")
-        regions = limits.cut(range(60), 50)
-        assert [o for region in regions for o in region] == list(range(60))
-        assert max(map(len, regions)) <= 50
-        subsampled = pitched and stride > CONV.limit("stride_y")
-        for region in regions:
-            assert stride <= CONV.limit("stride_y") or subsampled or len(region) == 1
-            for start in range(0, 4, min(4, limits.taps)):
-                part = replace(axis, kernel=min(limits.taps, 4 - start), start=start)
-                covered = (len(region) - 1) * stride + (part.kernel - 1) * dilation + 1
-                if part.span(region):
-                    covered = min(covered, -part.origin(region.start))
-                assert (len(region) if subsampled else covered) <= CONV.limit("pad_top")
-
-    def test_passes_cover_the_kernel_once(self):
-        for rows, columns, blocks, most in [(20, 31, 3, 8), (1, 1, 50, 3), (5, 40, 1, 1)]:
-            passes = cut_kernel(
-                (rows, columns),
-                range(7, 7 + blocks),
-                most,
-                rows=AxisLimits(blocks=2),
-                columns=AxisLimits(taps=9),
-            )
-            taps = [(r, c, b) for p in passes for r in p.rows for c in p.columns for b in p.blocks]
-            assert len(taps) == len(set(taps)) == rows * columns * blocks
-            assert {b for _, _, b in taps} == set(range(7, 7 + blocks))
-            assert max(len(p.rows) for p in passes) <= CONV.limit("kernel_rows")
-            assert max(len(p.columns) for p in passes) <= 9
-            assert max(len(p.blocks) for p in passes) <= 2
-            tiles = max(len(p.rows) * len(p.columns) * len(p.blocks) for p in passes)
-            assert tiles <= 2 * most
-
-    def test_tiles_have_as_many_output_rows_as_fit(self):
-        y = Axis1D(100, 2, 1, 5, 0)
-        assert plan_tiles(y, AxisLimits(), 8, 10, 1000) == (8, AxisLimits(taps=5, blocks=5))
-        assert plan_tiles(y, AxisLimits(), 8, 10, 190) == (8, AxisLimits(taps=5, blocks=1))
-        assert plan_tiles(y, AxisLimits(), 8, 10, 150) == (8, AxisLimits(taps=1, blocks=1))
-        assert plan_tiles(y, AxisLimits(), 8, 10, 80) == (4, AxisLimits(taps=2, blocks=1))
-        assert plan_tiles(y, AxisLimits(), 8, 10, 5) == (1, AxisLimits(taps=1, blocks=1))
 
 
 FAR = {

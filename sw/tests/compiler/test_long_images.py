@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import CONV
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D
-from tpulite.compiler.geometry.passes import axis_limits
 from tpulite.compiler.group.costs import compute_cycles
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
@@ -64,16 +61,6 @@ def test_long_images_are_cut(shape, config, name):
     results = Session(compile_layers(layers, config, quick_options()), "golden").run({"x": x})
     for output in layers.outputs:
         np.testing.assert_array_equal(results.outputs[output], expected[output])
-
-
-@pytest.mark.parametrize("stride", [1, 2, 3, 15])
-def test_regions_read_what_a_command_can(stride):
-    axis = Axis1D(70_000, stride, 9, 5, 3)
-    outputs = (axis.extent + 3 - 36) // stride
-    limits = axis_limits(axis, outputs, pitched=False)
-    regions = limits.cut(range(outputs), CONV.limit("columns"))
-    assert [o for region in regions for o in region] == list(range(outputs))
-    assert max(len(axis.span(region)) for region in regions) <= LARGEST_EXTENT
 
 
 def test_filters_of_large_images_have_a_cost():

@@ -5,20 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.alone import Surroundings
 from tpulite.compiler.plan.choices import LayerChoices
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents
-
-
-@given(st.integers(1, 5000), st.integers(1, 300), st.sampled_from([1, 2, 4]))
-def test_ranges_cover_the_extent_once_at_multiples(extent, parts, align):
-    ranges = split(extent, parts, align)
-    assert [i for r in ranges for i in r] == list(range(extent))
-    assert all(len(r) > 0 and r.start % align == 0 for r in ranges)
-    assert len(ranges) <= parts
-    assert max(map(len, ranges)) - min(map(len, ranges[:-1] or ranges)) <= align
 
 
 @pytest.mark.parametrize("style", CHUNK_STYLES)

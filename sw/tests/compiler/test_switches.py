@@ -4,7 +4,6 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis
-from tpulite.compiler.geometry.cut import cut_parts
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan
 from tpulite.golden.timing import predict_cycles
@@ -12,29 +11,6 @@ from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 
 CONFIG = Config()
-
-
-@pytest.mark.parametrize(
-    "columns, grain, parts, expected",
-    [
-        (32, 1, 4, [range(10, 18), range(18, 26), range(26, 34), range(34, 42)]),
-        (8, 1, 4, [range(10, 21), range(21, 32), range(32, 42)]),  # not below 80 vectors
-        (32, 16, 4, [range(10, 26), range(26, 42)]),
-        (64, 1, 1, [range(10, 26), range(26, 42)]),  # 2048 vectors
-    ],
-)
-def test_parts_let_the_next_layer_start(columns, grain, parts, expected):
-    cut = cut_parts(range(10, 42), columns, CONFIG, grain=grain, parts=parts)
-    assert list(cut) == expected
-
-
-@pytest.mark.parametrize("columns, count", [(1, 1), (8, 1), (32, 1), (33, 2), (112, 4)])
-def test_without_block_start_parts_are_as_few_as_accumulators_allow(columns, count):
-    rows = range(10, 42)
-    cut = cut_parts(rows, columns, CONFIG, block_start=False)
-    assert [y for part in cut for y in part] == list(rows)
-    assert all(len(part) * columns <= CONFIG.acc_rows for part in cut)
-    assert len(cut) == count == -(-len(rows) // (CONFIG.acc_rows // columns))
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (3, 2), (2, 3), (10, 4)])

@@ -1,12 +1,9 @@
 """What the array must not wait for: figures of the cycle model beside what multiplying takes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
-from tpulite.compiler.geometry.cut import cut_arriving, halves, split
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import Timeline, predict
@@ -33,25 +30,6 @@ def behind(times: Timeline) -> int:
     last = [each for each in times.times if each.engine is Engine.VPU][-1]
     products = (each.stop for each in times.times if each.engine is Engine.MXU)
     return last.stop - max(stop for stop in products if stop <= last.start)
-
-
-@given(
-    st.integers(1, 60), st.integers(1, 6), st.integers(1, 20), st.floats(0.1, 9), st.integers(1, 4)
-)
-def test_arriving_parts_cover_all_rows_and_are_no_larger(rows, count, smallest, growth, grain):
-    parts = split(rows, count, grain)
-    cut = cut_arriving(parts, smallest, growth, grain=grain)
-    assert [row for part in cut for row in part] == list(range(rows))
-    assert max(map(len, cut)) <= max(map(len, parts))
-    assert all(part.start % grain == 0 for part in cut)
-
-
-@given(st.integers(1, 1000))
-def test_halves_end_with_one_and_are_few(extent):
-    parts = halves(extent)
-    assert [i for part in parts for i in part] == list(range(extent))
-    assert len(parts[-1]) == 1
-    assert 2 ** (len(parts) - 2) <= extent
 
 
 @pytest.mark.parametrize("size, bound", [(128, 8_192), (96, 4_608)])

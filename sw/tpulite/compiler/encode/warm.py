@@ -1,5 +1,6 @@
 """Programs whose constants are there already."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tpulite.arch.isa import Command, Opcode
@@ -31,8 +32,13 @@ def without_loads(program: Program, rows: int, *, prefetch: bool) -> Program:
     kept = [i for i, command in enumerate(program.commands) if not stays(command)]
     places = {old: new for new, old in enumerate(kept)}
     commands = tuple(without_tokens(program.commands[i]) for i in kept)
+
+    def kept_of(commands: Iterable[int]) -> tuple[int, ...]:
+        return tuple(places[i] for i in commands if i in places)
+
     layers = (
-        replace(each, commands=tuple(places[i] for i in each.commands)) for each in program.layers
+        replace(each, commands=kept_of(each.commands), others=kept_of(each.others))
+        for each in program.layers
     )
     return replace(
         program,

@@ -80,7 +80,7 @@ def cut_parts(
         accumulators allow, and ``parts`` has no meaning.
     """
     most = max(grain, config.acc_rows // columns // grain * grain)
-    wanted = min(parts, len(rows) * columns // SMALLEST_PART, len(rows)) if block_start else 1
+    wanted = min(parts, len(rows) * columns // SMALLEST_PART) if block_start else 1
     parts = max(-(-len(rows) // most), wanted, 1)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
