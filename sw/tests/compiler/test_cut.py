@@ -51,16 +51,17 @@ def test_strips_are_as_few_as_the_budget_allows(grain):
         assert len(strips) == next(n for n in range(1, 30) if n * most >= height)
 
 
+@pytest.mark.parametrize("config", [CONFIG, Config(acc_rows=512)], ids=["small", "large"])
 @pytest.mark.parametrize("grain", [1, 2, 3])
-def test_parts_are_as_many_as_wanted_if_they_are_not_too_large_or_too_small(grain):
+def test_parts_are_as_many_as_wanted_if_they_are_not_too_large_or_too_small(config, grain):
     for height, columns, parts in product(range(1, 25), (1, 8, 20, 64, 70, 200), range(1, 6)):
         rows = range(5, 5 + height)
-        most = largest_multiple(grain, lambda n: n * columns <= CONFIG.acc_rows)  # noqa: B023
+        most = largest_multiple(grain, lambda n: n * columns <= config.acc_rows)  # noqa: B023
         fewest = next(n for n in range(1, 30) if n * most >= height)
         wanted = [n for n in range(1, parts + 1) if height * columns >= n * SMALLEST_PART]
         for block_start, count in ((False, fewest), (True, max(fewest, *wanted, 1))):
             cut = cut_parts(
-                rows, columns, CONFIG, grain=grain, parts=parts, block_start=block_start
+                rows, columns, config, grain=grain, parts=parts, block_start=block_start
             )
             assert covers(cut, rows)
             assert all((part.start - 5) % grain == 0 and len(part) <= most for part in cut)

@@ -199,7 +199,7 @@ class TestKernels:
             pytest.param((3, 4), 2, 6, [3], [4], [1, 1], id="twice as many taps as tiles"),
             pytest.param((3, 4), 2, 5, [1, 1, 1], [4], [1, 1], id="rows apart"),
             pytest.param((5, 4), 1, 8, [2, 2, 1], [4], [1], id="some rows together"),
-            pytest.param((2, 11), 1, 5, [1, 1], [4, 4, 3], [1], id="columns apart"),
+            pytest.param((2, 13), 1, 5, [1, 1], [5, 4, 4], [1], id="columns apart"),
             pytest.param((2, 10), 1, 5, [1, 1], [10], [1], id="columns together"),
         ],
     )
@@ -220,6 +220,7 @@ class TestKernels:
             pytest.param(3, 6, {"early": True}, [3, 3], id="taps count"),
             pytest.param(3, 20, {"early": True, "most": 30}, [3, 2, 3, 2, 10], id="only the first"),
             pytest.param(1, 9, {"late": True}, [8, 1], id="the last one alone"),
+            pytest.param(1, 2, {"late": True}, [1, 1], id="each of two"),
             pytest.param(1, 1, {"late": True}, [1], id="there is but one"),
             pytest.param(1, 10, {"late": True, "most": 5}, [5, 4, 1], id="of the last pass"),
             pytest.param(1, 20, {"early": True, "late": True}, [7, 7, 5, 1], id="both"),
@@ -238,6 +239,7 @@ class TestKernels:
         assert plan_tiles(y, ANY, 8, 10, 189) == (8, AxisLimits(taps=4, blocks=1))
         assert plan_tiles(y, ANY, 8, 10, 150) == (8, AxisLimits(taps=1, blocks=1))
         assert plan_tiles(y, ANY, 8, 10, 80) == (4, AxisLimits(taps=2, blocks=1))
+        assert plan_tiles(y, ANY, 8, 10, 20) == (1, AxisLimits(taps=2, blocks=1))
         assert plan_tiles(y, ANY, 8, 10, 9) == (1, AxisLimits(taps=1, blocks=1))
         assert plan_tiles(y, AxisLimits(taps=3, most=7), 8, 10, 1000) == (
             8,

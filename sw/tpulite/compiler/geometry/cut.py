@@ -81,7 +81,7 @@ def cut_parts(
     """
     most = max(grain, config.acc_rows // columns // grain * grain)
     wanted = min(parts, len(rows) * columns // SMALLEST_PART) if block_start else 1
-    parts = max(-(-len(rows) // most), wanted, 1)
+    parts = max(-(-len(rows) // most), wanted)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)
 

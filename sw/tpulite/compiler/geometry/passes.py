@@ -180,7 +180,7 @@ def cut_kernel(
     taps = len(parts[0][0]) * len(parts[1][0])
     count = max(-(-len(blocks) * taps // most), -(-len(blocks) // rows.blocks))
     chunks = list(split(len(blocks), count, 1))
-    if early and len(blocks) * taps >= _EARLY:
+    if early:
         first = chunks[0]
         sizes = [len(piece) for piece in split(len(first), -(-len(first) * taps // _EARLY), 1)]
         bounds = [0, *accumulate(sizes)]
