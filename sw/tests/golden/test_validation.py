@@ -5,18 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tpulite.compiler.rewrite.simplify.network import simplify_layers
-from tpulite.golden.validation import validate
+from tpulite.arch.config import Config
+from tpulite.arch.numerics import Rounding
+from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.rewrite.simplify.ranges import value_ranges
+from tpulite.compiler.rewritten import split_layers
+from tpulite.compiler.translation import validate_translation
+from tpulite.golden.validation import compare_layers
 from tpulite.golden.validation.terms import Terms
+from tpulite.graph.layers import Activation, Conv, LayerGraph, Requantization, TransposedConv
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 from tpulite_testing.mutants.judges import Verdict, verdicts
 from tpulite_testing.mutants.programs import KINDS
 from tpulite_testing.regress import thinned
-
-
-def layers_of(case):
-    return simplify_layers(case.graph, case.config, case.options).layers
 
 
 @pytest.mark.parametrize(
@@ -26,7 +29,70 @@ def layers_of(case):
 def test_programs_compute_their_layers(seed):
     case = random_compilation(Seeded(seed), most=8)
     program = case.compile_if_it_fits()
-    assert program is None or validate(layers_of(case), program) == []
+    assert program is None or validate_translation(case.graph, program, case.options) == []
+
+
+def transposed():
+    """Return layers of which the second channel is always clamped, which their phases show."""
+    how = {"rounding": Rounding.SINGLE, "zero_point": 0, "low": -128}
+    up = TransposedConv(
+        name="up",
+        inputs=("x",),
+        output="a",
+        weight=np.ones((2, 2, 1, 2), np.int8),
+        requantization=Requantization(
+            multiplier=np.array([1 << 30] * 2),
+            shift=np.array([-1, -1]),
+            bias=np.array([0, 10_000], np.int32),
+            high=127,
+            **how,
+        ),
+        stride=(2, 2),
+        padding=(0, 0),
+        size=(4, 6),
+    )
+    how["high"] = 60
+    conv = Conv(
+        name="conv",
+        inputs=("a",),
+        output="b",
+        weight=np.eye(2, dtype=np.int8).reshape(1, 1, 2, 2),
+        requantization=Requantization(
+            multiplier=np.array([1 << 30] * 2), shift=np.array([1, 1]), **how
+        ),
+    )
+    both = replace(
+        conv,
+        name="both",
+        inputs=("b",),
+        output="y",
+        weight=np.ones((1, 1, 2, 1), np.int8),
+        requantization=Requantization(multiplier=np.array([1 << 30]), shift=np.array([0]), **how),
+    )
+    shapes = {"x": (2, 3, 1), "a": (4, 6, 2), "b": (4, 6, 2), "y": (4, 6, 1)}
+    images = {name: Activation(shape) for name, shape in shapes.items()}
+    return LayerGraph("net", (up, conv, both), images, ("x",), ("y",))
+
+
+def test_channels_that_are_constant_once_layers_are_split_are_no_difference():
+    layers, config, options = transposed(), Config(array_size=4), Options()
+    split = split_layers(layers, config)
+    whole, phases = (value_ranges(each)["b"].constant for each in (layers, split))
+    assert whole.tolist() == [False, False] and phases.tolist() == [False, True]
+    program = compile_layers(layers, config, options)
+    assert validate_translation(layers, program, options) == []
+
+
+def test_layers_that_are_split_wrongly_are_found():
+    layers = transposed()
+    split = split_layers(layers, Config(array_size=4))
+    assert compare_layers(layers, split) == []
+    place, conv = next((i, x) for i, x in enumerate(split.layers) if isinstance(x, Conv))
+    assert conv.name != "conv"
+    wrong = replace(conv, weight=2 * conv.weight)
+    other = replace(split, layers=(*split.layers[:place], wrong, *split.layers[place + 1 :]))
+    (found,) = compare_layers(layers, other)
+    assert found.startswith("Layers of 'y' as rewritten: ")
 
 
 def test_other_constants_are_found_if_they_change_a_result():
@@ -37,7 +103,7 @@ def test_other_constants_are_found_if_they_change_a_result():
         data = bytearray(program.constants)
         data[place] ^= 1
         other = replace(program, constants=bytes(data))
-        if validate(layers_of(case), other):
+        if validate_translation(case.graph, other, case.options):
             found += 1
         else:
             case.run(other, "golden")  # padding of blocks, records and lines

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tpulite.golden.validation import validate
+from tpulite.compiler.translation import validate_translation
 from tpulite.report import CompilationReport, report_programs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compile import Dump
@@ -47,8 +47,8 @@ def validate_model(model: Model) -> str:
     NotImplementedError
         If there is a softmax, which validation does not know.
     """
-    for number, (program, part) in enumerate(zip(model.programs, model.simplified, strict=True)):
-        if wrong := validate(part.layers, program):
+    for number, (program, layers) in enumerate(zip(model.programs, model.layers, strict=True)):
+        if wrong := validate_translation(layers, program, model.options):
             raise RuntimeError(
                 f"Program {number} does not compute its layers, which is a fault of tpulite or a "
                 f"file that was changed. {wrong[0]}"

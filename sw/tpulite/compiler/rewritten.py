@@ -17,7 +17,7 @@ from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Rewritten", "rewrite_network"]
+__all__ = ["Rewritten", "rewrite_network", "split_layers"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class Rewritten:
     stacked: bool
 
 
+def split_layers(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return a network without transposed convolutions and picks that no command can express."""
+    return split_transposed(split_picks(layers, config), config)
+
+
 def rewrite_network(layers: LayerGraph, config: Config, options: Options) -> Rewritten:
     """Return a network as it is lowered.
 
@@ -52,8 +57,7 @@ def rewrite_network(layers: LayerGraph, config: Config, options: Options) -> Rew
     ValueError
         If an input or output of a batch is larger than a window of DRAM.
     """
-    split = split_transposed(split_picks(layers, config), config)
-    simplified = simplify_layers(split, config, options)
+    simplified = simplify_layers(split_layers(layers, config), config, options)
     layers = simplified.layers
     if options.simplify:
         layers = remove_unread_pixels(layers)

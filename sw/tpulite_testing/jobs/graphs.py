@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tpulite.compiler.rewrite.simplify.network import simplify_layers
-from tpulite.golden.validation import validate
+from tpulite.compiler.translation import validate_translation
 from tpulite.graph.layers import Layer
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
@@ -63,9 +62,8 @@ def _validated(seed: int, case: Compilation) -> dict[str, int]:
     program = case.compile_if_it_fits()
     if program is None:
         return _NO_ROOM
-    layers = simplify_layers(case.graph, case.config, case.options).layers
     try:
-        wrong = validate(layers, program, seed=seed)
+        wrong = validate_translation(case.graph, program, case.options, seed=seed)
     except NotImplementedError:
         return {"softmax, not validated": 1}
     assert not wrong, "; ".join(wrong)

@@ -5,10 +5,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from tpulite.compiler.rewrite.simplify.network import simplify_layers
+from tpulite.compiler.translation import validate_translation
 from tpulite.golden.check import check
 from tpulite.golden.machine import RaceError
-from tpulite.golden.validation import validate
 from tpulite.program import Program
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
@@ -47,7 +46,7 @@ def judge(case: Compilation, mutant: Program) -> Verdict:
         if "Fault" in str(error):
             return Verdict.MACHINE
         same = False
-    if validate(simplify_layers(case.graph, case.config, case.options).layers, mutant):
+    if validate_translation(case.graph, mutant, case.options):
         return Verdict.VALIDATION
     return Verdict.EQUAL if same else Verdict.MISSED
 

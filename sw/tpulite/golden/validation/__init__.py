@@ -1,5 +1,5 @@
 """Translation validation: whether a program computes its network, whatever the inputs are."""
 
-from tpulite.golden.validation.validate import validate
+from tpulite.golden.validation.validate import compare_layers, validate
 
-__all__ = ["validate"]
+__all__ = ["compare_layers", "validate"]

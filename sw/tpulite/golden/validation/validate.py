@@ -15,7 +15,7 @@ from tpulite.layout import pack_activations, unpack_activations
 from tpulite.program import Program
 from tpulite.tensor_spec import TensorSpec
 
-__all__ = ["validate"]
+__all__ = ["compare_layers", "validate"]
 
 _DIGITS = 4
 """Bytes of a position in a tensor."""
@@ -85,6 +85,27 @@ def validate(layers: LayerGraph, program: Program, *, seed: int = 0) -> list[str
                 at = wrong[0].tolist()
                 found.append(f"Image {number} of {spec.name!r}: {len(wrong)} terms, first {at}")
     return found
+
+
+def compare_layers(before: LayerGraph, after: LayerGraph, *, seed: int = 0) -> list[str]:
+    """Find outputs of rewritten layers that are not, for all inputs, those of the layers before.
+
+    Parameters
+    ----------
+    before, after : LayerGraph
+        Networks with the same inputs and outputs.
+    seed : int
+        As for :func:`validate`, as are the list that is returned and the error.
+    """
+    terms = Terms(seed)
+    inputs = {name: terms.unknown(*before.activations[name].shape) for name in before.inputs}
+    old, new = (expected_terms(layers, inputs, terms) for layers in (before, after))
+    wrong = {name: np.argwhere(old[name] != new[name]) for name in before.outputs}
+    return [
+        f"Layers of {name!r} as rewritten: {len(places)} terms, first {places[0].tolist()}"
+        for name, places in wrong.items()
+        if places.size
+    ]
 
 
 def _windows(program: Program) -> tuple[list[WindowBinding], int]:

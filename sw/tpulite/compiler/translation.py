@@ -1,0 +1,35 @@
+"""Whether a program computes its network, whatever the inputs are: translation validation."""
+
+from tpulite.compiler.options import Options
+from tpulite.compiler.rewrite.simplify.network import simplify_layers
+from tpulite.compiler.rewritten import split_layers
+from tpulite.golden.validation import compare_layers, validate
+from tpulite.graph.layers import LayerGraph
+from tpulite.program import Program
+
+__all__ = ["validate_translation"]
+
+
+def validate_translation(
+    layers: LayerGraph, program: Program, options: Options, *, seed: int = 0
+) -> list[str]:
+    """Find what a program does not compute as its network says, for all inputs.
+
+    First the layers that others were split into are compared with these, then the program with
+    what is left of all layers without the channels that are constant: which ones are is tested, not
+    validated, and depends on the layers, so both steps have the same.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    program : Program
+        What :func:`tpulite.compiler.pipeline.compile_layers` has made of it.
+    options : Options
+        How.
+    seed : int
+        See :func:`tpulite.golden.validation.validate`, as for the list that is returned and errors.
+    """
+    split = split_layers(layers, program.config)
+    narrow = simplify_layers(split, program.config, options).layers
+    return [*compare_layers(layers, split, seed=seed), *validate(narrow, program, seed=seed)]
