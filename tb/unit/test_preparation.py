@@ -10,7 +10,7 @@ from conv_draw import KINDS, draw_conv
 from conv_shares import drain_share, k_tiles, vector_share
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import COMMANDS, Command, Drain, Opcode, RecordForm
+from tpulite.arch.isa import COMMANDS, Axis, Command, Drain, Opcode, RecordForm
 from tpulite.arch.timing import PREPARATION
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.preparation import PREPARED, Preparation
@@ -131,6 +131,39 @@ def _alone_outside(config: Config, region: str | None) -> Command:
             return command
 
 
+def _carries(config: Config) -> list[Command]:
+    """Return commands that fit, of which a region begins at a row with all bits but one.
+
+    It ends behind the next row: with that bit it would leave its memory.
+    """
+    found = []
+    for region, fields in _REGION_FIELDS.items():
+        limit = _limit(region, config)
+        for bit in range(limit.bit_length() - 1):
+            first = {fields[0]: limit - 1 - (1 << bit)}
+            drawn = (_fitting(config).replace(**first) for _ in range(50))
+            fits = (x for x in drawn if not _beyond(x, config))
+            found += [x for x in fits if _last_rows(x, config).get(region, 0) > first[fields[0]]][
+                :1
+            ]
+    return found
+
+
+def _of_all_accumulators(config: Config) -> list[Command]:
+    """Return commands of one line of outputs, along each axis, that needs all accumulators."""
+    line = {"acc_row": 0, "drain": Drain.KEEP, "depthwise": 0, "byte_step": 0}
+    return [
+        _fitting(config).replace(**line, rows=rows, columns=config.acc_rows // rows, inner=inner)
+        for rows, inner in ((1, Axis.X), (config.acc_rows, Axis.Y))
+    ]
+
+
+def _fitting(config: Config) -> Command:
+    rows = range(4096)
+    kind = random.choice(KINDS)
+    return draw_conv(config, kind, inputs=rows, operands=rows, outputs=rows)
+
+
 def _largest() -> list[Command]:
     """Return commands with the largest values of all fields."""
     largest = {
@@ -149,11 +182,8 @@ def _largest() -> list[Command]:
 async def prepares_every_command(dut, idle: float, stall: float) -> None:
     """Commands that fit, small ones and of any size, then any field values: nothing wraps."""
     config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
-    rows = range(4096)
-    fitting = [
-        draw_conv(config, random.choice(KINDS), inputs=rows, operands=rows, outputs=rows)
-        for _ in range(30)
-    ]
+    fitting = [_fitting(config) for _ in range(30)]
+    fitting += _carries(config) + _of_all_accumulators(config)
     wide = [_alone_outside(config, None) for _ in range(60)]
     extreme = [random_command(Opcode.CONV, config) for _ in range(30)]
     extreme[20:] = [command.replace(**_DEPTHWISE) for command in extreme[20:]]
