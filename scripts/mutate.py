@@ -264,16 +264,15 @@ def main() -> None:
     if options.size and CHIP in chosen:
         parser.error(f"{CHIP} has one size")
 
-    rows, failing = [], []
+    rows, failing, size = [], [], options.size
     for bench in chosen:
-        size, again = options.size, options.again
-        if not attack(bench, size, options.count, options.most, again=again):
+        if not attack(bench, size, options.count, options.most, again=options.again):
             failing.append(bench)
             continue
         campaign = dict(campaigns())[bench]
         if options.solver:
             decide(bench, campaign, options.solver)
-        rows.append(row(bench, options.size, campaign))
+        rows.append(row(bench, size, campaign))
         r = rows[-1]
         print(f"{bench}: {r.killed} of {r.tried} killed, {r.equivalent} equivalent,", end=" ")
         print(f"{r.excused} excused, {r.lives} live, {r.undecided} undecided", flush=True)

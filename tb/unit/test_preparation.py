@@ -2,6 +2,7 @@
 
 import os
 import random
+from itertools import islice
 
 import cocotb
 import pytest
@@ -143,9 +144,8 @@ def _carries(config: Config) -> list[Command]:
             first = {fields[0]: limit - 1 - (1 << bit)}
             drawn = (_fitting(config).replace(**first) for _ in range(50))
             fits = (x for x in drawn if not _beyond(x, config))
-            found += [x for x in fits if _last_rows(x, config).get(region, 0) > first[fields[0]]][
-                :1
-            ]
+            behind = (x for x in fits if _last_rows(x, config).get(region, 0) > first[fields[0]])
+            found += islice(behind, 1)
     return found
 
 
