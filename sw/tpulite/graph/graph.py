@@ -128,13 +128,35 @@ class Node:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a tensor is in the file: its number or name there, and how its axes are permuted.
+    """What a tensor is in the file, and how its elements move from there.
 
-    Axis i of the tensor is axis ``perm[i]`` of the file's; None if they are in the same order.
+    Parameters
+    ----------
+    key : int or str
+        Its number or name in the file.
+    shape : tuple of int, optional
+        Its shape in the file; None if it is that of the tensor.
+    moves : tuple of (shape, perm)
+        What makes the tensor of the file's, in order: each gives it a shape and then permutes its
+        axes, so that axis i becomes axis ``perm[i]``. In the end it gets the tensor's shape.
     """
 
     key: int | str
-    perm: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = None
+    moves: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+
+    def from_file(self, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the tensor, whose shape is given, that the file's value stands for."""
+        for before, perm in self.moves:
+            value = value.reshape(before).transpose(perm)
+        return value.reshape(shape)
+
+    def to_file(self, value: np.ndarray) -> np.ndarray:
+        """Return the file's value that a tensor stands for."""
+        for before, perm in reversed(self.moves):
+            after = [before[axis] for axis in perm]
+            value = value.reshape(after).transpose(np.argsort(perm))
+        return value if self.shape is None else value.reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +168,7 @@ class Source:
     data : bytes
         The file.
     origins : mapping of str to Origin
-        Tensors of the graph that are tensors of the file, with the same value.
+        Tensors of the graph that are tensors of the file, with the same elements.
     """
 
     data: bytes

@@ -12,6 +12,7 @@ from tpulite.arch.config import Config
 from tpulite.archive import opened, packed
 from tpulite.arrays import read_array
 from tpulite.compiler.options import Options
+from tpulite.graph.graph import Origin
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.softmax import lacking
@@ -23,7 +24,7 @@ from tpulite.runtime.model_plan import Plan
 
 __all__ = ["is_model_file", "load_model_file", "save_model"]
 
-_KIND, _VERSION = "model", 3
+_KIND, _VERSION = "model", 4
 
 
 def save_model(model: Model, path: Path) -> None:
@@ -34,7 +35,7 @@ def save_model(model: Model, path: Path) -> None:
         "exactness": model.exactness.value,
         "strict": model.strict,
         "along": dict(model.plan.placed.along),
-        "library": [[file.inputs, file.outputs] for file in files],
+        "library": [[_written(file.inputs), _written(file.outputs)] for file in files],
         "config": model.config.as_dict(),
         "options": asdict(model.options),
         "programs": len(model.programs),
@@ -100,8 +101,17 @@ def load_model_file(path: Path) -> Model:
         raise ValueError(f"{path} is not a tpulite model file: {error}") from error
 
 
+def _written(ends: tuple[Any, ...]) -> list[list[Any]]:
+    return [[name, asdict(origin), *rest] for name, origin, *rest in ends]
+
+
 def _ports(ends: list[list[Any]]) -> tuple[Any, ...]:
-    return tuple((name, perm and tuple(perm), *rest) for name, perm, *rest in ends)
+    return tuple((name, _origin(**origin), *rest) for name, origin, *rest in ends)
+
+
+def _origin(key: int | str, shape: list[int] | None, moves: list[list[list[int]]]) -> Origin:
+    steps = tuple((tuple(before), tuple(perm)) for before, perm in moves)
+    return Origin(key, None if shape is None else tuple(shape), steps)
 
 
 def _program_name(number: int) -> str:

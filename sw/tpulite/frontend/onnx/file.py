@@ -65,6 +65,6 @@ def load_onnx(data: bytes, name: str) -> Graph:
     model = read_onnx(data)
     in_file_order = Importer(model, RULES).run(name)
     quantized = fuse_quantization(in_file_order)
-    graph = channels_last(join_shuffles(quantized))
+    graph, orders = channels_last(join_shuffles(quantized))
     verify(graph)
-    return replace(graph, source=Source(model.file, origins(graph, model)))
+    return replace(graph, source=Source(model.file, origins(graph, orders, model)))

@@ -9,6 +9,7 @@ from tpulite.graph.passes.fuse_crops import fuse_crops
 from tpulite.graph.passes.fuse_pads import fuse_pads
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
+from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.graph.verify import verify
 
 __all__ = ["simplify"]
@@ -34,6 +35,7 @@ def simplify(graph: Graph) -> Graph:
         fuse_pads,
         fuse_crops,
         remove_dead_nodes,
+        trace_origins,
     ):
         graph = step(graph)
     verify(graph)

@@ -1,5 +1,6 @@
 """Segments of the host: their files, and how they run."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,6 @@ __all__ = ["HostPart", "LibraryFile", "cut_segment"]
 
 T = TypeVar("T")
 Values = Mapping[str, np.ndarray]
-Perm = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,15 @@ class LibraryFile:
     ----------
     data : bytes
         The file.
-    inputs : tuple of (str, perm)
-        Tensors of the graph in the order of the file's inputs, and how their axes are permuted:
-        axis i of the tensor is axis ``perm[i]`` of the file's; None if in no way.
-    outputs : tuple of (str, perm, int)
-        Tensors of the graph, permutations, and which of the file's outputs each one is.
+    inputs : tuple of (str, Origin)
+        Tensors of the graph in the order of the file's inputs, and what they are there.
+    outputs : tuple of (str, Origin, int)
+        Tensors of the graph, what they are in the file, and which of its outputs each one is.
     """
 
     data: bytes
-    inputs: tuple[tuple[str, Perm], ...]
-    outputs: tuple[tuple[str, Perm, int], ...]
+    inputs: tuple[tuple[str, Origin], ...]
+    outputs: tuple[tuple[str, Origin, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +97,22 @@ class HostPart:
             return {name: known[name] for node in self.segment.nodes for name in node.outputs}
         file, run = (self._whole, self._run_whole) if tensors else (self.part, self._run)
         try:
-            results = run([self._given(name, perm, values) for name, perm in file.inputs])
+            results = run([self._given(name, origin, values) for name, origin in file.inputs])
             return {
-                name: _shaped(results[index], self.graph.tensors[name], perm)
-                for name, perm, index in file.outputs
+                name: _taken(results[index], self.graph.tensors[name], origin)
+                for name, origin, index in file.outputs
             }
         except Exception as error:  # a library's, for values that it cannot take; of wrong files
             message = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"{self._named}: {message[0]}") from error
 
-    def _given(self, name: str, perm: Perm, values: Values) -> np.ndarray:
-        constant = self.graph.tensors[name].data
-        value = values[name] if constant is None else constant
-        return np.ascontiguousarray(value if perm is None else _unpermuted(value, perm))
+    def _given(self, name: str, origin: Origin, values: Values) -> np.ndarray:
+        """Return what the library gets for a tensor of the graph."""
+        tensor = self.graph.tensors[name]
+        value = values[name] if tensor.data is None else tensor.data
+        if _shape_is_known(tensor, value):
+            value = origin.to_file(value)
+        return np.ascontiguousarray(value)
 
     @cached_property
     def part(self) -> LibraryFile:
@@ -186,23 +188,20 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
     given = (*inputs.values(), *(network[key] for key in more))
     return LibraryFile(
         data,
-        tuple((name, origins[name].perm) for name in given),
-        tuple((name, origins[name].perm, ends.index(origins[name].key)) for name in outputs),
+        tuple((name, origins[name]) for name in given),
+        tuple((name, origins[name], ends.index(origins[name].key)) for name in outputs),
     )
 
 
 def _file_type(tensor: Tensor, origin: Origin) -> tuple[str, tuple[int, ...]]:
-    perm = origin.perm or range(len(tensor.shape))
-    return tensor.dtype, tuple(tensor.shape[axis] for axis in np.argsort(perm))
+    return tensor.dtype, tensor.shape if origin.shape is None else origin.shape
 
 
-def _unpermuted(value: np.ndarray, perm: tuple[int, ...]) -> np.ndarray:
-    return value.transpose(np.argsort(perm))
-
-
-def _shaped(value: np.ndarray, tensor: Tensor, perm: Perm) -> np.ndarray:
+def _taken(value: np.ndarray, tensor: Tensor, origin: Origin) -> np.ndarray:
     """Return a library's result as the graph has it; of shapes unknown before, as it is."""
-    value = value if perm is None else value.transpose(perm)
-    if tensor.dtype == "object" or value.size != np.prod(tensor.shape, dtype=np.int64):
-        return value
-    return value.reshape(tensor.shape)
+    return origin.from_file(value, tensor.shape) if _shape_is_known(tensor, value) else value
+
+
+def _shape_is_known(tensor: Tensor, value: np.ndarray) -> bool:
+    """Tell whether a value has as many elements as its tensor, whose shape may be a guess."""
+    return tensor.dtype != "object" and value.size == math.prod(tensor.shape)

@@ -1,6 +1,6 @@
 """From the file's order of axes to channels last."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tpulite.frontend.onnx.layout.orders import (
@@ -22,12 +22,12 @@ from tpulite.frontend.onnx.weights import (
     flat_bias,
     transposed_weights,
 )
-from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.graph import Graph, Node, Origin, Tensor
 
 __all__ = ["LAYOUTS", "channels_last"]
 
 
-def channels_last(graph: Graph) -> Graph:
+def channels_last(graph: Graph) -> tuple[Graph, Mapping[str, Origin]]:
     """Put channels last, with as few transposes as possible.
 
     Operators on images want channels last, elementwise operators take what comes or what is wanted
@@ -41,8 +41,10 @@ def channels_last(graph: Graph) -> Graph:
 
     Returns
     -------
-    Graph
+    graph : Graph
         The same network in the order that graphs promise; inputs and outputs are as they were.
+    origins : mapping of str to Origin
+        Which tensor of the given graph each of its tensors is, and in which order.
     """
     orders = Orders(graph)
     preferences = layout_preferences(graph)
@@ -55,9 +57,9 @@ def channels_last(graph: Graph) -> Graph:
         if made != name:
             orders.define(name, identity(orders.rank(name)))
             orders.add("reshape", (made,), name, shape=graph.tensors[name].shape)
-    return Graph(
-        graph.name, tuple(orders.nodes), orders.tensors, graph.inputs, graph.outputs, "onnx"
-    )
+    ends = graph.inputs, graph.outputs
+    ordered = Graph(graph.name, tuple(orders.nodes), orders.tensors, *ends, "onnx")
+    return ordered, orders.origins
 
 
 def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.graph import Graph, Node, Origin, Tensor
 
 __all__ = ["Orders", "Perm", "compose", "identity", "invert", "nhwc"]
 
@@ -44,12 +44,15 @@ class Orders:
     ----------
     flat : dict of str to (int, int, int)
         Tensors [batch, H * W * C] that are [batch, C * H * W] in the file, with C, H and W.
+    origins : dict of str to Origin
+        Which tensor of the file each tensor of the new graph is, and in which order.
     """
 
     graph: Graph
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     flat: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
     _made: dict[str, dict[Perm, str]] = field(default_factory=lambda: defaultdict(dict))
 
     def existing(self, name: str) -> dict[Perm, str]:
@@ -70,6 +73,10 @@ class Orders:
         suffix = ".nhwc" if name in self.flat else _suffix(perm)
         new = name + suffix
         self.tensors[new] = reordered(tensor, perm, new)
+        image = self.flat.get(name)
+        move = (tensor.shape, perm) if image is None else ((tensor.shape[0], *image), nhwc(4))
+        moves = () if move[1] == identity(len(move[1])) else (move,)
+        self.origins[new] = Origin(name, tensor.shape, moves)
         self._made[name][perm] = new
         return new
 
