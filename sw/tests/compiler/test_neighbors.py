@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +17,8 @@ from tpulite_testing.oracles.plain_layers import random_requantization
 from tpulite_testing.quick_options import quick_options
 
 
-def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0)):
-    """Return two convolutions with random weights."""
+def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0), behind=(0, 0)):
+    """Return two convolutions with random weights; ``behind``: padding of the second one."""
     rng = np.random.default_rng(channels[0])
     images, layers, depth = {"x": Activation(shape)}, [], shape[2]
     for name, source, outputs, kernel, stride in zip(
@@ -32,7 +33,7 @@ def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0)):
             input_zero_point=int(rng.integers(-128, 128)),
             weight_zero_point=int(rng.integers(-3, 4)),
             stride=stride,
-            padding=padding if name == "y" else (0, 0, 0, 0),
+            padding=padding if name == "y" else (0, 0, *behind),
         )
         images[name], depth = layer._infer(images[source]), outputs
         layers.append(layer)
@@ -60,7 +61,12 @@ def pairs(draw):
     channels = draw(st.integers(1, 9)), draw(st.integers(1, 20))
     depth = draw(st.integers(1, 5))
     return pair(
-        (*shape, depth), channels, (kernel, second), strides=(stride, step), padding=padding
+        (*shape, depth),
+        channels,
+        (kernel, second),
+        strides=(stride, step),
+        padding=padding,
+        behind=tuple(draw(st.integers(0, min(2, extent - 1))) for extent in second),
     )
 
 
@@ -73,6 +79,20 @@ def test_joined_neighbors_compute_the_same(layers, config):
     joined = run_layers(join_neighbors(layers, config), {"x": x})
     np.testing.assert_array_equal(joined["z"], run_layers(layers, {"x": x})["z"])
     assert_exact(layers, config)
+
+
+@pytest.mark.parametrize("size", range(5, 12))
+def test_padding_behind_the_last_pixel_is_not_one_that_nobody_needs(size):
+    """As SAME pads an odd extent for a stride of two."""
+    layers = pair(
+        (size, size, 3), (3, 5), ((1, 1), (2, 2)), strides=((1, 1), (2, 2)), behind=(size % 2,) * 2
+    )
+    x = np.random.default_rng(3).integers(-128, 128, (size, size, 3), np.int8)
+    joined = join_neighbors(layers, Config())
+    assert (joined is layers) == (size % 2 == 1)
+    np.testing.assert_array_equal(
+        run_layers(joined, {"x": x})["z"], run_layers(layers, {"x": x})["z"]
+    )
 
 
 def test_a_dense_layer_reads_two_pixels_of_eight_channels_at_once():

@@ -1,5 +1,6 @@
 """Compiling for a command: what is going on, and how large the result is."""
 
+import warnings
 from dataclasses import replace
 
 from rich.console import Console
@@ -16,6 +17,8 @@ __all__ = ["compile_model", "report_model", "validate_model"]
 def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Model:
     """Compile a network, telling on stderr what is done at the moment if that is a terminal.
 
+    Warnings, of a rewriting that had to be left out, say, are a line each on stderr.
+
     Parameters
     ----------
     model : Model
@@ -28,7 +31,13 @@ def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Mod
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     quiet = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+    with (
+        Progress(*columns, console=console, transient=True, disable=quiet) as progress,
+        warnings.catch_warnings(),
+    ):
+        warnings.showwarning = lambda message, *_: console.print(
+            f"tpulite: {message}", highlight=False, markup=False, soft_wrap=True
+        )
         task = progress.add_task("compile")
         return model.compile(
             cache=cache,

@@ -29,27 +29,34 @@ def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
     config : Config
         The machine.
     """
-    for first in layers.layers:
-        second = _reader(layers, first, config)
-        if not isinstance(first, Conv) or second is None:
-            continue
-        names = first.inputs[0], first.output, second.output
-        images = tuple(layers.activations[name] for name in names)
-        given = sole_reader(layers, names[0]) is first
-        best, least = None, _cycles((first, second), images, config, given=given)
-        for pair, middle in _joined(first, second, images, config):
-            cycles = _cycles(pair, (images[0], middle, images[2]), config, given=given)
-            if cycles < least:
-                best, least = (pair, middle), cycles
-        if best is not None:
-            (one, other), middle = best
-            changed = {first.name: one, second.name: other}
-            layers = replace(
-                layers,
-                layers=tuple(changed.get(layer.name, layer) for layer in layers.layers),
-                activations={**layers.activations, first.output: middle},
-            )
+    for index in range(len(layers.layers)):
+        layers = _joined_with_reader(layers, index, config)
     return layers
+
+
+def _joined_with_reader(layers: LayerGraph, index: int, config: Config) -> LayerGraph:
+    """Return the network with one layer, as it is by now, and its reader joined if that pays."""
+    first = layers.layers[index]
+    second = _reader(layers, first, config)
+    if not isinstance(first, Conv) or second is None:
+        return layers
+    names = first.inputs[0], first.output, second.output
+    images = tuple(layers.activations[name] for name in names)
+    given = sole_reader(layers, names[0]) is first
+    best, least = None, _cycles((first, second), images, config, given=given)
+    for pair, middle in _joined(first, second, images, config):
+        cycles = _cycles(pair, (images[0], middle, images[2]), config, given=given)
+        if cycles < least:
+            best, least = (pair, middle), cycles
+    if best is None:
+        return layers
+    (one, other), middle = best
+    changed = {first.name: one, second.name: other}
+    return replace(
+        layers,
+        layers=tuple(changed.get(layer.name, layer) for layer in layers.layers),
+        activations={**layers.activations, first.output: middle},
+    )
 
 
 def _reader(layers: LayerGraph, first: object, config: Config) -> Conv | None:
@@ -72,7 +79,11 @@ def _joined(
         stride, outputs = second.stride[axis], images[2].shape[axis]
         if first.dilation[axis] > 1 or second.dilation[axis] > 1 or second.padding[axis]:
             continue
-        for count in range(2, min(most, images[1].shape[axis]) + 1):
+        extent = images[1].shape[axis]
+        padded = (outputs - 1) * stride + second.weight.shape[axis] > extent
+        for count in range(2, min(most, extent) + 1):
+            if padded and extent % count:  # pixels that do not exist would be read, not padding
+                continue
             if outputs == 1 or stride % count == 0:
                 shape = list(images[1].shape)
                 shape[axis] = -(-shape[axis] // count)

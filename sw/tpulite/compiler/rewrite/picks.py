@@ -100,6 +100,8 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
         first = replace(here, columns=tuple(range(width)), transposed=False)
         pixels = [first, replace(here, rows=rows)]
     if _is_block(chosen, config):
+        if len(pixels) == 1:
+            return [layer]
         return _named(layer, [*pixels[:-1], replace(pixels[-1], channels=chosen)])
     product = _product(layer, chosen, range(len(chosen)), (count, len(chosen)))
     every = tuple(range(height)), tuple(range(width))
