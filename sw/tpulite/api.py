@@ -10,6 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.configs import named_config
 from tpulite.frontend.files import load_graph
+from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.report.profile import Profile, profile_model
 from tpulite.report.traced_run import CYCLE_MODEL
 from tpulite.runtime.device import Device
@@ -33,6 +34,8 @@ def load(
     config: str | Config = "16x16",
     exact: str | None = None,
     strict: bool = False,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dims: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Model:
     """Read a network and plan where it runs.
@@ -48,6 +51,8 @@ def load(
         Whose bits: by default those of the format's own library.
     strict : bool
         Whether to refuse what the machine cannot run, but at the ends.
+    shapes, dims : mapping, optional
+        Shapes that a file leaves open, as of :meth:`Model.load`.
     **options
         Fields of :class:`tpulite.compiler.options.Options`: ``batch=16``.
 
@@ -62,9 +67,19 @@ def load(
         return network
     path = find_network(network)
     if is_model_file(path):
+        if shapes or dims:
+            raise ValueError(f"{path} is compiled: its shapes are settled")
         return load_model_file(path)
     machine = named_config(config) if isinstance(config, str) else config
-    return Model.load(path, config=machine, exact=exact, strict=strict, options=Options(**options))
+    return Model.load(
+        path,
+        config=machine,
+        exact=exact,
+        strict=strict,
+        options=Options(**options),
+        shapes=shapes,
+        dims=dims,
+    )
 
 
 def compile(network: Network, **how: Any) -> Model:
@@ -132,7 +147,8 @@ def compare(
         If the library is not installed, does not read the file, or refuses it.
     """
     path = find_network(network)
-    library = open_oracle(oracle, path, load_graph(path))
+    given = GivenShapes(how.get("shapes") or {}, how.get("dims") or {})
+    library = open_oracle(oracle, path, load_graph(path, given))
     how.setdefault("exact", oracle)
     model = load(path, **how)
     given = random_inputs(model.graph, count, seed) if inputs is None else inputs

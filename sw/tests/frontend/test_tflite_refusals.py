@@ -85,7 +85,7 @@ CASES = {
     ),
     "dynamic extent": (
         lambda b, t: setattr(t[0], "shapeSignature", [-1, -1, 9, 2]),
-        "tensor 't0': shape [-1, -1, 9, 2] is dynamic; only the batch may be",
+        "input 't0' has the shape ?x?x9x2; give it with --shape t0=1x64x9x2",
     ),
     "signature of another rank": (
         lambda b, t: setattr(t[0], "shapeSignature", [-1, 8]),

@@ -15,6 +15,7 @@ from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar,
 from tpulite.cli.inputs import PIXELS
 from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.cli.samples import Samples, read_samples
+from tpulite.cli.shapes import dim_option, given_shapes, shape_option
 from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
@@ -43,6 +44,8 @@ _SHOWN = 10
 @click.option(
     "-o", "--output", type=OUTPUT, help="By default NETWORK.int8.onnx (.tflite), in this folder."
 )
+@shape_option
+@dim_option
 @click.option(
     "--pixels",
     type=PIXELS,
@@ -64,6 +67,8 @@ def quantize(  # noqa: PLR0913 - options of the command
     network: Path,
     calibration: Path,
     output: Path | None,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    dims: tuple[tuple[str, tuple[int, ...]], ...],
     pixels: tuple[float, float] | None,
     per_tensor: bool,
     symmetric: bool,
@@ -84,10 +89,13 @@ def quantize(  # noqa: PLR0913 - options of the command
         raise click.UsageError(f"{output} is the network itself.")
     if tflite and (per_tensor or symmetric or percentile < 100):
         raise click.UsageError("--per-tensor, --symmetric and --percentile are for ONNX files.")
+    given = given_shapes(shapes, dims)
     settings = {"per_channel": not per_tensor, "symmetric": symmetric, "percentile": percentile}
     _require(tflite)
     try:
-        graph = load_graph(network)
+        graph = load_graph(network, given)
+        if given and graph.source is not None:
+            data = graph.source.data
         samples, remarks = read_samples(calibration, graph, pixels)
         if tflite:
             found, quality = _of_tflite(data, graph, samples)

@@ -13,9 +13,11 @@ from tpulite.cli.common import config_option
 from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
 from tpulite.cli.samples import read_samples
+from tpulite.cli.shapes import dim_option, given_shapes, shape_option
 from tpulite.configs import named_config
 from tpulite.frontend.cut import cut_graph
 from tpulite.frontend.files import load_graph, network_name
+from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.needs import require_package
@@ -46,6 +48,8 @@ class Reading:
         The machine.
     inputs, outputs : tuple of str
         Tensors of the file between which the network is cut out; see :func:`cut_graph`.
+    shapes : GivenShapes
+        Shapes that the file leaves open.
     """
 
     exact: str | None = None
@@ -54,6 +58,7 @@ class Reading:
     config_name: str = "16x16"
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    shapes: GivenShapes = AS_IN_FILE
 
     def graph(self, path: Path) -> Graph:
         """Read a network; with samples, quantize it first.
@@ -84,7 +89,7 @@ class Reading:
 
     def _part(self, path: Path) -> Graph:
         """Read the part of a network that was asked for."""
-        graph = load_graph(path)
+        graph = load_graph(path, self.shapes)
         try:
             return cut_graph(graph, self.inputs, self.outputs)
         except ValueError as error:
@@ -122,6 +127,8 @@ class Reading:
         model = load_model_file(path)
         if self.inputs or self.outputs:
             raise ValueError(f"{path} is compiled: it cannot be cut any more")
+        if self.shapes:
+            raise ValueError(f"{path} is compiled: its shapes are settled")
         if self.exact or self.strict or self.calibration:
             raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
         if choices is not None:
@@ -136,13 +143,13 @@ class Reading:
 
 def meaning_options(command: Command) -> Command:
     """Add the options that decide what a network means; the command gets them as ``reading``."""
-    return _with_options(command, "inputs", "outputs", "exact", "calibration")
+    return _with_options(command, "inputs", "outputs", "shapes", "dims", "exact", "calibration")
 
 
 def plan_options(command: Command) -> Command:
     """Add those that decide where it runs, too: ``--strict`` and ``--config``."""
     command = _OPTIONS["host_fallback"](command)
-    names = ("config_name", "inputs", "outputs", "exact", "calibration", "strict")
+    names = ("config_name", "inputs", "outputs", "shapes", "dims", "exact", "calibration", "strict")
     return _with_options(command, *names)
 
 
@@ -163,6 +170,8 @@ _OPTIONS = {
         metavar="TENSOR,...",
         help="Leave out what comes behind these tensors of the file.",
     ),
+    "shapes": shape_option,
+    "dims": dim_option,
     "strict": click.option(
         "--strict", is_flag=True, help="Refuse what the machine cannot run, except at the ends."
     ),
@@ -184,7 +193,8 @@ def _with_options(command: Command, *names: str) -> Command:
     @wraps(command)
     def collect(**arguments: Any) -> Any:
         chosen = {name: arguments.pop(name) for name in names}
-        return command(**arguments, reading=Reading(**chosen))
+        given = given_shapes(chosen.pop("shapes"), chosen.pop("dims"))
+        return command(**arguments, reading=Reading(**chosen, shapes=given))
 
     for name in reversed(names):
         collect = _OPTIONS[name](collect)

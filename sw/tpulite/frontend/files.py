@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tpulite.archive import members
 from tpulite.frontend.dense_chain import MEMBER, load_dense_chain
+from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
@@ -19,7 +20,7 @@ _ZIP = b"PK\x03\x04"
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
 
-def load_graph(path: str | Path) -> Graph:
+def load_graph(path: str | Path, given: GivenShapes = AS_IN_FILE) -> Graph:
     """Read a network from a TFLite or ONNX file, an archive of one TFLite file, or our own .npz.
 
     An archive may hold the float network beside the quantized one, if that is called
@@ -29,6 +30,8 @@ def load_graph(path: str | Path) -> Graph:
     ----------
     path : str or Path
         The file.
+    given : GivenShapes
+        Shapes of inputs, which the file may leave open.
 
     Returns
     -------
@@ -38,8 +41,8 @@ def load_graph(path: str | Path) -> Graph:
     Raises
     ------
     ValueError
-        If the file cannot be read, is corrupt, or is of another format; the message begins with
-        the path.
+        If the file cannot be read, is corrupt, is of another format, or shapes stay open or do not
+        fit; the message begins with the path.
 
     Notes
     -----
@@ -47,7 +50,7 @@ def load_graph(path: str | Path) -> Graph:
     """
     path = Path(path)
     try:
-        return _load(path)
+        return _load(path, given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -59,7 +62,7 @@ def network_name(path: Path) -> str:
     return path.stem if path.suffix[1:2].isalpha() else path.name
 
 
-def _load(path: Path) -> Graph:
+def _load(path: Path, given: GivenShapes) -> Graph:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -68,28 +71,30 @@ def _load(path: Path) -> Graph:
         raise ValueError("the file is empty")
     name = network_name(path)
     if data.startswith(_ZIP):
-        return _load_archive(data, name)
+        return _load_archive(data, name, given)
     if data[4:8] == IDENTIFIER:
-        return load_tflite(data, name)
+        return load_tflite(data, name, given)
     require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
     from tpulite.frontend.onnx.file import load_onnx
     from tpulite.frontend.onnx.read.external import with_weights
 
     try:
-        return load_onnx(with_weights(data, path), name)
+        return load_onnx(with_weights(data, path), name, given)
     except ValueError as error:
         if path.suffix == ".onnx":
             raise
         raise ValueError(f"this is no TFLite file, and as an ONNX file: {error}") from error
 
 
-def _load_archive(data: bytes, name: str) -> Graph:
+def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
     """Read the only TFLite file of an archive, or an archive that is a network itself."""
     try:
         parts = members(data)
     except _UNREADABLE as error:
         raise ValueError(f"the archive cannot be read: {error}") from error
     if MEMBER in parts:
+        if given:
+            raise ValueError("--shape and --dim are for TFLite and ONNX files")
         return load_dense_chain(data)
     files = [name for name in parts if name.endswith(".tflite")]
     if len(files) > 1:
@@ -99,4 +104,4 @@ def _load_archive(data: bytes, name: str) -> Graph:
     data = parts[files[0]]
     if data[4:8] != IDENTIFIER:
         raise ValueError("the file in the archive is no TFLite file")
-    return load_tflite(data, name)
+    return load_tflite(data, name, given)

@@ -10,6 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.frontend.files import load_graph
+from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
@@ -47,7 +48,7 @@ class Model(PlannedModel):
         )
 
     @classmethod
-    def load(
+    def load(  # noqa: PLR0913 - what one may say of a network
         cls,
         source: str | Path | Graph,
         *,
@@ -56,6 +57,8 @@ class Model(PlannedModel):
         host_fallback: bool = False,
         config: Config | None = None,
         options: Options | None = None,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+        dims: Mapping[str, int] | None = None,
     ) -> "Model":
         """Read a network and plan its run; nothing is compiled yet.
 
@@ -73,13 +76,21 @@ class Model(PlannedModel):
             The machine; 16 x 16 multipliers by default.
         options : Options, optional
             How to compile it.
+        shapes : mapping of str to tuple of int, optional
+            Shapes of inputs by name: ``{"x": (1, 3, 64, 64)}``; of a file only.
+        dims : mapping of str to int, optional
+            Extents by the names that an ONNX file has for them: ``{"sequence": 128}``.
 
         Raises
         ------
         ValueError
-            If the file is no network, or an operator of it can be computed nowhere.
+            If the file is no network, its shapes stay open or do not fit, or an operator of it can
+            be computed nowhere.
         """
-        graph = simplify(source if isinstance(source, Graph) else load_graph(source))
+        given = GivenShapes(shapes or {}, dims or {})
+        if isinstance(source, Graph) and given:
+            raise ValueError("shapes and dims are for files, and this is a graph")
+        graph = simplify(source if isinstance(source, Graph) else load_graph(source, given))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
         config, options = config or Config(), options or Options()
         return cls(graph, exactness, config, strict, options=options)

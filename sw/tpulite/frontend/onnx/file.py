@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.layout.channels_last import channels_last
 from tpulite.frontend.onnx.layout.shuffle import join_shuffles
 from tpulite.frontend.onnx.origins import origins
@@ -29,7 +30,7 @@ RULES = {
 }
 
 
-def load_onnx(data: bytes, name: str) -> Graph:
+def load_onnx(data: bytes, name: str, given: GivenShapes = AS_IN_FILE) -> Graph:
     """Read a network from an ONNX file.
 
     Operators between DequantizeLinear and QuantizeLinear, QLinear operators and integer products
@@ -50,19 +51,21 @@ def load_onnx(data: bytes, name: str) -> Graph:
         The file.
     name : str
         Name of the network.
+    given : GivenShapes
+        Shapes of inputs that the file leaves open.
 
     Returns
     -------
     Graph
-        The network; a variable batch is 1.
+        The network; an open batch is 1.
 
     Raises
     ------
     ValueError
-        If the file is damaged or incomplete, of an unknown version, has inputs of variable size,
-        or scales that are not finite and positive; the message names the node or tensor.
+        If the file is damaged or incomplete, of an unknown version, has inputs whose shapes stay
+        open, or scales that are not finite and positive; the message names the node or tensor.
     """
-    model = read_onnx(data)
+    model = read_onnx(data, given)
     in_file_order = Importer(model, RULES).run(name)
     quantized = fuse_quantization(in_file_order)
     graph, orders = channels_last(join_shuffles(quantized))

@@ -9,7 +9,7 @@ import numpy as np
 from tpulite.frontend.backwards import needed
 from tpulite.frontend.tflite.widen import widen_filters
 
-__all__ = ["cut_tflite"]
+__all__ = ["cut_tflite", "keep_buffers", "pack"]
 
 _SHAPE = 77
 """Code of SHAPE, whose value is known: shapes are static."""
@@ -38,7 +38,6 @@ def cut_tflite(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
-        import flatbuffers
         from ai_edge_litert import schema_py_generated as schema
 
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
@@ -53,11 +52,9 @@ def cut_tflite(
     graph.operators = [operators[i] for i in chosen]
     more = [i for i in _numbers(graph.inputs) if i in reached and i not in inputs]
     _renumber(graph, [*inputs, *more], outputs)
-    _keep_buffers(model, data)
+    keep_buffers(model, data)
     model.signatureDefs, model.metadata, model.metadataBuffer = [], [], []
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output()), more
+    return pack(model), more
 
 
 def _code(model: Any, operator: Any) -> int:
@@ -96,8 +93,18 @@ def _renumber(graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> None
     graph.inputs, graph.outputs = [new[i] for i in inputs], [new[i] for i in outputs]
 
 
-def _keep_buffers(model: Any, data: bytes) -> None:
-    """Keep only the buffers that a tensor has; those behind the file come into it."""
+def pack(model: Any) -> bytes:
+    """Return the file of an object form whose weights are all inside."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import flatbuffers
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def keep_buffers(model: Any, data: bytes) -> None:
+    """Keep only the buffers that a tensor of an object form has; those behind the file come in."""
     new, kept = {0: 0}, [model.buffers[0]]
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
         if tensor.buffer not in new:

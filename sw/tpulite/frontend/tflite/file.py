@@ -4,8 +4,10 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
+from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.operators import convert_operator
 from tpulite.frontend.tflite.parse import FileModel, FileOperator, parse_tflite
+from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.frontend.tflite.tensors import read_tensor
 from tpulite.graph.graph import Graph, Node, Origin, Source, Tensor
 from tpulite.graph.verify import verify
@@ -15,7 +17,7 @@ __all__ = ["load_tflite"]
 _MISSING = -1  # an optional input that is not there
 
 
-def load_tflite(data: bytes, name: str = "network") -> Graph:
+def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_FILE) -> Graph:
     """Read the first subgraph of a TFLite file.
 
     Nodes are named after their operator and its number in the file (``conv_2d_0``), tensors as in
@@ -28,6 +30,8 @@ def load_tflite(data: bytes, name: str = "network") -> Graph:
         The file. Constants of the graph are views of it.
     name : str
         Name of the network.
+    given : GivenShapes
+        Shapes of inputs, where they are not the file's.
 
     Returns
     -------
@@ -40,6 +44,7 @@ def load_tflite(data: bytes, name: str = "network") -> Graph:
         If the file is no TFLite file, is corrupt, or has shapes or scales that cannot be; the
         message names the tensor or the operator.
     """
+    data = settle_shapes(data, given)
     model = parse_tflite(data)
     tensors = _read_tensors(model)
     nodes = []

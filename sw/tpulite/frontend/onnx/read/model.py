@@ -11,8 +11,10 @@ import onnx.version_converter
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
+from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
+from tpulite.frontend.onnx.read.inputs import fix_shapes
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
 __all__ = ["OnnxModel", "OnnxNode", "read_onnx", "with_types"]
@@ -76,19 +78,26 @@ class OnnxModel:
     computed: frozenset[str] = frozenset()
 
 
-def read_onnx(data: bytes) -> OnnxModel:
+def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
     """Read an ONNX file.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    given : GivenShapes
+        Shapes of inputs that the file leaves open.
 
     Raises
     ------
     ValueError
         If the file is damaged, has its weights elsewhere, uses a version of the operators that is
-        not known, or has inputs of variable size (except for a variable batch, which is 1).
+        not known, or has inputs whose shapes stay open (except for an open batch, which is 1).
     """
     model = _modernized(_parse(data))
     opset = _check_versions(model)
     _check_complete(model)
-    _fix_batch(model)
+    shapeless = fix_shapes(model, given)
     file = model.SerializeToString()
     computed = {name for node in model.graph.node for name in node.output}
     computed |= {value.name for value in model.graph.input}
@@ -103,6 +112,10 @@ def read_onnx(data: bytes) -> OnnxModel:
     try:
         infer_and_fold(model, opset)
     except onnx.shape_inference.InferenceError as error:
+        for name in shapeless:
+            raise ValueError(
+                f"input {name!r} has no shape; give it, as in --shape {name}=1x3x64x64"
+            ) from error
         raise ValueError(f"Shapes of the ONNX model do not fit: {_first_line(error)}") from error
     plain = _plain(model, opset, sources)
     return replace(plain, file=file, computed=frozenset(computed - {""}))
@@ -224,32 +237,6 @@ def _hide_unknown_operators(model: onnx.ModelProto, opset: int) -> None:
             hidden = True
     if hidden:
         model.opset_import.append(helper.make_opsetid(_UNKNOWN_DOMAIN, 1))
-
-
-def _fix_batch(model: onnx.ModelProto) -> None:
-    """Give every input a shape; forget what the file says of others that depend on a symbol."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    for value in model.graph.input:
-        if value.name in constants:
-            continue
-        if not value.type.HasField("tensor_type"):
-            raise ValueError(f"Input {value.name!r} is not a tensor")
-        if not value.type.tensor_type.HasField("shape"):
-            raise ValueError(f"Input {value.name!r} has no shape")
-        for axis, extent in enumerate(value.type.tensor_type.shape.dim):
-            fixed = extent.HasField("dim_value")
-            if axis == 0 and (not fixed or extent.dim_value == -1):
-                extent.dim_value = 1
-            elif not fixed or extent.dim_value < 1:
-                what = extent.dim_value if fixed else extent.dim_param or "unknown"
-                raise ValueError(
-                    f"Input {value.name!r}: dimension {axis} must be fixed and positive, "
-                    f"not {what!r}"
-                )
-    for value in (*model.graph.value_info, *model.graph.output):
-        for extent in value.type.tensor_type.shape.dim:
-            if not extent.HasField("dim_value") or extent.dim_value < 0:
-                extent.Clear()
 
 
 def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> OnnxModel:

@@ -1,0 +1,68 @@
+"""Options for shapes that a file leaves open: ``--shape`` and ``--dim``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tpulite.frontend.given_shapes import GivenShapes
+
+__all__ = ["dim_option", "given_shapes", "shape_option"]
+
+
+class _Extents(click.ParamType):
+    """``NAME=EXTENTS``: a name, and so many extents with an x between them."""
+
+    name = "name=extents"
+
+    def __init__(self, example: str, several: bool) -> None:
+        self.example = example
+        self.several = several
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        name, _, text = str(value).rpartition("=")
+        parts = text.split("x") if self.several else [text]
+        if not name or not all(part.isascii() and part.isdigit() for part in parts):
+            self.fail(f"{value!r} must be as in {self.example}", param, ctx)
+        return name, tuple(map(int, parts))
+
+
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    type=_Extents("x=1x3x64x64", several=True),
+    multiple=True,
+    metavar="INPUT=1x3x64x64",
+    help="Shape of an input that the file leaves open.",
+)
+
+dim_option = click.option(
+    "--dim",
+    "dims",
+    type=_Extents("sequence=128", several=False),
+    multiple=True,
+    metavar="NAME=128",
+    help="An extent that an ONNX file has by name.",
+)
+
+
+def given_shapes(
+    shapes: tuple[tuple[str, tuple[int, ...]], ...], dims: tuple[tuple[str, tuple[int, ...]], ...]
+) -> GivenShapes:
+    """Return what was given by both options.
+
+    Raises
+    ------
+    UsageError
+        If something is given twice.
+    """
+    by_name: list[Mapping[str, tuple[int, ...]]] = []
+    for option, pairs in (("--shape", shapes), ("--dim", dims)):
+        found: dict[str, tuple[int, ...]] = {}
+        for name, extents in pairs:
+            if found.setdefault(name, extents) != extents:
+                raise click.UsageError(f"{option} {name} is given twice, with two values.")
+        by_name.append(found)
+    return GivenShapes(by_name[0], {name: extent for name, (extent,) in by_name[1].items()})
