@@ -101,6 +101,20 @@ JOBS = {
         libraries=(_LITERT, *_ONNX),
         smallest="tpulite_testing.jobs.networks:onnx_operator_file",
     ),
+    "plain-tflite": Job(
+        "tpulite_testing.jobs.plain:plain_tflite",
+        "networks as people build them, as TFLite, on the golden machine: outputs are LiteRT's",
+        10,
+        libraries=(_LITERT, *_ONNX),
+        smallest="tpulite_testing.jobs.plain:smallest_plain_tflite",
+    ),
+    "plain-onnx": Job(
+        "tpulite_testing.jobs.plain:plain_onnx",
+        "the same as ONNX, quantized by ONNX Runtime: outputs are its own by default",
+        10,
+        libraries=(_LITERT, *_ONNX),
+        smallest="tpulite_testing.jobs.plain:smallest_plain_onnx",
+    ),
     "random-programs": Job(
         "tpulite_tb.jobs:random_programs",
         "programs that no compiler makes, on the chip and the golden machine: all of DRAM",

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import Layer, LayerGraph
+from tpulite_testing.plain.network import Network, Step
 
-__all__ = ["fewest", "graph_of", "layers_of"]
+__all__ = ["fewest", "graph_of", "layers_of", "network_of"]
 
 T = TypeVar("T")
 Made = TypeVar("Made")
@@ -84,6 +85,15 @@ def layers_of(graph: LayerGraph, layers: Sequence[Layer]) -> LayerGraph:
         constants={name: each for name, each in graph.constants.items() if name in used},
         unsigned=graph.unsigned & {*inputs, *outputs},
     )
+
+
+def network_of(network: Network, steps: Sequence[Step]) -> Network:
+    """Return the network of some steps; what others would compute is an input."""
+    pairs = [(step.inputs, step.outputs) for step in steps]
+    inputs, outputs = _ends(pairs, network.inputs, network.outputs, network.values)
+    used = {*inputs, *(name for _, names in pairs for name in names)}
+    values = {name: each for name, each in network.values.items() if name in used}
+    return replace(network, steps=tuple(steps), values=values, inputs=inputs, outputs=outputs)
 
 
 def _ends(

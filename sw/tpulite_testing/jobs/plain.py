@@ -1,0 +1,71 @@
+"""Plain networks as files of converters and quantizers, run as users run them."""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.configs import named_config
+from tpulite_testing.jobs.fewest import fewest, network_of
+from tpulite_testing.plain.check import runs_as_the_library
+from tpulite_testing.plain.draw import draw_network
+from tpulite_testing.plain.network import Network
+from tpulite_testing.plain.onnx_writer import ONNX_FORMS, write_plain_onnx
+from tpulite_testing.plain.tflite_writer import TFLITE_FORMS, write_plain_tflite
+
+__all__ = [
+    "plain_onnx",
+    "plain_tflite",
+    "smallest_plain_onnx",
+    "smallest_plain_tflite",
+    "write_plain_file",
+]
+
+_MACHINES = ("4x4", "8x8", "16x16", "32x32")
+
+
+def plain_tflite(seed: int) -> dict[str, int]:
+    """Run a plain network as TFLite; every output is that of LiteRT's reference kernels."""
+    return _run(seed, "tflite", draw_network(seed))
+
+
+def plain_onnx(seed: int) -> dict[str, int]:
+    """Run a plain network as ONNX; every output is that of a default ONNX Runtime."""
+    return _run(seed, "onnx", draw_network(seed))
+
+
+def smallest_plain_tflite(seed: int, folder: Path) -> Path:
+    """Write the fewest operators of a network that still fail in the same way, as TFLite."""
+    return _smallest(seed, folder / f"plain-tflite-{seed}.tflite")
+
+
+def smallest_plain_onnx(seed: int, folder: Path) -> Path:
+    """Write the fewest operators of a network that still fail in the same way, as ONNX."""
+    return _smallest(seed, folder / f"plain-onnx-{seed}.onnx")
+
+
+def write_plain_file(seed: int, network: Network, path: Path) -> None:
+    """Write a network in a form of the format that the path ends with; the seed draws which."""
+    rng = np.random.default_rng((seed, 2))  # not what draws the network
+    if path.suffix == ".onnx":
+        data = write_plain_onnx(network, ONNX_FORMS[rng.integers(len(ONNX_FORMS))])
+    else:
+        data = write_plain_tflite(network, TFLITE_FORMS[rng.integers(len(TFLITE_FORMS))])
+    path.write_bytes(data)
+
+
+def _run(seed: int, suffix: str, network: Network) -> dict[str, int]:
+    config = named_config(_MACHINES[seed % len(_MACHINES)])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"net.{suffix}"
+        write_plain_file(seed, network, path)
+        model, counts = runs_as_the_library(path, config, seed=seed)
+    return {"networks": 1, "operators": len(model.summary()), **counts}
+
+
+def _smallest(seed: int, path: Path) -> Path:
+    network = draw_network(seed)
+    of, check = partial(network_of, network), partial(_run, seed, path.suffix[1:])
+    write_plain_file(seed, fewest(network.steps, of, check), path)
+    return path
