@@ -22,7 +22,7 @@ def reals(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def load(data: bytes, *inputs: np.ndarray, step: float = 1.0) -> Graph:
+def load(data: bytes, *inputs: np.ndarray, step: float = 1.0):
     """Compare with ONNX Runtime, ties apart: results differ by one ``step`` at most, and rarely."""
     graph = load_onnx(data, "net")
     for ours, theirs in zip(interpret(graph, *inputs), run_onnx(data, *inputs), strict=True):
@@ -96,17 +96,14 @@ def test_depthwise_keeps_the_scales_of_channels(multiplier):
     assert meaning(graph, weight.name).axis == 2
 
 
-def test_groups_are_filled_with_zero_points():
+def test_groups_keep_their_weights():
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 6, 5, 5)), 0.03, 3)
     w = b.weight(draw(4, 3, 3, 3, dtype="uint8"), 0.004, zero_point=99)
     y = b.quantize(b.node("Conv", x, w, group=2), 0.02, -9)
     graph = load(b.build(y), reals(1, 6, 5, 5), step=0.02)
-    weight = graph.tensors[graph.nodes[2].inputs[1]]
-    assert weight.shape == (4, 3, 3, 6)
-    assert weight.data is not None
-    assert (weight.data[:2, :, :, 3:] == 99).all()
-    assert (weight.data[2:, :, :, :3] == 99).all()
+    assert graph.nodes[2]["group"] == 2
+    assert graph.tensors[graph.nodes[2].inputs[1]].shape == (4, 3, 3, 3)
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -184,10 +184,6 @@ def unsupported_activation(b, x):
     return b.add(x, x, 1.0, activation="TANH")
 
 
-def unsupported_groups(b, x):
-    return b.conv(x, np.zeros((4, 1, 1, 1), np.int8), weight_scale=0.1, scale=1.0)
-
-
 def unsupported_pad_of_channels(b, x):
     return b.pad(x, ((0, 0), (0, 0), (0, 0), (0, 1)))
 
@@ -209,7 +205,6 @@ def unsupported_type(b, x):
     ("build", "reason"),
     [
         (unsupported_activation, "fused activation 4 of the schema"),
-        (unsupported_groups, "2 groups of channels"),
         (
             unsupported_pad_of_channels,
             "paddings [[0, 0], [0, 0], [0, 0], [0, 1]] of other axes than height and width",
@@ -222,6 +217,13 @@ def test_forms_that_graphs_cannot_express_give_a_reason(build, reason):
     b, x = image()
     node = only_node(b, build(b, x))
     assert (node.op, dict(node.attributes)) == ("unsupported", {"reason": reason})
+
+
+def test_weights_of_fewer_channels_are_those_of_groups():
+    b, x = image()
+    y = b.conv(x, np.zeros((4, 1, 1, 1), np.int8), weight_scale=0.1, scale=1.0)
+    node = only_node(b, y)
+    assert (node.op, node["group"]) == ("conv", 2)
 
 
 def test_equal_names_get_numbers():

@@ -157,7 +157,7 @@ CASES = {
     ),
     "weights of other channels": (
         lambda b, t: t[0].__dict__.update(shape=[1, 8, 9, 3]),
-        "node 'conv_2d_0' (CONV_2D): channels of its weights must be 3, not 2",
+        "node 'conv_2d_0': channels of its weights must divide 3, not 2",
     ),
     "output of another size": (
         lambda b, t: setattr(t[3], "shape", [1, 8, 8, 4]),

@@ -206,7 +206,6 @@ def test_rules_without_a_library_are_their_definition(exactness, rounding, op):
 
 REFUSED = [
     ("conv", (2, 4, 4, 1), (4, 1, 1, 1), WINDOW, "is a batch of images"),
-    ("conv", (1, 4, 4, 2), (4, 1, 1, 1), WINDOW | {"group": 2}, "it has 2 groups of channels"),
 ]
 
 

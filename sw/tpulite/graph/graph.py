@@ -70,7 +70,9 @@ class Node:
     Operators and attributes are the same for all file formats. Pairs are (y, x), padding is (top,
     left, bottom, right), ``activation`` is none, relu, relu6 or relu_n1_1:
 
-    - conv: x, weight [O, kh, kw, I], bias [O]?; stride, dilation, padding, activation
+    - conv, depthwise, dense: packed (whether the file has weights of 4 bits; False without it)
+    - conv: x, weight [O, kh, kw, I / group], bias [O]?; stride, dilation, padding, activation,
+      group (1 without it)
     - depthwise: x, weight [kh, kw, C * multiplier], bias?; stride, dilation, padding, multiplier,
       activation
     - transposed_conv: x, weight [O, kh, kw, I], bias [O]?; stride, padding (top, left),

@@ -89,12 +89,13 @@ def _check_window(node: Node, x: Tensor, y: Tensor, window: tuple[int, ...]) -> 
     _expect("height and width of its output", y.shape[1:3], tuple(extents))
 
 
-def _check_filters(inputs: Inputs, y: Tensor) -> tuple[Tensor, Tensor]:
+def _check_filters(inputs: Inputs, y: Tensor, group: int = 1) -> tuple[Tensor, Tensor]:
     """Check input, weights [filters, height, width, channels] and output; return the first two."""
     x, weight = _given(inputs, 2)
     for what, tensor in (("its input", x), ("its weights", weight), ("its output", y)):
         _rank(what, tensor, 4)
-    _expect("channels of its weights", weight.shape[3], x.shape[3])
+    _expect("channels of its weights", weight.shape[3] * group, x.shape[3])
+    _expect("filters beyond whole groups", weight.shape[0] % group, 0)
     _expect(
         "batch and channels of its output", (y.shape[0], y.shape[3]), (x.shape[0], weight.shape[0])
     )
@@ -102,7 +103,7 @@ def _check_filters(inputs: Inputs, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
-    x, weight = _check_filters(inputs, y)
+    x, weight = _check_filters(inputs, y, node.attributes.get("group", 1))
     _check_bias(inputs, weight.shape[0])
     _check_window(node, x, y, weight.shape[1:3])
     _check_axis(weight, 0)

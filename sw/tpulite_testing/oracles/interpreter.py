@@ -87,7 +87,9 @@ def _products(node, inputs, arrays, y, equation, window):
     (x, x_scale), (w, w_scale) = (_steps(*pair) for pair in zip(inputs[:2], arrays, strict=False))
     if window:
         x = _windows(node, x, window, 0)
-    sums = np.einsum(equation, x, w)
+    group = node.attributes.get("group", 1)
+    parts = zip(np.split(x, group, axis=3 if window else -1), np.split(w, group), strict=True)
+    sums = np.concatenate([np.einsum(equation, *part) for part in parts], axis=-1)
     if len(inputs) > 2:
         sums = sums + arrays[2]
     return _finish(node, sums * x_scale * w_scale, y)

@@ -82,8 +82,13 @@ def _slide(node: Node, x: np.ndarray, window, channels: int, compute, fill: floa
 
 
 def _conv(node: Node, x, weight, bias=0.0):
+    group = node.attributes.get("group", 1)
+    kernels = np.split(weight, group)
+
     def compute(patch):
-        return np.tensordot(patch, weight, ([1, 2, 3], [1, 2, 3])) + bias
+        pairs = zip(np.split(patch, group, axis=3), kernels, strict=True)
+        sums = [np.tensordot(*pair, ([1, 2, 3], [1, 2, 3])) for pair in pairs]
+        return np.concatenate(sums, axis=-1) + bias
 
     return _slide(node, x, weight.shape[1:3], weight.shape[0], compute)
 

@@ -16,14 +16,13 @@ __all__ = [
 ]
 
 _MAX_EXPANDED = 1 << 24
-"""Elements of the weights of a grouped convolution, written as one with zeros."""
+"""Elements of the weights of a transposed convolution in groups, written as one with zeros."""
 
 
-def conv_weights(weight: Tensor, group: int) -> tuple[str, Tensor] | None:
+def conv_weights(weight: Tensor, group: int) -> tuple[str, Tensor]:
     """Return the operator and the weights of a convolution in groups.
 
-    One group a channel is a depthwise convolution. Others become one convolution whose weights are
-    zero (the zero point) between groups: more work, the same sums.
+    One group a channel is a depthwise convolution.
 
     Parameters
     ----------
@@ -34,29 +33,14 @@ def conv_weights(weight: Tensor, group: int) -> tuple[str, Tensor] | None:
 
     Returns
     -------
-    tuple of str and Tensor, optional
-        ``conv`` and [O, kh, kw, I], or ``depthwise`` and [kh, kw, O]; None if zeros would be most
-        of a memory.
+    tuple of str and Tensor
+        ``conv`` and [O, kh, kw, I / group], or ``depthwise`` and [kh, kw, O].
     """
     assert weight.data is not None
     data = weight.data if weight.data.ndim == 4 else weight.data[:, :, None]
-    outputs, inputs, kh, kw = data.shape
-    if group == 1:
-        return "conv", _constant(weight, data.transpose(0, 2, 3, 1), "ohwi", axis=0)
-    if inputs == 1:
+    if group > 1 and data.shape[1] == 1:
         return "depthwise", _constant(weight, data[:, 0].transpose(1, 2, 0), "hwc", axis=2)
-    if data.size * group > _MAX_EXPANDED or outputs % group:
-        return None
-    wide = np.zeros((outputs, kh, kw, inputs * group), data.dtype)
-    if weight.quantization is not None:
-        points = weight.quantization.zero_point.reshape(-1, 1, 1, 1)
-        wide[:] = points.astype(data.dtype)
-    each = outputs // group
-    for index in range(group):
-        rows, columns = index * each, index * inputs
-        block = data[rows : rows + each].transpose(0, 2, 3, 1)
-        wide[rows : rows + each, :, :, columns : columns + inputs] = block
-    return "conv", _constant(weight, wide, "ohwi", axis=0)
+    return "conv", _constant(weight, data.transpose(0, 2, 3, 1), "ohwi", axis=0)
 
 
 def transposed_weights(

@@ -51,7 +51,7 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
     for i, operator in enumerate(model.operators):
         label = f"{operator.code.lower()}_{i}"
         try:
-            nodes.append(_node(label, operator, tensors))
+            nodes.append(_node(label, operator, tensors, model))
         except ValueError as error:
             raise ValueError(f"node {label!r}: {error}") from error
     by_name = {tensor.name: tensor for tensor in tensors.values()}
@@ -90,17 +90,20 @@ def _read_tensors(model: FileModel) -> dict[int, Tensor]:
     return tensors
 
 
-def _node(label: str, file: FileOperator, tensors: dict[int, Tensor]) -> Node:
+def _node(label: str, file: FileOperator, tensors: dict[int, Tensor], model: FileModel) -> Node:
     inputs = tuple(None if i == _MISSING else tensors[i] for i in file.inputs)
     outputs = tuple(tensors[i] for i in file.outputs)
     operation = convert_operator(file, inputs, outputs)
     chosen = [inputs[i] for i in operation.inputs]
+    attributes = dict(operation.attributes)
+    if any(i != _MISSING and model.tensors[i].type == "INT4" for i in file.inputs):
+        attributes["packed"] = True
     return Node(
         label,
         operation.op,
         tuple(tensor.name if tensor else "" for tensor in chosen),
         tuple(tensor.name for tensor in outputs),
-        operation.attributes,
+        attributes,
         f"{file.code} {file.custom}".strip(),
     )
 

@@ -1,6 +1,7 @@
 """Tensors of TFLite files: every extent, constant and scale is checked."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,6 +57,8 @@ def read_tensor(file: FileTensor, name: str, *, given: bool = True) -> Tensor:
 def _read(file: FileTensor, name: str) -> Tensor:
     shape = _shape(file)
     dtype = file.type.lower()
+    if dtype == "int4" and file.data is not None and not file.sparse:
+        file, dtype = replace(file, data=_nibbles(file.data, math.prod(shape))), "int8"
     if dtype not in _NUMPY or (file.sparse and file.data is not None):
         data = None if file.data is None else np.broadcast_to(np.array(None, object), shape)
         return Tensor(name, shape, "object", None, data)
@@ -98,6 +101,13 @@ def _data(file: FileTensor, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
             f"shape {list(shape)} of {dtype.name} needs {expected} bytes, not {file.data.size}"
         )
     return file.data.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def _nibbles(data: np.ndarray, count: int) -> np.ndarray:
+    """Return integers of 4 bits as bytes; of two in a byte the first is the low half."""
+    halves = np.stack([data << 4, data], axis=-1).reshape(-1).view(np.int8) >> 4
+    whole = len(data) == -(-count // 2)
+    return (halves[:count] if whole else halves).view(np.uint8)
 
 
 def _quantization(

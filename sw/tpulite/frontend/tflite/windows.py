@@ -31,11 +31,11 @@ def convert_conv(options, inputs, outputs) -> Operation:
     if len(weight.shape) != 4:
         raise ValueError(f"its weights must have 4 axes, not shape {list(weight.shape)}")
     attributes = _window(options, x, weight.shape[1:3])
-    if weight.shape[3] != x.shape[3] and x.shape[3] % weight.shape[3] == 0:
-        raise UnsupportedFormError(f"{x.shape[3] // weight.shape[3]} groups of channels")
-    return Operation(
-        "conv", present(inputs), attributes | {"activation": fused_activation(options)}
-    )
+    group, rest = divmod(x.shape[3], weight.shape[3])
+    if rest or weight.shape[0] % group:
+        raise ValueError(f"channels of its weights must divide {x.shape[3]}, not {weight.shape[3]}")
+    attributes |= {"group": group, "activation": fused_activation(options)}
+    return Operation("conv", present(inputs), attributes)
 
 
 def convert_transposed(options, inputs, outputs) -> Operation:

@@ -49,14 +49,30 @@ scalar code."""
 _LARGEST_IMAGE = 64
 """Largest image that a dense layer reads as it is."""
 
+_MOST_WEIGHTS = 1 << 24
+"""Weights of a convolution in groups as one whose weights are zero between groups."""
+
 
 def lower_conv(node: Node, context: GraphContext) -> None:
-    """Lower a convolution; its weights are [O, kh, kw, I]."""
+    """Lower a convolution; its weights are [O, kh, kw, I / group]."""
     weight = context.tensor(node.inputs[1])
     require_rank(weight, 4)
-    kernel = centered(weight).transpose(1, 2, 3, 0)
-    _require_one_group(node)
+    kernel, group = centered(weight).transpose(1, 2, 3, 0), node.attributes.get("group", 1)
+    kernel = _in_one_group(kernel, group, weight_zero_point(weight))
     _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv", axis=0)
+
+
+def _in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
+    """Return weights [kh, kw, I, O] of those of groups: the zero point between them, same sums."""
+    if group == 1:
+        return kernel
+    height, width, inputs, outputs = kernel.shape
+    if kernel.size * group > _MOST_WEIGHTS:
+        raise UnsupportedError(f"it has {group} groups of channels: weights beyond a memory")
+    wide = np.full((height, width, group, inputs, group, outputs // group), zero, np.int8)
+    for index, block in enumerate(np.split(kernel, group, axis=3)):
+        wide[:, :, index, :, index] = block
+    return wide.reshape(height, width, group * inputs, outputs)
 
 
 def lower_depthwise(node: Node, context: GraphContext) -> None:
@@ -64,13 +80,9 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
     weight = context.tensor(node.inputs[1])
     require_rank(weight, 3)
     kernel = centered(weight)
-    _require_one_group(node)
-    channels = kernel.shape[2] // node["multiplier"]
     if node["multiplier"] > 1:
-        zero = weight_zero_point(weight)
-        full = np.full((*kernel.shape[:2], channels, kernel.shape[2]), zero, np.int8)
-        outputs = np.arange(kernel.shape[2])
-        full[:, :, outputs // node["multiplier"], outputs] = kernel
+        channels = kernel.shape[2] // node["multiplier"]
+        full = _in_one_group(kernel[:, :, np.newaxis], channels, weight_zero_point(weight))
         _emit_conv(node, context, node.inputs[0], node.outputs[0], full, "depthwise", axis=2)
         return
     context.read(node.inputs[0])
@@ -173,11 +185,6 @@ def _window(node: Node) -> dict[str, tuple[int, ...]]:
     return {name: tuple(node[name]) for name in ("stride", "dilation", "padding")}
 
 
-def _require_one_group(node: Node) -> None:
-    if node.attributes.get("group", 1) != 1:
-        raise UnsupportedError(f"it has {node['group']} groups of channels")
-
-
 def require_rank(weight: Tensor, rank: int) -> None:
     """Refuse weights with another number of axes."""
     if len(weight.shape) != rank:
@@ -246,8 +253,11 @@ def requantization_of(
 
 
 def kernels_of(node: Node, context: GraphContext, op: str) -> Exactness:
-    """Return whose kernels compute a node: LiteRT's optimized ones what XNNPACK does not take."""
+    """Return whose kernels compute a node: what a set of kernels does not take is another's."""
+    if context.exactness == Exactness.LITERT_OPT and node.attributes.get("group", 1) > 1:
+        return Exactness.LITERT_REF  # the optimized kernel has no groups
     left = op == "depthwise" and context.quantized(node.inputs[0]).unsigned
+    left = left or (op != "dense" and node.attributes.get("packed", False))
     if op == "transposed_conv":
         kernel = context.tensor(node.inputs[1]).shape[1:3]
         gaps = any(k < step for k, step in zip(kernel, node["stride"], strict=True))

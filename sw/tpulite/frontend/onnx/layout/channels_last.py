@@ -65,11 +65,12 @@ def channels_last(graph: Graph) -> tuple[Graph, Mapping[str, Origin]]:
 def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     tensors = [orders.graph.tensors[name] for name in node.inputs if name]
     attributes = dict(node.attributes)
-    group = attributes.pop("group")
+    group = attributes["group"]
     known = all(tensor.data is not None for tensor in tensors[1:])
     weights = None
     if known and node.op == "transposed_conv":
         weights = transposed_weights(tensors[1], group, attributes.pop("dilation"))
+        del attributes["group"]  # its weights are those of one
     elif known:
         weights = conv_weights(tensors[1], group)
     if weights is None:
@@ -80,7 +81,7 @@ def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     constants = [orders.add_tensor(weight)]
     channels = orders.graph.tensors[node.outputs[0]].shape[1]
     if op == "depthwise":
-        attributes["multiplier"] = channels // group
+        attributes["multiplier"] = channels // attributes.pop("group")
     constants += [orders.add_tensor(flat_bias(bias, channels)) for bias in tensors[2:]]
     _window(orders, replace(node, op=op, attributes=attributes), constants)
 
