@@ -7,7 +7,8 @@ from tpulite.graph.layers import Lut
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.macs import macs_of
 from tpulite.quant.partition import HostSegment, MachineSegment, partition
-from tpulite.quant.place import NodePlacement, place
+from tpulite.quant.place import place
+from tpulite.quant.placed import NodePlacement
 from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 
 REF = Exactness.LITERT_REF

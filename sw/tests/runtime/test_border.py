@@ -1,6 +1,7 @@
 """Any operator may stand on either side of the border, whatever moves its tensors there."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 
 from tpulite.arch.config import Config
 from tpulite.frontend.onnx.file import load_onnx
+from tpulite.graph.layers import Conv
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.partition import MachineSegment
 from tpulite.quant.place import place
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_plan import Plan
@@ -130,4 +133,37 @@ def test_an_operator_of_the_cpu_beside_one_of_the_machine(
     assert model.crossings >= 2
     for sample in samples:
         (expected,) = run_library(data, sample)
+        np.testing.assert_array_equal(model.run(sample).output, expected)
+
+
+def test_channels_first_behind_a_convolution_costs_no_cycles():
+    b = OnnxBuilder()
+    y = b.node("Conv", b.input("x", (1, 3, 32, 32)), weights(16, 3, 3, 3), pads=[1, 1, 1, 1])
+    y = b.node("Reshape", y, np.array([1, 4, -1]))
+    x = RNG.normal(0, 1, (1, 3, 32, 32)).astype(np.float32)
+    data = quantize_statically(b.build(y), [{"x": x}])
+    model = Model.load(load_onnx(data, "groups"))
+    np.testing.assert_array_equal(model.run({"x": x}).output, run_library(data, {"x": x})[0])
+    (layers,) = model.layers
+    assert [type(layer) for layer in layers.layers] == [Conv]
+
+
+def test_what_is_no_tensor_of_the_file_is_computed_again():
+    b, shape = OnnxBuilder(), (1, 4, 32, 32)
+    x = b.input("x", shape)
+    sums, _ = kept(b, x, shape, "add")
+    y = b.node("Add", sums, product(b, x, shape, "conv")[0])
+    samples = [{"x": RNG.normal(0, 1, shape).astype(np.float32)} for _ in range(2)]
+    data = quantize_statically(b.build(y), samples)
+    graph = simplify(load_onnx(data, "again"))
+    assert graph.source is not None
+    first, last = (node for node in graph.nodes if node.op == "add")
+    origins = {name: o for name, o in graph.source.origins.items() if name != first.outputs[0]}
+    graph = replace(graph, source=replace(graph.source, origins=origins))
+    model = Model(graph, Exactness.ORT, Config(), options=quick_options())
+    before, machine, after = model.segments
+    assert first in before.nodes and last in after.nodes and isinstance(machine, MachineSegment)
+    assert first.outputs[0] in after.inputs
+    for sample in samples:
+        expected = run_library(data, sample)[0]
         np.testing.assert_array_equal(model.run(sample).output, expected)

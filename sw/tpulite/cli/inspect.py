@@ -19,7 +19,8 @@ from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.graph.passes import simplify
 from tpulite.quant.partition import RefusedError, crossings, partition
-from tpulite.quant.place import Placed, place
+from tpulite.quant.place import place
+from tpulite.quant.placed import Placed
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from tpulite.graph.graph import Graph, Tensor
-from tpulite.quant.place import Placed
+from tpulite.quant.placed import Placed
 from tpulite.runtime.model_summary import OperatorSummary, summarize
 
 __all__ = ["Box", "NetworkGraph"]

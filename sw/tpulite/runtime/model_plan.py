@@ -17,7 +17,8 @@ from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.softmax import lacking
 from tpulite.quant.partition import HostSegment, MachineSegment, Segment, partition
-from tpulite.quant.place import Placed, place
+from tpulite.quant.place import place
+from tpulite.quant.placed import Placed
 from tpulite.runtime.compile_cache import ProgramCache
 from tpulite.runtime.host.part import HostPart, LibraryFile
 from tpulite.runtime.model_compile import Dump, Progress, compile_parts

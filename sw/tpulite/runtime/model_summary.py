@@ -8,7 +8,7 @@ from typing import Any
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.macs import macs_of
-from tpulite.quant.place import NodePlacement, Placed
+from tpulite.quant.placed import NodePlacement, Placed
 from tpulite.runtime.host.libraries import library_name
 
 __all__ = ["OperatorSummary", "host_lines", "statement", "summarize"]

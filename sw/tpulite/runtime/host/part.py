@@ -171,11 +171,12 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
         reasons = (f"{n.name!r}: {r}" for n, r in zip(segment.nodes, segment.reasons, strict=True))
         raise ValueError(f"{graph.name} has no file of which a library could run {next(reasons)}")
     origins = graph.source.origins
-    outputs = segment.outputs
+    outputs = tuple(name for name in segment.outputs if name in origins)
     if tensors:
         every = [name for node in segment.nodes for name in node.outputs if name in origins]
         outputs = (*outputs, *(name for name in dict.fromkeys(every) if name not in outputs))
-    inputs = {origins[name].key: name for name in segment.inputs}  # one name for each
+    # One name for each; who needs what is no tensor of the file computes it again.
+    inputs = {origins[name].key: name for name in segment.inputs if name in origins}
     ends = list(dict.fromkeys(origins[name].key for name in outputs))
     if graph.format == "tflite":
         data, more = cut_tflite(graph.source.data, list(map(int, inputs)), list(map(int, ends)))

@@ -1,0 +1,152 @@
+"""Where the border between CPU and machine lies, beyond what each of them must run.
+
+The reasons are in docs/decisions/0026-the-border.md.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from math import prod
+
+from tpulite.graph.graph import Graph, Node
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.macs import macs_of
+from tpulite.quant.own import is_own
+from tpulite.quant.placed import Placed
+
+__all__ = ["library_levels", "taken_along"]
+
+_FEW = 100
+"""Part of the machine's MACs that may run on the CPU to save crossings."""
+
+_ENLARGED = 4
+"""Times that a result must be larger than what it is made of to be cheaper to make than to move."""
+
+_RESIZES = ("resize_bilinear", "resize_nearest")
+
+_MOVES = ("reshape", "transpose", "requantize")
+"""Operators that the CPU does while it hands a tensor over."""
+
+_TINY = 1 << 15
+"""MACs that cost no more than to start a program: not worth two crossings."""
+
+
+def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
+    """Return the nodes of the machine that the CPU should run, and why.
+
+    - A transpose of the matrix unit whose result only the CPU or the user reads: whoever hands the
+      tensor over orders its elements as well.
+    - A resize that makes a tensor at least four times larger for nobody but the CPU, unless that
+      may do only what it must: the small one crosses.
+    - Beside segments that a library runs, what saves crossings and costs little: segments of the
+      machine, as long as they have a hundredth of its MACs together, and any of at most 32,768 MACs
+      between two of a library's.
+    - What stands between a library and the machine where the file has no tensor.
+
+    Parameters
+    ----------
+    placed : Placed
+        The network so far.
+    strict : bool
+        Whether the CPU may do only what it must.
+    """
+    taken = _reordered(placed)
+    if placed.graph.source is None:
+        return taken
+    if not strict:
+        taken |= _enlarged(placed)
+    return taken | _cheap(placed) | _without_tensor(placed) if placed.libraries else taken
+
+
+def library_levels(graph: Graph, exactness: Exactness, levels: Mapping[str, int]) -> frozenset[int]:
+    """Return the segments of the CPU that a library must run.
+
+    They are those with an operator that numpy lacks, and those that need a tensor of such a segment
+    that is none of the file: a library computes it again.
+    """
+    origins = {} if graph.source is None else graph.source.origins
+    producer = {name: node.name for node in graph.nodes for name in node.outputs}
+    found: set[int] = set()
+    for node in graph.nodes:
+        level = levels[node.name]
+        if level % 2:
+            continue
+        unnamed = (name for name in node.inputs if name in producer and name not in origins)
+        if not is_own(node, graph, exactness) or found & {levels[producer[x]] for x in unnamed}:
+            found.add(level)
+    return frozenset(found)
+
+
+def _reordered(placed: Placed) -> dict[str, str]:
+    """Return transposes of the matrix unit whose result, moved, only the CPU or the user reads."""
+    graph, levels = placed.graph, placed.levels
+    machine = {node.name for node in graph.nodes if levels[node.name] % 2}
+    wanted: set[str] = set()  # by the machine
+    taken = {}
+    for node in reversed(graph.nodes):
+        if node.name not in machine:
+            continue
+        if node.op not in _MOVES or wanted & set(node.outputs):
+            wanted.update(node.inputs)
+        elif node.op == "transpose" and placed.placements[node.name].engine == "MXU":
+            taken[node.name] = "only the CPU reads its result"
+    return taken
+
+
+def _enlarged(placed: Placed) -> dict[str, str]:
+    """Return the resizes of the machine whose results only the CPU reads, and are much larger."""
+    graph, levels = placed.graph, placed.levels
+    wanted = set(graph.outputs)  # by the user, or by the machine
+    wanted |= {name for node in graph.nodes if levels[node.name] % 2 for name in node.inputs}
+    taken = {}
+    for node in graph.nodes:
+        if node.op not in _RESIZES or levels[node.name] % 2 == 0 or wanted & set(node.outputs):
+            continue
+        small, large = (
+            prod(graph.tensors[name].shape) for name in (node.inputs[0], node.outputs[0])
+        )
+        if large >= _ENLARGED * small:
+            times = f"{large / small:.0f} times its input"
+            taken[node.name] = f"only the CPU reads its result, {times}"
+    return taken
+
+
+def _cheap(placed: Placed) -> dict[str, str]:
+    """Return the nodes of small segments beside a library's."""
+    graph, levels, placements = placed.graph, placed.levels, placed.placements
+    macs, total, spent = Counter[int](), 0, 0
+    for node in graph.nodes:
+        count = macs_of(node, graph)
+        if levels[node.name] % 2:
+            macs[levels[node.name]] += count
+            total += count
+        elif placements[node.name].follows:
+            total += count
+            spent += count
+    taken = set()
+    for level in sorted(set(levels.values()), key=lambda level: macs[level]):
+        if level % 2 == 0:
+            continue
+        beside = placed.libraries.intersection((level - 1, level + 1))
+        if beside and total and (spent + macs[level]) * _FEW <= total:
+            spent += macs[level]
+            taken.add(level)
+        elif len(beside) == 2 and macs[level] <= _TINY:
+            taken.add(level)
+    reason = "few MACs: on the CPU it saves crossings"
+    return {node.name: reason for node in graph.nodes if levels[node.name] in taken}
+
+
+def _without_tensor(placed: Placed) -> dict[str, str]:
+    """Return the nodes of the machine at a library's border where the file has no tensor."""
+    graph, levels = placed.graph, placed.levels
+    origins = {} if graph.source is None else graph.source.origins
+    producer: dict[str, Node] = {name: node for node in graph.nodes for name in node.outputs}
+    taken = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name not in producer or name in origins:
+                continue
+            for mine, other in ((node, producer[name]), (producer[name], node)):
+                if levels[mine.name] % 2 and levels[other.name] in placed.libraries:
+                    taken[mine.name] = f"the file has no tensor at its border with {other.name!r}"
+    return taken
