@@ -33,6 +33,8 @@ _VERSIONS = {
     schema.BuiltinOperator.DEPTH_TO_SPACE: 1,
     schema.BuiltinOperator.EXPAND_DIMS: 1,
     schema.BuiltinOperator.SQUEEZE: 1,
+    schema.BuiltinOperator.SHAPE: 1,
+    schema.BuiltinOperator.WHERE: 1,
 }
 
 

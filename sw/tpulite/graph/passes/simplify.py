@@ -7,6 +7,7 @@ from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch
 from tpulite.graph.passes.fuse_activations import fuse_activations
 from tpulite.graph.passes.fuse_crops import fuse_crops
 from tpulite.graph.passes.fuse_pads import fuse_pads
+from tpulite.graph.passes.join_tiles import join_tiles
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
 from tpulite.graph.passes.trace_origins import trace_origins
@@ -30,6 +31,7 @@ def simplify(graph: Graph) -> Graph:
         fold_constants,
         fold_space_to_batch,
         remove_identities,
+        join_tiles,
         fold_batch_norm,
         fuse_activations,
         fuse_pads,

@@ -1,0 +1,281 @@
+"""TFLite files whose batch is open: shapes follow from the inputs, whatever the file stores.
+
+The oracle is LiteRT on the untouched file, which resizes its inputs itself.
+"""
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from tpulite.frontend.tflite.file import load_tflite
+from tpulite.graph.passes.simplify import simplify
+from tpulite.runtime.model import Model
+from tpulite_testing.files.tflite_model import ModelBuilder, schema
+
+KERNELS = {"litert-ref": "BUILTIN_REF", "litert-opt": "BUILTIN_WITHOUT_DEFAULT_DELEGATES"}
+RNG = np.random.default_rng(43)
+
+
+class OpenBuilder(ModelBuilder):
+    """Builds files as a converter writes them for a batch that is open."""
+
+    def open(self, tensor: int, *signature: int) -> int:
+        """Leave extents of a tensor open: -1 in its signature, 1 in its shape."""
+        self.tensors[tensor].shapeSignature = list(signature)
+        self.tensors[tensor].shape = [max(extent, 1) for extent in signature]
+        return tensor
+
+    def start(self, *shape: int) -> int:
+        """Add an input with an open batch."""
+        return self.open(self.input((1, *shape), 0.05, -3), -1, *shape)
+
+    def known(self, values) -> int:
+        """Add integers."""
+        return self.constant(np.array(values, np.int32))
+
+    def integers(self, code: str, inputs, *shape: int, **options) -> int:
+        """Add an operator on integers."""
+        y = self.tensor(shape, dtype="int32")
+        return self.operator(code, inputs, [y], **options)
+
+    def shape_of(self, x: int, rank: int) -> int:
+        """Add the shape of a tensor in the run."""
+        return self.integers("SHAPE", [x], rank, options_type="ShapeOptions", outType=2)
+
+    def move(self, code: str, x: int, others, *signature: int, **options) -> int:
+        """Add an operator that moves elements to a tensor of an open shape."""
+        y = self.open(self.like(x, [1] * len(signature)), *signature)
+        return self.operator(code, [x, *others], [y], **options)
+
+    def dense(self, x: int, inputs: int, outputs: int) -> int:
+        """Add a dense layer of rows whose number is open."""
+        values = RNG.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+        y = self.open(self.tensor((1, outputs), 0.1, 4), -1, outputs)
+        options = {"options_type": "FullyConnectedOptions"}
+        return self.operator(
+            "FULLY_CONNECTED", [x, self.constant(values, 0.01), -1], [y], **options
+        )
+
+    def conv(self, x: int, kernel: int, inputs: int, outputs: int, *signature: int) -> int:
+        """Add a convolution without padding."""
+        values = RNG.integers(-127, 128, (outputs, kernel, kernel, inputs)).astype(np.int8)
+        weight = self.constant(values, np.full(outputs, 0.002), np.zeros(outputs, int))
+        bias = np.zeros(outputs, np.int32)
+        y = self.open(self.tensor((1, 1, 1, 1), 0.1, 4), *signature)
+        options = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+        options |= {"options_type": "Conv2DOptions", "padding": schema.Padding.VALID}
+        scale = np.full(outputs, 0.05 * 0.002)
+        inputs_ = [x, weight, self.constant(bias, scale, np.zeros(outputs, int))]
+        return self.operator("CONV_2D", inputs_, [y], **options)
+
+
+def dense_over_time() -> bytes:
+    """Return a dense layer of each of six steps, as Keras writes it."""
+    b = OpenBuilder()
+    x = b.start(6, 16)
+    shape = b.shape_of(x, 3)
+    batch = b.integers("GATHER", [shape, b.known([0, 1])], 2, options_type="GatherOptions")
+    axes = b.integers("GATHER", [shape, b.known([2])], 1, options_type="GatherOptions")
+    rows, columns = (
+        b.integers("REDUCE_PROD", [y, b.known([0])], options_type="ReducerOptions")
+        for y in (batch, axes)
+    )
+    flat = b.integers("PACK", [rows, columns], 2, options_type="PackOptions", valuesCount=2)
+    y = b.dense(b.move("RESHAPE", x, [flat], -1, -1), 16, 24)
+    joined = b.integers("CONCATENATION", [batch, b.known([24])], 3)
+    return b.build(b.move("RESHAPE", y, [joined], -1, 6, 24))
+
+
+def dilated() -> bytes:
+    """Return a convolution of the phases of an image, whose number the file does not say."""
+    b = OpenBuilder()
+    x, block = b.start(8, 8, 4), b.known([2, 2])
+    options = {"options_type": "SpaceToBatchNDOptions"}
+    y = b.move("SPACE_TO_BATCH_ND", x, [block, b.known([[2, 2]] * 2)], -1, 6, 6, 4, **options)
+    y = b.conv(y, 3, 4, 16, -1, 4, 4, 16)
+    options = {"options_type": "BatchToSpaceNDOptions"}
+    crops = b.known([[0, 0], [0, 0]])
+    return b.build(b.move("BATCH_TO_SPACE_ND", y, [block, crops], -1, 8, 8, 16, **options))
+
+
+def upsampled() -> bytes:
+    """Return a nearest resize as Keras 3 writes it, between two convolutions."""
+    b = OpenBuilder()
+    y = b.conv(b.start(6, 5, 4), 3, 4, 16, -1, 4, 3, 16)
+    for axis, sides in ((1, (8, 3)), (2, (8, 6))):
+        before = [-1, *((4, 3) if axis == 1 else (8, 3)), 16]
+        longer = [*before[: axis + 1], 1, *before[axis + 1 :]]
+        tiled = [*before[: axis + 1], 2, *before[axis + 1 :]]
+        shape = b.shape_of(y, 4)
+        y = b.move("EXPAND_DIMS", y, [b.known(axis + 1)], *longer)
+        y = b.move("TILE", y, [b.known([2 if i == axis + 1 else 1 for i in range(5)])], *tiled)
+        ends = [b.known([0]), b.known([1]), b.known([1])]
+        options = {"options_type": "StridedSliceOptions"}
+        batch = b.integers("STRIDED_SLICE", [shape, *ends], 1, **options)
+        joined = b.integers("CONCATENATION", [batch, b.known([*sides, 16])], 4)
+        y = b.move("RESHAPE", y, [joined], -1, *([-1, 3] if axis == 1 else [8, 6]), 16)
+    return b.build(b.conv(y, 3, 16, 8, -1, 6, 4, 8))
+
+
+def started_with_zeros() -> bytes:
+    """Return rows beside zeros whose number is computed: CAST, MUL, ADD, FILL, BROADCAST_TO."""
+    b = OpenBuilder()
+    x = b.start(4)
+    shape = b.shape_of(x, 2)
+    long = b.operator("CAST", [shape], [b.tensor((2,), dtype="int64")])
+    back = b.integers("CAST", [long], 2)
+    double = b.integers("MUL", [back, b.known([1, 2])], 2, options_type="MulOptions")
+    wide = b.integers("ADD", [double, b.known([0, 4])], 2, options_type="AddOptions")
+    zero = b.constant(np.array(-3, np.int8), 0.05, -3)
+    filled = b.open(b.tensor((1, 1), 0.05, -3), -1, -1)
+    b.operator("FILL", [wide, zero], [filled], options_type="FillOptions")
+    ones = b.constant(np.full((1, 4), 9, np.int8), 0.05, -3)
+    spread = b.move("BROADCAST_TO", ones, [shape], -1, 4)
+    y = b.open(b.tensor((1, 20), 0.05, -3), -1, 20)
+    options = {"options_type": "ConcatenationOptions", "axis": 1}
+    b.operator("CONCATENATION", [x, filled, spread], [y], **options)
+    return b.build(b.dense(y, 20, 8))
+
+
+def placeholder() -> bytes:
+    """Return a reshape to a computed shape, into a tensor that the file declares as 1 x 1."""
+    b = OpenBuilder()
+    x = b.input((1, 4, 16), 0.05, -3)
+    two = b.integers("SHAPE", [x], 3, options_type="ShapeOptions", outType=2)
+    ends = [b.known([1]), b.known([3]), b.known([1])]
+    rest = b.integers("STRIDED_SLICE", [two, *ends], 2, options_type="StridedSliceOptions")
+    return b.build(b.dense(b.move("RESHAPE", x, [rest], -1, -1), 16, 8))
+
+
+FILES = {
+    "dense over time": (dense_over_time, 6 * 16 * 24),
+    "dilated": (dilated, 8 * 8 * 16 * 36),
+    "upsampled": (upsampled, 4 * 3 * 16 * 36 + 6 * 4 * 8 * 9 * 16),
+    "started with zeros": (started_with_zeros, 20 * 8),
+    "placeholder": (placeholder, 4 * 16 * 8),
+}
+
+
+def by_litert(data: bytes, x: np.ndarray, kernels: str) -> np.ndarray:
+    """Run the untouched file on an input of any batch."""
+    resolver = OpResolverType[KERNELS[kernels]]
+    run = Interpreter(model_content=data, experimental_op_resolver_type=resolver)
+    (given,), (result,) = run.get_input_details(), run.get_output_details()
+    run.resize_tensor_input(given["index"], x.shape)
+    run.allocate_tensors()
+    run.set_tensor(given["index"], x)
+    run.invoke()
+    return run.get_tensor(result["index"])
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a file; return where."""
+
+    def write(data: bytes):
+        path = tmp_path / "net.tflite"
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_batch_of_one_runs_on_the_machine_with_the_bits_of_the_untouched_file(name, written):
+    make, macs = FILES[name]
+    data = make()
+    exact = "litert-opt" if name == "upsampled" else "litert-ref"  # which lacks TILE of version 3
+    model = Model.load(written(data), exact=exact)
+    assert (model.macs, model.host_macs) == (macs, 0)
+    assert {each.where for each in model.summary()} <= {"MXU", "VPU", "none"}
+    (given,), (result,) = model.graph.inputs, model.graph.outputs
+    x = RNG.integers(-128, 128, model.graph.tensors[given].shape).astype(np.int8)
+    expected = by_litert(data, x, exact)
+    np.testing.assert_array_equal(model.run(x).outputs[result].reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("name", ["dense over time", "started with zeros"])
+def test_a_given_batch_has_the_bits_of_a_resized_input(name, written):
+    make, macs = FILES[name]
+    data = make()
+    path = written(data)
+    (given,) = load_tflite(data).inputs
+    shape = (3, *load_tflite(data).tensors[given].shape[1:])
+    model = Model.load(path, shapes={given: shape})
+    assert model.macs == 3 * macs
+    x = RNG.integers(-128, 128, shape).astype(np.int8)
+    (result,) = model.graph.outputs
+    expected = by_litert(data, x, "litert-ref")
+    np.testing.assert_array_equal(model.run(x).outputs[result].reshape(expected.shape), expected)
+
+
+def test_a_fixed_extent_is_resized_as_litert_does(written):
+    b = OpenBuilder()
+    data = b.build(b.conv(b.input((1, 6, 6, 4), 0.05, -3), 3, 4, 8, 1, 4, 4, 8))
+    model = Model.load(written(data), shapes={"t0": (1, 9, 7, 4)})
+    x = RNG.integers(-128, 128, (1, 9, 7, 4)).astype(np.int8)
+    (result,) = model.graph.outputs
+    np.testing.assert_array_equal(model.run(x).outputs[result], by_litert(data, x, "litert-ref"))
+
+
+def test_repeated_rows_and_columns_are_one_strided_slice():
+    ops = [node.op for node in simplify(load_tflite(upsampled())).nodes]
+    assert ops == ["conv", "pick", "conv"]
+
+
+def test_shapes_that_the_file_stores_rightly_leave_the_file_as_it_is():
+    b = OpenBuilder()
+    data = b.build(b.conv(b.start(6, 6, 4), 3, 4, 8, -1, 4, 4, 8))
+    graph = load_tflite(data)
+    assert graph.source is not None
+    assert graph.source.data is data
+
+
+def test_shapes_that_the_data_decide_stay_open():
+    b = OpenBuilder()
+    x = b.start(4)
+    found = b.open(b.tensor((1, 2), dtype="int64"), -1, 2)
+    y = b.open(b.tensor((1, 4), dtype="bool"), -1, 4)
+    b.operator("GREATER", [x, b.constant(np.zeros((1, 4), np.int8), 0.05, -3)], [y])
+    b.operator("WHERE", [y], [found])
+    count = b.shape_of(found, 2)
+    graph = load_tflite(b.build(count))
+    assert [node.op for node in graph.nodes][-1] == "shape"  # it is no constant
+    assert simplify(graph).tensors[graph.outputs[0]].shape == (2,)
+
+
+def test_files_with_operators_that_litert_lacks_are_read_as_they_are_stored():
+    b = OpenBuilder()
+    x = b.start(4)
+    graph = load_tflite(b.build(b.operator("CUSTOM:Odd", [x], [b.open(b.like(x, (1, 4)), -1, 4)])))
+    assert graph.tensors[graph.outputs[0]].shape == (1, 4)
+
+
+def test_a_shape_that_litert_refuses_is_one_line(written):
+    path = written(dense_over_time())
+    with pytest.raises(ValueError, match=r"LiteRT refuses the shapes that are given: ") as caught:
+        Model.load(path, shapes={"t0": (1, 6, 5)})
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_extents_of_tflite_have_no_names(written):
+    with pytest.raises(ValueError, match=r"--dim batch: no open dimension has this name$"):
+        Model.load(written(dense_over_time()), dims={"batch": 2})
+
+
+def test_without_litert_stored_shapes_must_do_and_none_can_be_given(monkeypatch, written):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if "litert" in name else find(name)
+    )
+    b = OpenBuilder()
+    path = written(b.build(b.conv(b.start(6, 6, 4), 3, 4, 8, -1, 4, 4, 8)))
+    assert Model.load(path).macs == 4 * 4 * 8 * math.prod((3, 3, 4))
+    with pytest.raises(ValueError, match=r"--shape of a TFLite file needs: pip install"):
+        Model.load(path, shapes={"t0": (2, 6, 6, 4)})
