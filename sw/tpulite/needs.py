@@ -2,14 +2,26 @@
 
 import importlib.util
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from typing import TYPE_CHECKING
 
-__all__ = ["BUILD_TOOLS", "Need", "machine_needs", "missing_for_systems", "require_package"]
+if TYPE_CHECKING:  # `packaging` takes a while to import, and only messages need it
+    from packaging.requirements import Requirement
+
+__all__ = [
+    "BUILD_TOOLS",
+    "Need",
+    "install_command",
+    "machine_needs",
+    "missing_for_systems",
+    "require_package",
+]
 
 BUILD_TOOLS = {"make": "make", "g++": "g++", "perl": "perl"}
 """Programs that build the Verilated chip, with Debian's packages for them."""
@@ -82,7 +94,37 @@ def require_package(package: str, extra: str, user: str) -> None:
         If it is not there, with what to install.
     """
     if importlib.util.find_spec(package) is None:
-        raise ValueError(f"{user} needs: pip install 'tpulite[{extra}]'")
+        raise ValueError(f"{user} needs: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return what installs the packages that an extra lacks, from a wheel and from a checkout.
+
+    It names these packages, as our metadata do, since the package tpulite is on no index.
+    """
+    from packaging.requirements import Requirement
+
+    listed = [requirement for name, requirement in _requirements() if name == extra]
+    missing = [each for each in listed if not _fits(each)] or listed
+    plain = [Requirement(f"{each.name}{each.specifier}") for each in missing]
+    return f"pip install {shlex.join(map(str, plain))}"
+
+
+def _requirements() -> Iterator[tuple[str, "Requirement"]]:
+    """Yield the extra of each requirement in our metadata, empty for none, and the requirement."""
+    from packaging.requirements import Requirement
+
+    for line in requires("tpulite") or ():
+        requirement = Requirement(line)
+        yield str(requirement.marker).partition("extra == ")[2].strip("\"'"), requirement
+
+
+def _fits(requirement: "Requirement") -> bool:
+    """Return whether a package is there in a version that will do."""
+    try:
+        return requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
 
 
 def machine_needs() -> tuple[Need, ...]:
@@ -92,12 +134,8 @@ def machine_needs() -> tuple[Need, ...]:
 
 def _packages() -> Iterator[Need]:
     """Yield a need for tpulite itself, and for each of its extras."""
-    from packaging.requirements import Requirement  # what only `doctor` needs
-
     wanted: dict[str, list[Requirement]] = {"": []}
-    for line in requires("tpulite") or ():
-        requirement = Requirement(line)
-        extra = str(requirement.marker).partition("extra == ")[2].strip("\"'")
+    for extra, requirement in _requirements():
         wanted.setdefault(extra, []).append(requirement)
     for extra, requirements in wanted.items():
         found, missing = [], []
@@ -107,13 +145,13 @@ def _packages() -> Iterator[Need]:
             except PackageNotFoundError:
                 missing.append(requirement.name)
                 continue
-            fits = requirement.specifier.contains(have, prereleases=True)
+            fits = _fits(requirement)
             text = f"{requirement.name} {have}"
             (found if fits else missing).append(
                 text if fits else f"{text} (needs {requirement.specifier})"
             )
         name = f"tpulite[{extra}]" if extra else f"tpulite {version('tpulite')}"
-        remedy = f"pip install '{name}'" if extra else "pip install tpulite"
+        remedy = install_command(extra)
         there = ", ".join([] if extra else [f"Python {platform.python_version()}"]) or ""
         listed = ", ".join(part for part in (there, *found) if part)
         yield Need(name, _PURPOSES.get(extra, ""), listed, tuple(missing), remedy)

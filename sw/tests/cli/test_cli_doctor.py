@@ -38,7 +38,7 @@ def test_everything_that_is_missing_is_found():
     assert found["tpulite 0.1"].missing == ("click 8.0.0 (needs >=8.1)",)
     assert "numpy 2.0.1" in found["tpulite 0.1"].found
     assert found["tpulite[onnx]"].missing == ("onnxruntime",)
-    assert found["tpulite[onnx]"].remedy == "pip install 'tpulite[onnx]'"
+    assert found["tpulite[onnx]"].remedy == "pip install 'onnxruntime>=1.20'"
     assert [name for name in (*BUILD_TOOLS, "iverilog") if found[name].missing] == [
         *("g++", "perl", "iverilog")
     ]
@@ -48,7 +48,7 @@ def test_everything_that_is_missing_is_found():
 def test_the_command_tells_all_of_it(tpulite):
     code, out, err = tpulite("doctor")
     assert (code, err) == (1, "")
-    assert "onnxruntime missing: pip install 'tpulite[onnx]'\n" in out
+    assert "onnxruntime missing: pip install 'onnxruntime>=1.20'\n" in out
     assert "perl missing: apt install perl\n" in out
     code, out, _ = tpulite("doctor", "--json", "-")
     assert {need["name"] for need in json.loads(out)} >= {"tpulite[onnx]", "iverilog"}

@@ -42,7 +42,7 @@ def test_a_folder_of_pictures_is_classified(tpulite, tmp_path, digits):
     first = expected[0].reshape(-1)
     order = np.argsort(-first.astype(int), kind="stable")[:5]
     assert [line.split()[1] for line in lines[2:7]] == [names[i] for i in order]
-    assert lines[-1].startswith("at 100 MHz ") and lines[-1].endswith(" inputs a second")
+    assert lines[-1].startswith("at 100 MHz ") and lines[-1].endswith(" inferences/s")
     record = json.loads((tmp_path / "out.json").read_text())
     assert [x["class"] for x in record["answers"][0]["outputs"][0]["top"]] == order.tolist()
     assert record["inputs_per_second"] == pytest.approx(1e8 / record["cycles"][0])

@@ -1,6 +1,7 @@
 import csv
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,14 +107,11 @@ class Clock(GoldenDevice):
 
 
 def test_cycles_are_told(tpulite, tmp_path, monkeypatch):
-    def open_device(name, config, **options):
-        return Clock(config, **options)
-
-    monkeypatch.setattr("tpulite.runtime.model_run.open_device", open_device)
-    monkeypatch.setattr("tpulite.runtime.device.device_names", lambda: ["clock"])
+    entry = SimpleNamespace(name="clock", load=lambda: Clock)
+    monkeypatch.setattr("tpulite.runtime.device.entry_points", lambda group: [entry])
     code, out, _ = tpulite("run", CNN_DIGITS, "--device", "clock", "--json", "out.json")
     assert code == 0
-    assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (limit 1,555)"
+    assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (limit 1,576)"
     assert json.loads((tmp_path / "out.json").read_text())["cycles"] == [3000]
 
 
@@ -185,8 +183,8 @@ def unsupported(tmp_path):
 def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
     unsupported(tmp_path)
     code, out, _ = tpulite("inspect", "odd.tflite")
-    assert code == 0
-    assert "CUSTOM Teleport" in out and "nobody computes it: odd: 'custom_0' (CUSTOM" in out
+    assert code == 1
+    assert "CUSTOM Teleport" in out and "nothing can run it: odd: 'custom_0' (CUSTOM" in out
     for words in (("compile", "odd.tflite"), ("run", "odd.tflite", "--host-fallback")):
         code, _, err = tpulite(*words)
         assert code == 2 and len(err.splitlines()) == 1

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tpulite.models import CNN_DIGITS
+from tpulite.needs import install_command
 from tpulite.runtime.model import Model
 
 pytest_plugins = ("tpulite_testing.command_line",)
@@ -20,7 +21,7 @@ def test_a_profile_fits_80_columns(tpulite, monkeypatch):
     layers = Model.load(CNN_DIGITS).compile().programs[0].layers
     assert all(any(line.startswith(layer.name[:18]) for line in lines) for layer in layers)
     (total,) = [line.split()[1] for line in lines if line.startswith("total")]
-    assert lines[-1].startswith(f"cycle model: {total} cycles an input; at 50 MHz 0.0")
+    assert lines[-1].startswith(f"cycle model: {total} cycles an inference; at 50 MHz 0.0")
 
 
 def test_a_profile_is_written_for_programs(tpulite):
@@ -61,7 +62,7 @@ def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypat
         monkeypatch.setitem(sys.modules, package, None)
         code, out, err = tpulite("profile", CNN_DIGITS, option, "file")
         assert (code, out) == (2, "") and err.count("\n") == 1
-        assert f"pip install 'tpulite[{extra}]'" in err
+        assert f"{option} needs: {install_command(extra)}\n" in err and f"'{package}" in err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tpulite.graph.layers import Lut
+from tpulite.graph.macs import macs_of
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.macs import macs_of
 from tpulite.quant.partition import HostSegment, MachineSegment, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import NodePlacement

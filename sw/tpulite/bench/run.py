@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.arch.memory import Window
 from tpulite.bench.record import Record
 from tpulite.bench.workload import Outcome, Run
 from tpulite.bench.workloads import parse_workload
-from tpulite.program import Program
+from tpulite.report.bounds import dram_cycles
 from tpulite.report.peers import peers_of
 from tpulite.runtime.device import Device
 
@@ -61,7 +60,7 @@ def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
     cycles = outcome.cycles
     macs = sum(program.macs for program in outcome.programs)
     peak = device.config.array_size**2
-    limit, dram = -(-macs // peak), sum(map(_dram_cycles, outcome.programs))
+    limit, dram = -(-macs // peak), sum(map(dram_cycles, outcome.programs))
     read, written = dram_bytes(outcome)
     return Record(
         workload=name,
@@ -82,10 +81,3 @@ def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
         counters=dict(outcome.counters),
         peers=[peer.as_dict() for peer in peers_of(name)],
     )
-
-
-def _dram_cycles(program: Program) -> int:
-    """Return the cycles in which DRAM delivers every operand once, or takes the results."""
-    constants = 0 if program.resident else len(program.constants)
-    read = constants + program.window_bytes[Window.INPUT]
-    return max(read, program.window_bytes[Window.OUTPUT]) // BEAT_BYTES

@@ -31,6 +31,7 @@ __all__ = [
     "config_option",
     "csv_option",
     "device_option",
+    "host_ms_option",
     "is_stdout",
     "json_option",
     "load_array",
@@ -70,7 +71,13 @@ seed_option = click.option(
 mhz_option = click.option(
     "--mhz",
     type=click.FloatRange(min=0, min_open=True),
-    help="Clock of the machine: tell milliseconds, and inputs a second, too.",
+    help="Clock frequency of the machine: also tell milliseconds and inferences/s.",
+)
+
+host_ms_option = click.option(
+    "--host-ms",
+    type=click.FloatRange(min=0),
+    help="Milliseconds that the CPU takes for an inference, for the rate.",
 )
 
 json_option = click.option(

@@ -15,6 +15,7 @@ from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
+from tpulite.report.network_facts import next_step
 from tpulite.report.profile import profile_model
 from tpulite.runtime.model_file import save_model
 from tpulite.runtime.model_summary import host_lines
@@ -45,7 +46,10 @@ def compile_file(  # noqa: PLR0913 - options of the command
     html: Path | None,
     json_path: Path | None,
 ) -> None:
-    """Compile a network (.tflite, .onnx, or our own .npz) to a file that runs."""
+    """Compile a network (.tflite, .onnx, or our own .npz) to a file that runs.
+
+    The exit code is 1 if nothing of it runs on the machine; the file is written nevertheless.
+    """
     output = output or Path(network.name).with_suffix(_COMPILED_SUFFIX)
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
@@ -66,8 +70,12 @@ def compile_file(  # noqa: PLR0913 - options of the command
     dumps.write(texts)
     if html is not None:
         Views(html=html).save(model, profile_model(model), None)
-    programs = "; ".join(summary(program) for program in model.programs)
-    click.echo(f"{output}: {programs or 'nothing for the machine'}")
+    if model.programs:
+        click.echo(f"{output}: {'; '.join(summary(program) for program in model.programs)}")
+    else:
+        click.echo(f"{network}: nothing runs on the machine, the CPU computes all of it")
+        if step := next_step(model.graph, str(network)):
+            click.echo(step)
     if report:
         if reports:
             Console().print(compilation_table(reports, title=model.graph.name))
@@ -79,3 +87,5 @@ def compile_file(  # noqa: PLR0913 - options of the command
     click.echo(model.statement())
     if statement:
         click.echo(statement)
+    if not model.programs:
+        raise click.exceptions.Exit(1)

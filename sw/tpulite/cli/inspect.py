@@ -17,11 +17,13 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
+from tpulite.configs import named_config
 from tpulite.graph.passes import simplify
-from tpulite.quant.partition import RefusedError, crossings, partition
+from tpulite.quant.partition import MachineSegment, RefusedError, crossings, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
 from tpulite.report.name_cell import NameCell
+from tpulite.report.network_facts import fact_lines, next_step
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
@@ -45,7 +47,8 @@ def inspect(
 ) -> None:
     """List the operators of a network: shapes, MACs, where each runs, and why.
 
-    Nothing is compiled, so networks that the machine cannot run are shown, too.
+    Nothing is compiled, so networks that the machine cannot run are shown, too. The exit code is 1
+    if neither the machine nor a library can run the network.
     """
     if is_model_file(model):
         placed = reading.model(model).plan.placed
@@ -55,8 +58,11 @@ def inspect(
     segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)
+    parts = [segment.layers for segment in segments if isinstance(segment, MachineSegment)]
+    facts = list(fact_lines(graph, parts, named_config("16x16")))
     record = {
         "network": graph.name,
+        "facts": facts,
         "exactness": str(exactness),
         "crossings": crossings(segments),
         "refused": [] if refused is None else [node.name for node, _ in refused.refused],
@@ -67,17 +73,24 @@ def inspect(
     if csv_path is not None:
         save_csv(csv_path, [_row(operator) for operator in operators])
     console = Console()
+    for line in facts:
+        console.print(line, highlight=False, markup=False)
     console.print(_table(graph.name, operators, console.width))
     lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
     lines += ["", statement(operators, exactness, crossings(segments))]
-    if refused is not None:
+    step = "" if parts else next_step(graph, str(model))
+    if step:
+        lines.append(step)
+    elif refused is not None:
         names = ", ".join(node.name for node, _ in refused.refused)
         ways = ways_out(graph, exactness, refused)
         lines.append("; ".join((f"--strict refuses {names}", *ways)))
     if problem:
-        lines.append(f"nobody computes it: {problem}")
+        lines.append(f"nothing can run it: {problem}")
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+    if problem:
+        raise click.exceptions.Exit(1)
 
 
 def _refused(placed: Placed) -> RefusedError | None:
@@ -101,6 +114,7 @@ def _problem(placed: Placed) -> str:
 def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Table:
     """Return a row for each operator; inputs are shown where `width` columns have room for them."""
     macs = sum(operator.macs for operator in operators)
+    total = f"{macs:,}" if all(operator.counted for operator in operators) else f"≥ {macs:,}"
     wide = width >= _WIDE
     table = Table(
         title=escape(title),
@@ -117,7 +131,7 @@ def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Ta
     table.add_column("output")
     table.add_column("type", no_wrap=True)
     table.add_column("where", no_wrap=True)
-    table.add_column("MACs", footer=f"{macs:,}", justify="right", no_wrap=True)
+    table.add_column("MACs", footer=total, justify="right", no_wrap=True)
     for operator in operators:
         table.add_row(
             escape(operator.operator),
@@ -126,7 +140,7 @@ def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Ta
             _shapes(operator.outputs, "\n"),
             operator.dtype,
             operator.where,
-            f"{operator.macs:,}" if operator.macs else "",
+            operator.macs_text,
         )
     return table
 

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tpulite.cli.common import (
     csv_option,
+    host_ms_option,
     is_stdout,
     json_option,
     mhz_option,
@@ -49,6 +50,7 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     help="Whose cycles: the cycle model's, or those that a device counts (rtl).",
 )
 @mhz_option
+@host_ms_option
 @seed_option
 @plan_options
 @compiler_options
@@ -59,6 +61,7 @@ def profile(  # noqa: PLR0913 - options of the command
     network: Path,
     device: str,
     mhz: float | None,
+    host_ms: float | None,
     seed: int,
     reading: Reading,
     choices: Choices,
@@ -74,8 +77,8 @@ def profile(  # noqa: PLR0913 - options of the command
         raise click.UsageError("--json - and --csv - cannot be used together.")
     model = compile_model(reading.model(network, choices), cache=choices.cache)
     result = profile_model(model, device, seed=seed)
-    speed = Speed(result.cycles, result.batch, mhz)
-    views.save(model, result, mhz)
+    speed = Speed(result.cycles, result.batch, mhz, model.cpu_share, host_ms)
+    views.save(model, result, mhz, host_ms)
     if csv_path is not None:
         save_csv(csv_path, [layer.as_dict() for layer in result.layers])
     slowest = [{"name": x.name, "advice": advise(x, result)} for x in result.slowest]

@@ -11,6 +11,7 @@ from rich.progress import Progress, TaskID
 from tpulite.cli.common import (
     csv_option,
     device_option,
+    host_ms_option,
     is_stdout,
     json_option,
     load_array,
@@ -63,6 +64,7 @@ _PROGRAMS = (".tpl", ".tpulite")
 @click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
 @mhz_option
+@host_ms_option
 @seed_option
 @device_option("golden")
 @plan_options
@@ -78,6 +80,7 @@ def run(  # noqa: PLR0913 - options of the command
     output: Path | None,
     limit: int | None,
     mhz: float | None,
+    host_ms: float | None,
     seed: int,
     device: str,
     reading: Reading,
@@ -115,9 +118,9 @@ def run(  # noqa: PLR0913 - options of the command
         console.print(remark, highlight=False, markup=False, soft_wrap=True)
     model = compile_model(model, cache=choices.cache)
     results = _run_all(Runner(model, device), inputs.values, count)
-    report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz)
+    report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz, host_ms)
     if views:
-        views.save(model, report.profile or profile_model(model), mhz)
+        views.save(model, report.profile or profile_model(model), mhz, host_ms)
     if csv_path is not None:
         save_csv(csv_path, report.layers)
     if output is not None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from tpulite.golden.timing import predict_cycles
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
+from tpulite.report.bounds import limit_cycles
 from tpulite.report.profile import Profile, profile_runs
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
@@ -45,6 +46,8 @@ class RunReport:
         Names of all classes.
     mhz : float, optional
         A clock to reckon with.
+    host_ms : float, optional
+        Milliseconds that the CPU takes for an inference.
     """
 
     model: Model
@@ -54,6 +57,7 @@ class RunReport:
     labels: np.ndarray | None = None
     names: Sequence[str] = ()
     mhz: float | None = None
+    host_ms: float | None = None
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -132,7 +136,8 @@ class RunReport:
 
     @property
     def _speed(self) -> Speed:
-        return Speed(round(float(np.mean(self.cycles or 0))), self.results.batch, self.mhz)
+        cycles = round(float(np.mean(self.cycles or 0)))
+        return Speed(cycles, self.results.batch, self.mhz, self.model.cpu_share, self.host_ms)
 
     def _answer_lines(self) -> list[str]:
         lines = []
@@ -165,7 +170,8 @@ class RunReport:
     def _cycle_words(self) -> str:
         low, high, batch = min(self.cycles), max(self.cycles), self.results.batch
         spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        limit = -(-self.model.macs * batch // self.model.config.array_size**2)
+        bound = limit_cycles(self.model.steady_programs)
+        limit = f" (limit {bound:,})" if self._speed.complete else ""
         each = "each" if batch == 1 else f"a batch of {batch}"
         whose = ":" if self.results.cycles is not None else "; by the cycle model"
-        return f"{whose} {spread} cycles {each} (limit {limit:,})"
+        return f"{whose} {spread} cycles {each}{limit}"

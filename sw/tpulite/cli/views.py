@@ -43,9 +43,11 @@ class Views:
     def __bool__(self) -> bool:
         return self.trace is not None or self.html is not None
 
-    def save(self, model: Model, profile: Profile, mhz: float | None) -> None:
+    def save(
+        self, model: Model, profile: Profile, mhz: float | None, host_ms: float | None = None
+    ) -> None:
         """Write them, each whole or not at all."""
-        speed = Speed(profile.cycles, profile.batch, mhz)
+        speed = Speed(profile.cycles, profile.batch, mhz, model.cpu_share, host_ms)
         if self.trace is not None:
             nanoseconds = 1000 / (mhz or 1000)
             save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tpulite.archive import members
 from tpulite.frontend.dense_chain import MEMBER, load_dense_chain
+from tpulite.frontend.foreign import check_readable
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
@@ -63,12 +64,15 @@ def network_name(path: Path) -> str:
 
 
 def _load(path: Path, given: GivenShapes) -> Graph:
+    if path.is_dir():
+        check_readable(b"", path / "saved_model.pb" if (path / "saved_model.pb").exists() else path)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ValueError(f"the file cannot be read: {error.strerror}") from error
     if not data:
         raise ValueError("the file is empty")
+    check_readable(data, path)
     name = network_name(path)
     if data.startswith(_ZIP):
         return _load_archive(data, name, given)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from math import prod
 
 from tpulite.graph.graph import Graph, Node
+from tpulite.graph.macs import macs_of
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.macs import macs_of
 from tpulite.quant.own import is_own
 from tpulite.quant.placed import Placed
 

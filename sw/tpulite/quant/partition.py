@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
+from tpulite.graph.macs import macs_of
 from tpulite.quant.lower.network import joined
-from tpulite.quant.macs import macs_of
 from tpulite.quant.placed import Placed
 
 __all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "crossings", "partition"]

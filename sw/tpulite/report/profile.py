@@ -215,4 +215,5 @@ def _traffic(program: Program, commands: list[int]) -> Traffic:
 
 
 def _utilization(macs: int, cycles: int, config: Config) -> float:
-    return macs / (cycles * config.array_size**2) if cycles else 0.0
+    """Return the used part of the multipliers; of a layer that starts in another's cycles, 1."""
+    return min(macs / (cycles * config.array_size**2), 1.0) if cycles else 0.0

@@ -15,6 +15,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
+from tpulite.needs import install_command
 
 __all__ = [
     "Device",
@@ -27,6 +28,10 @@ __all__ = [
     "open_device",
     "require_device",
 ]
+
+
+_EXTRAS = {"rtl": "rtl", "litex": "litex"}
+"""Extras of tpulite that bring what its own devices import."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +125,22 @@ def require_device(name: str) -> None:
     Raises
     ------
     ValueError
-        If no installed package provides it.
+        If no installed package provides it, or a package that it imports is missing.
     """
     if (kind := name.partition(":")[0]) not in device_names():
         raise ValueError(f"There is no device {kind!r}; installed are {device_names()}")
+    _maker(kind)
+
+
+def _maker(kind: str) -> Callable[..., Device]:
+    """Return what makes a device; its packages may be missing."""
+    entry = next(each for each in entry_points(group="tpulite.devices") if each.name == kind)
+    try:
+        return entry.load()
+    except ImportError as error:
+        extra = _EXTRAS.get(kind)
+        remedy = install_command(extra) if extra else f"the package {error.name}"
+        raise ValueError(f"Device {kind!r} needs: {remedy}") from error
 
 
 def open_device(name: str, config: Config, **options: object) -> Device:
@@ -136,8 +153,7 @@ def open_device(name: str, config: Config, **options: object) -> Device:
     """
     require_device(name)
     kind, _, address = name.partition(":")
-    entry = next(each for each in entry_points(group="tpulite.devices") if each.name == kind)
-    create = entry.load()
+    create = _maker(kind)
     if address and "address" not in signature(create).parameters:
         raise ValueError(f"Device {kind!r} takes no address, as in {name!r}")
     return create(config, **options | ({"address": address} if address else {}))

@@ -20,7 +20,7 @@ from tpulite.runtime.device import Device
 from tpulite.runtime.inputs import check_inputs
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
-from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
+from tpulite.runtime.model_summary import OperatorSummary, cpu_share, statement, summarize
 
 __all__ = ["Model"]
 
@@ -167,6 +167,11 @@ class Model(PlannedModel):
     def host_macs(self) -> int:
         """Multiplications of one run that the host computes."""
         return sum(operator.macs for operator in self.summary() if operator.where == "host")
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Which part of the multiplications of a run is the CPU's; None if that is unknown."""
+        return cpu_share(self.summary())
 
     @property
     def crossings(self) -> int:

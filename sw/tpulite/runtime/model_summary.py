@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tpulite.graph.graph import Graph, Node
+from tpulite.graph.macs import counted, macs_of
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.macs import macs_of
 from tpulite.quant.placed import NodePlacement, Placed
 from tpulite.runtime.host.libraries import library_name
 
-__all__ = ["OperatorSummary", "host_lines", "statement", "summarize"]
+__all__ = ["OperatorSummary", "cpu_share", "host_lines", "statement", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class OperatorSummary:
         Why it is the host's.
     library : str
         What computes it there, if it is not numpy.
+    counted : bool
+        Whether ``macs`` are all: not of loops of unknown length and of custom operators.
     """
 
     name: str
@@ -45,6 +47,14 @@ class OperatorSummary:
     macs: int
     reason: str
     library: str
+    counted: bool = True
+
+    @property
+    def macs_text(self) -> str:
+        """Its multiplications in words: nothing for none, a question mark if they are unknown."""
+        if self.counted:
+            return f"{self.macs:,}" if self.macs else ""
+        return f"≥ {self.macs:,}" if self.macs else "?"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -63,16 +73,30 @@ def summarize(placed: Placed) -> tuple[OperatorSummary, ...]:
     return tuple(summaries)
 
 
+def cpu_share(operators: Sequence[OperatorSummary]) -> float | None:
+    """Return which part of a network's multiplications runs on the CPU; None if that is unknown.
+
+    Without any, it is 1 if everything runs on the CPU.
+    """
+    if not all(operator.counted for operator in operators):
+        return None
+    macs = sum(operator.macs for operator in operators)
+    host = [operator for operator in operators if operator.where == "host"]
+    if not macs:
+        return float(len(host) == len(operators))
+    return sum(operator.macs for operator in host) / macs
+
+
 def statement(
     operators: Sequence[OperatorSummary], exactness: Exactness, crossings: int | None = None
 ) -> str:
     """Return in words whose bits a network has, the host's share of it, and crossings."""
     macs = sum(operator.macs for operator in operators)
     host = [operator for operator in operators if operator.where == "host"]
-    host_macs = sum(operator.macs for operator in host)
-    share = host_macs / macs if macs else 0.0
+    share = cpu_share(operators)
     names = ", ".join(dict.fromkeys(operator.operator for operator in host)) or "nothing"
-    text = f"bits of {exactness}; host: {names}, {share:.1%} of {macs:,} MACs"
+    part = f"an unknown share of at least {macs:,}" if share is None else f"{share:.1%} of {macs:,}"
+    text = f"bits of {exactness}; host: {names}, {part} MACs"
     if libraries := list(dict.fromkeys(x.library for x in host if x.library)):
         text += f", by {', '.join(libraries)}"
     if crossings:
@@ -108,4 +132,5 @@ def _describe(node: Node, graph: Graph, placement: NodePlacement, library: str) 
         macs=macs_of(node, graph),
         reason=placement.reason,
         library=library,
+        counted=counted(node),
     )

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
+from tpulite.frontend.tflite.bodies import is_loop
 from tpulite.frontend.tflite.operators import convert_operator
 from tpulite.frontend.tflite.parse import FileModel, FileOperator, parse_tflite
 from tpulite.frontend.tflite.settle import settle_shapes
@@ -98,6 +99,8 @@ def _node(label: str, file: FileOperator, tensors: dict[int, Tensor], model: Fil
     attributes = dict(operation.attributes)
     if any(i != _MISSING and model.tensors[i].type == "INT4" for i in file.inputs):
         attributes["packed"] = True
+    if file.macs is not None:
+        attributes |= {"macs": file.macs} | ({"open_loop": 1} if is_loop(file.code) else {})
     return Node(
         label,
         operation.op,

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import tflite
 
+from tpulite.frontend.tflite.bodies import body_macs
+
 __all__ = ["IDENTIFIER", "FileModel", "FileOperator", "FileTensor", "parse_tflite"]
 
 IDENTIFIER = b"TFL3"
@@ -97,13 +99,17 @@ class FileTensor:
 
 @dataclass(frozen=True, eq=False)
 class FileOperator:
-    """An operator: its builtin name (or CUSTOM and a name), tensors by number, and options."""
+    """An operator: its builtin name (or CUSTOM and a name), tensors by number, and options.
+
+    ``macs`` are the multiplications in subgraphs that it calls, None if it calls none.
+    """
 
     code: str
     custom: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
+    macs: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +214,7 @@ def _operator(model: Any, operator: Any) -> FileOperator:
         inputs=_integers(operator, "Inputs"),
         outputs=_integers(operator, "Outputs"),
         options=_options(name, operator),
+        macs=body_macs(model, operator, name),
     )
 
 

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
+from tpulite.frontend.onnx.read.bodies import body_attributes
 from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.inputs import fix_shapes
@@ -248,6 +249,7 @@ def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> On
     for name, (_, shape) in types.items():
         if shape is not None and np.prod([float(extent) for extent in shape]) > MAX_ELEMENTS:
             raise ValueError(f"Tensor {name!r} has the absurd shape {list(shape)}")
+    shapes = {name: shape for name, (_, shape) in types.items()}
     nodes: list[OnnxNode] = []
     names: set[str] = set()
     for index, node in enumerate(model.graph.node):
@@ -262,7 +264,7 @@ def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> On
                 "" if node.domain == "ai.onnx" else node.domain,
                 tuple(node.input),
                 tuple(node.output),
-                _attributes(node),
+                _attributes(node) | body_attributes(node, shapes, constants),
                 sources.get(node.name, node.op_type),
             )
         )

@@ -1,0 +1,26 @@
+"""Fewest cycles that programs can take on a machine."""
+
+from collections.abc import Iterable
+
+from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.memory import Window
+from tpulite.program import Program
+
+__all__ = ["dram_cycles", "limit_cycles"]
+
+
+def limit_cycles(programs: Iterable[Program]) -> int:
+    """Return the sum of the bounds of programs that run one after the other.
+
+    The bound of a program is the larger of its MACs, N² in each cycle, and its :func:`dram_cycles`.
+    """
+    return sum(
+        max(-(-each.macs // each.config.array_size**2), dram_cycles(each)) for each in programs
+    )
+
+
+def dram_cycles(program: Program) -> int:
+    """Return the cycles in which DRAM delivers every operand once, or takes the results."""
+    constants = 0 if program.resident else len(program.constants)
+    read = constants + program.window_bytes[Window.INPUT]
+    return max(read, program.window_bytes[Window.OUTPUT]) // BEAT_BYTES
