@@ -28,7 +28,7 @@ class Options:
         Images of a run.
     simplify : bool
         Whether channels and pixels that no result needs, and tables that change nothing, are
-        removed first.
+        removed first, and chains of functions of one activation become one table.
     grouping : bool
         Whether layers may run together, slice by slice, so that images between them stay on chip.
     rolling : bool

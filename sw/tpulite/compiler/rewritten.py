@@ -18,6 +18,7 @@ from tpulite.compiler.rewrite.picks import mark_views, split_picks
 from tpulite.compiler.rewrite.simplify.network import Simplified, simplify_layers
 from tpulite.compiler.rewrite.stack import stack_images
 from tpulite.compiler.rewrite.substitute import substitute_layers
+from tpulite.compiler.rewrite.tables import tabulate_chains
 from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.graph.layers import LayerGraph
@@ -85,10 +86,13 @@ def _simplify(network: Rewritten, config: Config, options: Options) -> Rewritten
     return replace(network, simplified=simplified, layers=simplified.layers)
 
 
-def _remove_unread_pixels(network: Rewritten, config: Config, options: Options) -> Rewritten:
-    if not options.simplify:
-        return network
-    return replace(network, layers=remove_unread_pixels(network.layers))
+def _if_simplified(
+    rewrite: Callable[[LayerGraph], LayerGraph],
+) -> Callable[[Rewritten, Config, Options], Rewritten]:
+    """Return what rewrites layers only if they are to be simplified."""
+    return lambda network, config, options: (
+        replace(network, layers=rewrite(network.layers)) if options.simplify else network
+    )
 
 
 def _stack_images(network: Rewritten, config: Config, options: Options) -> Rewritten:
@@ -115,9 +119,10 @@ _SPLITS = (
 )
 
 PASSES = (
+    Pass("tabulate chains", _if_simplified(tabulate_chains)),
     *_SPLITS,
     Pass("simplify layers", _simplify),
-    Pass("remove unread pixels", _remove_unread_pixels),
+    Pass("remove unread pixels", _if_simplified(remove_unread_pixels)),
     Pass("stack images", _stack_images),
     Pass("order layers", _on_layers(lambda layers, config: order_layers(layers))),
     Pass("substitute layers", _on_layers(substitute_layers), adds_zeros=True),

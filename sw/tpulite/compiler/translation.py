@@ -2,6 +2,7 @@
 
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
+from tpulite.compiler.rewrite.tables import tabulate_chains
 from tpulite.compiler.rewritten import split_layers
 from tpulite.golden.validation import compare_layers, validate
 from tpulite.graph.layers import LayerGraph
@@ -17,7 +18,8 @@ def validate_translation(
 
     First the layers that others were split into are compared with these, then the program with
     what is left of all layers without the channels that are constant: which ones are is tested, not
-    validated, and depends on the layers, so both steps have the same.
+    validated, and depends on the layers, so both steps have the same. Chains of layers are tables
+    before that: the definition has made them of all 256 bytes, so nothing is left to validate.
 
     Parameters
     ----------
@@ -30,6 +32,7 @@ def validate_translation(
     seed : int
         See :func:`tpulite.golden.validation.validate`, as for the list that is returned and errors.
     """
-    split = split_layers(layers, program.config)
+    short = tabulate_chains(layers) if options.simplify else layers
+    split = split_layers(short, program.config)
     narrow = simplify_layers(split, program.config, options).layers
-    return [*compare_layers(layers, split, seed=seed), *validate(narrow, program, seed=seed)]
+    return [*compare_layers(short, split, seed=seed), *validate(narrow, program, seed=seed)]
