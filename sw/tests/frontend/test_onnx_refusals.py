@@ -62,13 +62,11 @@ def test_names_of_attributes_must_be_text():
         load_onnx(data.replace(b"curious", b"\xff\xfe\xfdious"), "net")
 
 
-@pytest.mark.parametrize(
-    ("scale", "text"), [(np.nan, "nan"), (0, "0.0"), (-1, "-1.0"), (np.inf, "inf")]
-)
-def test_scales_that_mean_nothing(scale, text):
-    assert refusal(quantized(scale)) == (
-        f"Scale 'c0' of tensor 'x' must be finite and positive, not {text}"
-    )
+@pytest.mark.parametrize("scale", [np.nan, 0, -1, np.inf])
+def test_scales_that_mean_nothing(scale):
+    graph = load_onnx(quantized(scale), "net")
+    reason = "scales that are computed or not positive, or numbers that are not integers"
+    assert {node["reason"] for node in graph.nodes if node.op == "unsupported"} == {reason}
 
 
 def test_scales_for_other_channels():

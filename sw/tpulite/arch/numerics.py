@@ -45,6 +45,10 @@ SHARE_SHIFT = -3
 """Shift of :func:`reciprocal` plus the bits of the sum: 12 integer bits, and 8 of a share."""
 
 
+_VANISHING = 2.0**-32
+"""Scale below which the product with any int32 is at most a half."""
+
+
 class Rounding(IntEnum):
     """How an accumulator is scaled to an integer."""
 
@@ -92,25 +96,27 @@ def quantize_multiplier(scale: float) -> tuple[int, int]:
 def float32_multiplier(scale: float) -> tuple[int, int]:
     """Return a 24-bit mantissa and an exponent: ``mantissa * 2**exponent`` is ``float32(scale)``.
 
+    It is zero of scales below 2**-32, with which every int32 accumulator rounds to 0.
+
     Raises
     ------
     ValueError
-        If the scale is negative or is not a normal float32 number (zero is allowed).
+        If the scale is negative, beyond float32 or not a number.
 
     Examples
     --------
     >>> float32_multiplier(1.0)
     (8388608, -23)
     """
+    if 0 <= scale < _VANISHING:
+        return 0, 0
     try:
         bits = struct.unpack("<I", struct.pack("<f", scale))[0]
     except OverflowError:
         bits = 0xFF << 23
-    if bits == 0:
-        return 0, 0
     exponent = bits >> 23
     if not 0 < exponent < 255:
-        raise ValueError(f"Scale must be zero or a positive normal float32 number, not {scale!r}")
+        raise ValueError(f"Scale must be finite in float32 and not negative, not {scale!r}")
     return (1 << 23) | (bits & 0x7FFFFF), exponent - 127 - 23
 
 

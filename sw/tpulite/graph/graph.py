@@ -16,7 +16,7 @@ class Quantization:
     Parameters
     ----------
     scale : ndarray of float32, [1] or [channels]
-        Scales, finite and positive.
+        Scales; of one that is not :attr:`sound` libraries alone know what it means.
     zero_point : ndarray of int64, like scale
         Zero points, in the range of the tensor's dtype.
     axis : int, optional
@@ -26,6 +26,11 @@ class Quantization:
     scale: np.ndarray
     zero_point: np.ndarray
     axis: int | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether all scales are finite and positive."""
+        return bool(np.all(np.isfinite(self.scale) & (self.scale > 0)))
 
     def along(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
         """Return scales and zero points that broadcast with a tensor of so many axes."""

@@ -50,7 +50,8 @@ def _to_floats(node: Node, x: Tensor, y: Tensor, exactness: Exactness) -> bool:
 
 def _one_scale(tensor: Tensor) -> bool:
     found = tensor.quantization
-    return tensor.dtype in _INTEGERS and found is not None and found.axis is None
+    one = found is not None and found.axis is None and found.sound
+    return tensor.dtype in _INTEGERS and one
 
 
 def _softmax(node: Node, x: Tensor, y: Tensor, exactness: Exactness) -> bool:

@@ -62,8 +62,8 @@ def load_onnx(data: bytes, name: str, given: GivenShapes = AS_IN_FILE) -> Graph:
     Raises
     ------
     ValueError
-        If the file is damaged or incomplete, of an unknown version, has inputs whose shapes stay
-        open, or scales that are not finite and positive; the message names the node or tensor.
+        If the file is damaged or incomplete, of an unknown version, or has inputs whose shapes stay
+        open; the message names the node or tensor.
     """
     model = read_onnx(data, given)
     in_file_order = Importer(model, RULES).run(name)

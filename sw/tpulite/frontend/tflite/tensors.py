@@ -43,8 +43,7 @@ def read_tensor(file: FileTensor, name: str, *, given: bool = True) -> Tensor:
     ------
     ValueError
         If an extent of an input is dynamic (a batch is taken as 1), one is absurd, a constant has
-        not as many bytes as its shape, or a scale or zero point is missing, not finite, not
-        positive or out of range.
+        not as many bytes as its shape, or a scale or zero point is missing or out of range.
     """
     try:
         if not given and any(n < 0 for n in (*file.signature[1:], *file.shape[1:])):
@@ -68,7 +67,8 @@ def _read(file: FileTensor, name: str) -> Tensor:
         quantization = _quantization(file, shape, np.iinfo(dtype))
     elif dtype == "int32":
         try:
-            quantization = _quantization(file, shape, np.iinfo(dtype))
+            found = _quantization(file, shape, np.iinfo(dtype))
+            quantization = found if found is not None and found.sound else None
         except ValueError:
             quantization = None
     return Tensor(name, shape, dtype, quantization, data)
@@ -126,9 +126,6 @@ def _quantization(
         if shape[axis] != count:
             raise ValueError(f"it has {count} scales for {shape[axis]} channels")
     scale = file.scale.astype(np.float32)
-    sound = np.isfinite(scale) & (scale > 0)
-    if not sound.all():
-        raise ValueError(f"scales must be finite and positive, not {scale[~sound][0]}")
     zero_point = file.zero_point.astype(np.int64)
     wrong = (zero_point < integers.min) | (zero_point > integers.max)
     if wrong.any():

@@ -94,7 +94,7 @@ def _dequantize(x: np.ndarray, quantization: Quantization | None, dtype: str) ->
 
 
 def _quantize(x: np.ndarray, y: Tensor, file_format: str) -> tuple[np.ndarray] | None:
-    if y.quantization is None or not np.isfinite(x).all():
+    if y.quantization is None or not y.quantization.sound or not np.isfinite(x).all():
         return None
     scale, zero_point = y.quantization.along(x.ndim)
     quotient = (x.astype(np.float32) / scale).astype(np.float64)

@@ -196,6 +196,8 @@ def weight_scales(weight: Tensor, channels: int, axis: int) -> np.ndarray:
     q = weight.quantization
     if q is None:
         raise UnsupportedError(f"weights {weight.name!r} have no quantization")
+    if not q.sound:
+        raise UnsupportedError(f"weights {weight.name!r} have a scale that is not positive")
     if len(q.scale) not in (1, channels) or (len(q.scale) > 1 and q.axis not in (axis, None)):
         raise UnsupportedError(f"weights {weight.name!r} have {len(q.scale)} scales")
     return q.scale

@@ -215,12 +215,14 @@ class Importer:
     def read_quantization(
         self, tensor: str, scale: str, zero_point: str, axis: int
     ) -> Quantization | None:
-        """Return checked parameters; None if they are not constants, or one for each block.
+        """Return checked parameters; None if the library alone knows what they mean.
+
+        They are not constants, one for each block, or scales that are not finite and positive.
 
         Raises
         ------
         ValueError
-            If a scale is not finite and positive, or the numbers of channels differ.
+            If the numbers of channels differ.
         """
         scales = self.constant(scale)
         points = self.constant(zero_point) if zero_point else np.zeros(1, np.int64)
@@ -232,12 +234,8 @@ class Importer:
         points = points.astype(np.int64).reshape(-1)
         if not scales.size:
             raise ValueError(f"Tensor {tensor!r} has no scale")
-        bad = scales[~(np.isfinite(scales) & (scales > 0))]
-        if bad.size:
-            raise ValueError(
-                f"Scale {scale!r} of tensor {tensor!r} must be finite and positive, "
-                f"not {float(bad[0])!r}"
-            )
+        if not np.all(np.isfinite(scales) & (scales > 0)):
+            return None
         if scales.size == 1 and points.size == 1:
             return Quantization(scales, points)
         shape = self.shape(self._resolve(tensor))

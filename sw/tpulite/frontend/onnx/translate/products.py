@@ -15,7 +15,7 @@ _COMPUTED = "a product of two computed matrices"
 _FACTOR = "a factor of quantized weights"
 _MATRIX = "weights that are neither one matrix nor one for each of a few"
 _MAX_MATRICES = 64
-_SCALES = "scales that are computed, or numbers that are not integers"
+_SCALES = "scales that are computed or not positive, or numbers that are not integers"
 
 
 def _gemm(graph: Importer, node: OnnxNode) -> str | None:
