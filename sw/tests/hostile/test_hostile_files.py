@@ -134,7 +134,7 @@ def test_what_a_library_gives_has_a_name(tmp_path):
     about = json.loads(parts.pop("model.json"))
     for key in ("sha256", "format"):
         del about[key]
-    version, (ports,) = about.pop("version"), about["library"]
+    version, (ports,) = about.pop("version"), about["parts"]
     model, inputs = tmp_path / "m.tpulite", {"x0": np.zeros((1, 8, 4), np.float32)}
     for end in ports:
         named, end[0][0] = end[0][0], "nobody"

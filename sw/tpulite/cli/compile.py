@@ -17,6 +17,7 @@ from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
 from tpulite.report.network_facts import next_step
 from tpulite.report.profile import profile_model
+from tpulite.runtime.example import draw_example
 from tpulite.runtime.model_file import save_model
 from tpulite.runtime.model_summary import host_lines
 
@@ -65,7 +66,8 @@ def compile_file(  # noqa: PLR0913 - options of the command
     statement = validate_model(model) if validate else ""
     reports = report_model(model, full=report, cache=choices.cache)
 
-    write_whole(output, lambda path: save_model(model, path))
+    example = draw_example(model)
+    write_whole(output, lambda path: save_model(model, path, example))
     save_json(json_path, {name: each.as_dict() for name, each in reports.items()})
     dumps.write(texts)
     if html is not None:

@@ -63,6 +63,7 @@ _PROGRAMS = (".tpl", ".tpulite")
 )
 @click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
+@click.option("--reset", is_flag=True, help="Let states begin anew with every input.")
 @mhz_option
 @host_ms_option
 @seed_option
@@ -79,6 +80,7 @@ def run(  # noqa: PLR0913 - options of the command
     labels: Path | None,
     output: Path | None,
     limit: int | None,
+    reset: bool,
     mhz: float | None,
     host_ms: float | None,
     seed: int,
@@ -91,8 +93,9 @@ def run(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Run a network (.tflite, .onnx), a compiled one (.tpulite) or a program.
 
-    Without --input a network gets a random one. A device without a clock has the cycles of the
-    cycle model; --trace and --html show the first run.
+    Without --input a network gets a random one. Of a network with states, inputs are frames of one
+    sequence, in order. A device without a clock has the cycles of the cycle model; --trace and
+    --html show the first run.
     """
     if not _is_network(file):
         choices.refuse(f"{file} is a program, and compiled")
@@ -101,6 +104,8 @@ def run(  # noqa: PLR0913 - options of the command
         _run_program(file, source, output, device, mhz)
         return
     model = reading.model(file, choices)
+    if reset and not model.graph.states:
+        raise click.UsageError(f"--reset: {file} has no states")
     if source is None and labels is not None:
         raise click.UsageError("--labels needs --input: random inputs have no classes.")
     if source is None and pixels is not None:
@@ -117,7 +122,7 @@ def run(  # noqa: PLR0913 - options of the command
     for remark in inputs.remarks:
         console.print(remark, highlight=False, markup=False, soft_wrap=True)
     model = compile_model(model, cache=choices.cache)
-    results = _run_all(Runner(model, device), inputs.values, count)
+    results = _run_all(Runner(model, device), inputs.values, count, reset)
     report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz, host_ms)
     if views:
         views.save(model, report.profile or profile_model(model), mhz, host_ms)
@@ -171,13 +176,17 @@ def _run_program(
     click.echo(f"{output}: {results.output.dtype} {list(results.output.shape)}; {whose}: {speed}")
 
 
-def _run_all(runner: Runner, inputs: dict[str, np.ndarray], count: int) -> ModelResults:
+def _run_all(
+    runner: Runner, inputs: dict[str, np.ndarray], count: int, reset: bool
+) -> ModelResults:
     runs = []
     with progress_bar() as progress:
         if not progress.disable:
             _watch(runner, progress)
         for start in progress.track(range(0, count, runner.batch), description="runs"):
             runner.record_traces(start == 0)  # which takes time
+            if reset:
+                runner.state.reset()
             numbers = range(start, min(start + runner.batch, count))
             each = [{name: values[i] for name, values in inputs.items()} for i in numbers]
             runs.append(runner.run(*each))

@@ -102,7 +102,7 @@ class _Opened:
 
     def answer(self, images: Images) -> dict[str, Any]:
         each, names = images.each(), self.model.graph.outputs
-        run = join_runs(list(self.runner.runs(each)))
+        run = join_runs(list(self.runner.runs(each, reset=True)))
         ours = [
             {name: values.reshape(len(each), -1)[i] for name, values in run.outputs.items()}
             for i in range(len(each))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Graph", "Node", "Origin", "Quantization", "Source", "Tensor"]
+__all__ = ["Graph", "Node", "Origin", "Quantization", "Source", "State", "Tensor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +183,27 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
+class State:
+    """A value that a network keeps from run to run.
+
+    Parameters
+    ----------
+    name : str
+        Name, unique among the states of a graph.
+    input, output : str
+        Tensors that hold the value before and after a run. The bytes of one are the bytes of the
+        other in the next run, whatever their scales.
+    initial : ndarray
+        Value before the first run, in shape and dtype of both.
+    """
+
+    name: str
+    input: str
+    output: str
+    initial: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A network: nodes in an order in which they can run.
 
@@ -200,11 +221,14 @@ class Graph:
         ``tflite`` or ``onnx``.
     source : Source, optional
         The file, if there is one; tensors with the same name keep their value in all passes.
+    states : tuple of State
+        What the network keeps from run to run.
 
     Raises
     ------
     ValueError
-        If a name is unknown or not unique, or a node comes before what it needs.
+        If a name is unknown or not unique, a node comes before what it needs, or the two tensors
+        of a state and its first value differ in shape or dtype.
     """
 
     name: str
@@ -214,10 +238,21 @@ class Graph:
     outputs: tuple[str, ...]
     format: str
     source: Source | None = None
+    states: tuple[State, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Tensors that a run begins with: inputs, and states before it."""
+        return (*self.inputs, *(state.input for state in self.states))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Tensors that a run must compute: outputs, and states after it."""
+        return (*self.outputs, *(state.output for state in self.states))
 
     def __post_init__(self) -> None:
         known = {name for name, tensor in self.tensors.items() if tensor.data is not None}
-        known |= set(self.inputs)
+        known |= set(self.given)
         names: set[str] = set()
         for node in self.nodes:
             if node.name in names:
@@ -232,9 +267,13 @@ class Graph:
                 if name in known:
                     raise ValueError(f"Tensor {name!r} is computed twice")
                 known.add(name)
-        for name in self.outputs:
+        for name in self.wanted:
             if name not in known:
                 raise ValueError(f"Nothing computes the output {name!r}")
+        if len({state.name for state in self.states}) < len(self.states):
+            raise ValueError(f"States of {self.name!r} must have names of their own")
+        for state in self.states:
+            _check_state(state, self.tensors)
 
     def dump(self) -> str:
         """Return a line of text for the graph and each node."""
@@ -249,3 +288,15 @@ class Graph:
                 f"  {node.op} {node.name}: {', '.join(node.inputs)} -> {shapes} {attributes}"
             )
         return "\n".join(lines)
+
+
+def _check_state(state: State, tensors: Mapping[str, Tensor]) -> None:
+    """Check that a state has one shape and dtype: in the first run, before and after each."""
+    before, after = tensors[state.input], tensors[state.output]
+    kind = state.initial.dtype.name, state.initial.shape
+    for tensor in (before, after):
+        if (tensor.dtype, tensor.shape) != kind:
+            raise ValueError(
+                f"State {state.name!r}: {tensor.name!r} is {tensor.dtype} {list(tensor.shape)}, "
+                f"its first value {kind[0]} {list(kind[1])}"
+            )

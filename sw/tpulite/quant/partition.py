@@ -157,6 +157,6 @@ def _borders(graph: Graph, nodes: tuple[Node, ...]) -> tuple[tuple[str, ...], tu
         if name and name not in inside and graph.tensors[name].data is None
     ]
     wanted = {name for node in graph.nodes if node.name not in own for name in node.inputs}
-    wanted |= set(graph.outputs)
+    wanted |= set(graph.wanted)
     outputs = [name for node in nodes for name in node.outputs if name in wanted]
     return tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(outputs))

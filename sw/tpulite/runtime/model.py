@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from tpulite.runtime.inputs import check_inputs
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
 from tpulite.runtime.model_summary import OperatorSummary, cpu_share, statement, summarize
+from tpulite.runtime.states import States
 
 __all__ = ["Model"]
 
@@ -101,8 +103,11 @@ class Model(PlannedModel):
         device: str | Device = "golden",
         *,
         tensors: bool = False,
+        reset: bool = False,
     ) -> ModelResults:
-        """Run one or many inputs.
+        """Run one or many inputs; a network with states takes them for frames of one sequence.
+
+        States are those of :attr:`state`: the next call goes on where this one ends.
 
         Parameters
         ----------
@@ -113,6 +118,8 @@ class Model(PlannedModel):
         tensors : bool
             Whether to keep all tensors. Channels that the compiler left out are constants, or are
             not known: see :meth:`known_channels`.
+        reset : bool
+            Whether states begin anew with every input.
 
         Raises
         ------
@@ -121,11 +128,24 @@ class Model(PlannedModel):
         RuntimeError
             If the machine stops at a fault.
         """
-        runner = Runner(self, device, tensors=tensors)
-        return join_runs(list(runner.runs(self._each(inputs))))
+        runner = Runner(self, device, tensors=tensors, state=self.state)
+        return join_runs(list(runner.runs(self._each(inputs), reset=reset)))
+
+    @cached_property
+    def state(self) -> States:
+        """What the network keeps between calls of :meth:`run`, by name: read it, or set it."""
+        return States(self.graph)
+
+    def reset(self) -> None:
+        """Let states begin anew."""
+        self.state.reset()
 
     def reference(
-        self, inputs: np.ndarray | Mapping[str, np.ndarray], *, simplified: bool = False
+        self,
+        inputs: np.ndarray | Mapping[str, np.ndarray],
+        *,
+        simplified: bool = False,
+        state: States | None = None,
     ) -> dict[str, np.ndarray]:
         """Return all tensors by their definition: no program, no machine.
 
@@ -136,10 +156,16 @@ class Model(PlannedModel):
         simplified : bool
             Whether to compute what the compiler leaves of the network; then not all channels are
             known.
+        state : States, optional
+            What the first input finds; by default states begin anew, and :attr:`state` is left as
+            it is.
         """
-        runs = [
-            ModelResults({}, (), self._reference(one, simplified)) for one in self._each(inputs)
-        ]
+        state = States(self.graph) if state is None else state
+        runs = []
+        for one in self._each(inputs):
+            values = self._reference(state.given() | one, simplified)
+            state.keep(lambda name, values=values: self.value(name, values))
+            runs.append(ModelResults({}, (), values))
         return dict(join_runs(runs).tensors)
 
     def known_channels(self) -> dict[str, np.ndarray]:

@@ -1,4 +1,11 @@
-"""Files of compiled networks: plan, constants of the host and programs in one archive."""
+"""Files of compiled networks: plan, constants of the host and programs in one archive.
+
+Version 4 of the format has, besides the graph, its plan and programs (``model.json``,
+``arrays/*.npy``, ``programs/*.tpl``) and what libraries run (``library/*``): the graph's
+``states``; ``library``, name and version of the package whose numerics the programs have; and an
+``example``, inputs drawn by a seed with the outputs of a first run and the states behind it
+(``example/inputs/0.npy`` and so on, in the order of the names).
+"""
 
 import io
 import zipfile
@@ -17,35 +24,41 @@ from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.softmax import lacking
 from tpulite.quant.place import place
+from tpulite.runtime.example import EXAMPLE_SEED, Example
+from tpulite.runtime.host.libraries import library_version
 from tpulite.runtime.host.part import LibraryFile
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_graph import graph_from_json, graph_to_json
 from tpulite.runtime.model_plan import Plan
 
-__all__ = ["is_model_file", "load_model_file", "save_model"]
+__all__ = ["is_model_file", "load_example", "load_model_file", "save_model"]
 
 _KIND, _VERSION = "model", 4
 
+_EXAMPLE = ("inputs", "outputs", "states")
 
-def save_model(model: Model, path: Path) -> None:
-    """Write a compiled network; equal ones give equal bytes."""
+
+def save_model(model: Model, path: Path, example: Example | None = None) -> None:
+    """Write a compiled network, perhaps with an example; equal ones give equal bytes."""
     graph, arrays = graph_to_json(model.graph)
     files = [host.part for host in model.plan.hosts if host.segment.library]
     metadata = {
         "exactness": model.exactness.value,
         "strict": model.strict,
         "along": dict(model.plan.placed.along),
-        "library": [[_written(file.inputs), _written(file.outputs)] for file in files],
+        "parts": [[_written(file.inputs), _written(file.outputs)] for file in files],
+        "library": library_version(model.exactness),
         "config": model.config.as_dict(),
         "options": asdict(model.options),
         "programs": len(model.programs),
         "graph": graph,
+        "example": None if example is None else _named(example),
     }
-    parts = {}
-    for name, array in arrays.items():
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        parts[f"arrays/{name}.npy"] = buffer.getvalue()
+    parts = {f"arrays/{name}.npy": _npy(array) for name, array in arrays.items()}
+    if example is not None:
+        for field in _EXAMPLE:
+            for number, array in enumerate(getattr(example, field).values()):
+                parts[_example_name(field, number)] = _npy(array)
     for number, program in enumerate(model.programs):
         parts[_program_name(number)] = program.pack()
     for number, file in enumerate(files):
@@ -72,9 +85,7 @@ def load_model_file(path: Path) -> Model:
     """
     with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, parts):
         arrays = {
-            name.removeprefix("arrays/").removesuffix(".npy"): read_array(
-                io.BytesIO(data), len(data)
-            )
+            name.removeprefix("arrays/").removesuffix(".npy"): _array(data)
             for name, data in parts.items()
             if name.startswith("arrays/")
         }
@@ -83,7 +94,7 @@ def load_model_file(path: Path) -> Model:
         graph = graph_from_json(metadata["graph"], arrays)
         files = [
             LibraryFile(parts[_library_name(number)], _ports(inputs), _ports(outputs))
-            for number, (inputs, outputs) in enumerate(metadata["library"])
+            for number, (inputs, outputs) in enumerate(metadata["parts"])
         ]
         config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])
         strict, exactness = bool(metadata["strict"]), Exactness(metadata["exactness"])
@@ -101,6 +112,41 @@ def load_model_file(path: Path) -> Model:
         raise ValueError(f"{path} is not a tpulite model file: {error}") from error
 
 
+def load_example(path: Path) -> Example | None:
+    """Read the example of a compiled network, if it has one.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a whole one of this version.
+    """
+    with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, parts):
+        if metadata["example"] is None:
+            return None
+        each = (
+            {
+                name: _array(parts[_example_name(field, number)])
+                for number, name in enumerate(metadata["example"][field])
+            }
+            for field in _EXAMPLE
+        )
+        return Example(*each)
+
+
+def _named(example: Example) -> dict[str, Any]:
+    return {"seed": EXAMPLE_SEED, **{field: list(getattr(example, field)) for field in _EXAMPLE}}
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _array(data: bytes) -> np.ndarray:
+    return read_array(io.BytesIO(data), len(data))
+
+
 def _written(ends: tuple[Any, ...]) -> list[list[Any]]:
     return [[name, asdict(origin), *rest] for name, origin, *rest in ends]
 
@@ -116,6 +162,10 @@ def _origin(key: int | str, shape: list[int] | None, moves: list[list[list[int]]
 
 def _program_name(number: int) -> str:
     return f"programs/{number}.tpl"
+
+
+def _example_name(field: str, number: int) -> str:
+    return f"example/{field}/{number}.npy"
 
 
 def _library_name(number: int) -> str:

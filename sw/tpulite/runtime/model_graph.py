@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite.graph.graph import Graph, Node, Quantization, State, Tensor
 
 __all__ = ["graph_from_json", "graph_to_json"]
 
@@ -62,6 +62,9 @@ def graph_to_json(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "format": graph.format,
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
+        "states": [
+            [state.name, state.input, state.output, keep(state.initial)] for state in graph.states
+        ],
         "tensors": tensors,
         "nodes": nodes,
     }
@@ -114,4 +117,8 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
         tuple(metadata["inputs"]),
         tuple(metadata["outputs"]),
         metadata["format"],
+        states=tuple(
+            State(name, before, after, value(initial))
+            for name, before, after, initial in metadata["states"]
+        ),
     )

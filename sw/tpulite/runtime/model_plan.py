@@ -112,7 +112,8 @@ class PlannedModel:
     Raises
     ------
     ValueError
-        If nobody can compute an operator, or the machine cannot and the host may not.
+        If nobody can compute an operator, or the machine cannot and the host may not; or if the
+        network has states, and a run is to take several inputs.
     """
 
     graph: Graph
@@ -124,6 +125,11 @@ class PlannedModel:
     planned: Plan | None = None
 
     def __post_init__(self) -> None:
+        if self.graph.states and self.options.batch > 1:
+            raise ValueError(
+                f"{self.graph.name} keeps states from run to run: "
+                f"a run takes one input, and --batch must be 1, not {self.options.batch}"
+            )
         _ = self.plan
 
     @cached_property

@@ -13,6 +13,7 @@ from tpulite.runtime.device import Device, Tracing, Watched, open_device
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
+from tpulite.runtime.states import States
 
 __all__ = ["ModelResults", "Runner", "as_dtype", "join_runs"]
 
@@ -85,11 +86,13 @@ class Runner:
     tensors : bool
         Whether to keep all tensors; the machine then runs programs that store each of them, which
         take more cycles.
+    state : States, optional
+        Where what the network keeps from run to run is; by default a place of its own.
 
     Attributes
     ----------
     batch : int
-        Inputs that a run takes at once.
+        Inputs that a run takes at once; 1 for networks with states.
 
     Raises
     ------
@@ -97,8 +100,16 @@ class Runner:
         If there is no such device, or it is another machine or too small.
     """
 
-    def __init__(self, model: PlannedModel, device: str | Device, *, tensors: bool = False) -> None:
+    def __init__(
+        self,
+        model: PlannedModel,
+        device: str | Device,
+        *,
+        tensors: bool = False,
+        state: States | None = None,
+    ) -> None:
         self.model = model
+        self.state = States(model.graph) if state is None else state
         self.tensors = tensors
         programs = model.debug_programs() if tensors else model.programs
         self.batch = max((program.batch for program in programs), default=1)
@@ -134,7 +145,7 @@ class Runner:
                 session.device.watch = tell
 
     def run(self, *inputs: Mapping[str, np.ndarray]) -> ModelResults:
-        """Run the machine once, for one input or up to ``batch`` of them.
+        """Run the machine once, for one input or up to ``batch`` of them; states go on.
 
         Parameters
         ----------
@@ -152,7 +163,7 @@ class Runner:
         if not 1 <= len(inputs) <= self.batch:
             raise ValueError(f"A run takes 1 to {self.batch} inputs, not {len(inputs)}")
         graph, hosts = self.model.graph, iter(self.model.plan.hosts)
-        values: list[Values] = [dict(one) for one in inputs]
+        values: list[Values] = [self.state.given() | dict(one) for one in inputs]
         results: list[Results] = []
         parts = iter(zip(self._sessions(), self._simplified, strict=True))
         for segment in self.model.segments:
@@ -171,12 +182,21 @@ class Runner:
             for one in values
         ]
         self._warm = self._resident
+        self.state.keep(lambda name: self.model.value(name, values[0]))
         joined = join_runs(parts) if len(parts) > 1 else parts[0]
         return replace(joined, segments=(tuple(results),), batch=self.batch)
 
-    def runs(self, inputs: Sequence[Mapping[str, np.ndarray]]) -> Iterator[ModelResults]:
-        """Run any number of inputs, ``batch`` at a time; see :meth:`run`."""
+    def runs(
+        self, inputs: Sequence[Mapping[str, np.ndarray]], *, reset: bool = False
+    ) -> Iterator[ModelResults]:
+        """Run any number of inputs, ``batch`` at a time; see :meth:`run`.
+
+        With ``reset`` states begin anew before each run, so that inputs have nothing to do with
+        each other; without, they are frames of one sequence.
+        """
         for start in range(0, len(inputs), self.batch):
+            if reset:
+                self.state.reset()
             yield self.run(*inputs[start : start + self.batch])
 
     def _run_machine(

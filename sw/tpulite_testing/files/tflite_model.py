@@ -35,6 +35,10 @@ _VERSIONS = {
     schema.BuiltinOperator.SQUEEZE: 1,
     schema.BuiltinOperator.SHAPE: 1,
     schema.BuiltinOperator.WHERE: 1,
+    schema.BuiltinOperator.CALL_ONCE: 1,
+    schema.BuiltinOperator.VAR_HANDLE: 1,
+    schema.BuiltinOperator.READ_VARIABLE: 1,
+    schema.BuiltinOperator.ASSIGN_VARIABLE: 1,
 }
 
 
@@ -55,6 +59,7 @@ class ModelBuilder:
         self._buffers: list[bytes | None] = [None]
         self._codes: list[tuple[int, str]] = []
         self._operators: list[Any] = []
+        self._once: Any = None
 
     def shape(self, tensor: int) -> tuple[int, ...]:
         """Return the extents of a tensor."""
@@ -124,6 +129,8 @@ class ModelBuilder:
     ) -> int:
         """Add any operator, with its options as the schema names them; return its first output.
 
+        -1 if it has none.
+
         The class of the options is told by the keyword ``options_type``; a custom operator is
         ``CUSTOM:name``.
         """
@@ -141,7 +148,28 @@ class ModelBuilder:
                 assert hasattr(operator.builtinOptions, option), option
                 setattr(operator.builtinOptions, option, value)
         self._operators.append(operator)
-        return outputs[0]
+        return outputs[0] if outputs else -1
+
+    def variable(self, name: str, initial: int | None = None) -> int:
+        """Add a handle of a variable; with ``initial``, a tensor, CALL_ONCE assigns that first.
+
+        A variable with a first value is to be added before all operators.
+        """
+        if initial is not None:
+            self._assign_once(name, self.tensors[initial])
+        handle = self.tensor((), dtype="RESOURCE", name=f"{name}/handle{len(self.tensors)}")
+        options = {"options_type": "VarHandleOptions", "sharedName": name.encode()}
+        return self.operator("VAR_HANDLE", [], [handle], **options)
+
+    def read(self, handle: int, like: int) -> int:
+        """Add READ_VARIABLE of a variable that has shape and scale of a tensor."""
+        y = self.like(like, self.shape(like))
+        return self.operator("READ_VARIABLE", [handle], [y], options_type="ReadVariableOptions")
+
+    def assign(self, handle: int, value: int) -> None:
+        """Add ASSIGN_VARIABLE."""
+        options = {"options_type": "AssignVariableOptions"}
+        self.operator("ASSIGN_VARIABLE", [handle, value], [], **options)
 
     def like(self, x: int, shape: Sequence[int], data: np.ndarray | None = None) -> int:
         """Add a tensor of the type and quantization of another."""
@@ -152,14 +180,13 @@ class ModelBuilder:
 
     def build(self, *outputs: int, name: str = "") -> bytes:
         """Return the file, whose outputs are the given tensors; ``name`` is that of the network."""
-        graph = schema.SubGraphT()
-        graph.tensors, graph.operators = self.tensors, self._operators
-        graph.inputs, graph.outputs = self.inputs, list(outputs)
-        graph.name = name.encode() or None
+        graph = self._subgraph(outputs, name)
         model = schema.ModelT()
         model.description = graph.name
         model.version = 3
         model.subgraphs, model.operatorCodes, model.buffers = [graph], [], []
+        if self._once is not None:
+            model.subgraphs.append(self._once._subgraph((), "once"))
         for builtin, custom in self._codes:
             code = schema.OperatorCodeT()
             code.builtinCode, code.deprecatedBuiltinCode = builtin, min(builtin, 127)
@@ -173,3 +200,22 @@ class ModelBuilder:
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
+
+    def _assign_once(self, name: str, value: Any) -> None:
+        """Assign a constant in the subgraph that CALL_ONCE runs."""
+        if self._once is None:
+            assert not self._operators, "CALL_ONCE is the first operator"
+            self._once = ModelBuilder(self.dtype)
+            self._once._codes, self._once._buffers = self._codes, self._buffers
+            options = {"options_type": "CallOnceOptions", "initSubgraphIndex": 1}
+            self.operator("CALL_ONCE", [], [], **options)
+        self._once.tensors.append(value)
+        number = len(self._once.tensors) - 1
+        self._once.assign(self._once.variable(name), number)
+
+    def _subgraph(self, outputs: Sequence[int], name: str) -> Any:
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators = self.tensors, self._operators
+        graph.inputs, graph.outputs = self.inputs, list(outputs)
+        graph.name = name.encode() or None
+        return graph

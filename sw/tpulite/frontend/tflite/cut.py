@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tpulite.frontend.backwards import needed
+from tpulite.frontend.tflite.parse import FileModel, parse_tflite
+from tpulite.frontend.tflite.variables import VARIABLE_OPERATORS, resolve_variables
 from tpulite.frontend.tflite.widen import widen_filters
 
 __all__ = ["cut_tflite", "keep_buffers", "pack"]
@@ -32,9 +34,11 @@ def cut_tflite(
     Returns
     -------
     file : bytes
-        Operators in their order, other subgraphs as they were, no signatures.
+        Operators in their order, other subgraphs as they were, no signatures. There are no
+        operators on variables: results of their reads are given, or what was written before.
     more : list of int
-        Inputs of the file that are needed besides: inputs of the part, too, behind the others.
+        Inputs of the file, and its variables before a run, that are needed besides: inputs of the
+        part, too, behind the others.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
@@ -43,6 +47,7 @@ def cut_tflite(
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
     widen_filters(model)
     graph = model.subgraphs[0]
+    states = _resolve(model, parse_tflite(data), data)
     for operator in graph.operators:
         if _code(model, operator) == _SHAPE:
             _become_constant(model, graph, operator)
@@ -50,11 +55,27 @@ def cut_tflite(
     users = [(_numbers(op.inputs), _numbers(op.outputs)) for op in operators]
     chosen, reached = needed(users, inputs, outputs)
     graph.operators = [operators[i] for i in chosen]
-    more = [i for i in _numbers(graph.inputs) if i in reached and i not in inputs]
+    given = [*_numbers(graph.inputs), *states]
+    more = [i for i in given if i in reached and i not in inputs]
     _renumber(graph, [*inputs, *more], outputs)
     keep_buffers(model, data)
     model.signatureDefs, model.metadata, model.metadataBuffer = [], [], []
     return pack(model), more
+
+
+def _resolve(model: Any, file: FileModel, data: bytes) -> list[int]:
+    """Remove the operators on variables; return the tensors that hold these before a run."""
+    graph, variables = model.subgraphs[0], resolve_variables(data, file)
+    kept = []
+    for operator, parsed in zip(graph.operators, file.operators, strict=True):
+        if parsed.code not in VARIABLE_OPERATORS:
+            operator.inputs = [variables.aliases.get(i, i) for i in _numbers(operator.inputs)]
+            kept.append(operator)
+        elif parsed.code == "CALL_ONCE":
+            once = model.subgraphs[operator.builtinOptions.initSubgraphIndex]
+            once.operators, once.tensors = [], []
+    graph.operators = kept
+    return [state.input for state in variables.states]
 
 
 def _code(model: Any, operator: Any) -> int:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.bodies import is_loop
@@ -10,7 +10,14 @@ from tpulite.frontend.tflite.operators import convert_operator
 from tpulite.frontend.tflite.parse import FileModel, FileOperator, parse_tflite
 from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.frontend.tflite.tensors import read_tensor
-from tpulite.graph.graph import Graph, Node, Origin, Source, Tensor
+from tpulite.frontend.tflite.variables import (
+    VARIABLE_OPERATORS,
+    FileState,
+    Variables,
+    resolve_variables,
+)
+from tpulite.graph.graph import Graph, Node, Origin, Source, State, Tensor
+from tpulite.graph.passes.rewrite import same_meaning, unique_name
 from tpulite.graph.verify import verify
 
 __all__ = ["load_tflite"]
@@ -23,7 +30,7 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
 
     Nodes are named after their operator and its number in the file (``conv_2d_0``), tensors as in
     the file; a name that two of them have gets a number. Tensors that no operator names are left
-    out.
+    out. Operators on variables are no nodes: variables are states of the graph.
 
     Parameters
     ----------
@@ -47,9 +54,14 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
     """
     data = settle_shapes(data, given)
     model = parse_tflite(data)
-    tensors = _read_tensors(model)
+    variables = resolve_variables(data, model)
+    tensors = _read_tensors(model, variables)
+    origins = {tensor.name: Origin(i) for i, tensor in tensors.items()}
+    tensors |= _aliases(variables.aliases, tensors)
     nodes = []
     for i, operator in enumerate(model.operators):
+        if operator.code in VARIABLE_OPERATORS:
+            continue
         label = f"{operator.code.lower()}_{i}"
         try:
             nodes.append(_node(label, operator, tensors, model))
@@ -61,15 +73,38 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
     inputs, outputs = (
         tuple(tensors[i].name for i in side) for side in (model.inputs, model.outputs)
     )
-    used.update(inputs, outputs)
+    states = _states(variables.states, tensors)
+    used.update(inputs, outputs, *((state.input, state.output) for state in states))
     by_name = {name: tensor for name, tensor in by_name.items() if name in used}
-    origins = {tensor.name: Origin(i) for i, tensor in tensors.items() if tensor.name in by_name}
-    graph = Graph(name, tuple(nodes), by_name, inputs, outputs, "tflite", Source(data, origins))
+    source = Source(data, {name: origin for name, origin in origins.items() if name in by_name})
+    graph = Graph(name, tuple(nodes), by_name, inputs, outputs, "tflite", source, states)
     verify(graph)
     return graph
 
 
-def _read_tensors(model: FileModel) -> dict[int, Tensor]:
+def _states(states: Sequence[FileState], tensors: Mapping[int, Tensor]) -> tuple[State, ...]:
+    made: dict[str, State] = {}
+    for state in states:
+        before, after = tensors[state.input].name, tensors[state.output].name
+        name = unique_name(state.name or before, made)
+        value = read_tensor(state.initial, name).data
+        assert value is not None
+        made[name] = State(name, before, after, value)
+    return tuple(made.values())
+
+
+def _aliases(aliases: Mapping[int, int], tensors: Mapping[int, Tensor]) -> dict[int, Tensor]:
+    """Return for each read of a variable that was written before what was written."""
+    for read, written in aliases.items():
+        if not same_meaning(tensors[read], tensors[written]):
+            names = tensors[read].name, tensors[written].name
+            raise ValueError(
+                f"tensor {names[0]!r} reads a variable as another type than {names[1]!r}"
+            )
+    return {read: tensors[written] for read, written in aliases.items()}
+
+
+def _read_tensors(model: FileModel, variables: Variables) -> dict[int, Tensor]:
     """Return the tensors that operators, inputs and outputs name, by number."""
     users: dict[str, Sequence[int]] = {"the inputs": model.inputs, "the outputs": model.outputs}
     for i, operator in enumerate(model.operators):
@@ -81,13 +116,14 @@ def _read_tensors(model: FileModel) -> dict[int, Tensor]:
             if not 0 <= number < len(model.tensors):
                 raise ValueError(f"{what} name tensor {number} of {len(model.tensors)}")
     tensors, names = {}, set()
+    given = {*model.inputs, *(state.input for state in variables.states)}
     for number in sorted(set(itertools.chain.from_iterable(users.values()))):
         file = model.tensors[number]
         name = file.name or f"tensor_{number}"
         while name in names:
             name = f"{name}:{number}"
         names.add(name)
-        tensors[number] = read_tensor(file, name, given=number in model.inputs)
+        tensors[number] = read_tensor(file, name, given=number in given)
     return tensors
 
 

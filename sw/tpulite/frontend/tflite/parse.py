@@ -35,6 +35,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ADD": ("AddOptions", (_FUSED,)),
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_POOL, _FUSED)),
     "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
+    "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", _FUSED)),
     "CONV_2D": ("Conv2DOptions", (*_CONV, _FUSED)),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_CONV, _FUSED)),
@@ -60,6 +61,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "SUB": ("SubOptions", (_FUSED,)),
     "TRANSPOSE_CONV": ("TransposeConvOptions", ("Padding", "StrideH", "StrideW", _FUSED)),
     "UNPACK": ("UnpackOptions", ("Axis", "Num")),
+    "VAR_HANDLE": ("VarHandleOptions", ("Container", "SharedName")),
 }
 
 
@@ -114,7 +116,7 @@ class FileOperator:
 
 @dataclass(frozen=True, eq=False)
 class FileModel:
-    """The main subgraph of a file."""
+    """A subgraph of a file."""
 
     tensors: tuple[FileTensor, ...]
     operators: tuple[FileOperator, ...]
@@ -122,13 +124,15 @@ class FileModel:
     outputs: tuple[int, ...]
 
 
-def parse_tflite(data: bytes) -> FileModel:
-    """Read the first subgraph of a TFLite file.
+def parse_tflite(data: bytes, subgraph: int = 0) -> FileModel:
+    """Read a subgraph of a TFLite file.
 
     Parameters
     ----------
     data : bytes
         The file. Constants of the result are views of it.
+    subgraph : int
+        Which one; the first is the network.
 
     Raises
     ------
@@ -143,7 +147,9 @@ def parse_tflite(data: bytes) -> FileModel:
             raise ValueError(f"version {model.Version()} of the schema, not 3")
         if not model.SubgraphsLength():
             raise ValueError("there is no subgraph")
-        graph: Any = model.Subgraphs(0)
+        if not 0 <= subgraph < model.SubgraphsLength():
+            raise ValueError(f"it has {model.SubgraphsLength()} subgraphs, and {subgraph} is named")
+        graph: Any = model.Subgraphs(subgraph)
         counts = graph.TensorsLength(), graph.OperatorsLength()
         inputs, outputs = _integers(graph, "Inputs"), _integers(graph, "Outputs")
 

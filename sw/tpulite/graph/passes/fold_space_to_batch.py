@@ -70,7 +70,7 @@ def _folded(graph: Graph, first: Node) -> Graph:
             ended += 1
         elif inside != list(node.inputs[:1]) or not _continue(graph, node, region):
             return graph
-    if not begun or not ended or not region.axes.keys().isdisjoint(graph.outputs):
+    if not begun or not ended or not region.axes.keys().isdisjoint(graph.wanted):
         return graph
     nodes = [new for node in graph.nodes for new in region.nodes.get(node.name, [node])]
     return rebuild(graph, nodes, region.tensors)

@@ -7,11 +7,11 @@ __all__ = ["remove_dead_nodes"]
 
 
 def remove_dead_nodes(graph: Graph) -> Graph:
-    """Keep the nodes that outputs of the graph depend on.
+    """Keep the nodes that outputs and states of the graph depend on.
 
     Inputs of the graph stay, even if nothing uses them: the user gives them.
     """
-    needed, kept = set(graph.outputs), []
+    needed, kept = set(graph.wanted), []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
             needed.update(node.inputs)

@@ -32,10 +32,10 @@ def remove_identities(graph: Graph) -> Graph:
         original = _original(node, makers, graph)
         if original is not None:
             original, copy = resolve(original), node.outputs[0]
-            if copy not in graph.outputs:
+            if copy not in graph.wanted:
                 copies[copy] = original
                 continue
-            if original in makers and original not in graph.outputs:
+            if original in makers and original not in graph.wanted:
                 copies[original] = copy  # the node before computes the output itself
                 makers[copy] = makers[original]
                 continue

@@ -14,7 +14,7 @@ __all__ = ["count_uses", "rebuild", "same_meaning", "unique_name"]
 def count_uses(graph: Graph) -> Counter[str]:
     """Return how often nodes and outputs of the graph use each tensor."""
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
-    uses.update(graph.outputs)
+    uses.update(graph.wanted)
     return uses
 
 
@@ -34,7 +34,7 @@ def rebuild(
     """
     nodes = tuple(nodes)
     every = dict(graph.tensors) | dict(tensors or {})
-    used = {*graph.inputs, *graph.outputs}
+    used = {*graph.given, *graph.wanted}
     for node in nodes:
         used.update(name for name in (*node.inputs, *node.outputs) if name)
     kept = {name: tensor for name, tensor in every.items() if name in used}

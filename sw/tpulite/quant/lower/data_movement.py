@@ -85,7 +85,7 @@ def _is_absorbed(node: Node, context: GraphContext) -> bool:
     """Return whether only dense layers read a reshape, which see its input as well."""
     target = node.outputs[0]
     users = [other for other in context.graph.nodes if target in other.inputs]
-    if target in context.graph.outputs:
+    if target in context.graph.wanted:
         return False
     return bool(users) and all(
         other.op == "dense" and reads_image(other, context, node.inputs[0]) for other in users

@@ -86,7 +86,7 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
         If it is there, or moves a batch.
     """
     source, target = node.inputs[0], node.outputs[0]
-    if source in context.graph.inputs or target in context.graph.outputs:
+    if source in context.graph.given or target in context.graph.wanted:
         raise UnsupportedError("its channels change places with rows or columns")
     extents, perm = context.tensor(source).shape, tuple(node["perm"])
     if len(extents) == 2:  # a matrix

@@ -1,5 +1,6 @@
 """Libraries that run parts of files: LiteRT for TFLite, ONNX Runtime for ONNX."""
 
+import importlib.metadata
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,15 @@ import numpy as np
 from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 
-__all__ = ["KERNELS", "Run", "library_name", "library_package", "open_library", "require_library"]
+__all__ = [
+    "KERNELS",
+    "Run",
+    "library_name",
+    "library_package",
+    "library_version",
+    "open_library",
+    "require_library",
+]
 
 Run = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a file: from its inputs to its outputs, both in the file's order."""
@@ -21,6 +30,13 @@ KERNELS = {
     Exactness.LITERT_XNNPACK: "AUTO",
 }
 """LiteRT's kernels for whose bits; for those of others, who have no TFLite, the reference's."""
+
+_NUMERICS = {
+    Exactness.ORT: "onnxruntime",
+    Exactness.TFLM: "tflite-micro",
+    Exactness.BM1684X: None,
+}
+"""Packages with numerics that are not LiteRT's."""
 
 _PACKAGES = {"tflite": ("ai_edge_litert", "litert"), "onnx": ("onnxruntime", "onnx")}
 _FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
@@ -48,6 +64,20 @@ def require_library(file_format: str) -> None:
 def library_package(file_format: str) -> tuple[str, str]:
     """Return the package of a format's library as it is imported, and the extra that brings it."""
     return _PACKAGES[file_format]
+
+
+def library_version(exactness: Exactness) -> dict[str, str | None]:
+    """Return the package, as the package index names it, that has some numerics, and its version.
+
+    The version is None if the package is not installed; so is the name if there is no package.
+    """
+    name = _NUMERICS.get(exactness, "ai-edge-litert")
+    if name is None:
+        return {"name": None, "version": None}
+    try:
+        return {"name": name, "version": importlib.metadata.version(name)}
+    except importlib.metadata.PackageNotFoundError:
+        return {"name": name, "version": None}
 
 
 def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:

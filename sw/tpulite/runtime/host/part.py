@@ -185,7 +185,7 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
 
         types = {str(key): _file_type(graph.tensors[x], origins[x]) for key, x in inputs.items()}
         data, more = cut_onnx(graph.source.data, types, list(map(str, ends)))
-    network = {origins[name].key: name for name in graph.inputs if name in origins}
+    network = {origins[name].key: name for name in graph.given if name in origins}
     given = (*inputs.values(), *(network[key] for key in more))
     return LibraryFile(
         data,

@@ -1,0 +1,153 @@
+"""Networks with states: frame by frame as LiteRT runs them."""
+
+import importlib.metadata
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.compiler.options import Options
+from tpulite.frontend.tflite.file import load_tflite
+from tpulite.models import CNN_DIGITS
+from tpulite.quant.partition import HostSegment
+from tpulite.runtime.example import draw_example
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import load_example, load_model_file, save_model
+from tpulite.runtime.model_run import Runner
+from tpulite_testing.files.streaming import STREAMS, litert_frames
+from tpulite_testing.files.tflite_builder import Builder
+
+FRAMES, SEED = 9, 7
+
+
+def streamed(name: str) -> tuple[Model, np.ndarray, list[list[np.ndarray]]]:
+    """Return a network, frames, and the outputs that LiteRT gives for them."""
+    file = STREAMS[name]()
+    model = Model.load(load_tflite(file, name))
+    (x,) = random_inputs(model.graph, FRAMES, SEED).values()
+    return model, x, litert_frames(file, np.split(x, FRAMES))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_every_frame_has_the_librarys_bits(name):
+    model, x, expected = streamed(name)
+    due = [np.concatenate(each) for each in zip(*expected, strict=True)]
+    for results in (model.run(x).outputs, model.reference(x)):
+        for output, values in zip(model.graph.outputs, due, strict=True):
+            assert results[output].tobytes() == values.tobytes(), output
+
+
+@pytest.mark.parametrize("name", ["one_stream", "wake_word", "read_after_write"])
+def test_nothing_of_a_stream_is_the_cpus(name):
+    model, _, _ = streamed(name)
+    assert model.layers and not any(isinstance(x, HostSegment) for x in model.segments)
+
+
+def test_a_sequence_may_come_in_parts():
+    model, x, expected = streamed("wake_word")
+    parts = [model.run(each).output for each in np.split(x, 3)]
+    assert (np.concatenate(parts) == np.concatenate(expected)[:, 0]).all()
+
+
+def test_inputs_may_have_nothing_to_do_with_each_other():
+    model, x, _ = streamed("one_stream")
+    file = STREAMS["one_stream"]()
+    alone = [litert_frames(file, [frame])[0][0] for frame in np.split(x, FRAMES)]
+    assert (model.run(x, reset=True).output == np.concatenate(alone)).all()
+
+
+def test_states_can_be_read_set_and_reset():
+    model, x, _ = streamed("one_stream")
+    assert list(model.state) == ["s0"] and (model.state["s0"] == 3).all()
+    second = model.run(x[:2]).output[1:]
+    kept = model.state["s0"]
+    assert (kept == x[:2].reshape(kept.shape)).all()
+    model.reset()
+    assert (model.state["s0"] == 3).all()
+    first = np.concatenate([np.full_like(x[:1], 3), x[:1]], axis=1)
+    model.state["s0"] = first  # as if a frame had been before
+    assert (model.run(x[1:2]).output == second).all()
+    with pytest.raises(
+        ValueError, match=r"^State 's0' must be int8 \[1, 2, 1, 8\], not int64 \[\]"
+    ):
+        model.state["s0"] = np.array(0)
+    with pytest.raises(KeyError):
+        model.state["other"] = first
+
+
+def test_runners_of_a_model_have_states_of_their_own():
+    model, x, expected = streamed("one_stream")
+    runners = [Runner(model, "golden"), Runner(model, "golden", tensors=True)]
+    for frame, (due,) in zip(np.split(x, FRAMES), expected, strict=True):
+        for runner in runners:
+            (name,) = model.graph.inputs
+            assert (runner.run({name: frame}).output == due).all()
+    assert (model.state["s0"] == 3).all()
+
+
+def test_all_tensors_of_a_frame_are_the_definitions():
+    model, x, _ = streamed("wake_word")
+    due = model.reference(x)
+    known = model.known_channels()
+    for name, values in model.run(x, tensors=True).tensors.items():
+        mask = known.get(name, slice(None))
+        assert (values[..., mask] == due[name][..., mask]).all(), name
+
+
+def test_a_batch_of_frames_is_refused():
+    file = load_tflite(STREAMS["wake_word"](), "net")
+    message = r"^net keeps states .*: a run takes one input, and --batch must be 1, not 4$"
+    with pytest.raises(ValueError, match=message):
+        Model.load(file, options=Options(batch=4))
+
+
+def test_only_variables_that_outlive_a_run_are_states():
+    names = [state.name for state in load_tflite(STREAMS["never_written"]()).states]
+    assert names == ["fixed"]
+
+
+def stream_without(first: bool, *, wrong_scale: bool = False) -> bytes:
+    b = Builder()
+    if first:
+        b.variable("h", b.constant(np.zeros((1, 4), np.int8), 0.5, 0))
+    x = b.input((1, 4), 0.5)
+    handle = b.variable("h")
+    if wrong_scale:
+        b.assign(handle, x)
+    y = b.read(handle, b.tensor((1, 4), 0.25) if wrong_scale else x)
+    return b.build(b.add(y, x, 1.0))
+
+
+def test_variables_that_cannot_be_followed_are_refused():
+    with pytest.raises(ValueError, match=r"^variable 'h' is read and has no first value$"):
+        load_tflite(stream_without(first=False))
+    with pytest.raises(ValueError, match="reads a variable as another type than 't"):
+        load_tflite(stream_without(first=True, wrong_scale=True))
+
+
+def test_a_compiled_network_has_its_states_and_an_example(tmp_path):
+    model, x, expected = streamed("wake_word")
+    path = tmp_path / "net.tpulite"
+    save_model(model, path, draw_example(model))
+    loaded, example = load_model_file(path), load_example(path)
+    assert (loaded.run(x).output == np.concatenate(expected)[:, 0]).all()
+    loaded.reset()
+    assert example is not None and list(example.inputs) == list(model.graph.inputs)
+    for name, values in loaded.run(example.inputs).outputs.items():
+        assert values.tobytes() == example.outputs[name].tobytes()
+    for name, values in loaded.state.items():
+        assert values.tobytes() == example.states[name].tobytes()
+    save_model(model, path)
+    assert load_example(path) is None
+
+
+def test_a_compiled_network_says_whose_numerics_it_has(tmp_path):
+    for exact, package in (("litert-ref", "ai-edge-litert"), ("bm1684x", None)):
+        save_model(Model.load(CNN_DIGITS, exact=exact), tmp_path / "net.tpulite")
+        with zipfile.ZipFile(tmp_path / "net.tpulite") as archive:
+            library = json.loads(archive.read("model.json"))["library"]
+        version = None if package is None else importlib.metadata.version(package)
+        assert library == {"name": package, "version": version}

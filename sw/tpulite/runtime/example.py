@@ -1,0 +1,44 @@
+"""One drawn input of a network and what comes out: a check for whoever runs its programs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.states import States
+
+__all__ = ["EXAMPLE_SEED", "Example", "draw_example"]
+
+EXAMPLE_SEED = 2024
+"""Of the inputs of every example."""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """An input, and what a network makes of it by its definition.
+
+    Parameters
+    ----------
+    inputs, outputs : mapping of str to ndarray
+        By name, in the file's shapes and dtypes.
+    states : mapping of str to ndarray
+        By name of the state, what it holds behind this run, which is the first.
+    """
+
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+    states: Mapping[str, np.ndarray]
+
+
+def draw_example(model: Model) -> Example | None:
+    """Draw an input of a network by :data:`EXAMPLE_SEED`; None if a library refuses it."""
+    inputs = random_inputs(model.graph, 1, EXAMPLE_SEED)
+    state = States(model.graph)
+    try:
+        found = model.reference(inputs, state=state)
+    except ValueError:
+        return None
+    outputs = {name: model.value(name, found) for name in model.graph.outputs}
+    return Example(inputs, outputs, dict(state))
