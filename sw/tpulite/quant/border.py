@@ -95,7 +95,7 @@ def _reordered(placed: Placed) -> dict[str, str]:
 def _enlarged(placed: Placed) -> dict[str, str]:
     """Return the resizes of the machine whose results only the CPU reads, and are much larger."""
     graph, levels = placed.graph, placed.levels
-    wanted = set(graph.outputs)  # by the user, or by the machine
+    wanted = set(graph.wanted)  # by the user, or by the machine
     wanted |= {name for node in graph.nodes if levels[node.name] % 2 for name in node.inputs}
     taken = {}
     for node in graph.nodes:
