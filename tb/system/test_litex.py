@@ -19,7 +19,7 @@ from tpulite.needs import missing_for_systems
 from tpulite.runtime.model import Model
 
 if find_spec("litex") is None:
-    pytest.skip("LiteX is missing (pip install 'tpulite[litex]')", allow_module_level=True)
+    pytest.skip("LiteX is missing (pip install '.[litex]')", allow_module_level=True)
 if lacking := missing_for_systems():
     pytest.skip("; ".join(need.remedy for need in lacking), allow_module_level=True)
 

@@ -213,7 +213,7 @@ def test_what_is_wrong_is_one_line_and_the_device_goes_on(tmp_path):
 
 
 def test_a_device_is_reached_over_a_line(tmp_path):
-    pytest.importorskip("serial", reason="LiteX is missing (pip install 'tpulite[litex]')")
+    pytest.importorskip("serial", reason="LiteX is missing (pip install '.[litex]')")
     command = compiled(tmp_path, Model.load(MLP_DIGITS), Benchmark("digits"))
     listener = socket.create_server(("localhost", 0))
 

