@@ -142,7 +142,8 @@ def test_a_pad_adds_the_zero_point():
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 2, 4, 4)), 0.03, 3)
     y = b.quantize(b.node("Pad", x, np.array([0, 0, 1, 0, 0, 0, 0, 2])), 0.03, 3)
-    graph = load(b.build(b.quantize(b.node("Relu", y), 0.03, 3)), reals(1, 2, 4, 4))
+    y = b.node("MaxPool", b.node("Relu", y), kernel_shape=[2, 2])
+    graph = load(b.build(b.quantize(y, 0.03, 3)), reals(1, 2, 4, 4))
     (pad,) = (node for node in graph.nodes if node.op == "pad")
     assert pad["value"] == 3
     assert pad["padding"] == (1, 0, 0, 2)

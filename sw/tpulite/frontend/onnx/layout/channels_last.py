@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from tpulite.frontend.onnx.layout.orders import (
     Orders,
     Perm,
@@ -97,13 +99,62 @@ def _batch_norm(orders: Orders, node: Node, preferences: LayoutPreferences) -> N
     orders.nodes.append(replace(node, inputs=inputs, outputs=(output,)))
 
 
-def _window(orders: Orders, node: Node, constants: list[str]) -> None:
-    """Place an operator with a window; an image of one dimension becomes one row of two."""
+def _pad(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
+    """Place a pad: rows and columns are padded, other axes get constants before and after them."""
     x, y = node.inputs[0], node.outputs[0]
-    perm = nhwc(orders.rank(x))
-    source = orders.get(x, perm)
-    result = orders.define(y, perm)
-    if len(perm) == 4:
+    perm = _choose(orders, node, preferences)
+    source, result = orders.get(x, perm), orders.define(y, perm)
+    others = [axis for axis, pad in enumerate(node["around"]) if any(pad)]
+    pixels = len(perm) in (3, 4) and perm == nhwc(len(perm)) and max(others, default=0) > 1
+    if pixels:
+        others = [axis for axis in others if axis < 2]
+    for axis in others:
+        place, parts = perm.index(axis), [source]
+        shape = list(orders.tensors[source].shape)
+        for role, count in zip(("before", "after"), node["around"][axis], strict=True):
+            if count:
+                extents = (*shape[:place], count, *shape[place + 1 :])
+                name = orders.add_tensor(
+                    _filled(orders, node, f"{node.name}/{axis}/{role}", extents)
+                )
+                parts.insert(0 if role == "before" else len(parts), name)
+        shape[place] += sum(node["around"][axis])
+        target = result
+        if pixels or axis != others[-1]:
+            role = f"{y}/{axis}"
+            target = orders.add_tensor(
+                replace(orders.tensors[result], name=role, shape=tuple(shape))
+            )
+        attributes = {"axis": place, "activation": "none"}
+        names = f"{node.name}/{axis}", tuple(parts), (target,)
+        orders.nodes.append(Node(names[0], "concat", *names[1:], attributes, node.source))
+        source = target
+    if pixels:
+        none = ((0, 0),) * (4 - len(perm))
+        (top, bottom), (left, right) = (*none, *node["around"][2:])
+        attributes = {"padding": (top, left, bottom, right), "value": node["value"]}
+        _over_image(orders, replace(node, attributes=attributes), source, result, [])
+    elif not others:
+        orders.add("reshape", (source,), result, shape=orders.tensors[result].shape)
+
+
+def _filled(orders: Orders, node: Node, name: str, shape: tuple[int, ...]) -> Tensor:
+    """Return what a pad adds: a constant that means what its result does."""
+    like = orders.graph.tensors[node.outputs[0]]
+    data = np.full(shape, node["value"], like.dtype)
+    return replace(like, name=name, shape=shape, data=data)
+
+
+def _window(orders: Orders, node: Node, constants: list[str]) -> None:
+    """Place an operator with a window."""
+    perm = nhwc(orders.rank(node.inputs[0]))
+    source, result = orders.get(node.inputs[0], perm), orders.define(node.outputs[0], perm)
+    _over_image(orders, node, source, result, constants)
+
+
+def _over_image(orders: Orders, node: Node, source: str, result: str, constants: list[str]) -> None:
+    """Add a node on an image; one of one dimension becomes one row of two."""
+    if len(orders.tensors[source].shape) == 4:
         orders.nodes.append(replace(node, inputs=(source, *constants), outputs=(result,)))
         return
     image, rows = (
@@ -293,7 +344,7 @@ LAYOUTS: dict[str, Callable[[Orders, Node, LayoutPreferences], None]] = {
     "depth_to_space": _pool,
     "log_softmax": _elementwise,
     "max_pool": _pool,
-    "pad": _pool,
+    "pad": _pad,
     "pick": _pick,
     "reshape": _reshape,
     "softmax": _elementwise,

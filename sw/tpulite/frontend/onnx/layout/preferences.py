@@ -16,12 +16,11 @@ _IMAGE = (
     "max_pool",
     "average_pool",
     "batch_norm",
-    "pad",
     "depth_to_space",
     "space_to_depth",
 )
 _REDUCTIONS = tuple(REDUCTIONS.values())
-_AGNOSTIC = ("concat", "pick", "softmax", "log_softmax", *BINARY, *UNARY)
+_AGNOSTIC = ("concat", "pad", "pick", "softmax", "log_softmax", *BINARY, *UNARY)
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,8 @@ def move(draft: Draft, node: Node) -> bool:
             draft.remove(after.name)
             draft.set(replace(moved, inputs=(integers.name,)))
             return True
+        if node.op == "pad" and not _expressible(node, integers, after):
+            return False
         moved = _moved(draft, node, integers, f"{y}/integers")
         draft.set(replace(moved, inputs=(integers.name,)))
         draft.set(Node(f"{node.name}/dequantize", "dequantize", moved.outputs, (y,), {}, ""))
@@ -101,6 +103,17 @@ def move(draft: Draft, node: Node) -> bool:
         draft.set(replace(moved, inputs=(name,)))
         return True
     return False
+
+
+def _expressible(node: Node, integers: Tensor, after: Node | None) -> bool:
+    """Tell whether integers of a tensor can mean what a pad adds, for the node behind it."""
+    meaning = integers.quantization
+    if meaning is None:
+        return False
+    value = np.float32(node["value"])
+    real = meaning.real(_quantized(value, meaning, integers.dtype).reshape(1))
+    lowest = after is not None and after.op == "max_pool" and value == -np.inf
+    return lowest or bool(real.astype(np.float32)[0] == value)
 
 
 def _move_constant(draft: Draft, node: Node, integers: Tensor) -> bool:

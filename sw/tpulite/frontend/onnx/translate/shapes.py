@@ -76,13 +76,12 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
         if constant is None:
             return _COMPUTED
         value = constant.item(0)
-    elsewhere = [axis for axis in axes if axis not in (2, 3) and (before[axis] or after[axis])]
-    if len(shape) != 4 or elsewhere or min((*before.values(), *after.values())) < 0:
-        return "padding of other axes than height and width, or negative padding"
-    padding = (before.get(2, 0), before.get(3, 0), after.get(2, 0), after.get(3, 0))
+    around = tuple((before.get(axis, 0), after.get(axis, 0)) for axis in range(len(shape)))
+    if min(map(min, around)) < 0:
+        return "negative padding"
     if graph.dtype(x).startswith(("int", "uint")):
         value = int(value)
-    graph.emit("pad", [x], node.outputs, padding=padding, value=value)
+    graph.emit("pad", [x], node.outputs, around=around, value=value)
     return None
 
 

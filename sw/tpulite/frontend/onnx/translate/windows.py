@@ -213,7 +213,8 @@ def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
         top, left, bottom, right = padding
         height, width = image[2] + top + bottom, image[3] + left + right
         padded = graph.temporary("padded", (*image[:2], height, width), graph.dtype(x))
-        graph.emit("pad", [x], [padded], padding=padding, value=0.0)
+        around = ((0, 0), (0, 0), (top, bottom), (left, right))
+        graph.emit("pad", [x], [padded], around=around, value=0.0)
         x, padding, counted = padded, (0, 0, 0, 0), False
     top, left, bottom, right = padding
     graph.emit(
