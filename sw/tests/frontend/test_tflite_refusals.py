@@ -66,9 +66,13 @@ CASES = {
         ),
         "node 'conv_2d_0' (CONV_2D): tensor 't0' must have one scale, not one a channel",
     ),
-    "zero extent": (
+    "extent of nothing": (
         lambda b, t: setattr(t[0], "shape", [1, 8, 0, 2]),
-        "tensor 't0': extents must be positive, not [1, 8, 0, 2]",
+        "node 'conv_2d_0' (CONV_2D): height and width of its output must be (8, 0), not (8, 9)",
+    ),
+    "negative extent": (
+        lambda b, t: setattr(t[0], "shape", [1, 8, -2, 2]),
+        "input 't0' has the shape 1x8x?x2; give it with --shape t0=1x8x64x2",
     ),
     "dynamic extent": (
         lambda b, t: setattr(t[0], "shapeSignature", [-1, -1, 9, 2]),

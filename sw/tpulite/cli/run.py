@@ -188,7 +188,7 @@ def _run_all(
             if reset:
                 runner.state.reset()
             numbers = range(start, min(start + runner.batch, count))
-            each = [{name: values[i] for name, values in inputs.items()} for i in numbers]
+            each = [{name: values[i, ...] for name, values in inputs.items()} for i in numbers]
             runs.append(runner.run(*each))
     return join_runs(runs)
 

@@ -79,7 +79,7 @@ class Images:
     def each(self) -> list[dict[str, np.ndarray]]:
         """Return the inputs of each image by name."""
         count = len(next(iter(self.values.values())))
-        return [{name: array[i] for name, array in self.values.items()} for i in range(count)]
+        return [{name: array[i, ...] for name, array in self.values.items()} for i in range(count)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References
     runner = Runner(model, "golden")
     counts = len(next(iter(inputs.values())))
     chosen = [min(i, counts - 1) for i in range(runner.batch)]
-    each = [{name: values[i] for name, values in inputs.items()} for i in chosen]
+    each = [{name: values[i, ...] for name, values in inputs.items()} for i in chosen]
     results = runner.run(*each)
     given = {name: values[chosen] for name, values in inputs.items()}
     return References(given, results.outputs)

@@ -36,11 +36,13 @@ def random_inputs(graph: Graph, count: int, seed: int) -> dict[str, np.ndarray]:
     Returns
     -------
     dict of str to ndarray
-        Inputs by name, [count * batch, ...].
+        Inputs by name, [count * batch, ...]; scalars are [count].
     """
     rng = np.random.default_rng(seed)
     return {
-        name: np.concatenate([_draw(graph, name, rng, i % 2 == 1) for i in range(count)])
+        name: np.concatenate(
+            [np.atleast_1d(_draw(graph, name, rng, i % 2 == 1)) for i in range(count)]
+        )
         for name in graph.inputs
     }
 
@@ -56,7 +58,7 @@ def check_inputs(
         The network.
     inputs : ndarray or mapping of str to ndarray
         Inputs by name, the array alone if there is only one; one input in the file's shape, or
-        several along the first axis.
+        several along the first axis, [count] of a scalar.
 
     Returns
     -------
@@ -76,17 +78,19 @@ def check_inputs(
         inputs = dict.fromkeys(graph.inputs, inputs)
     if inputs.keys() != set(graph.inputs):
         raise ValueError(f"Inputs must be {sorted(graph.inputs)}, not {sorted(inputs)}")
-    checked, counts = {}, set()
+    given, counts = {}, set()
     for name in graph.inputs:
         tensor, values = graph.tensors[name], np.asarray(inputs[name])
         if values.dtype != tensor.dtype:
             raise ValueError(f"Input {name!r} must be {tensor.dtype}, not {values.dtype}")
-        count = _count(values, tensor)
-        counts.add(count)
-        checked[name] = values.reshape(count, *tensor.shape)
+        given[name] = values
+        if values.shape != tensor.shape or tensor.shape[:1] != (0,):
+            counts.add(_count(values, tensor))
     if len(counts) > 1:
         raise ValueError(f"Inputs must be equally many, not {sorted(counts)}")
-    return checked, counts.pop() if counts else 1
+    count = counts.pop() if counts else 1
+    shapes = {name: (count, *graph.tensors[name].shape) for name in given}
+    return {name: values.reshape(shapes[name]) for name, values in given.items()}, count
 
 
 def as_inputs(values: np.ndarray, tensor: Tensor, exact: Exactness) -> tuple[np.ndarray, str]:
@@ -155,15 +159,17 @@ def input_range(graph: Graph, name: str) -> tuple[float, float]:
 
 
 def _count(values: np.ndarray, tensor: Tensor) -> int:
+    if not tensor.shape and values.ndim < 2 and values.size:
+        return values.size
     batch = tensor.shape[0] if tensor.shape else 1
     fits = values.shape[1:] == tensor.shape[1:] and values.ndim == len(tensor.shape)
-    if not fits or (values.ndim and (values.shape[0] == 0 or values.shape[0] % batch)):
+    if not fits or not batch or values.shape[0] == 0 or values.shape[0] % batch:
         shape = ", ".join(str(extent) for extent in tensor.shape[1:])
         multiple = "n" if batch == 1 else f"n * {batch}"
         raise ValueError(
             f"Input {tensor.name!r} must have shape [{multiple}, {shape}], not {list(values.shape)}"
         )
-    return values.shape[0] // batch if values.ndim else 1
+    return values.shape[0] // batch
 
 
 def _draw(graph: Graph, name: str, rng: np.random.Generator, coarse: bool) -> np.ndarray:
@@ -176,6 +182,8 @@ def _draw(graph: Graph, name: str, rng: np.random.Generator, coarse: bool) -> np
     if np.issubdtype(tensor.dtype, np.integer):
         limits = np.iinfo(tensor.dtype)
         values = rng.integers(limits.min, limits.max, drawn, np.dtype(tensor.dtype), endpoint=True)
+    elif tensor.dtype == "bool":
+        values = rng.integers(0, 2, drawn).astype(bool)
     else:
         low, high = _range(graph, name)
         values = rng.uniform(low, high, drawn).astype(tensor.dtype)

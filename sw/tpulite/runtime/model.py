@@ -210,7 +210,7 @@ class Model(PlannedModel):
 
     def _each(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
         checked, count = check_inputs(self.graph, inputs)
-        return [{name: x[i] for name, x in checked.items()} for i in range(count)]
+        return [{name: x[i, ...] for name, x in checked.items()} for i in range(count)]
 
     def _reference(
         self, inputs: Mapping[str, np.ndarray], simplified: bool

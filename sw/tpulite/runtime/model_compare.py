@@ -88,7 +88,7 @@ def compare_model(
 
     def pairs() -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
         for number in track(range(count)):
-            values = {name: array[number] for name, array in checked.items()}
+            values = {name: array[number, ...] for name, array in checked.items()}
             yield model.reference(values, simplified=True), oracle(values)
 
     names = {name: node.name for node in model.graph.nodes for name in node.outputs}

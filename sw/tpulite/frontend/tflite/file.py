@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.bodies import is_loop
 from tpulite.frontend.tflite.operators import convert_operator
@@ -117,8 +119,11 @@ def _read_tensors(model: FileModel, variables: Variables) -> dict[int, Tensor]:
                 raise ValueError(f"{what} name tensor {number} of {len(model.tensors)}")
     tensors, names = {}, set()
     given = {*model.inputs, *(state.input for state in variables.states)}
+    made = given.union(*(operator.outputs for operator in model.operators))
     for number in sorted(set(itertools.chain.from_iterable(users.values()))):
         file = model.tensors[number]
+        if number not in made and file.data is None and 0 in file.shape:
+            file = dataclasses.replace(file, data=np.zeros(0, np.uint8))  # an empty constant
         name = file.name or f"tensor_{number}"
         while name in names:
             name = f"{name}:{number}"

@@ -83,8 +83,8 @@ def _shape(file: FileTensor) -> tuple[int, ...]:
         dynamic = file.signature or file.shape
         raise ValueError(f"shape {list(dynamic)} is dynamic; only the batch may be")
     shape = tuple(1 if i == 0 and n == -1 else n for i, n in enumerate(file.shape))
-    if any(extent < 1 for extent in shape):
-        raise ValueError(f"extents must be positive, not {list(shape)}")
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"extents must not be negative: {list(shape)}")
     if math.prod(shape) > _MAX_ELEMENTS:
         raise ValueError(f"shape {list(shape)} has more than {_MAX_ELEMENTS:,} elements")
     return shape

@@ -112,7 +112,7 @@ class HostPart:
         value = values[name] if tensor.data is None else tensor.data
         if _shape_is_known(tensor, value):
             value = origin.to_file(value)
-        return np.ascontiguousarray(value)
+        return np.asarray(value, order="C")  # scalars keep their rank
 
     @cached_property
     def part(self) -> LibraryFile:

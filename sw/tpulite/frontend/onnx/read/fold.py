@@ -7,6 +7,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tpulite.frontend.onnx.read.library import learn_shapes
 from tpulite.frontend.onnx.read.tensor import array, static_shape
 
 __all__ = ["infer_and_fold"]
@@ -93,7 +94,7 @@ def infer_and_fold(model: onnx.ModelProto, opset: int) -> None:
     while True:
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
         model.CopyFrom(inferred)
-        if not _fold(model, opset):
+        if not _fold(model, opset) and not learn_shapes(model):
             return
 
 
