@@ -189,6 +189,22 @@ def test_a_session_is_made_once(tmp_path, monkeypatch):
     assert len(opened) == 1
 
 
+def test_kernels_that_lack_an_operator_name_those_that_have_it(tmp_path):
+    b = Builder()
+    x = b.input((1, 4, 3, 2), 0.05, 0)
+    b.operator("ELU", [x], [y := b.tensor((1, 4, 3, 2), dtype="float32")])
+    b.tensors[x].type, b.tensors[x].quantization = b.tensors[y].type, None
+    path = tmp_path / "net.tflite"
+    path.write_bytes(b.build(y))
+    message = (
+        r"^net: 'elu_0' \(ELU\) run by a library: LiteRT \(reference kernels\) lacks ELU "
+        r"\(version 1\); --exact litert-opt runs it$"
+    )
+    with pytest.raises(ValueError, match=message):
+        Model.load(path)
+    assert equals_library(tmp_path, b.build(y), exact="litert-opt").host_macs == 0
+
+
 def test_what_the_library_lacks_is_one_line(tmp_path, monkeypatch):
     b = Builder()
     x = b.input(SHAPE, 0.05, -7)

@@ -1,6 +1,7 @@
 """Libraries that run parts of files: LiteRT for TFLite, ONNX Runtime for ONNX."""
 
 import importlib.metadata
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -102,7 +103,24 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
     try:
         return _open_ort(data) if file_format == "onnx" else _open_litert(data, exactness)
     except Exception as error:  # ONNX Runtime has classes of its own
-        raise ValueError(f"{name} refuses it: {_first_line(error)}") from error
+        refused = f"{name} refuses it: {_first_line(error)}"
+        if file_format == "tflite":
+            refused = _lacking(data, exactness, str(error)) or refused
+        raise ValueError(refused) from error
+
+
+def _lacking(data: bytes, exactness: Exactness, error: str) -> str:
+    """Say which operator these kernels lack, and with which others the file runs."""
+    lacks = re.search(r"builtin opcode '(\w+)' version '(\d+)'", error)
+    if lacks is None or exactness == Exactness.LITERT_OPT:
+        return ""
+    try:
+        _open_litert(data, Exactness.LITERT_OPT)
+    except Exception:  # whatever LiteRT raises
+        return ""
+    operator, version = lacks.groups()
+    name = library_name("tflite", exactness)
+    return f"{name} lacks {operator} (version {version}); --exact litert-opt runs it"
 
 
 def _open_litert(data: bytes, exactness: Exactness) -> Run:
