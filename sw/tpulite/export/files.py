@@ -79,6 +79,10 @@ def describe(network: ExportedNetwork) -> dict[str, object]:
         "batch": network.batch,
         "sizes": Sizes.of(network).as_dict(),
         "tensors": tensors,
+        "states": [
+            {"name": each.state.name, "from": each.source, "to": each.target}
+            for each in network.states
+        ],
         "programs": [
             {
                 "commands": each.commands,

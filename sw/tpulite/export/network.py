@@ -10,7 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.export.host_steps import HostCall, copied, host_call
 from tpulite.export.layouts import layout_fields
-from tpulite.graph.graph import Graph, Tensor
+from tpulite.graph.graph import Graph, State, Tensor
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import is_own
@@ -21,6 +21,7 @@ from tpulite.runtime.model import Model
 __all__ = [
     "ExportedNetwork",
     "ExportedProgram",
+    "ExportedState",
     "HostStep",
     "HostTensor",
     "check_exportable",
@@ -93,6 +94,15 @@ class ExportedProgram:
 
 
 @dataclass(frozen=True, eq=False)
+class ExportedState:
+    """A state, and its tensors by their numbers: ``source`` behind a run, ``target`` before."""
+
+    state: State
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, eq=False)
 class ExportedNetwork:
     """Everything that the sources hold.
 
@@ -112,6 +122,8 @@ class ExportedNetwork:
         Tensors of the host; steps and layouts have their numbers.
     steps : tuple of HostStep or ExportedProgram
         In the order of a run.
+    states : tuple of ExportedState
+        What is copied behind a run, for the next. No source is a target.
     """
 
     graph: Graph
@@ -121,6 +133,7 @@ class ExportedNetwork:
     memory_bytes: int
     tensors: tuple[HostTensor, ...]
     steps: tuple[HostStep | ExportedProgram, ...]
+    states: tuple[ExportedState, ...] = ()
 
     @property
     def programs(self) -> tuple[ExportedProgram, ...]:
@@ -210,6 +223,15 @@ class _Exporter:
                 steps.append(self._program(program, windows))
             elif isinstance(segment, HostSegment):
                 steps += self._host(segment)
+        steps += self._passed_on()
+        states = []
+        for state in graph.states:
+            source, target = self._number(state.output), self._number(state.input)
+            if self._is_given(state.output):  # perhaps what another state held, which changes
+                tensor, given = graph.tensors[state.output], source
+                source = self._add(tensor, "MEMORY")
+                steps.append(HostStep(copied(tensor), given, source))
+            states.append(ExportedState(state, source, target))
         return ExportedNetwork(
             graph,
             model.config,
@@ -217,7 +239,8 @@ class _Exporter:
             bytes(self.image),
             _up(self.memory_bytes, PAGE_BYTES),
             tuple(self.tensors),
-            (*steps, *self._passed_on()),
+            tuple(steps),
+            tuple(states),
         )
 
     def _host(self, segment: HostSegment) -> Iterator[HostStep]:
@@ -235,7 +258,7 @@ class _Exporter:
 
     def _is_given(self, name: str) -> bool:
         graph = self.model.graph
-        return name in graph.inputs or graph.tensors[name].data is not None
+        return name in graph.given or graph.tensors[name].data is not None
 
     def _program(self, program: Program, windows: Mapping[Window, int]) -> ExportedProgram:
         constants, commands = self._lay(program.constants), self._lay(program.encode())

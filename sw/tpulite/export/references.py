@@ -47,7 +47,7 @@ def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References
 
 
 def selftest_text(network: ExportedNetwork, references: References, name: str) -> str:
-    """Return the source of the self-test: reference inputs, and results to compare with."""
+    """Return the source of the self-test: inputs of a first run, and results to compare with."""
     graph = network.graph
     parts = [f"/* Reference inputs and outputs of {name}, and what runs them. */\n"]
     parts.append(f'#include "{name}.h"\n\n')
@@ -78,6 +78,7 @@ tpulite_status {name}_selftest(const tpulite_placement *placement, uint32_t *wro
     tpulite_account *account)
 {{
     *wrong = 0;
+    tpulite_network_reset(&{name}_network, placement);
     tpulite_status status = tpulite_network_check(&{name}_network, placement);
     if (status == TPULITE_OK)
         status = tpulite_network_run(&{name}_network, placement, inputs, {name}_outputs, account);

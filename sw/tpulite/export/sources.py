@@ -7,7 +7,13 @@ import numpy as np
 
 from tpulite.arch.memory import Window
 from tpulite.export.c_text import Code, array, define, quoted, table
-from tpulite.export.network import ExportedNetwork, ExportedProgram, HostStep, HostTensor
+from tpulite.export.network import (
+    ExportedNetwork,
+    ExportedProgram,
+    ExportedState,
+    HostStep,
+    HostTensor,
+)
 
 __all__ = ["header_text", "image_text", "network_text"]
 
@@ -33,6 +39,10 @@ def header_text(network: ExportedNetwork, name: str) -> str:
     for place in ("INPUT", "OUTPUT"):
         lines.append(f"/* {place.lower()}s, of {network.batch} each:")
         lines += [_listed(each) for each in _placed(network, place)]
+        lines.append(" */")
+    if network.states:
+        lines.append("/* states, which tpulite_network_reset sets before the first run:")
+        lines += [_state_listed(each) for each in network.states]
         lines.append(" */")
     lines += [
         "",
@@ -76,6 +86,8 @@ def network_text(network: ExportedNetwork, name: str) -> str:
         parts.append(text)
         steps.append(step_fields)
     parts.append(table("tpulite_step", "steps", steps))
+    if network.states:
+        parts += _states(network)
     whole = {
         "name": quoted(network.graph.name),
         "config_hash": Code(f"{name.upper()}_CONFIG_HASH"),
@@ -84,8 +96,10 @@ def network_text(network: ExportedNetwork, name: str) -> str:
         "memory_bytes": Code(f"{name.upper()}_MEMORY_BYTES"),
         "tensors": Code("tensors"),
         "steps": Code("steps"),
+        "states": Code("states" if network.states else "NULL"),
         "tensor_count": len(network.tensors),
         "step_count": len(network.steps),
+        "state_count": len(network.states),
         "input_count": len(network.graph.inputs),
         "output_count": len(network.graph.outputs),
     }
@@ -131,6 +145,12 @@ def _listed(each: HostTensor) -> str:
     return f" *   {each.index}: {name}: {tensor.dtype} {shape}{meaning}"
 
 
+def _state_listed(each: ExportedState) -> str:
+    value = each.state.initial
+    name = re.sub(r"\*/|/\*", "?", each.state.name)
+    return f" *   {name}: {value.dtype} {'x'.join(map(str, value.shape))}"
+
+
 def _tensor_fields(each: HostTensor) -> dict[str, object]:
     tensor, q = each.tensor, each.tensor.quantization
     one_scale = q is not None and q.axis is None
@@ -160,6 +180,18 @@ def _host_source(step: HostStep, name: str) -> tuple[str, dict[str, object]]:
         "from": step.source,
         "to": step.target,
     }
+
+
+def _states(network: ExportedNetwork) -> Iterator[str]:
+    """Yield the values before the first run, and the table of the states."""
+    rows = []
+    for number, each in enumerate(network.states):
+        value = each.state.initial
+        ctype = "float" if value.dtype == np.float32 else f"{value.dtype}_t"
+        yield f"static {array(ctype, f'first_{number}', value)}"
+        initial = Code(f"first_{number}")
+        rows.append({"from": each.source, "to": each.target, "initial": initial})
+    yield table("tpulite_state", "states", rows)
 
 
 def _program_source(step: ExportedProgram, name: str) -> tuple[str, dict[str, object]]:

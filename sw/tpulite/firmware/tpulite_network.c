@@ -34,6 +34,20 @@ static void *write_to(const tpulite_tensor *tensor, const tpulite_placement *pla
     return placement->memory + tensor->index;
 }
 
+static void copy(uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        to[i] = from[i];
+}
+
+void tpulite_network_reset(const tpulite_network *network, const tpulite_placement *placement)
+{
+    for (uint32_t i = 0; i < network->state_count; i++) {
+        const tpulite_tensor *to = &network->tensors[network->states[i].to];
+        copy(placement->memory + to->index, network->states[i].initial, to->bytes);
+    }
+}
+
 static void bind(tpulite_window *window, uint64_t base, uint32_t size, uint32_t permission)
 {
     window->base = base;
@@ -104,6 +118,11 @@ tpulite_status tpulite_network_run(const tpulite_network *network,
                 placement->invalidate(at, layout->images * layout->image_bytes);
             tpulite_unpack(layout, at, write_to(&network->tensors[layout->tensor], placement, outputs));
         }
+    }
+    for (uint32_t i = 0; i < network->state_count; i++) {
+        const tpulite_tensor *from = &network->tensors[network->states[i].from];
+        const tpulite_tensor *to = &network->tensors[network->states[i].to];
+        copy(placement->memory + to->index, read_from(from, placement, inputs, outputs), to->bytes);
     }
     return TPULITE_OK;
 }

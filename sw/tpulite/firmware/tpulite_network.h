@@ -88,6 +88,13 @@ typedef struct {
     const tpulite_program *program;
 } tpulite_step;
 
+/* A state: a tensor of the memory that outlives a run. What `from` holds behind a run goes `to` the
+ * tensor that the next one begins with. */
+typedef struct {
+    uint32_t from, to;
+    const void *initial; /* its value before the first run */
+} tpulite_state;
+
 typedef struct {
     const char *name;
     uint32_t config_hash; /* of the chip that it is compiled for */
@@ -95,7 +102,8 @@ typedef struct {
     uint32_t image_bytes, memory_bytes;
     const tpulite_tensor *tensors;
     const tpulite_step *steps;
-    uint32_t tensor_count, step_count, input_count, output_count;
+    const tpulite_state *states;
+    uint32_t tensor_count, step_count, state_count, input_count, output_count;
 } tpulite_network;
 
 /* A network in memory, and the chip that runs it. Each place has a pointer of the CPU and an
@@ -123,9 +131,13 @@ typedef struct {
 tpulite_status tpulite_network_check(const tpulite_network *network,
                                      const tpulite_placement *placement);
 
+/* Let the states of a network begin anew, as they must before its first run. Without states there
+ * is nothing to do. */
+void tpulite_network_reset(const tpulite_network *network, const tpulite_placement *placement);
+
 /* Run it once. Inputs and outputs are pointers to the caller's tensors, in the order and form of
  * the network's; each holds `batch` of them. After TPULITE_FAULTED the account says why, and the
- * next run may begin, unless outcome.hung. */
+ * next run may begin, unless outcome.hung; states are then as before. */
 tpulite_status tpulite_network_run(const tpulite_network *network,
                                    const tpulite_placement *placement, const void *const *inputs,
                                    void *const *outputs, tpulite_account *account);
