@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.compiler.options import Options
+from tpulite.frontend.cut import cut_graph
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.models import CNN_DIGITS
 from tpulite.quant.partition import HostSegment
@@ -151,3 +152,17 @@ def test_a_compiled_network_says_whose_numerics_it_has(tmp_path):
             library = json.loads(archive.read("model.json"))["library"]
         version = None if package is None else importlib.metadata.version(package)
         assert library == {"name": package, "version": version}
+
+
+def test_a_part_of_a_network_has_the_states_that_it_needs():
+    file = STREAMS["wake_word"]()
+    graph = load_tflite(file, "net")
+    names = [node.name for node in graph.nodes]
+    convolutions = [x for x in names if "conv" in x]
+    begin = cut_graph(graph, outputs=convolutions[1:2])
+    assert [state.name for state in begin.states] == ["s/0", "s/1"]
+    end = cut_graph(graph, inputs=convolutions[1:2])
+    assert [state.name for state in end.states] == ["s/2"]
+    whole, first, second = (Model.load(x) for x in (graph, begin, end))
+    (x,) = random_inputs(graph, FRAMES, SEED).values()
+    assert (second.run(first.run(x).output).output == whole.run(x).output).all()

@@ -18,6 +18,7 @@ from tpulite.configs import named_config
 from tpulite.frontend.cut import cut_graph
 from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
+from tpulite.frontend.states import with_states
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.needs import require_package
@@ -30,6 +31,20 @@ from tpulite.runtime.model_file import is_model_file, load_model_file
 __all__ = ["Reading", "meaning_options", "plan_options", "ways_out"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Pair(click.ParamType):
+    """Two names, OUTPUT=INPUT."""
+
+    name = "output=input"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        after, _, before = str(value).partition("=")
+        if not after or not before:
+            self.fail(f"{value!r} must be as in h_next=h: an output, and its input", param, ctx)
+        return after, before
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,8 @@ class Reading:
         Tensors of the file between which the network is cut out; see :func:`cut_graph`.
     shapes : GivenShapes
         Shapes that the file leaves open.
+    states : tuple of (str, str)
+        Outputs that are inputs of the next run; see :func:`with_states`.
     """
 
     exact: str | None = None
@@ -59,6 +76,7 @@ class Reading:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     shapes: GivenShapes = AS_IN_FILE
+    states: tuple[tuple[str, str], ...] = ()
 
     def graph(self, path: Path) -> Graph:
         """Read a network; with samples, quantize it first.
@@ -66,9 +84,17 @@ class Reading:
         Raises
         ------
         ValueError
-            If the file is no network, or there are samples for one that is not an ONNX file of
-            floats.
+            If the file is no network, there are samples for one that is not an ONNX file of
+            floats, or states are no outputs and inputs of it.
         """
+        graph = self._quantized(path)
+        try:
+            return with_states(graph, self.states)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def _quantized(self, path: Path) -> Graph:
+        """Read what was asked for, without states."""
         if self.calibration is None:
             return self._part(path)
         for package in ("onnx", "onnxruntime"):
@@ -129,6 +155,8 @@ class Reading:
             raise ValueError(f"{path} is compiled: it cannot be cut any more")
         if self.shapes:
             raise ValueError(f"{path} is compiled: its shapes are settled")
+        if self.states:
+            raise ValueError(f"{path} is compiled: its states are settled")
         if self.exact or self.strict or self.calibration:
             raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
         if choices is not None:
@@ -143,15 +171,16 @@ class Reading:
 
 def meaning_options(command: Command) -> Command:
     """Add the options that decide what a network means; the command gets them as ``reading``."""
-    return _with_options(command, "inputs", "outputs", "shapes", "dims", "exact", "calibration")
+    return _with_options(command, *_MEANING)
 
 
 def plan_options(command: Command) -> Command:
     """Add those that decide where it runs, too: ``--strict`` and ``--config``."""
     command = _OPTIONS["host_fallback"](command)
-    names = ("config_name", "inputs", "outputs", "shapes", "dims", "exact", "calibration", "strict")
-    return _with_options(command, *names)
+    return _with_options(command, "config_name", *_MEANING, "strict")
 
+
+_MEANING = ("inputs", "outputs", "shapes", "dims", "states", "exact", "calibration")
 
 _OPTIONS = {
     "config_name": config_option,
@@ -172,6 +201,14 @@ _OPTIONS = {
     ),
     "shapes": shape_option,
     "dims": dim_option,
+    "states": click.option(
+        "--state",
+        "states",
+        type=_Pair(),
+        multiple=True,
+        metavar="OUTPUT=INPUT",
+        help="An output that is an input of the next run, and zero before the first.",
+    ),
     "strict": click.option(
         "--strict", is_flag=True, help="Refuse what the machine cannot run, except at the ends."
     ),

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tpulite.frontend.backwards import needed
 from tpulite.frontend.tflite.cut import cut_tflite
@@ -51,11 +52,31 @@ def _cut_tflite(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Seque
     computed = {name for node in graph.nodes for name in node.outputs}
     computed &= numbers.keys()
     nodes = _first_results((node.name, node.outputs) for node in graph.nodes)
-    given = _resolve(inputs, computed | set(graph.inputs), nodes)
+    given = _resolve(inputs, computed | set(graph.given), nodes)
     wanted = _resolve(outputs, computed, nodes) or list(graph.outputs)
     _check_use([(node.inputs, node.outputs) for node in graph.nodes], given, wanted)
-    file, _ = cut_tflite(data, [numbers[x] for x in given], [numbers[x] for x in wanted])
-    return load_tflite(file, graph.name)
+    begins, states = [numbers[x] for x in given], ()
+    while True:  # what computes a state may need others
+        ends = dict.fromkeys(numbers[x] for x in (*wanted, *(state.output for state in states)))
+        file, more = cut_tflite(data, begins, list(ends))
+        reached = tuple(state for state in graph.states if numbers[state.input] in more)
+        if len(reached) == len(states):
+            break
+        states = reached
+    part = load_tflite(file, graph.name)
+    before = dict(zip((*begins, *more), part.inputs, strict=True))
+    after = dict(zip(ends, part.outputs, strict=True))
+    states = tuple(
+        replace(state, input=before[numbers[state.input]], output=after[numbers[state.output]])
+        for state in states
+    )
+    held = {state.input for state in states}
+    return replace(
+        part,
+        inputs=tuple(name for name in part.inputs if name not in held),
+        outputs=tuple(after[numbers[name]] for name in wanted),
+        states=states,
+    )
 
 
 def _cut_onnx(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:

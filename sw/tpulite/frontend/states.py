@@ -1,0 +1,61 @@
+"""Networks whose outputs are their inputs in the next run."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.graph.graph import Graph, State
+from tpulite.graph.passes.rewrite import same_meaning
+
+__all__ = ["with_states"]
+
+
+def with_states(graph: Graph, pairs: Sequence[tuple[str, str]]) -> Graph:
+    """Return a network that keeps some of its outputs for inputs of the next run.
+
+    States have the names of the inputs, and begin as zeros: of integers, whatever their zero point
+    is, as the file's library would be given them. Tensors of states are no longer inputs; they are
+    no longer outputs either, unless no other output is left.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network, not simplified.
+    pairs : sequence of (str, str)
+        An output and the input that it becomes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such output or input, an input is named twice, or shape, dtype or
+        quantization of the two differ.
+    """
+    states = []
+    for after, before in pairs:
+        _check_name("output", after, graph.outputs)
+        _check_name("input", before, graph.inputs)
+        x, y = graph.tensors[before], graph.tensors[after]
+        kinds = [f"{tensor.dtype} {list(tensor.shape)}" for tensor in (y, x)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"output {after!r} is {kinds[0]}, and input {before!r} is {kinds[1]}")
+        if x.quantization and y.quantization and not same_meaning(x, y):
+            raise ValueError(f"output {after!r} and input {before!r} have different scales")
+        if before in {state.name for state in states}:
+            raise ValueError(f"input {before!r} can be one state, not two")
+        states.append(State(before, before, after, np.zeros(x.shape, x.dtype)))
+    kept, held = {state.output for state in states}, {state.input for state in states}
+    return replace(
+        graph,
+        inputs=tuple(name for name in graph.inputs if name not in held),
+        outputs=tuple(name for name in graph.outputs if name not in kept) or graph.outputs,
+        states=(*graph.states, *states),
+    )
+
+
+def _check_name(what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        raise ValueError(f"there is no {what} {name!r} that could be a state; {advice}")
