@@ -26,7 +26,7 @@ _RESIZES = ("resize_bilinear", "resize_nearest")
 _MOVES = ("reshape", "transpose", "requantize")
 """Operators that the CPU does while it hands a tensor over."""
 
-_TINY = 1 << 15
+_TINY = 1 << 12
 """MACs that cost no more than to start a program: not worth two crossings."""
 
 
@@ -38,7 +38,7 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
     - A resize that makes a tensor at least four times larger for nobody but the CPU, unless that
       may do only what it must: the small one crosses.
     - Beside segments that a library runs, what saves crossings and costs little: segments of the
-      machine, as long as they have a hundredth of its MACs together, and any of at most 32,768 MACs
+      machine, as long as they have a hundredth of its MACs together, and any of at most 4,096 MACs
       between two of a library's.
     - What stands between a library and the machine where the file has no tensor.
 
