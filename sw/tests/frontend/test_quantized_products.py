@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
-
 from tpulite.frontend.onnx.quantized_products import quantize_products
+
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.model_tensors import equals_library
 

@@ -53,7 +53,7 @@ def test_an_operator_between_convolutions(tmp_path, name):
     b = OnnxBuilder()
     x = conv(b, b.quantize(b.input("x", SHAPE), 0.0517, -7))
     y = conv(b, OPERATORS[name](b, x), 7)
-    model = equals_library(tmp_path, b.build(y), "ort")
+    model = equals_library(tmp_path, b.build(y), "ort-int8")
     sides = [type(segment) for segment in model.segments]
     host, machine = HostSegment, MachineSegment
     assert sides == [host, machine, host, machine, host]

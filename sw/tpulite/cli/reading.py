@@ -23,6 +23,7 @@ from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.library import as_library
 from tpulite.quant.partition import RefusedError, partition
 from tpulite.quant.place import place
 from tpulite.runtime.model import Model
@@ -116,8 +117,11 @@ class Reading:
     def _part(self, path: Path) -> Graph:
         """Read the part of a network that was asked for."""
         graph = load_graph(path, self.shapes)
+        if not self.inputs and not self.outputs:
+            return graph
         try:
-            return cut_graph(graph, self.inputs, self.outputs)
+            whole = as_library(graph, self.exactness(graph))  # a part has the bits of the whole
+            return cut_graph(whole, self.inputs, self.outputs)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 

@@ -19,7 +19,7 @@ def cut_graph(graph: Graph, inputs: Sequence[str] = (), outputs: Sequence[str] =
     Parameters
     ----------
     graph : Graph
-        What was read from a file, not simplified.
+        What was read from a file, not simplified; or what a library makes of that.
     inputs, outputs : sequence of str
         Tensors by the names that they have in the file, or nodes by theirs, which stand for their
         first results; several may be joined by commas. Without, those of the network. Inputs of
@@ -82,11 +82,13 @@ def _cut_tflite(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Seque
 def _cut_onnx(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
     from tpulite.frontend.onnx.cut import cut_onnx
     from tpulite.frontend.onnx.file import load_onnx
+    from tpulite.frontend.onnx.library import AS_UINT8
     from tpulite.frontend.onnx.read.model import read_onnx, with_types
 
     model = read_onnx(data)
     nodes = _first_results((node.name, node.outputs) for node in model.nodes)
     assert graph.source is not None
+    nodes |= {name.removesuffix(AS_UINT8): name for name in model.computed}
     for node in graph.nodes:  # of several nodes of the file that became one, the last counts
         if (origin := graph.source.origins.get(node.outputs[0])) is not None:
             nodes[node.name] = str(origin.key)
@@ -102,7 +104,7 @@ def _cut_onnx(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Sequenc
             raise ValueError(f"tensor {name!r} has a shape that is known only in the run")
     _check_use([(node.inputs, node.outputs) for node in model.nodes], given, wanted)
     file, _ = cut_onnx(data, {name: types[name] for name in given}, wanted)
-    return load_onnx(with_types(file, types), graph.name)
+    return load_onnx(with_types(file, types), graph.name, library=graph.source.library)
 
 
 def _first_results(nodes: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:

@@ -176,10 +176,13 @@ class Source:
         The file.
     origins : mapping of str to Origin
         Tensors of the graph that are tensors of the file, with the same elements.
+    library : str
+        Name and version of the library that has optimized the file; empty if none has.
     """
 
     data: bytes
     origins: Mapping[str, Origin]
+    library: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ def _one_scale(tensor: Tensor) -> bool:
 
 
 def _softmax(node: Node, x: Tensor, y: Tensor, exactness: Exactness) -> bool:
-    if exactness == Exactness.ORT or exactness == Exactness.BM1684X:
+    if exactness.ort or exactness == Exactness.BM1684X:
         return False
     if x.dtype not in _INTEGERS or y.dtype != x.dtype or not (_one_scale(x) and _one_scale(y)):
         return False

@@ -16,6 +16,7 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.library import as_library
 from tpulite.quant.partition import MachineSegment, crossings
 from tpulite.runtime.device import Device
 from tpulite.runtime.inputs import check_inputs
@@ -92,8 +93,9 @@ class Model(PlannedModel):
         given = GivenShapes(shapes or {}, dims or {})
         if isinstance(source, Graph) and given:
             raise ValueError("shapes and dims are for files, and this is a graph")
-        graph = simplify(source if isinstance(source, Graph) else load_graph(source, given))
+        graph = source if isinstance(source, Graph) else load_graph(source, given)
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+        graph = simplify(as_library(graph, exactness))
         config, options = config or Config(), options or Options()
         return cls(graph, exactness, config, strict, options=options)
 

@@ -1,8 +1,9 @@
 """Libraries whose bits we promise: they run the network's file and show every tensor.
 
 Each oracle is a function from one input to the values of tensors. Intermediate tensors become
-outputs of the file, so the library must compute each of them, whatever it fuses otherwise. Products
-between quantized tensors of ONNX files are those of integers, which ONNX Runtime leaves to the CPU.
+outputs of the file, so the library must compute each of them, whatever it fuses otherwise; those of
+ONNX files are tensors of the file as ONNX Runtime optimizes it, and the outputs those of the
+untouched file.
 """
 
 import warnings
@@ -15,7 +16,9 @@ import numpy as np
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
-from tpulite.runtime.host.libraries import library_package
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.library import as_library
+from tpulite.runtime.host.libraries import DECIDED, library_package, open_library
 
 __all__ = ["ORACLES", "Oracle", "open_oracle", "oracle_package"]
 
@@ -28,11 +31,10 @@ _RESOLVERS = {
     "litert-xnnpack": "AUTO",
 }
 
-ORACLES = (*_RESOLVERS, "ort")
-"""Names of the libraries and their kernel sets."""
+_ORT = ("ort", "ort-int8")
 
-_PERMUTATIONS = {".nhwc": (0, 2, 3, 1), ".nwc": (0, 2, 1)}
-"""Suffixes of tensors whose axes the graph has in another order than an ONNX file."""
+ORACLES = (*_RESOLVERS, *_ORT)
+"""Names of the libraries and their kernel sets."""
 
 
 def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
@@ -56,13 +58,13 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     """
     if name not in ORACLES:
         raise ValueError(f"Oracle must be one of {', '.join(ORACLES)}, not {name!r}")
-    wanted = "onnx" if name == "ort" else "tflite"
+    wanted = "onnx" if name in _ORT else "tflite"
     if graph.format != wanted:
         raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {graph.format}")
     require_package(*oracle_package(name), f"Oracle {name}")
     data = path.read_bytes() if graph.source is None else graph.source.data
     try:
-        return _open_ort(data, graph) if name == "ort" else _open_litert(data, graph, name)
+        return (_open_ort if name in _ORT else _open_litert)(data, graph, name)
     except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
         message = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"Oracle {name} refuses {path}: {message[0]}") from error
@@ -70,7 +72,7 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
 
 def oracle_package(name: str) -> tuple[str, str]:
     """Return the package of an oracle as it is imported, and the extra that brings it."""
-    return library_package("onnx" if name == "ort" else "tflite")
+    return library_package("onnx" if name in _ORT else "tflite")
 
 
 def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
@@ -109,51 +111,41 @@ def _open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     return run
 
 
-def _open_ort(data: bytes, graph: Graph) -> Oracle:
+def _open_ort(data: bytes, graph: Graph, name: str) -> Oracle:
+    """Run the untouched file for its outputs, and what the library makes of it for the rest."""
     import onnx
-    import onnxruntime
 
-    from tpulite.frontend.onnx.quantized_products import quantize_products
+    from tpulite.frontend.onnx.library import open_session
 
-    model = onnx.load_model_from_string(data)
-    computed = {name for node in model.graph.node for name in node.output}
-    wanted: dict[str, tuple[str, tuple[int, ...] | None]] = {}
-    for node in graph.nodes:
-        for name in node.outputs:
-            origin, permutation = _in_file(name, computed)
-            if permutation is not None and len(permutation) != len(graph.tensors[name].shape):
-                continue  # flattened in another order than the file's
-            # Floats between dequantization and quantization are what the library fuses away.
-            integer = np.issubdtype(graph.tensors[name].dtype, np.integer)
-            if origin in computed and (integer or name in graph.outputs):
-                wanted[name] = origin, permutation
-    quantize_products(model, {origin for origin, _ in wanted.values()})
-    known = {output.name for output in model.graph.output}
-    for origin in dict.fromkeys(origin for origin, _ in wanted.values()):
-        if origin not in known:
-            model.graph.output.append(onnx.ValueInfoProto(name=origin))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    names = [output.name for output in session.get_outputs()]
+    exactness = Exactness(name)
+    assert graph.source is not None
+    kept = str(int(exactness == Exactness.ORT_INT8))
+    decided = DECIDED if graph.source.library else ()
+    whole = open_session(data, "ENABLE_ALL", disabled=decided, qdqisint8allowed=kept)
+    graph = as_library(graph, exactness)
+    assert graph.source is not None
+    origins = graph.source.origins
+    model = onnx.load_model_from_string(graph.source.data)
+    ends = {output.name for output in model.graph.output}
+    wanted = {
+        name: str(origin.key)
+        for name, origin in origins.items()
+        if name not in graph.inputs
+        # Floats between dequantization and quantization are what the library fuses away.
+        and (name in graph.outputs or np.issubdtype(graph.tensors[name].dtype, np.integer))
+    }
+    inside = list(dict.fromkeys(key for key in wanted.values() if key not in ends))
+    model.graph.output.extend(onnx.ValueInfoProto(name=key) for key in inside)
+    steps = open_library(model.SerializeToString(), "onnx", exactness)
+    names = [output.name for output in model.graph.output]
+    whole_names = [output.name for output in whole.get_outputs()]
 
     def run(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        results: Any = session.run(names, dict(values))
-        found = dict(zip(names, results, strict=True))
+        found = dict(zip(names, steps([values[name] for name in graph.inputs]), strict=True))
+        found |= dict(zip(whole_names, whole.run(None, dict(values)), strict=True))
         return {
-            name: found[origin] if permutation is None else found[origin].transpose(permutation)
-            for name, (origin, permutation) in wanted.items()
+            name: origins[name].from_file(found[key], graph.tensors[name].shape)
+            for name, key in wanted.items()
         }
 
     return run
-
-
-def _in_file(name: str, computed: set[str]) -> tuple[str, tuple[int, ...] | None]:
-    """Return the file's name of a tensor, and how its axes are permuted."""
-    for suffix, permutation in _PERMUTATIONS.items():
-        if name not in computed and name.endswith(suffix):
-            return name.removesuffix(suffix), permutation
-    return name, None

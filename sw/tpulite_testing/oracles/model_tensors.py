@@ -30,7 +30,7 @@ def equals_library(
     directory : Path
         Where to put the file.
     data : bytes
-        A network of ONNX if ``exact`` is ``ort``, else of TFLite.
+        A network of ONNX if ``exact`` is one of ONNX Runtime, else of TFLite.
     exact : str
         Whose bits.
     count : int
@@ -38,7 +38,7 @@ def equals_library(
     config : Config, optional
         The machine.
     """
-    path = directory / ("net.onnx" if exact == "ort" else "net.tflite")
+    path = directory / ("net.onnx" if exact.startswith("ort") else "net.tflite")
     path.write_bytes(data)
     oracle = open_oracle(exact, path, load_graph(path))
     model = Model.load(path, exact=exact, config=config, options=quick_options())

@@ -8,7 +8,6 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.backwards import needed
-from tpulite.frontend.onnx.quantized_products import quantize_products
 from tpulite.frontend.onnx.read.tensor import static_shape
 
 __all__ = ["cut_onnx"]
@@ -36,7 +35,6 @@ def cut_onnx(
         Inputs of the file that are needed besides: inputs of the part, too, behind the others.
     """
     model = onnx.load_model_from_string(data)
-    quantize_products(model, {*inputs, *outputs})
     with suppress(onnx.shape_inference.InferenceError, RuntimeError):  # the library may know more
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     graph = model.graph

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import onnx
+
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.layout.channels_last import channels_last
 from tpulite.frontend.onnx.layout.shuffle import join_shuffles
+from tpulite.frontend.onnx.library import is_quantized, library_version, optimize
 from tpulite.frontend.onnx.origins import origins
 from tpulite.frontend.onnx.quantize.qdq import fuse_quantization
 from tpulite.frontend.onnx.read.model import read_onnx
@@ -18,7 +21,7 @@ from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
 from tpulite.graph.graph import Graph, Source
 from tpulite.graph.verify import verify
 
-__all__ = ["RULES", "load_onnx"]
+__all__ = ["RULES", "load_as_library", "load_onnx"]
 
 RULES = {
     **ELEMENTWISE_RULES,
@@ -30,7 +33,9 @@ RULES = {
 }
 
 
-def load_onnx(data: bytes, name: str, given: GivenShapes = AS_IN_FILE) -> Graph:
+def load_onnx(
+    data: bytes, name: str, given: GivenShapes = AS_IN_FILE, *, library: str = ""
+) -> Graph:
     """Read a network from an ONNX file.
 
     Operators between DequantizeLinear and QuantizeLinear, QLinear operators and integer products
@@ -53,6 +58,9 @@ def load_onnx(data: bytes, name: str, given: GivenShapes = AS_IN_FILE) -> Graph:
         Name of the network.
     given : GivenShapes
         Shapes of inputs that the file leaves open.
+    library : str
+        Name and version of the library that has optimized the file, if one has. Biases of what it
+        has left in floats are not rounded then.
 
     Returns
     -------
@@ -67,7 +75,39 @@ def load_onnx(data: bytes, name: str, given: GivenShapes = AS_IN_FILE) -> Graph:
     """
     model = read_onnx(data, given)
     in_file_order = Importer(model, RULES).run(name)
-    quantized = fuse_quantization(in_file_order)
+    quantized = fuse_quantization(in_file_order, exact_biases=bool(library))
     graph, orders = channels_last(join_shuffles(quantized))
     verify(graph)
-    return replace(graph, source=Source(model.file, origins(graph, orders, model)))
+    return replace(graph, source=Source(model.file, origins(graph, orders, model), library))
+
+
+def load_as_library(graph: Graph, *, keep_int8: bool = False) -> Graph:
+    """Return a network as ONNX Runtime runs it.
+
+    What the library itself makes an operator on integers is one; products and averages that it
+    leaves to floats stay such, whatever is quantized beside them.
+
+    Parameters
+    ----------
+    graph : Graph
+        What :func:`load_onnx` made of a file.
+    keep_int8 : bool
+        Whether int8 activations stay int8, which an ordinary session on x86 makes uint8 or leaves
+        to floats.
+
+    Returns
+    -------
+    Graph
+        The network, whose source is the optimized file; the same one if nothing of it is quantized.
+
+    Raises
+    ------
+    ValueError
+        If the library is not installed, or refuses the file.
+    """
+    assert graph.source is not None
+    data = graph.source.data
+    if not is_quantized(onnx.load_model_from_string(data)):
+        return graph
+    optimized = optimize(data, keep_int8=keep_int8)
+    return load_onnx(optimized, graph.name, library=library_version())

@@ -25,7 +25,7 @@ def concat_table(x: Quantized, y: Quantized, exactness: Exactness) -> NDArray[np
     """
     if x.unsigned != y.unsigned:
         raise UnsupportedError("its tensors are int8 and uint8")
-    if exactness == Exactness.ORT:
+    if exactness.ort:
         return function_table("requantize", x, y, {}, exactness, 0)
     if not x.unsigned or not exactness.litert:
         raise UnsupportedError(f"{exactness} does not requantize in concat")

@@ -120,7 +120,7 @@ def function_table(
     """
     if op not in FUNCTIONS:
         raise UnsupportedError(f"{op} was not compared with any library")
-    if exactness == Exactness.ORT:
+    if exactness.ort:
         return ort_table(op, x, y, attributes)
     if op in _CLAMPS and x == y:
         low, high = activation_bounds(op, y, Exactness.LITERT_REF)

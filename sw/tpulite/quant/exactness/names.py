@@ -15,13 +15,19 @@ class Exactness(StrEnum):
     LITERT_OPT = "litert-opt"  #: LiteRT's optimized kernels, without delegates
     LITERT_XNNPACK = "litert-xnnpack"  #: LiteRT with its default delegate, on x86-64
     TFLM = "tflm"  #: TensorFlow Lite Micro's reference kernels
-    ORT = "ort"  #: ONNX Runtime's quantized operators on CPUs
+    ORT = "ort"  #: ONNX Runtime with its default options, as on x86
+    ORT_INT8 = "ort-int8"  #: the same, but int8 activations stay int8 (session.qdqisint8allowed=1)
     BM1684X = "bm1684x"  #: the vendor's fixed-point rule: one multiplication, one half-up rounding
 
     @property
     def floats(self) -> bool:
         """Whether sums are scaled in float32, with scales that are float32 products."""
-        return self in (Exactness.LITERT_XNNPACK, Exactness.ORT)
+        return self.ort or self == Exactness.LITERT_XNNPACK
+
+    @property
+    def ort(self) -> bool:
+        """Whether it is ONNX Runtime in some form."""
+        return self in (Exactness.ORT, Exactness.ORT_INT8)
 
     @property
     def litert(self) -> bool:

@@ -67,7 +67,7 @@ def pair_layer(pair: Pair, exactness: Exactness) -> Elementwise:
     bounds = activation_bounds(pair.activation, pair.y, exactness)
     if pair.op == "mul":
         return _multiplication(pair, exactness, bounds)
-    if exactness == Exactness.ORT:
+    if exactness.ort:
         raise UnsupportedError(
             f"{pair.op} of ONNX Runtime is a chain of float32 operations that depends on the CPU"
         )
@@ -177,7 +177,7 @@ def _xnnpack_sum(pair: Pair, bounds: tuple[int, int]) -> Elementwise:
 
 def _multiplication(pair: Pair, exactness: Exactness, bounds: tuple[int, int]) -> Elementwise:
     scale = _product_scale(pair)
-    if exactness == Exactness.ORT:
+    if exactness.ort:
         return _ort_multiplication(pair, scale, bounds)
     xnnpack = exactness == Exactness.LITERT_XNNPACK
     rounding = Rounding.FLOAT32 if xnnpack else Rounding.TFLITE

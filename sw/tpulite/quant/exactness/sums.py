@@ -73,7 +73,7 @@ def mean_requantization(mean: Mean, exactness: Exactness) -> Requantization:
     bias = -mean.count * x.zero
     if exactness == Exactness.BM1684X:
         raise UnsupportedError("the rule of bm1684x does not define mean")
-    if exactness == Exactness.ORT:
+    if exactness.ort:
         scale = x.scale / (y.scale * np.float32(mean.count))
         return make_requantization(float(scale), Rounding.FLOAT32, y.zero, bias=bias)
     if exactness == Exactness.LITERT_XNNPACK:

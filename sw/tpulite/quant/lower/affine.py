@@ -9,7 +9,6 @@ from tpulite.arch.numerics import INT8, Rounding
 from tpulite.golden.ops import requantize_sums
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Affine, Requantization
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError
@@ -29,7 +28,7 @@ def lower_batch_norm(node: Node, context: GraphContext) -> None:
     It computes ``x * scale + bias`` by channel in float32. Records count only if they give the same
     result for all 256 inputs of their channel.
     """
-    if context.exactness != Exactness.ORT:
+    if not context.exactness.ort:
         raise UnsupportedError(f"{context.exactness} has no quantized batch_norm")
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)

@@ -136,7 +136,7 @@ class GraphContext:
         x, y = self.quantized(name), self.quantized(like)
         if x == y:
             return name
-        if self.exactness != Exactness.ORT:
+        if not self.exactness.ort:
             raise UnsupportedError(f"{self.exactness} does not requantize {name!r} in {node.op}")
         image = self.read(name)
         table = function_table("requantize", x, y, {}, self.exactness, 0)

@@ -2,7 +2,6 @@
 
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Concat, Lut, Pad
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.concat import concat_table
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.exactness.scaling import activation_bounds
@@ -74,7 +73,7 @@ def lower_reshape(node: Node, context: GraphContext) -> None:
     context.write(target)
     if image.dtype == "int8":
         x, y = context.quantized(source), context.quantized(target)
-        if x != y and context.exactness == Exactness.ORT:
+        if x != y and context.exactness.ort:
             source = context.requantized(node, source, target)
         elif x.unsigned != y.unsigned:
             raise UnsupportedError("its tensors are int8 and uint8")

@@ -18,6 +18,7 @@ _ROUNDINGS = {
     Exactness.LITERT_XNNPACK: Rounding.FLOAT32,
     Exactness.TFLM: Rounding.TFLITE,
     Exactness.ORT: Rounding.FLOAT32,
+    Exactness.ORT_INT8: Rounding.FLOAT32,
 }
 
 _ORDERS = {

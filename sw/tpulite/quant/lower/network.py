@@ -8,6 +8,7 @@ from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.context import GraphContext, check_reshape
 from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
+from tpulite.quant.lower.floats import require_integers
 from tpulite.quant.lower.matrices import lower_matmul
 from tpulite.quant.lower.movement import (
     MOVEMENT,
@@ -123,6 +124,8 @@ def lower_node(node: Node, context: GraphContext) -> None:
         and "" in node.inputs
     ):
         raise UnsupportedError("an input is missing")
+    if context.exactness.ort:
+        require_integers(node, context)
     LOWERED[node.op](node, context)
 
 

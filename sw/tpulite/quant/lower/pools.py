@@ -30,7 +30,7 @@ def lower_average_pool(node: Node, context: GraphContext) -> None:
     """
     source, target = node.inputs[0], node.outputs[0]
     x, y = context.quantized(source), context.quantized(target)
-    if context.exactness == Exactness.ORT:
+    if context.exactness.ort:
         raise UnsupportedError("average_pool of ONNX Runtime rounds every term of the sum")
     if not context.exactness.litert:
         raise UnsupportedError(f"the rule of {context.exactness} does not define average_pool")

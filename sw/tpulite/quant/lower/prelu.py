@@ -7,7 +7,6 @@ import numpy as np
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Affine, Elementwise, Lut
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.exactness.litert import leaky
 from tpulite.quant.exactness.scaling import make_requantization
@@ -28,7 +27,7 @@ def lower_prelu(node: Node, context: GraphContext) -> None:
 
     Either is zero where the other is not, so their sum has 8 bits.
     """
-    if context.exactness == Exactness.ORT:
+    if context.exactness.ort:
         _lower_real(node, context)
     elif context.exactness.litert:
         _lower_integers(node, context)

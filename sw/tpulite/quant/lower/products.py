@@ -38,6 +38,7 @@ _ROUNDINGS = {
     Exactness.LITERT_XNNPACK: (Rounding.FLOAT32, Rounding.FLOAT32),
     Exactness.TFLM: (Rounding.TFLITE, Rounding.TFLITE),
     Exactness.ORT: (Rounding.FLOAT32, Rounding.FLOAT32),
+    Exactness.ORT_INT8: (Rounding.FLOAT32, Rounding.FLOAT32),
     Exactness.BM1684X: (Rounding.SINGLE, Rounding.SINGLE),
 }
 """Rounding of convolutions and of dense layers."""

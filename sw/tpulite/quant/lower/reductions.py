@@ -67,10 +67,10 @@ class _Reduction:
 
 def lower_mean(node: Node, context: GraphContext) -> None:
     """Lower a mean."""
-    if context.exactness == Exactness.ORT and "Reduce" in node.source:
+    if context.exactness.ort and "Reduce" in node.source:
         raise UnsupportedError("ReduceMean of ONNX Runtime rounds every term of the sum")
     reduction = _reduction(node, context)
-    if context.exactness == Exactness.ORT and not reduction.planar:
+    if context.exactness.ort and not reduction.planar:
         raise UnsupportedError("ort was compared for height and width alone")
     mean = _sum(node, context, reduction)
     _emit_sum(node, context, reduction, mean_requantization(mean, context.exactness))
@@ -89,7 +89,7 @@ def lower_extreme_of_axes(node: Node, context: GraphContext) -> None:
         raise UnsupportedError(f"the rule of bm1684x does not define {node.op}")
     reduction = _reduction(node, context)
     image = reduction.source
-    if context.exactness == Exactness.ORT:
+    if context.exactness.ort:
         image = context.requantized(node, image, reduction.target)
     elif context.quantized(image) != context.quantized(reduction.target):
         raise UnsupportedError(f"{context.exactness} does not requantize in {node.op}")

@@ -44,7 +44,7 @@ def lower_extreme(node: Node, context: GraphContext) -> None:
         raise UnsupportedError(f"the rule of bm1684x does not define {node.op}")
     target = node.outputs[0]
     (a, b), swapped = pair_operands(node, context, commutes=True)
-    if context.exactness == Exactness.ORT:
+    if context.exactness.ort:
         first, second = node.inputs[1::-1] if swapped else node.inputs[:2]
         a, b = _requantized(node, context, a, first), _requantized(node, context, b, second)
     known = uniform(context, b)

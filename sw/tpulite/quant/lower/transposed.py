@@ -9,12 +9,9 @@ from tpulite.graph.layers import TransposedConv
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import (
-    bias_of,
     kernels_of,
-    largest_sum,
     requantization_of,
     require_rank,
-    weight_scales,
     weight_zero_point,
 )
 from tpulite.quant.tensors import UnsupportedError, centered
@@ -24,16 +21,11 @@ __all__ = ["lower_transposed_conv"]
 _FLAT = 16
 """Elements at a time of LiteRT's optimized kernel of uint8; the rest is left to scalar code."""
 
-_EXACT = 1 << 24
-"""Integers below it are numbers of float32."""
-
 
 def lower_transposed_conv(node: Node, context: GraphContext) -> None:
     """Lower a transposed convolution; its weights are [O, kh, kw, I]."""
     weight = context.tensor(node.inputs[1])
     require_rank(weight, 4)
-    if context.exactness == Exactness.ORT:
-        _require_exact_floats(node, context)
     optimized = kernels_of(node, context, "transposed_conv") == Exactness.LITERT_OPT
     rest = math.prod(context.tensor(node.outputs[0]).shape) % _FLAT
     if optimized and rest and context.quantized(node.inputs[0]).unsigned:
@@ -54,21 +46,3 @@ def lower_transposed_conv(node: Node, context: GraphContext) -> None:
         padding=tuple(node["padding"]),
         size=shape[:2],
     )
-
-
-def _require_exact_floats(node: Node, context: GraphContext) -> None:
-    """Refuse sums of floats that depend on their order: ONNX Runtime rounds some of them.
-
-    With scales that are powers of two it computes integers, whatever the order.
-    """
-    weight, x = context.tensor(node.inputs[1]), context.quantized(node.inputs[0])
-    scales = weight_scales(weight, weight.shape[0], axis=0)
-    all_scales = np.hstack([x.scale, context.quantized(node.outputs[0]).scale, scales])
-    if np.any(np.frexp(all_scales)[0] != 0.5):
-        raise UnsupportedError(
-            "ONNX Runtime adds its products in float32, in an order of its own, and not all scales "
-            "are powers of two"
-        )
-    bias = int(np.abs(bias_of(node, context).astype(np.int64)).max())
-    if largest_sum(weight, x) + bias >= _EXACT:
-        raise UnsupportedError("its sums are beyond the integers of float32")

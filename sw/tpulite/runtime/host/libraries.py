@@ -12,6 +12,7 @@ from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 
 __all__ = [
+    "DECIDED",
     "KERNELS",
     "Run",
     "library_name",
@@ -34,13 +35,18 @@ KERNELS = {
 
 _NUMERICS = {
     Exactness.ORT: "onnxruntime",
+    Exactness.ORT_INT8: "onnxruntime",
     Exactness.TFLM: "tflite-micro",
     Exactness.BM1684X: None,
 }
 """Packages with numerics that are not LiteRT's."""
 
 _PACKAGES = {"tflite": ("ai_edge_litert", "litert"), "onnx": ("onnxruntime", "onnx")}
-_FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
+DECIDED = (
+    *("QDQS8ToU8Transformer", "EnsureUniqueDQForNodeUnit", "QDQPropagationTransformer"),
+    *("QDQSelectorActionTransformer", "QDQFinalCleanupTransformer", "WhereDummyDq"),
+)
+"""Optimizers of ONNX Runtime that have done their work on the whole file."""
 
 
 def library_name(file_format: str, exactness: Exactness) -> str:
@@ -147,39 +153,14 @@ def _open_litert(data: bytes, exactness: Exactness) -> Run:
 
 
 def _open_ort(data: bytes) -> Run:
-    """Open a session; nodes that cannot run as ONNX Runtime fuses them run one by one.
+    """Open a session; products that the whole file has in floats stay in floats."""
+    from tpulite.frontend.onnx.library import open_session
 
-    Version 1.31 fuses a MatMul of more than two axes whose weights have a scale for each column to
-    a QLinearMatMul that it then refuses to run.
-    """
-    import onnxruntime
-
-    def session(level: Any) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = _FATAL
-        options.graph_optimization_level = level
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-    levels = onnxruntime.GraphOptimizationLevel
-    opened = session(levels.ORT_ENABLE_ALL)
-    names = [value.name for value in opened.get_inputs()]
-
-    def run(values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        nonlocal opened
-        inputs = dict(zip(names, values, strict=True))
-        try:
-            results = opened.run(None, inputs)
-        except Exception as error:  # ONNX Runtime has classes of its own
-            plain = session(levels.ORT_DISABLE_ALL)
-            try:
-                results = plain.run(None, inputs)
-            except Exception:
-                raise error from None
-            opened = plain
-        return [np.asarray(result) for result in results]
-
-    return run
+    session = open_session(data, "ENABLE_ALL", disabled=DECIDED)
+    names = [value.name for value in session.get_inputs()]
+    return lambda values: [
+        np.asarray(result) for result in session.run(None, dict(zip(names, values, strict=True)))
+    ]
 
 
 def _first_line(error: Exception) -> str:

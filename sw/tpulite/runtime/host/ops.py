@@ -81,7 +81,7 @@ def quantize(x: np.ndarray, q: Quantization, dtype: str, exact: Exactness) -> np
     with np.errstate(over="ignore", invalid="ignore"):
         if exact in ("litert-opt", "litert-xnnpack"):
             scaled = np.rint(x * (np.float32(1) / scale))
-        elif exact == "ort":
+        elif exact.ort:
             scaled = np.rint(x / scale)
         else:
             ratio = (x / scale).astype(np.float64)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -31,7 +32,7 @@ _REAL_PARAMETERS = ("batch_norm", "prelu")
 _INT4 = ("int4", "uint4", "int2", "uint2")
 
 
-def fuse_quantization(graph: Graph) -> Graph:
+def fuse_quantization(graph: Graph, *, exact_biases: bool = False) -> Graph:
     """Turn float operators between dequantization and quantization into quantized ones.
 
     Operators that only move numbers change places with the quantization beside them first, so that
@@ -41,6 +42,8 @@ def fuse_quantization(graph: Graph) -> Graph:
     ----------
     graph : Graph
         Axes in the file's order.
+    exact_biases : bool
+        Whether a product stays in floats if its bias would have to be rounded to its sums' scale.
 
     Returns
     -------
@@ -54,7 +57,8 @@ def fuse_quantization(graph: Graph) -> Graph:
     """
     draft = Draft(graph)
     spread_quantization(draft)
-    for merge in (merge_equal, move, meet, _drop_clips, _fuse, express):
+    fuse = partial(_fuse, exact_biases=exact_biases)
+    for merge in (merge_equal, move, meet, _drop_clips, fuse, express):
         _repeat(draft, merge)
     _fold_constants(draft)
     return draft.freeze()
@@ -100,7 +104,7 @@ def _bounds(node: Node) -> tuple[float, float]:
     return fixed.get(node.op) or (node["low"], node["high"])
 
 
-def _fuse(draft: Draft, node: Node) -> bool:
+def _fuse(draft: Draft, node: Node, *, exact_biases: bool) -> bool:
     """Make a float operator a quantized one if all that it reads and writes is quantized."""
     unary = node.op in UNARY and node.op not in ("quantize", "dequantize", "requantize")
     if not unary and node.op not in (*_FUSIBLE, *_REAL_PARAMETERS):
@@ -114,7 +118,7 @@ def _fuse(draft: Draft, node: Node) -> bool:
     if after is None or after.op != "quantize":
         return False
     result = draft.tensors[after.outputs[0]]
-    inputs = _quantized_inputs(draft, node)
+    inputs = _quantized_inputs(draft, node, exact_biases)
     if inputs is None or result.dtype not in INT8:
         return False
     attributes = dict(node.attributes)
@@ -126,7 +130,7 @@ def _fuse(draft: Draft, node: Node) -> bool:
     return True
 
 
-def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
+def _quantized_inputs(draft: Draft, node: Node, exact_biases: bool) -> tuple[str, ...] | None:
     """Return the integers behind the float inputs of a node; None if there are not all."""
     operands = 2 if node.op in _WEIGHTED else len(node.inputs)
     if node.op in _REAL_PARAMETERS:
@@ -160,13 +164,13 @@ def _quantized_inputs(draft: Draft, node: Node) -> tuple[str, ...] | None:
         scales = weight.scale
         if node.op == "transposed_conv" and scales.size > 1:
             scales = np.tile(scales, node["group"])
-        bias = _bias(draft, node, x.scale[0] * scales)
+        bias = _bias(draft, node, x.scale[0] * scales, exact_biases)
         return None if bias is None else (*integers, bias)
     return (*integers, *node.inputs[operands:])
 
 
-def _bias(draft: Draft, node: Node, scale: np.ndarray) -> str | None:
-    """Return a bias in the scale of the sums."""
+def _bias(draft: Draft, node: Node, scale: np.ndarray, exact: bool) -> str | None:
+    """Return a bias in the scale of the sums; None if there is none, or none that is exact."""
     name = node.inputs[2]
     writer = draft.writer(name)
     tensor = draft.tensors[name if writer is None else writer.inputs[0]]
@@ -178,7 +182,7 @@ def _bias(draft: Draft, node: Node, scale: np.ndarray) -> str | None:
     else:
         real = real_values(tensor)
         in_sums = tensor.dtype == "int32" and not found.zero_point.any()
-        if in_sums and np.allclose(found.scale, scale, rtol=1e-3, atol=0):
+        if in_sums and np.allclose(found.scale, scale, rtol=0 if exact else 1e-3, atol=0):
             return tensor.name
     real = real.reshape(-1)
     scale = scale.astype(np.float32)
@@ -186,6 +190,8 @@ def _bias(draft: Draft, node: Node, scale: np.ndarray) -> str | None:
     data = np.clip(np.rint(real / scale.astype(np.float64)), limits.min, limits.max)
     if not np.isfinite(real).all():
         raise ValueError(f"Node {node.name!r}: bias {tensor.name!r} is not finite")
+    if exact and not np.array_equal(data * scale.astype(np.float64), real):
+        return None
     quantization = Quantization(
         scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None
     )

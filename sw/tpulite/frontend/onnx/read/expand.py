@@ -1,7 +1,8 @@
-"""Operators with quantization of their own, in terms of DequantizeLinear and QuantizeLinear.
+"""Operators of several steps in terms of standard ones.
 
 ``QLinearConv`` is DequantizeLinear, Conv, QuantizeLinear, so one way into the machine serves both
-forms. Operators whose scales are not constants stay as they are.
+forms. Operators whose scales are not constants stay as they are. ``FusedConv`` is Conv and an
+activation.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +16,16 @@ from tpulite.frontend.onnx.read.tensor import array
 __all__ = ["EXPANSIONS", "expand"]
 
 _CONTRIBUTED = "com.microsoft"
+_WITH_BIAS = 3  # inputs; a fourth is added to the result
+_ACTIVATIONS = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+}
+"""Activations that ONNX Runtime fuses, and the names of their parameters."""
+
 _SOFTMAX_OF_ONE_AXIS = 13  # older ones flatten all axes from the given one on
 
 
@@ -131,10 +142,31 @@ def _concat(e: _Expansion) -> None:
     e.compute("Concat", [e.dequantize(i, i + 1) for i in range(2, len(e.node.input), 3)], 0)
 
 
+def _fused(op: str) -> Callable[[_Expansion], None]:
+    """Take an operator on floats and its activation apart again."""
+
+    def expand_fused(e: _Expansion) -> None:
+        attributes = {a.name: helper.get_attribute_value(a) for a in e.node.attribute}
+        activation = attributes["activation"].decode()
+        if activation not in _ACTIVATIONS or len(e.node.input) > _WITH_BIAS:
+            raise KeyError(activation)
+        y, product = e.node.output[0], f"{e.node.output[0]}/product"
+        given = attributes.get("activation_params", ())
+        node = helper.make_node(op, list(e.node.input), [product], name=e.node.name)
+        node.attribute.extend(a for a in e.node.attribute if not a.name.startswith("activation"))
+        parameters = dict(zip(_ACTIVATIONS[activation], given, strict=True))
+        after = helper.make_node(activation, [product], [y], name=y, **parameters)
+        e.nodes += [node, after]
+
+    return expand_fused
+
+
 EXPANSIONS: dict[tuple[str, str], Callable[[_Expansion], None]] = {
     ("", "QLinearConv"): _conv,
     ("", "QLinearMatMul"): _matmul,
     (_CONTRIBUTED, "QGemm"): _gemm,
+    (_CONTRIBUTED, "FusedConv"): _fused("Conv"),
+    (_CONTRIBUTED, "FusedGemm"): _fused("Gemm"),
     (_CONTRIBUTED, "QLinearAdd"): _binary("Add"),
     (_CONTRIBUTED, "QLinearMul"): _binary("Mul"),
     (_CONTRIBUTED, "QLinearConcat"): _concat,

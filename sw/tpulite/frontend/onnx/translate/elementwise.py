@@ -87,9 +87,9 @@ def _clip(graph: Importer, node: OnnxNode) -> str | None:
     x = node.inputs[0]
     if graph.shape(x) is None:
         return UNKNOWN_SHAPE
-    if not graph.dtype(x).startswith("float"):
-        return "bounds of integers"
     low, high = bounds
+    if not graph.dtype(x).startswith("float"):
+        return _clip_integers(graph, node, low, high)
     if (low, high) == (-np.inf, np.inf):
         graph.alias(node.outputs[0], x)
     elif (low, high) in _CLIPS:
@@ -97,6 +97,24 @@ def _clip(graph: Importer, node: OnnxNode) -> str | None:
     else:
         graph.emit("clip", [x], node.outputs, low=low, high=high)
     return None
+
+
+def _clip_integers(graph: Importer, node: OnnxNode, low: float, high: float) -> str | None:
+    """Emit a clip of what integers mean; they have the same scale before and after."""
+    meaning = graph.quantization(node.inputs[0])
+    if meaning is None or meaning.axis is not None:
+        return "bounds of integers that have no scale"
+    graph.quantize_tensor(node.outputs[0], meaning)
+    limits = np.clip([low, high], *_extremes(graph.dtype(node.inputs[0]))).astype(np.int64)
+    least, most = meaning.real(limits).astype(np.float32).tolist()
+    graph.emit("clip", node.inputs[:1], node.outputs, low=least, high=most)
+    return None
+
+
+def _extremes(dtype: str) -> tuple[int, int]:
+    """Return the least and the largest integer of a type."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def _unlimited(value: float) -> float:

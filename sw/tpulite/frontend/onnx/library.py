@@ -1,0 +1,224 @@
+"""Files as ONNX Runtime itself optimizes them: what it runs as integers is explicit there.
+
+An ordinary session decides which of DequantizeLinear, an operator on floats and QuantizeLinear it
+joins to an integer kernel. The extended level has all of these decisions, and its form does not
+depend on the CPU; the layouts of later levels do.
+"""
+
+import importlib.util
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from tpulite.needs import require_package
+
+__all__ = [
+    *("AS_UINT8", "CONTRIBUTED"),
+    *("add_types", "is_quantized", "library_version", "open_session", "optimize"),
+]
+
+CONTRIBUTED = "com.microsoft"
+"""Domain of the operators that ONNX Runtime has besides the standard ones."""
+
+AS_UINT8 = "/uint8"
+"""What follows the name of an int8 tensor of the file that the library has made uint8."""
+
+_INTEGERS = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"),
+        *("ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"),
+    }
+)
+
+_ELEMENTS = {
+    "tensor(float)": TensorProto.FLOAT,
+    "tensor(float16)": TensorProto.FLOAT16,
+    "tensor(bool)": TensorProto.BOOL,
+    **{
+        f"tensor({name})": getattr(TensorProto, name.upper())
+        for name in ("double", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+    },
+}
+"""Types of tensors as sessions and files call them."""
+
+_FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
+_RENAMED = "qdq_s8_to_u8_quant"
+"""How ONNX Runtime names the uint8 tensors that it makes of int8 ones."""
+
+
+def is_quantized(model: onnx.ModelProto) -> bool:
+    """Tell whether a file has operators of quantized tensors."""
+    return any(
+        node.op_type in _INTEGERS or (node.domain == CONTRIBUTED and node.op_type.startswith("Q"))
+        for node in model.graph.node
+    )
+
+
+def library_version() -> str:
+    """Return the name and version of the library that is installed."""
+    import onnxruntime
+
+    return f"ONNX Runtime {onnxruntime.__version__}"
+
+
+def open_session(
+    data: bytes,
+    level: str,
+    *,
+    disabled: tuple[str, ...] = (),
+    path: Path | None = None,
+    **entries: str,
+) -> Any:
+    """Open a session on one thread of the CPU.
+
+    Parameters
+    ----------
+    data : bytes
+        A file.
+    level : str
+        What it optimizes: ``DISABLE_ALL``, ``ENABLE_EXTENDED`` or ``ENABLE_ALL``.
+    disabled : tuple of str
+        Optimizers to leave out.
+    path : Path, optional
+        Where to write the optimized file.
+    **entries : str
+        Entries of the session's configuration, without ``session.``.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = _FATAL
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
+    if path is not None:
+        options.optimized_model_filepath = str(path)
+    for name, value in entries.items():
+        options.add_session_config_entry(f"session.{name}", value)
+    return onnxruntime.InferenceSession(
+        data, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
+    )
+
+
+def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
+    """Return a file as ONNX Runtime optimizes it before it chooses layouts for the CPU.
+
+    On x86 it makes int8 activations uint8 first, where they have one reader; on others it does not.
+    That is chosen here, not by the CPU.
+
+    Parameters
+    ----------
+    data : bytes
+        A file with quantized tensors.
+    keep_int8 : bool
+        Whether int8 activations stay int8.
+
+    Raises
+    ------
+    ValueError
+        If the library is not installed, or refuses the file.
+    """
+    require_package(
+        "onnxruntime", "onnx", "a quantized ONNX file runs as ONNX Runtime plans it; this"
+    )
+    named = onnx.load_model_from_string(data)
+    for index, node in enumerate(named.graph.node):
+        node.name = node.name or f"{node.op_type}_{index}"
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "optimized.onnx"
+        try:
+            open_session(
+                named.SerializeToString(),
+                "ENABLE_EXTENDED",
+                path=path,
+                qdqisint8allowed=str(int(keep_int8)),
+                disable_prepacking="1",
+            )
+        except Exception as error:  # ONNX Runtime has classes of its own
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise ValueError(
+                f"ONNX Runtime refuses it: {(lines or [type(error).__name__])[0]}"
+            ) from error
+        model = onnx.load_model_from_string(path.read_bytes())
+    _forget_domains(model)
+    _rename(model, named)
+    return model.SerializeToString()
+
+
+def add_types(model: onnx.ModelProto) -> None:
+    """Declare the tensors of a file as ONNX Runtime infers them, in place, as far as it can.
+
+    Operators that are not standard have shapes that it alone knows. Without it nothing changes.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        return
+    every = onnx.ModelProto()
+    every.CopyFrom(model)
+    known = {value.name for value in (*model.graph.output, *model.graph.value_info)}
+    computed = {name for node in model.graph.node for name in node.output if name}
+    every.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(computed - known))
+    try:
+        session = open_session(every.SerializeToString(), "DISABLE_ALL", disable_prepacking="1")
+    except Exception:  # what it refuses it refuses again, when it is to run
+        return
+    for output in session.get_outputs():
+        element = _ELEMENTS.get(output.type)
+        if output.name in known or element is None:
+            continue
+        if all(isinstance(extent, int) for extent in output.shape):
+            info = helper.make_tensor_value_info(output.name, element, output.shape)
+            model.graph.value_info.append(info)
+
+
+def _forget_domains(model: onnx.ModelProto) -> None:
+    """Drop the domains that no operator is of: a session names all that it knows."""
+    used = {"", CONTRIBUTED} | {node.domain for node in model.graph.node}
+    kept = [entry for entry in model.opset_import if entry.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def _rename(model: onnx.ModelProto, original: onnx.ModelProto) -> None:
+    """Name uint8 tensors after the int8 tensors of the file that they stand for."""
+    names = {}
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in original.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    writers = {node.name: node for node in original.graph.node}
+    taken = {name for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        for output in node.output:
+            if not output.startswith(_RENAMED):
+                continue
+            name = _quantized_name(writers.get(node.name), readers)
+            name = f"{name or node.name}{AS_UINT8}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[output] = name
+    if names:
+        _replace_names(model.graph, names)
+
+
+def _replace_names(graph: onnx.GraphProto, names: dict[str, str]) -> None:
+    """Rename tensors wherever they are read, the graphs in nodes included."""
+    for value in (*graph.value_info, *graph.output):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for ends in (node.input, node.output):
+            for index, name in enumerate(ends):
+                ends[index] = names.get(name, name)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _replace_names(inner, names)
+
+
+def _quantized_name(node: onnx.NodeProto | None, readers: dict[str, list[onnx.NodeProto]]) -> str:
+    """Return the file's name of the integers that a node's result becomes; nothing if unknown."""
+    while node is not None and node.op_type != "QuantizeLinear":
+        after = {id(each): each for each in readers.get(node.output[0], ())}
+        node = next(iter(after.values())) if len(after) == 1 else None
+    return "" if node is None else node.output[0]
