@@ -1,0 +1,154 @@
+"""Quantized ONNX files: every output is that of an ordinary session on the untouched file."""
+
+import numpy as np
+import onnxruntime
+import pytest
+
+pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.quick_options import quick_options
+
+RNG = np.random.default_rng(2024)
+SHAPE = (1, 8, 6, 6)
+
+
+def session(data: bytes, *, keep_int8: bool = False) -> onnxruntime.InferenceSession:
+    """Open an ordinary session, but for one entry."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if keep_int8:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def equals_session(data: bytes, exact: str = "ort", count: int = 20) -> Model:
+    """Compare all outputs of compiled programs; return the model."""
+    model = Model.load(load_onnx(data, "net"), exact=exact, options=quick_options())
+    library = session(data, keep_int8=exact == "ort-int8")
+    inputs = random_inputs(model.graph, count, 5)
+    results = model.run(inputs)
+    names = [output.name for output in library.get_outputs()]
+    for index in range(count):
+        given = {name: values[index : index + 1] for name, values in inputs.items()}
+        for name, expected in zip(names, library.run(None, given), strict=True):
+            ours = results.outputs[name][index : index + 1]
+            np.testing.assert_array_equal(ours.reshape(expected.shape), expected, err_msg=name)
+    return model
+
+
+class Net:
+    """A network of one type of activations."""
+
+    def __init__(self, dtype: str) -> None:
+        self.b, self.dtype = OnnxBuilder(opset=18), dtype
+        self.middle = -7 if dtype == "int8" else 121
+        self.x = self.quantized(self.b.input("x", SHAPE))
+
+    def quantized(self, x: str, scale: float = 0.0517, more: int = 0) -> str:
+        return self.b.quantize(x, scale, self.middle + more, self.dtype)
+
+    def conv(self, x: str, kernel: int = 3, outputs: int = 8, more: int = 0) -> str:
+        weight = RNG.integers(-127, 128, (outputs, 8, kernel, kernel)).astype(np.int8)
+        scales = RNG.uniform(0.002, 0.009, outputs)
+        pads = [kernel // 2] * 4
+        y = self.b.node("Conv", x, self.b.weight(weight, scales), pads=pads)
+        return self.quantized(y, more=more)
+
+
+def average_pool(net):
+    y = net.b.node("AveragePool", net.conv(net.x), kernel_shape=[2, 2], strides=[2, 2])
+    return net.quantized(y)
+
+
+def softmax(net):
+    return net.quantized(net.b.node("Softmax", net.conv(net.x), axis=1), 1 / 256)
+
+
+def branches(net):
+    x = net.conv(net.x)
+    pool = net.b.node("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4)
+    ends = [net.conv(x, 1), net.conv(net.conv(x, 1)), net.conv(net.quantized(pool), 1)]
+    return net.quantized(net.b.node("Concat", *ends, axis=1), 0.0611)
+
+
+def silu_block(net):
+    x = net.conv(net.x)
+    y = net.b.node("Mul", x, net.quantized(net.b.node("Sigmoid", x), 1 / 256))
+    y = net.quantized(y, 0.0317)
+    return net.quantized(net.b.node("Add", y, net.conv(y)), 0.0711)
+
+
+def relu_in_the_middle(net):
+    weight = net.b.weight(RNG.integers(-127, 128, (8, 8, 3, 3)).astype(np.int8), 0.004)
+    y = net.quantized(net.b.node("Relu", net.b.node("Conv", net.x, weight)))
+    return net.conv(y)
+
+
+def shared_weights(net):
+    values = RNG.integers(-127, 128, (8, 8, 1, 1)).astype(np.int8)
+    ends, y = (np.float32(0.004), np.int8(0)), net.x
+    for same in (values, net.b.node("Identity", net.b.constant(values))):
+        weight = net.b.node("DequantizeLinear", same, *ends)
+        y = net.quantized(net.b.node("Conv", y, weight))
+    return y
+
+
+def float_weights(net):
+    values = RNG.normal(size=(8, 8, 3, 3)).astype(np.float32)
+    return net.quantized(net.b.node("Conv", net.x, net.b.quantize(values, 0.03, 0)))
+
+
+def normalized(net):
+    weight = net.b.weight(RNG.integers(-127, 128, (8, 8, 3, 3)).astype(np.int8), 0.004)
+    ends = RNG.uniform(0.5, 1.5, (4, 8)).astype(np.float32)
+    y = net.b.node("BatchNormalization", net.b.node("Conv", net.x, weight), *ends)
+    return net.quantized(net.b.node("Clip", y, np.float32(0), np.float32(6)))
+
+
+def clipped_integers(net):
+    """Quantize to fewer values than the type has, as brevitas does."""
+    b = net.b
+    ends = np.float32(0.0517), np.array(net.middle, net.dtype)
+    bounds = [np.array(bound, net.dtype) for bound in (net.middle - 100, net.middle + 100)]
+    x = b.node("QuantizeLinear", net.x, *ends)
+    x = b.node("DequantizeLinear", b.node("Clip", x, *bounds), *ends)
+    return net.conv(x)
+
+
+def negative_scale(net):
+    y = net.b.node("MaxPool", net.conv(net.x), kernel_shape=[2, 2])
+    return net.b.quantize(y, -0.05, net.middle, net.dtype)
+
+
+NETS = [
+    *(average_pool, softmax, branches, silu_block, relu_in_the_middle, shared_weights),
+    *(float_weights, normalized, clipped_integers, negative_scale),
+]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("exact", ["ort", "ort-int8"])
+@pytest.mark.parametrize("draw", NETS)
+def test_outputs_are_those_of_an_ordinary_session(draw, exact, dtype):
+    net = Net(dtype)
+    equals_session(net.b.build(draw(net)), exact)
+
+
+@pytest.mark.parametrize("draw", [branches, silu_block, clipped_integers])
+def test_products_of_int8_are_integers_by_a_name_of_its_own(draw):
+    net = Net("int8")
+    data = net.b.build(draw(net))
+    assert Model.load(load_onnx(data, "net")).host_macs > 0
+    model = Model.load(load_onnx(data, "net"), exact="ort-int8")
+    assert model.macs > 0 and model.host_macs == 0
+
+
+def test_tensors_that_become_uint8_keep_the_names_of_the_file():
+    net = Net("int8")
+    model = Model.load(load_onnx(net.b.build(average_pool(net)), "net"))
+    named = [name for name in model.graph.tensors if "uint8" in name]
+    computed = {name for node in net.b.nodes for name in node.output}
+    assert named and {name.partition("/uint8")[0] for name in named} <= computed
