@@ -308,7 +308,7 @@ def test_refusals_tell_ways_out(tpulite, tmp_path):
         "--exact litert-ref runs it on the machine, with that library's bits; "
         "without --strict the host computes them"
     )
-    culprit = "node 'sum' (Add), tensor 'add1_QuantizeLinear_Output': add of ONNX Runtime is"
+    culprit = "node 'sum' (QLinearAdd), tensor 'add1_QuantizeLinear_Output': add of ONNX Runtime is"
     assert code == 2 and culprit in err
     assert err.endswith(f"; {ways}\n") and len(err.splitlines()) == 1
     code, out, _ = tpulite("inspect", *words, "--json", "out.json")

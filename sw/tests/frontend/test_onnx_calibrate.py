@@ -53,7 +53,7 @@ def test_all_operators_become_integers():
         *("conv", "depthwise", "max_pool", "add", "sub", "mul", "sigmoid", "tanh", "hard_swish"),
         *("concat", "leaky_relu", "average_pool", "mean", "reshape", "dense"),
     }
-    assert {graph.tensors[node.outputs[0]].dtype for node in inside} == {"int8"}
+    assert {graph.tensors[node.outputs[0]].dtype for node in inside} == {"uint8"}
     for weight in weights(graph):
         assert weight.dtype == "int8"
         assert weight.quantization.scale.size > 1
@@ -67,8 +67,9 @@ def test_one_scale_for_all_channels_and_symmetric_activations():
     quantized = quantize_onnx(network(), draw(4, 3, 8, 8), per_channel=False, symmetric=True)
     graph = load_onnx(quantized, "net")
     assert {weight.quantization.scale.size for weight in weights(graph)} == {1}
-    points = [t.quantization.zero_point for t in graph.tensors.values() if t.quantization]
-    assert not any(point.any() for point in points)
+    quantized = [tensor for tensor in graph.tensors.values() if tensor.quantization]
+    points = {(tensor.dtype, *tensor.quantization.zero_point) for tensor in quantized}
+    assert points == {("uint8", 128), ("int8", 0), ("int32", 0)}
 
 
 def test_seven_bits():
@@ -99,7 +100,7 @@ def test_operators_that_onnx_runtime_would_leave_in_floats():
     y = b.node("Gelu", b.node("Softplus", b.node("Elu", y)))
     y = b.node("GlobalMaxPool", y)
     graph = load_onnx(quantize_onnx(b.build(y), draw(5, 3, 6, 6)), "net")
-    computed = [node.op for node in graph.nodes if graph.tensors[node.outputs[0]].dtype == "int8"]
+    computed = [node.op for node in graph.nodes if graph.tensors[node.outputs[0]].dtype == "uint8"]
     for op in ("batch_norm", "elu", "softplus", "gelu", "max_pool"):
         assert op in computed
 

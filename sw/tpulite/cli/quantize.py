@@ -53,7 +53,7 @@ _SHOWN = 10
     help="What black and white of pictures are to the network.  [0:1]",
 )
 @click.option("--per-tensor", is_flag=True, help="One scale for all channels of weights.")
-@click.option("--symmetric", is_flag=True, help="Zero points of activations are 0.")
+@click.option("--symmetric", is_flag=True, help="Zero points of activations are 128.")
 @click.option(
     "--percentile",
     type=click.FloatRange(0, 100, min_open=True),
@@ -178,9 +178,12 @@ def _host(model: Model) -> list[dict[str, Any]]:
     ]
 
 
+_ADDITIONS = ("Add", "QLinearAdd", "Sub")
+
+
 def _advice(model: Model) -> list[str]:
     """Say what would keep more on the machine."""
-    additions = [x for x in model.summary() if x.where == "host" and x.operator in ("Add", "Sub")]
+    additions = [x for x in model.summary() if x.where == "host" and x.operator in _ADDITIONS]
     if not additions:
         return []
     return [

@@ -249,7 +249,7 @@ def ways_out(graph: Graph, exactness: Exactness, error: RefusedError) -> list[st
     floats = [
         node
         for node, _ in error.refused
-        if all(graph.tensors[name].dtype == "float32" for name in node.outputs)
+        if all(error.graph.tensors[name].dtype == "float32" for name in node.outputs)
     ]
     quantized = any(tensor.quantization is not None for tensor in graph.tensors.values())
     if floats and not quantized:

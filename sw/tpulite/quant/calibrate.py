@@ -77,7 +77,7 @@ def quantize_onnx(
         Whether weights have 7 bits, which ONNX Runtime needs on older x86 processors to compute
         without saturation; this machine does not.
     symmetric : bool
-        Whether zero points of activations are 0.
+        Whether zero points of activations are 128, the middle of uint8.
     percentile : float
         Share of the activations, in percent, that must lie in the range of a tensor; a little less
         than 100 ignores outliers.
@@ -87,7 +87,7 @@ def quantize_onnx(
     Returns
     -------
     bytes
-        ONNX file with int8 weights and activations.
+        ONNX file with int8 weights and uint8 activations.
 
     Raises
     ------
@@ -112,7 +112,8 @@ def quantize_onnx(
                 result,
                 reader,
                 quant_format=quantization.QuantFormat.QDQ,
-                activation_type=quantization.QuantType.QInt8,
+                # An ordinary session on x86 leaves many products of int8 activations to floats.
+                activation_type=quantization.QuantType.QUInt8,
                 weight_type=quantization.QuantType.QInt8,
                 per_channel=per_channel,
                 reduce_range=reduce_range,

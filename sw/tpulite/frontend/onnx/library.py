@@ -16,8 +16,13 @@ from onnx import TensorProto, helper
 from tpulite.needs import require_package
 
 __all__ = [
-    *("AS_UINT8", "CONTRIBUTED"),
-    *("add_types", "is_quantized", "library_version", "open_session", "optimize"),
+    "AS_UINT8",
+    "CONTRIBUTED",
+    "add_types",
+    "is_quantized",
+    "library_version",
+    "open_session",
+    "optimize",
 ]
 
 CONTRIBUTED = "com.microsoft"
