@@ -67,8 +67,9 @@ def test_one_scale_for_all_channels_and_symmetric_activations():
     quantized = quantize_onnx(network(), draw(4, 3, 8, 8), per_channel=False, symmetric=True)
     graph = load_onnx(quantized, "net")
     assert {weight.quantization.scale.size for weight in weights(graph)} == {1}
-    quantized = [tensor for tensor in graph.tensors.values() if tensor.quantization]
-    points = {(tensor.dtype, *tensor.quantization.zero_point) for tensor in quantized}
+    points = {
+        (t.dtype, *t.quantization.zero_point) for t in graph.tensors.values() if t.quantization
+    }
     assert points == {("uint8", 128), ("int8", 0), ("int32", 0)}
 
 

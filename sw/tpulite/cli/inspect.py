@@ -19,6 +19,7 @@ from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.configs import named_config
 from tpulite.graph.passes import simplify
+from tpulite.quant.library import as_library
 from tpulite.quant.partition import MachineSegment, RefusedError, crossings, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
@@ -53,8 +54,9 @@ def inspect(
     if is_model_file(model):
         placed = reading.model(model).plan.placed
     else:
-        graph = simplify(reading.graph(model))
-        placed = place(graph, reading.exactness(graph))
+        graph = reading.graph(model)
+        exactness = reading.exactness(graph)
+        placed = place(simplify(as_library(graph, exactness)), exactness)
     segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)
