@@ -184,10 +184,6 @@ def unsupported_activation(b, x):
     return b.add(x, x, 1.0, activation="TANH")
 
 
-def unsupported_pad_of_channels(b, x):
-    return b.pad(x, ((0, 0), (0, 0), (0, 0), (0, 1)))
-
-
 def unsupported_computed_axes(b, x):
     y = b.tensor((1, 2), 1.0)
     axes = b.input((2,))
@@ -205,10 +201,6 @@ def unsupported_type(b, x):
     ("build", "reason"),
     [
         (unsupported_activation, "fused activation 4 of the schema"),
-        (
-            unsupported_pad_of_channels,
-            "paddings [[0, 0], [0, 0], [0, 0], [0, 1]] of other axes than height and width",
-        ),
         (unsupported_computed_axes, "axes that are not constant"),
         (unsupported_type, "tensor 't1' has a type or form that numpy lacks"),
     ],

@@ -214,5 +214,5 @@ def test_what_the_library_lacks_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=message):
         Model.load(tmp_path / "net.tflite")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"needs: pip install 'tpulite\[litert\]'$"):
+    with pytest.raises(ValueError, match=r"needs: pip install 'ai-edge-litert"):
         Model.load(tmp_path / "net.tflite")

@@ -194,6 +194,12 @@ def _check_pad(node: Node, inputs: Inputs, y: Tensor) -> None:
     _expect("its output", y.shape, (batch, height + top + bottom, width + left + right, channels))
 
 
+def _check_pad_axes(node: Node, inputs: Inputs, y: Tensor) -> None:
+    (x,) = _given(inputs, 1)
+    pairs = zip(x.shape, node["around"], strict=True)
+    _expect("its output", y.shape, tuple(extent + sum(pair) for extent, pair in pairs))
+
+
 def _check_concat(node: Node, inputs: Inputs, y: Tensor) -> None:
     parts = _given(inputs, max(len(inputs), 1))
     axis = node["axis"]
@@ -271,6 +277,7 @@ _CHECKS: Mapping[str, Callable[[Node, Inputs, Tensor], None]] = {
     "average_pool": _check_pool,
     **dict.fromkeys(("mean", "sum", "reduce_max", "reduce_min"), _check_reduction),
     "pad": _check_pad,
+    "pad_axes": _check_pad_axes,
     "concat": _check_concat,
     "reshape": _check_reshape,
     "batch_norm": _check_batch_norm,

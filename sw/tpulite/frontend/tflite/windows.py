@@ -94,9 +94,9 @@ def convert_pad(options, inputs, outputs) -> Operation:
     if amounts.min() < 0:
         raise ValueError(f"paddings must not be negative, not {amounts.min()}")
     if len(x.shape) != 4 or amounts[[0, 3]].any():
-        raise UnsupportedFormError(
-            f"paddings {amounts.tolist()} of other axes than height and width"
-        )
+        around = tuple((before, after) for before, after in amounts.tolist())
+        value = _fill(inputs, outputs[0])
+        return Operation("pad_axes", (0,), {"around": around, "value": value})
     (top, bottom), (left, right) = amounts[1:3].tolist()
     return Operation(
         "pad", (0,), {"padding": (top, left, bottom, right), "value": _fill(inputs, outputs[0])}

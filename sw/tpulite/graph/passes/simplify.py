@@ -10,6 +10,7 @@ from tpulite.graph.passes.fuse_pads import fuse_pads
 from tpulite.graph.passes.join_tiles import join_tiles
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
+from tpulite.graph.passes.spread_pads import spread_pads
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.graph.verify import verify
 
@@ -29,6 +30,7 @@ def simplify(graph: Graph) -> Graph:
     for step in (
         remove_dead_nodes,
         fold_constants,
+        spread_pads,
         fold_space_to_batch,
         remove_identities,
         join_tiles,
