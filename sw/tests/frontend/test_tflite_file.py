@@ -52,6 +52,7 @@ def test_a_convolution_has_explicit_padding_and_scales_of_channels():
         "dilation": (1, 1),
         "padding": (0, 1, 1, 1),
         "activation": "relu6",
+        "group": 1,
     }
     weight, bias, out = (graph.tensors[name] for name in ("t1", "t2", "t3"))
     assert weight.shape == (4, 3, 3, 2) and quantization(graph, "t1").axis == 0
