@@ -167,3 +167,20 @@ def test_what_is_no_tensor_of_the_file_is_computed_again():
     for sample in samples:
         expected = run_library(data, sample)[0]
         np.testing.assert_array_equal(model.run(sample).output, expected)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_pools_of_rows_do_not_take_convolutions_along(op):
+    b = OnnxBuilder()
+    x = b.input("x", (1, 3, 96))
+    for channels, outputs in ((3, 12), (12, 8)):
+        y = b.node("Conv", x, weights(outputs, channels, 5), weights(outputs), pads=[2, 2])
+        y = b.node(op, b.node("Relu", y), kernel_shape=[2], strides=[2])
+        x = b.node("Add", y, b.node("Sigmoid", y))
+    y = b.node("Gemm", b.node("Flatten", x), weights(8 * 24, 5), weights(5))
+    samples = [{"x": RNG.normal(0, 1, (1, 3, 96)).astype(np.float32)} for _ in range(4)]
+    data = quantize_statically(b.build(y), samples)
+    model = Model.load(load_onnx(data, "rows"), options=quick_options())
+    assert model.host_macs == 0
+    for sample in samples:
+        np.testing.assert_array_equal(model.run(sample).output, run_library(data, sample)[0])

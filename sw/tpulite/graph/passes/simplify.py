@@ -28,6 +28,7 @@ def simplify(graph: Graph) -> Graph:
         If the graph contradicts itself; the message names the node.
     """
     for step in (
+        trace_origins,  # passes drop tensors of the file that others are moves of
         remove_dead_nodes,
         fold_constants,
         spread_pads,
