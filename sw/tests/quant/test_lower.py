@@ -57,7 +57,7 @@ def test_an_image_larger_than_a_kernel_becomes_one_pixel():
     assert layer.weight.shape == (1, 1, 4160, 7)
 
 
-def test_a_reshape_that_parts_channels_is_refused():
+def test_a_reshape_that_parts_channels_is_refused_at_the_ends():
     with pytest.raises(ValueError, match="it turns pixels of 3 channels into pixels of 390"):
         lower_graph(classifier((1, 65, 2, 3))[0], REF)
     graph, _ = classifier()
@@ -202,25 +202,6 @@ def test_rules_without_a_library_are_their_definition(exactness, rounding, op):
             zero_point=-11,
             low=-11,
         )
-
-
-REFUSED = [
-    ("conv", (2, 4, 4, 1), (4, 1, 1, 1), WINDOW, "is a batch of images"),
-]
-
-
-@pytest.mark.parametrize(("op", "x", "w", "attributes", "reason"), REFUSED)
-def test_what_commands_cannot_express_is_refused(op, x, w, attributes, reason):
-    tensors = [
-        activation("x", x),
-        constant("w", np.ones(w, np.int8), 0.1),
-        activation("y", (1, 1, 16, 4)),
-    ]
-    graph = graph_of([node(op, "x w", "y", **attributes)], tensors, "x", "y")
-    with pytest.raises(ValueError) as error:
-        lower_graph(graph, REF)
-    assert "node 'y' (CONV)" in str(error.value)
-    assert reason in str(error.value)
 
 
 def test_all_nodes_that_are_refused_are_named():

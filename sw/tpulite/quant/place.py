@@ -35,6 +35,7 @@ def place(
     *,
     lacking: Mapping[str, str] = MappingProxyType({}),
     strict: bool = False,
+    vector: int = 32,
 ) -> Placed:
     """Place and lower every node; every node of any kind has an answer.
 
@@ -54,9 +55,11 @@ def place(
         Nodes that this machine lacks the operations for, and why.
     strict : bool
         Whether the host may do only what it must.
+    vector : int
+        Channels that move together on this machine, or on any.
     """
     while True:
-        placed = _place(graph, exactness, along, lacking)
+        placed = _place(graph, exactness, along, lacking, vector)
         more = taken_along(placed, strict=strict)
         if not more:
             return placed
@@ -64,7 +67,11 @@ def place(
 
 
 def _place(
-    graph: Graph, exactness: Exactness, along: Mapping[str, str], lacking: Mapping[str, str]
+    graph: Graph,
+    exactness: Exactness,
+    along: Mapping[str, str],
+    lacking: Mapping[str, str],
+    vector: int,
 ) -> Placed:
     producer = {name: node.name for node in graph.nodes for name in node.outputs}
     placements: dict[str, NodePlacement] = {}
@@ -75,6 +82,7 @@ def _place(
         level = max(before, default=0)
         made_by_cpu = bool(before) and level % 2 == 0
         behind_host = made_by_cpu and level > 0
+        moves = behind_host and node.op == "reshape"  # runs there, though it has an answer
         if node.name in lacking:
             placement = NodePlacement("host", lacking[node.name])
         elif node.name in along:
@@ -82,11 +90,12 @@ def _place(
         elif (behind_host and node.op == "requantize") or (made_by_cpu and node.op == "transpose"):
             placement = NodePlacement("host", "its input is on the CPU", True, follows=True)
         else:
-            moves = behind_host and node.op == "reshape"  # runs there, though it has an answer
-            new = GraphContext(graph, exactness)
+            new = GraphContext(graph, exactness, vector)
             context = new if moves else contexts.setdefault(level + (level % 2 == 0), new)
             placement = _lower(node, context)
-        on_host = placement.engine == "host" or (behind_host and placement.engine == "none")
+            if moves and placement.engine != "host":
+                placement = NodePlacement("none")
+        on_host = placement.engine == "host" or moves
         placements[node.name] = placement
         levels[node.name] = level + (level % 2 == on_host)
     libraries = library_levels(graph, exactness, levels)

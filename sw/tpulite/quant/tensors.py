@@ -22,6 +22,9 @@ __all__ = [
 INT8_BOUNDS = (INT8[0], INT8[-1])
 """A clamp that clamps nothing."""
 
+_LONG = 2047
+"""A row of more columns is held as a column: layers are cut into rows, not into columns."""
+
 UNSIGNED = 128
 """Difference between a uint8 tensor and the int8 image that holds it."""
 
@@ -107,45 +110,52 @@ def centered(tensor: Tensor) -> np.ndarray:
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return the shape [height, width, channels] of the image that holds a tensor.
+    """Return the shape [height, width, channels] of the activation that holds a tensor.
 
-    Elements keep their order. A matrix [rows, channels] is an image of one column, a vector one
-    pixel.
+    Elements keep their order. All axes before the last two are rows, one below the other: those of
+    a batch of feature maps, too. A matrix [rows, channels] has one column, a vector is one pixel,
+    and a long row [1, columns, channels] is a column, as only rows can be many.
 
     Raises
     ------
     UnsupportedError
-        If the tensor has a batch of more than one image, or no elements.
+        If the tensor has no elements.
 
     Examples
     --------
-    >>> image_shape((1, 8, 6, 3)), image_shape((5, 10))
-    ((8, 6, 3), (5, 1, 10))
+    >>> image_shape((1, 8, 6, 3)), image_shape((5, 10)), image_shape((2, 8, 6, 3))
+    ((8, 6, 3), (5, 1, 10), (16, 6, 3))
+    >>> image_shape((1, 4800, 4))
+    (4800, 1, 4)
     """
-    while len(shape) > 3 and shape[0] == 1:
-        shape = shape[1:]
-    if len(shape) > 3:
-        raise UnsupportedError(f"a tensor of shape {list(shape)} is a batch of images")
     if any(extent < 1 for extent in shape):
         raise UnsupportedError(f"a tensor of shape {list(shape)} is empty")
-    if len(shape) < 3:
-        shape = (1, *shape) if len(shape) == 1 else shape
-        shape = (shape[0], 1, shape[1]) if shape else (1, 1, 1)
-    return shape[0], shape[1], shape[2]
+    if len(shape) < 2:
+        return 1, 1, math.prod(shape)
+    if len(shape) == 2 or _is_turned(shape):
+        return shape[-2], 1, shape[-1]
+    return math.prod(shape[:-2]), shape[-2], shape[-1]
+
+
+def _is_turned(shape: tuple[int, ...]) -> bool:
+    """Tell whether the columns of a row are rows."""
+    return len(shape) == 3 and shape[0] == 1 and shape[1] > _LONG
 
 
 def image_axis(shape: tuple[int, ...], axis: int) -> int:
-    """Return which axis of the image an axis of the tensor is.
+    """Return along which axis of the activation the positions of an axis of the tensor follow.
 
     Raises
     ------
     UnsupportedError
-        If it is one that the image does not have.
+        If they follow each other several times, once for each position of axes in front.
     """
     rank = len(shape)
     axis %= rank
-    if rank < 3:
-        return {(1, 0): 2, (2, 0): 0, (2, 1): 2}[rank, axis]
-    if axis < rank - 3:
-        raise UnsupportedError(f"axis {axis} of shape {list(shape)} is the batch")
-    return axis - (rank - 3)
+    if axis == rank - 1:
+        return 2
+    if axis == rank - 2 and rank > 2 and not _is_turned(shape):
+        return 1
+    if math.prod(shape[:axis]) > 1:
+        raise UnsupportedError(f"axis {axis} of shape {list(shape)} is behind a batch")
+    return 0

@@ -137,7 +137,13 @@ class PlannedModel:
         if self.planned is not None:
             return self.planned
         lacks = lacking(self.graph, self.config)
-        placed = place(self.graph, self.exactness, lacking=lacks, strict=self.strict)
+        placed = place(
+            self.graph,
+            self.exactness,
+            lacking=lacks,
+            strict=self.strict,
+            vector=self.config.array_size,
+        )
         return Plan.of(placed, strict=self.strict)
 
     @property

@@ -7,7 +7,7 @@ from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch
 from tpulite.graph.passes.fuse_activations import fuse_activations
 from tpulite.graph.passes.fuse_crops import fuse_crops
 from tpulite.graph.passes.fuse_pads import fuse_pads
-from tpulite.graph.passes.join_tiles import join_tiles
+from tpulite.graph.passes.join_moves import join_moves
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
 from tpulite.graph.passes.spread_pads import spread_pads
@@ -34,7 +34,7 @@ def simplify(graph: Graph) -> Graph:
         spread_pads,
         fold_space_to_batch,
         remove_identities,
-        join_tiles,
+        join_moves,
         fold_batch_norm,
         fuse_activations,
         fuse_pads,

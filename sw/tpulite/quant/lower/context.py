@@ -1,12 +1,15 @@
 """Surroundings of a node while it becomes integer layers."""
 
+import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.layers import Activation, Layer, Lut, Reshape
+from tpulite.graph.layers import Activation, Conv, DepthToSpace, Layer, Lut, Reshape
+from tpulite.graph.requantization import IDENTITY
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import (
@@ -17,14 +20,12 @@ from tpulite.quant.tensors import (
     quantized,
 )
 
-__all__ = ["GraphContext", "check_reshape"]
+__all__ = ["GraphContext"]
 
-_LARGEST = 2047
-"""Most rows, or columns, that commands can express."""
+Shape = tuple[int, int, int]
 
-
-_VECTOR = 32
-"""Channels of a vector on the widest machine: multiples of it move as whole vectors on all."""
+_MOST_WEIGHTS = 1 << 20
+"""Weights that moving pixels into channels is worth."""
 
 
 class GraphContext:
@@ -38,18 +39,27 @@ class GraphContext:
         The network.
     exactness : Exactness
         Whose bits.
+    vector : int
+        Channels of a vector of the machine: multiples of it move as whole vectors.
     """
 
-    def __init__(self, graph: Graph, exactness: Exactness) -> None:
-        self.graph, self.exactness = graph, exactness
+    def __init__(self, graph: Graph, exactness: Exactness, vector: int = 32) -> None:
+        self.graph, self.exactness, self.vector = graph, exactness, vector
         self.layers: list[Layer] = []
         self.activations: dict[str, Activation] = {}
         self.constants: dict[str, np.ndarray] = {}
         self._origins: dict[str, str] = {}
+        self._parts: dict[str, Tensor] = {}
 
     def tensor(self, name: str) -> Tensor:
-        """Return a tensor of the graph."""
-        return self.graph.tensors[name]
+        """Return a tensor of the graph, or a part of one."""
+        return self._parts[name] if name in self._parts else self.graph.tensors[name]
+
+    def part(self, name: str, index: int) -> str:
+        """Return the name of what a tensor is for one position of its first axis."""
+        new, whole = f"{name}[{index}]", self.tensor(name)
+        self._parts[new] = replace(whole, name=new, shape=(1, *whole.shape[1:]))
+        return new
 
     def quantized(self, name: str) -> Quantized:
         """Return the quantization of an activation."""
@@ -71,8 +81,6 @@ class GraphContext:
 
     def declare(self, name: str, shape: tuple[int, int, int], dtype: str = "int8") -> Activation:
         """Declare an image."""
-        if max(shape[:2]) > _LARGEST:
-            raise UnsupportedError(f"an image of {shape[0]} x {shape[1]} exceeds {_LARGEST}")
         self.activations[name] = Activation(shape, dtype)
         return self.activations[name]
 
@@ -105,7 +113,10 @@ class GraphContext:
         self.layers.append(layer)
 
     def reshape(self, name: str, source: str, target: str, *, absorbed: bool = False) -> None:
-        """Add a layer that gives an image another shape.
+        """Add layers that give an image another shape.
+
+        Vectors of the machine move as they are. Otherwise the channels of a pixel become pixels,
+        and these channels of others: a product with a matrix of zeros and ones.
 
         Parameters
         ----------
@@ -117,12 +128,47 @@ class GraphContext:
         Raises
         ------
         UnsupportedError
-            If channels of a pixel would have to part, which no command can do.
+            If that takes too many weights.
         """
-        if not absorbed:
-            check_reshape(self.activations[source].shape, self.activations[target].shape)
+        before, after = (self.activations[each].shape for each in (source, target))
+        if absorbed or self.keeps_vectors(before, after):
+            self.emit(Reshape, name, (source,), target)
+            self._origins[target] = self._origins.get(source, source)
+            return
+        each = math.gcd(before[2], after[2])
+        block, count = before[2] // each, after[2] // each
+        if after[2] * after[2] > _MOST_WEIGHTS or self.activations[source].dtype != "int8":
+            self.refuse_parting(before, after)
+        if block > 1:
+            shape = before[0], before[1] * block, each
+            source = self._step(
+                DepthToSpace, f"{name}/apart", source, shape, block=(1, block), channels=each
+            )
+        if count > 1:
+            rows = math.prod(after[:2])
+            source = self._step(Reshape, f"{name}/rows", source, (rows, count, each))
+            weight = np.eye(after[2], dtype=np.int8).reshape(1, count, each, after[2])
+            fields = {"weight": weight, "stride": (1, count), "requantization": IDENTITY}
+            source = self._step(Conv, f"{name}/together", source, (rows, 1, after[2]), **fields)
         self.emit(Reshape, name, (source,), target)
-        self._origins[target] = self._origins.get(source, source)
+
+    def keeps_vectors(self, before: Shape, after: Shape) -> bool:
+        """Tell whether pixels of other channels are the same vectors of the machine."""
+        return before[2] == after[2] or not (before[2] % self.vector or after[2] % self.vector)
+
+    def refuse_parting(self, before: Shape, after: Shape) -> NoReturn:
+        """Raise UnsupportedError as channels of a vector would have to part."""
+        raise UnsupportedError(
+            f"it turns pixels of {before[2]} channels into pixels of {after[2]}, and not both "
+            f"are multiples of {self.vector}"
+        )
+
+    def _step(
+        self, make: Callable[..., Layer], name: str, source: str, shape: Shape, **fields: Any
+    ) -> str:
+        self.declare(name, shape)
+        self.emit(make, name, (source,), name, **fields)
+        return name
 
     def origin(self, name: str) -> str:
         """Return the image of which this one is another shape, perhaps itself."""
@@ -144,22 +190,6 @@ class GraphContext:
         self.declare(target, image.shape)
         self.emit(Lut, target, (name,), target, table=table)
         return target
-
-
-def check_reshape(source: tuple[int, int, int], target: tuple[int, int, int]) -> None:
-    """Check that channels of a pixel stay together, as no command can part them.
-
-    Raises
-    ------
-    UnsupportedError
-        If they do not.
-    """
-    before, after = source[2], target[2]
-    if before != after and (before % _VECTOR or after % _VECTOR):
-        raise UnsupportedError(
-            f"it turns pixels of {before} channels into pixels of {after}, and not both are "
-            f"multiples of {_VECTOR}"
-        )
 
 
 def _dtype(tensor: Tensor) -> str:

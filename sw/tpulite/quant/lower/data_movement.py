@@ -67,17 +67,25 @@ def lower_concat(node: Node, context: GraphContext) -> None:
 
 
 def lower_reshape(node: Node, context: GraphContext) -> None:
-    """Lower a reshape: integers stay in order and as they are."""
+    """Lower a reshape: integers stay in order and as they are.
+
+    One that parts vectors of the machine is the CPU's at the ends of a network, where it writes or
+    reads each element anyway.
+    """
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)
-    context.write(target)
+    wanted = context.write(target)
+    ends = source in context.graph.inputs or target in context.graph.outputs
+    absorbed = _is_absorbed(node, context)
+    if ends and not absorbed and not context.keeps_vectors(image.shape, wanted.shape):
+        context.refuse_parting(image.shape, wanted.shape)
     if image.dtype == "int8":
         x, y = context.quantized(source), context.quantized(target)
         if x != y and context.exactness.ort:
             source = context.requantized(node, source, target)
         elif x.unsigned != y.unsigned:
             raise UnsupportedError("its tensors are int8 and uint8")
-    context.reshape(node.name, source, target, absorbed=_is_absorbed(node, context))
+    context.reshape(node.name, source, target, absorbed=absorbed)
 
 
 def _is_absorbed(node: Node, context: GraphContext) -> bool:

@@ -17,12 +17,12 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.matrices import lower_transpose
 from tpulite.quant.tensors import UnsupportedError, image_axis, image_shape
 
-__all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack"]
+__all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack", "spread"]
 
 MOVEMENT = (
     *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
     *("resize_bilinear", "resize_nearest", "space_to_depth", "transpose", "pick"),
-    *("space_to_batch", "batch_to_space"),
+    *("space_to_batch", "batch_to_space", "gather"),
 )
 """Operators that :func:`lower_movement` takes."""
 
@@ -33,6 +33,29 @@ _FLOAT = (Exactness.LITERT_REF, Exactness.TFLM)
 """Kernels that find the nearest pixel in floats."""
 
 Numbers = np.ndarray
+
+
+def spread(context: GraphContext, source: str, target: str, shape: tuple[int, ...]) -> None:
+    """Repeat the elements of a tensor along axes where it has one, up to another tensor's shape.
+
+    Parameters
+    ----------
+    context : GraphContext
+        Where to.
+    source, target : str
+        The tensor, and the activation to make.
+    shape : tuple of int
+        Shape of the other tensor.
+    """
+    own = context.tensor(source).shape
+    numbers = np.arange(math.prod(own)).reshape(own)
+    try:
+        wide = np.broadcast_to(numbers, shape).reshape(image_shape(shape))
+    except ValueError as error:
+        raise UnsupportedError(f"{source!r} of {list(own)} does not fit {list(shape)}") from error
+    y, x, channels = np.unravel_index(wide, context.read(source).shape)
+    context.declare(target, wide.shape)
+    context.emit(Pick, target, (source,), target, **_fields(y[..., 0], x[..., 0], channels))
 
 
 def lower_movement(node: Node, context: GraphContext) -> None:
@@ -52,6 +75,8 @@ def lower_movement(node: Node, context: GraphContext) -> None:
     if len(computed) != 1:
         raise UnsupportedError("what it moves, or where to, is computed")
     (source,) = computed
+    if node.op == "gather" and (source != node.inputs[0] or node.attributes.get("batch_dims", 0)):
+        raise UnsupportedError("positions that are computed")
     if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
         lower_transpose(node, context)
         return

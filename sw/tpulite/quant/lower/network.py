@@ -6,7 +6,8 @@ from tpulite.graph.graph import Node
 from tpulite.graph.layers import Layer, LayerGraph, Reshape
 from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
-from tpulite.quant.lower.context import GraphContext, check_reshape
+from tpulite.quant.lower.batches import images_of, lower_images, sees_neighbors
+from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
 from tpulite.quant.lower.floats import require_integers
 from tpulite.quant.lower.matrices import lower_matmul
@@ -89,10 +90,8 @@ def joined(
     for layer in layers:
         if isinstance(layer, Reshape):
             source, target = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
-            try:
-                check_reshape(source, target)
-            except UnsupportedError as error:
-                raise ValueError(f"{layer.title} is not the machine's: {error}") from error
+            if not context.keeps_vectors(source, target):
+                raise ValueError(f"{layer.title} parts the channels of a vector")
     used = {x for layer in layers for x in (*layer.inputs, layer.output)} | {*inputs, *outputs}
     for x in inputs:
         context.read(x)
@@ -126,7 +125,17 @@ def lower_node(node: Node, context: GraphContext) -> None:
         raise UnsupportedError("an input is missing")
     if context.exactness.ort:
         require_integers(node, context)
-    LOWERED[node.op](node, context)
+    count, images = len(context.layers), images_of(node, context)
+    if images > 1 and sees_neighbors(node, context):
+        lower_images(node, context, LOWERED[node.op], images)
+        return
+    try:
+        LOWERED[node.op](node, context)
+    except UnsupportedError:
+        if images == 1:
+            raise
+        del context.layers[count:]
+        lower_images(node, context, LOWERED[node.op], images)
 
 
 def _needed(layers: Iterable[Layer], outputs: tuple[str, ...]) -> tuple[Layer, ...]:

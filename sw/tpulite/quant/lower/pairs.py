@@ -6,11 +6,10 @@ from functools import partial
 import numpy as np
 
 from tpulite.graph.graph import Node
-from tpulite.graph.layers import Conv
-from tpulite.graph.requantization import IDENTITY
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.pairs import Pair, pair_layer
 from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.movement import spread
 from tpulite.quant.tensors import UnsupportedError, centered, image_shape
 
 __all__ = ["lower_pair", "pair_operands"]
@@ -52,11 +51,13 @@ def pair_operands(
         raise UnsupportedError("both operands are constant")
     if context.activations[names[0]].shape == shape:
         return (names[0], names[1]), False
-    if not commutes and names[0] in context.constants:
+    if commutes and context.activations[names[1]].shape == shape:
+        return (names[1], names[0]), True
+    if names[0] in context.constants:
         return (_expanded(node, context, names[0], shape), names[1]), False
-    if not commutes or context.activations[names[1]].shape != shape:
-        raise UnsupportedError("its first operand is the same for all pixels")
-    return (names[1], names[0]), True
+    whole = f"{node.name}/{node.inputs[0]}/whole"
+    spread(context, node.inputs[0], whole, context.tensor(node.outputs[0]).shape)
+    return (whole, names[1]), False
 
 
 def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int, int]) -> str:
@@ -73,28 +74,21 @@ def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int
             context.declare(target, own)
             context.reshape(target, name, target)
             return target
-    if tensor.data is None and own == (*shape[:2], 1):
-        return _spread(context, name, f"{node.name}/{name}", shape)
+    result = context.tensor(node.outputs[0]).shape
     if tensor.data is None:
-        raise UnsupportedError(f"{name!r} of {list(tensor.shape)} does not fit {list(shape)}")
-    value = centered(tensor).reshape(own)
-    whole = (1, 1, shape[2]) if own[:2] == (1, 1) else shape
+        target = f"{node.name}/{name}"
+        spread(context, name, target, result)
+        return target
+    pixel = (1,) * (len(result) - 1) + result[-1:]
+    whole = pixel if own[:2] == (1, 1) else result
     try:
-        value = np.broadcast_to(value, whole)
+        value = np.broadcast_to(centered(tensor), whole)
     except ValueError as error:
-        raise UnsupportedError(f"{name!r} of {list(own)} does not fit {list(shape)}") from error
-    return context.constant(f"{node.name}/{name}", np.ascontiguousarray(value))
-
-
-def _spread(context: GraphContext, name: str, target: str, shape: tuple[int, int, int]) -> str:
-    """Return an image of one channel with as many as the result has, all alike: a product."""
-    source = context.read(name)
-    if source.shape != (*shape[:2], 1):
-        raise UnsupportedError(f"{name!r} of {list(source.shape)} does not fit {list(shape)}")
-    context.declare(target, shape)
-    weight = np.ones((1, 1, 1, shape[2]), np.int8)
-    context.emit(Conv, target, (name,), target, weight=weight, requantization=IDENTITY)
-    return target
+        raise UnsupportedError(
+            f"{name!r} of {list(tensor.shape)} does not fit {list(result)}"
+        ) from error
+    value = np.ascontiguousarray(value).reshape((1, 1, shape[2]) if whole == pixel else shape)
+    return context.constant(f"{node.name}/{name}", value)
 
 
 def _aligned(shape: tuple[int, ...], rank: int) -> tuple[int, int, int]:

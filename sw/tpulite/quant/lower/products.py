@@ -60,7 +60,7 @@ def lower_conv(node: Node, context: GraphContext) -> None:
     require_rank(weight, 4)
     kernel, group = centered(weight).transpose(1, 2, 3, 0), node.attributes.get("group", 1)
     kernel = _in_one_group(kernel, group, weight_zero_point(weight))
-    _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv", axis=0)
+    _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv")
 
 
 def _in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
@@ -84,7 +84,7 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
     if node["multiplier"] > 1:
         channels = kernel.shape[2] // node["multiplier"]
         full = _in_one_group(kernel[:, :, np.newaxis], channels, weight_zero_point(weight))
-        _emit_conv(node, context, node.inputs[0], node.outputs[0], full, "depthwise", axis=2)
+        _emit_conv(node, context, node.inputs[0], node.outputs[0], full, "depthwise")
         return
     context.read(node.inputs[0])
     context.write(node.outputs[0])
@@ -124,28 +124,29 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     shape = context.activations[origin].shape
     if not reads_image(node, context, origin):
         origin, shape = source, context.activations[source].shape
-    if rows > 1 and shape[2] != k:
+    if not reads_image(node, context, origin):
         origin, shape = _reshaped(node, context, origin, (rows, 1, k))
-    elif rows == 1 and max(shape[:2]) > _LARGEST_IMAGE:
-        origin, shape = _reshaped(node, context, origin, (1, 1, k))
-    window = (1, 1) if rows > 1 else shape[:2]
+    window = (1, 1) if shape[2] == k else (shape[0] // rows, shape[1])
     kernel = centered(weight).T.reshape(*window, shape[2], channels)
     output = node.outputs[0]
-    found = (shape[0] - window[0] + 1, shape[1] - window[1] + 1, channels)
-    wanted = context.write(output)
+    found = (shape[0] // window[0], shape[1] // window[1], channels)
+    wanted, made = context.write(output), output
     if wanted.shape != found:
-        context.declare(f"{output}/rows", found, wanted.dtype)
-        _emit_conv(node, context, origin, f"{output}/rows", kernel, "dense", axis=0)
-        context.reshape(f"{node.name}/reshape", f"{output}/rows", output)
-        return
-    _emit_conv(node, context, origin, output, kernel, "dense", axis=0)
+        made = f"{output}/rows"
+        context.declare(made, found, wanted.dtype)
+    _emit_conv(node, context, origin, made, kernel, "dense", stride=window)
+    if made != output:
+        context.reshape(f"{node.name}/reshape", made, output)
 
 
 def reads_image(node: Node, context: GraphContext, image: str) -> bool:
-    """Return whether a dense layer can read all of an image as one window."""
+    """Return whether a dense layer can read an image as windows, one for each row of its input."""
     k = context.tensor(node.inputs[1]).shape[-1]
-    shape = context.activations[image].shape
-    return math.prod(shape) == k and max(shape[:2]) <= _LARGEST_IMAGE
+    height, width, channels = context.activations[image].shape
+    rows, rest = divmod(height * width * channels, k)
+    if channels == k:
+        return True
+    return not rest and not height % rows and max(height // rows, width) <= _LARGEST_IMAGE
 
 
 def _reshaped(
@@ -164,7 +165,7 @@ def _emit_conv(
     target: str,
     kernel: np.ndarray,
     op: str,
-    axis: int,
+    stride: tuple[int, int] = (1, 1),
 ) -> None:
     context.read(source)
     if target not in context.activations:
@@ -175,10 +176,10 @@ def _emit_conv(
         (source,),
         target,
         weight=np.ascontiguousarray(kernel),
-        requantization=requantization_of(node, context, op, axis),
+        requantization=requantization_of(node, context, op, axis=2 if op == "depthwise" else 0),
         input_zero_point=context.quantized(node.inputs[0]).zero,
         weight_zero_point=weight_zero_point(context.tensor(node.inputs[1])),
-        **({} if op == "dense" else _window(node)),
+        **({"stride": stride} if op == "dense" else _window(node)),
     )
 
 

@@ -5,6 +5,7 @@ channels are those of two halves, again and again, which convolutions with one w
 channel pick. Such a convolution also moves pixels into channels where a result wants it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.sums import Mean, mean_requantization, sum_requantization
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.selections import integers, sum_of_integers
-from tpulite.quant.tensors import UnsupportedError, image_axis
+from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["lower_extreme_of_axes", "lower_mean", "lower_sum"]
 
@@ -116,10 +117,16 @@ def _reduction(node: Node, context: GraphContext) -> _Reduction:
     shape = context.tensor(source).shape
     image = context.read(source).shape
     wanted = context.write(target).shape
-    axes = {image_axis(shape, axis) for axis in node["axes"] if shape[axis] > 1}
-    window = (image[0] if 0 in axes else 1, image[1] if 1 in axes else 1)
+    reduced = [axis for axis in node["axes"] if shape[axis] > 1]
+    last = [axis for axis in reduced if axis == len(shape) - 1]
+    columns = [axis for axis in reduced if axis == len(shape) - 2 and image[1] > 1]
+    rows = [axis for axis in reduced if axis not in (*last, *columns)]
+    window = (math.prod(shape[axis] for axis in rows), image[1] if columns else 1)
+    behind = shape[min(rows, default=0) : len(shape) - 1 - (image[1] > 1 or len(shape) > 2)]
+    if rows and window[0] != math.prod(behind) and window[0] != image[0]:
+        raise UnsupportedError(f"axes {list(node['axes'])} of {list(shape)} are not next to others")
     moved = image[2] == 1 and wanted[2] != 1  # pixels become channels
-    return _Reduction(source, target, image, wanted, window, moved or 2 in axes)
+    return _Reduction(source, target, image, wanted, window, moved or bool(last))
 
 
 def _sum(node: Node, context: GraphContext, reduction: _Reduction) -> Mean:
