@@ -36,6 +36,7 @@ def load(
     strict: bool = False,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     dims: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Model:
     """Read a network and plan where it runs.
@@ -53,6 +54,8 @@ def load(
         Whether to refuse what the machine cannot run, but at the ends.
     shapes, dims : mapping, optional
         Shapes that a file leaves open, as of :meth:`Model.load`.
+    states : mapping, optional
+        Outputs that are inputs of the next run, as of :meth:`Model.load`.
     **options
         Fields of :class:`tpulite.compiler.options.Options`: ``batch=16``.
 
@@ -69,6 +72,8 @@ def load(
     if is_model_file(path):
         if shapes or dims:
             raise ValueError(f"{path} is compiled: its shapes are settled")
+        if states:
+            raise ValueError(f"{path} is compiled: its states are settled")
         return load_model_file(path)
     machine = named_config(config) if isinstance(config, str) else config
     return Model.load(
@@ -79,6 +84,7 @@ def load(
         options=Options(**options),
         shapes=shapes,
         dims=dims,
+        states=states,
     )
 
 

@@ -50,8 +50,8 @@ NETWORKS = {make.__name__: make for make in (window_of_frames, recurrence)}
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_frame_has_the_librarys_bits(name, tmp_path):
     data, pairs = NETWORKS[name]()
-    graph = with_states(load_onnx(data, name), pairs)
-    model = Model.load(graph)
+    model = Model.load(load_onnx(data, name), states=dict(pairs))
+    graph = model.graph
     inputs = random_inputs(graph, FRAMES, 1)
     results = model.run(inputs)
     save_model(model, tmp_path / "net.tpulite")

@@ -12,6 +12,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.frontend.files import load_graph
 from tpulite.frontend.given_shapes import GivenShapes
+from tpulite.frontend.states import with_states
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
@@ -62,6 +63,7 @@ class Model(PlannedModel):
         options: Options | None = None,
         shapes: Mapping[str, tuple[int, ...]] | None = None,
         dims: Mapping[str, int] | None = None,
+        states: Mapping[str, str] | None = None,
     ) -> "Model":
         """Read a network and plan its run; nothing is compiled yet.
 
@@ -83,17 +85,20 @@ class Model(PlannedModel):
             Shapes of inputs by name: ``{"x": (1, 3, 64, 64)}``; of a file only.
         dims : mapping of str to int, optional
             Extents by the names that an ONNX file has for them: ``{"sequence": 128}``.
+        states : mapping of str to str, optional
+            Outputs that are inputs of the next run: ``{"h_next": "h"}``.
 
         Raises
         ------
         ValueError
-            If the file is no network, its shapes stay open or do not fit, or an operator of it can
-            be computed nowhere.
+            If the file is no network, its shapes stay open or do not fit, states are no outputs
+            and inputs of it, or an operator of it can be computed nowhere.
         """
         given = GivenShapes(shapes or {}, dims or {})
         if isinstance(source, Graph) and given:
             raise ValueError("shapes and dims are for files, and this is a graph")
         graph = source if isinstance(source, Graph) else load_graph(source, given)
+        graph = with_states(graph, tuple((states or {}).items()))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
         graph = simplify(as_library(graph, exactness))
         config, options = config or Config(), options or Options()

@@ -18,6 +18,7 @@ from tpulite.frontend.onnx.translate.movement import MOVEMENT_RULES
 from tpulite.frontend.onnx.translate.products import PRODUCT_RULES
 from tpulite.frontend.onnx.translate.shapes import SHAPE_RULES
 from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
+from tpulite.frontend.states import with_states
 from tpulite.graph.graph import Graph, Source
 from tpulite.graph.verify import verify
 
@@ -110,4 +111,5 @@ def load_as_library(graph: Graph, *, keep_int8: bool = False) -> Graph:
     if not is_quantized(onnx.load_model_from_string(data)):
         return graph
     optimized = optimize(data, keep_int8=keep_int8)
-    return load_onnx(optimized, graph.name, library=library_version())
+    loaded = load_onnx(optimized, graph.name, library=library_version())
+    return with_states(loaded, [(state.output, state.input) for state in graph.states])

@@ -36,6 +36,7 @@ KERNELS = {
 _NUMERICS = {
     Exactness.ORT: "onnxruntime",
     Exactness.ORT_INT8: "onnxruntime",
+    Exactness.ORT_INT8: "onnxruntime",
     Exactness.TFLM: "tflite-micro",
     Exactness.BM1684X: None,
 }
