@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from tpulite.bench.mobilenet_file import mobilenet_v2_graph
+from tpulite.graph.graph import Graph, Node, State, Tensor
 from tpulite.models import CNN_DIGITS
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.place import place
 from tpulite.report.html.graph_layout import lay_out
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.runtime.model import Model
@@ -27,6 +30,16 @@ def test_a_box_for_each_operator_and_an_arrow_for_each_tensor_between_two() -> N
         if set(made) & set(node.inputs)
     }
     assert found.arrows[-1] == (len(graph.nodes), len(graph.nodes) + 1)
+
+
+def test_states_are_drawn_where_a_run_begins_and_ends_with_them() -> None:
+    x, y = (Tensor(name, (1, 4), "int8") for name in "xy")
+    node = Node("relu", "relu", ("x",), ("y",))
+    state = State("s", "x", "y", np.zeros((1, 4), np.int8))
+    graph = Graph("net", (node,), {"x": x, "y": y}, (), ("y",), "tflite", states=(state,))
+    found = NetworkGraph.of(place(graph, Exactness.LITERT_REF))
+    assert [box.name for box in found.boxes] == ["x", "relu", "y", "y"]
+    assert set(found.arrows) == {(0, 1), (1, 2), (1, 3)}
 
 
 @pytest.mark.parametrize(

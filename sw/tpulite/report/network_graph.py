@@ -63,21 +63,21 @@ class NetworkGraph:
     def of(cls, placed: Placed) -> Self:
         """Return the graph of a network of which it is known where its operators run."""
         graph = placed.graph
-        inputs = [Box(x, "input", _tensor(graph.tensors[x])) for x in graph.inputs]
-        outputs = [Box(x, "output", _tensor(graph.tensors[x])) for x in graph.outputs]
+        inputs = [Box(x, "input", _tensor(graph.tensors[x])) for x in graph.given]
+        outputs = [Box(x, "output", _tensor(graph.tensors[x])) for x in graph.wanted]
         boxes = (*inputs, *map(_box, summarize(placed)), *outputs)
         return cls(boxes, tuple(_arrows(graph)))
 
 
 def _arrows(graph: Graph) -> dict[tuple[int, int], None]:
     """Return the arrows in order; boxes are numbered as :class:`NetworkGraph` has them."""
-    makers = {name: number for number, name in enumerate(graph.inputs)}
+    makers = {name: number for number, name in enumerate(graph.given)}
     found: dict[tuple[int, int], None] = {}
-    for number, node in enumerate(graph.nodes, start=len(graph.inputs)):
+    for number, node in enumerate(graph.nodes, start=len(graph.given)):
         found |= dict.fromkeys((makers[x], number) for x in node.inputs if x in makers)
         makers |= dict.fromkeys(node.outputs, number)
-    after = len(graph.inputs) + len(graph.nodes)
-    ends = enumerate(graph.outputs, start=after)
+    after = len(graph.given) + len(graph.nodes)
+    ends = enumerate(graph.wanted, start=after)
     return found | {(makers[name], number): None for number, name in ends if name in makers}
 
 
