@@ -35,6 +35,7 @@ def test_every_frame_has_the_librarys_bits(name):
     model = Model.load(path)
     assert not any(isinstance(segment, HostSegment) for segment in model.segments)
     (given,), (output,) = model.graph.inputs, model.graph.outputs
+    assert model.graph.source is not None
     origins = model.graph.source.origins
     interpreter = Interpreter(
         str(path),
