@@ -14,9 +14,9 @@ from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.report.profile import Profile, profile_model
 from tpulite.report.traced_run import CYCLE_MODEL
 from tpulite.runtime.device import Device
-from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
-from tpulite.runtime.model_compare import Comparison, compare_model
+from tpulite.runtime.model_compare import Comparing, Comparison, compare_model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 from tpulite.runtime.model_run import ModelResults
 from tpulite.runtime.oracles import open_oracle
@@ -133,32 +133,39 @@ def compare(
     inputs: np.ndarray | Mapping[str, np.ndarray] | None = None,
     *,
     count: int = 10,
-    seed: int = 2024,
+    device: str | Device = "golden",
     **how: Any,
 ) -> Comparison:
-    """Compare every tensor with a library's, bit for bit.
+    """Compare what a run gives with what a library gives, bit for bit, tensor by tensor.
 
     Parameters
     ----------
     network : str or Path
         A file that the library reads, or a name of the zoo.
     oracle : str
-        ``litert-ref``, ``litert-opt``, ``litert-xnnpack`` or ``ort``.
+        ``litert-ref``, ``litert-opt``, ``litert-xnnpack``, ``tflm`` or ``ort``.
     inputs : ndarray or mapping of str to ndarray, optional
-        As for :func:`run`; by default ``count`` random ones, the same for the same ``seed``.
+        As for :func:`run`; by default ``count`` random ones, always the same.
+    count : int
+        How many random ones.
+    device : str or Device
+        Where the compiled network runs, as for :func:`run`.
 
     Raises
     ------
     ValueError
-        If the library is not installed, does not read the file, or refuses it.
+        If the network cannot be compiled, or the library is not installed, does not read the file,
+        or refuses it.
     """
     path = find_network(network)
     given = GivenShapes(how.get("shapes") or {}, how.get("dims") or {})
     library = open_oracle(oracle, path, load_graph(path, given))
     how.setdefault("exact", oracle)
     model = load(path, **how)
-    given = random_inputs(model.graph, count, seed) if inputs is None else inputs
-    return compare_model(model, library, given)
+    given = random_inputs(model.graph, count, seed=2024) if inputs is None else inputs
+    values, count = check_inputs(model.graph, given)
+    each = [{name: array[i, ...] for name, array in values.items()} for i in range(count)]
+    return compare_model(model, library, each, Comparing(device))
 
 
 def profile(

@@ -40,6 +40,7 @@ _PURPOSES = {
     "rtl": "the Verilated chip, Verilog",
     "onnx": "ONNX files, --calibrate",
     "litert": "TFLite operators of the host, --oracle",
+    "tflm": "compare --oracle tflm",
     "quantize": "quantize of TFLite files",
     "trace": "--trace",
     "pictures": "pictures as inputs",

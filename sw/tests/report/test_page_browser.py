@@ -151,7 +151,7 @@ def test_a_comparison_shows_what_differs_first(tmp_path: Path) -> None:
     model, path = Model.load(CNN_DIGITS), tmp_path / "compared.html"
     names = [node.name for node in model.graph.nodes]
     same, *others = [TensorDifference(x, x, 9, 0, 0.0, None) for x in names]
-    wrong = replace(others[-1], different=2, largest=3.0, first=(0, 7))
+    wrong = replace(others[-1], different=2, beyond=2, largest=3.0, first=(0, 7))
     comparison = Comparison("net", 1, (same, *others[1:-1], wrong))
     write_comparison(path, comparison, NetworkGraph.of(model.plan.placed), {"inputs": "<none>"})
 

@@ -93,6 +93,6 @@ def test_wrong_oracles_are_refused(name, message):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    message = r"litert-ref needs: pip install 'tpulite\[litert\]'$"
+    message = r"litert-ref needs: pip install 'ai-edge-litert>="
     with pytest.raises(ValueError, match=message):
         open_oracle("litert-ref", CNN_DIGITS, load_graph(CNN_DIGITS))

@@ -1,6 +1,7 @@
 """Inputs on the command line: arrays, pictures, and folders of them."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -9,12 +10,21 @@ import click
 import numpy as np
 
 from tpulite.cli.common import load_inputs
+from tpulite.cli.paths import PATH
 from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
-from tpulite.runtime.inputs import as_inputs, check_inputs
+from tpulite.runtime.inputs import as_inputs, check_inputs, random_inputs
 from tpulite.runtime.pictures import PICTURES, load_picture, picture_remark
 
-__all__ = ["PIXELS", "InputReader", "Inputs", "named_error", "pixels_option"]
+__all__ = [
+    "PIXELS",
+    "InputReader",
+    "Inputs",
+    "drawn_named",
+    "named_error",
+    "pixels_option",
+    "source_option",
+]
 
 _ARRAYS = (".npy", ".npz")
 
@@ -37,6 +47,13 @@ class _Pixels(click.ParamType):
 
 
 PIXELS = _Pixels()
+
+source_option = click.option(
+    "--input",
+    "source",
+    type=PATH,
+    help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), or a folder of them.",
+)
 
 pixels_option = click.option(
     "--pixels",
@@ -63,6 +80,18 @@ class Inputs:
     values: dict[str, np.ndarray]
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+
+    def each(self, limit: int | None = None) -> list[dict[str, np.ndarray]]:
+        """Return the first inputs, each by names."""
+        count = min(len(self.names), limit or len(self.names))
+        return [{name: x[i, ...] for name, x in self.values.items()} for i in range(count)]
+
+    @classmethod
+    def drawn(cls, graph: Graph, count: int, seed: int) -> "Inputs":
+        """Return random inputs."""
+        values, count = check_inputs(graph, random_inputs(graph, count, seed))
+        names = tuple(f"input {number}" for number in range(count)) if count > 1 else ("input",)
+        return cls(values, names, (f"{count} random input{'s' * (count > 1)}, seed {seed}",))
 
 
 @dataclass(frozen=True)
@@ -147,6 +176,17 @@ class InputReader:
                 if said:
                     remarks[said] = None
                 yield name, converted
+
+
+@contextmanager
+def drawn_named(source: Path | None) -> Iterator[None]:
+    """Let an error within say how to give inputs, if those that it may be about were drawn."""
+    try:
+        yield
+    except ValueError as error:
+        if source is None:
+            raise ValueError(f"{error}; inputs were random: give some by --input") from error
+        raise
 
 
 def named_error(path: Path, error: ValueError) -> ValueError:

@@ -23,7 +23,7 @@ from tpulite.cli.common import (
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
-from tpulite.cli.inputs import InputReader, Inputs, pixels_option
+from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, source_option
 from tpulite.cli.labels import load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
@@ -34,7 +34,6 @@ from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 from tpulite.report.profile import profile_model
 from tpulite.report.speed import Speed
-from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
@@ -48,12 +47,7 @@ _PROGRAMS = (".tpl", ".tpulite")
 
 @click.command()
 @click.argument("file", type=NETWORK)
-@click.option(
-    "--input",
-    "source",
-    type=PATH,
-    help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), or a folder of them.",
-)
+@source_option
 @pixels_option
 @click.option(
     "--labels",
@@ -122,7 +116,8 @@ def run(  # noqa: PLR0913 - options of the command
     for remark in inputs.remarks:
         console.print(remark, highlight=False, markup=False, soft_wrap=True)
     model = compile_model(model, cache=choices.cache)
-    results = _run_all(Runner(model, device), inputs.values, count, reset)
+    with drawn_named(source):
+        results = _run_all(Runner(model, device), inputs.values, count, reset)
     report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz, host_ms)
     if views:
         views.save(model, report.profile or profile_model(model), mhz, host_ms)
@@ -151,10 +146,7 @@ def _inputs(
     """Read the inputs, or draw some."""
     if source is not None:
         return InputReader(model.graph, model.exactness, pixels).read(source, limit)
-    drawn = random_inputs(model.graph, limit or model.options.batch, seed)
-    values, count = check_inputs(model.graph, drawn)
-    names = tuple(f"input {number}" for number in range(count)) if count > 1 else ("input",)
-    return Inputs(values, names, (f"{count} random input{'s' * (count > 1)}, seed {seed}",))
+    return Inputs.drawn(model.graph, limit or model.options.batch, seed)
 
 
 def _run_program(

@@ -112,7 +112,7 @@ class _Opened:
             "cycles": run.cycles,
         }
         if self.library is not None:
-            pairs = list(zip(ours, map(self.library, each), strict=True))
+            pairs = list(zip(ours, map(self.library.outputs, each), strict=True))
             for field, alike in (("equal", _equal), ("same", _same)):
                 record[field] = [
                     all(alike(a[x], b[x].reshape(-1)) for x in names) for a, b in pairs

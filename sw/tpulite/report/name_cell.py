@@ -19,8 +19,8 @@ _SHORTEST = 10
 class NameCell:
     """A name of one line, which gives way where others of the row must not.
 
-    Names of exporters begin alike (``/layer1/layer1.0/conv1/Conv``), so what does not fit is left
-    out at the front.
+    Names of exporters begin alike (``/layer1/layer1.0/conv1/Conv``) or end alike
+    (``conv1/Conv2D;bias/ReadVariableOp``), so what does not fit is left out in the middle.
 
     Attributes
     ----------
@@ -32,9 +32,10 @@ class NameCell:
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         width, name = options.max_width, self.name
-        yield Text(
-            name if len(name) <= width else "…" + name[len(name) - width + 1 :], no_wrap=True
-        )
+        if len(name) > width:
+            front = (width - 1) // 2
+            name = f"{name[:front]}…{name[len(name) - width + 1 + front :]}"
+        yield Text(name, no_wrap=True)
 
     def __rich_measure__(self, console: "Console", options: "ConsoleOptions") -> Measurement:
         return Measurement(min(len(self.name), _SHORTEST), len(self.name))

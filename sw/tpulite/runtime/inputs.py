@@ -1,6 +1,6 @@
 """Inputs of networks: random ones for comparisons, and checks of those that users give."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -13,6 +13,13 @@ __all__ = ["as_inputs", "check_inputs", "input_range", "quantize_input", "random
 _INTEGERS = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
 """Of inputs that are integers and nothing else."""
 
+_POSITIONS = {"gather": 1, "gatherelements": 1, "embedding_lookup": 0}
+"""Operators that take numbers out of a table, and which input has the positions; one is the other.
+"""
+
+_SAME_NUMBERS = {"reshape", "transpose", "cast", "squeeze", "unsqueeze", "expand_dims", "slice"}
+"""Operators whose integers are those that they get."""
+
 _COARSE = 4
 """Extent of the squares of one value in every other random image."""
 
@@ -20,9 +27,10 @@ _COARSE = 4
 def random_inputs(graph: Graph, count: int, seed: int) -> dict[str, np.ndarray]:
     """Draw inputs, the same ones for the same seed.
 
-    Integers cover their whole range; floats that the network quantizes cover what the quantized
-    ones can hold, and a little more. Every other image is coarse, as photographs are, so that sums
-    of neighbors are not always near their mean.
+    Integers cover their whole range, and those that are positions in a table its extent; floats
+    that the network quantizes cover what the quantized ones can hold, and a little more. Every
+    other image is coarse, as photographs are, so that sums of neighbors are not always near their
+    mean.
 
     Parameters
     ----------
@@ -180,8 +188,8 @@ def _draw(graph: Graph, name: str, rng: np.random.Generator, coarse: bool) -> np
     image = coarse and len(shape) == 4
     drawn = (shape[0], *(-(-n // _COARSE) for n in shape[1:3]), shape[3]) if image else shape
     if np.issubdtype(tensor.dtype, np.integer):
-        limits = np.iinfo(tensor.dtype)
-        values = rng.integers(limits.min, limits.max, drawn, np.dtype(tensor.dtype), endpoint=True)
+        low, high = _integer_range(graph, name)
+        values = rng.integers(low, high, drawn, np.dtype(tensor.dtype), endpoint=True)
     elif tensor.dtype == "bool":
         values = rng.integers(0, 2, drawn).astype(bool)
     else:
@@ -201,9 +209,38 @@ def _shape_of_output(graph: Graph, name: str) -> np.ndarray | None:
     return None
 
 
+def _integer_range(graph: Graph, name: str) -> tuple[int, int]:
+    """Return the least and the largest integer that an input can be: a position is in its table."""
+    extents = list(_tables(graph, name))
+    limits = np.iinfo(graph.tensors[name].dtype)
+    return (0, min(*extents, limits.max + 1) - 1) if extents else (limits.min, limits.max)
+
+
+def _tables(graph: Graph, name: str) -> Iterator[int]:
+    """Yield the extents of the tables in which a tensor gives positions, as it is or reshaped."""
+    alike = _alike(graph, name)
+    for node in graph.nodes:
+        index = _POSITIONS.get(node.op)
+        if index is not None and len(node.inputs) > index and node.inputs[index] in alike:
+            shape = graph.tensors[node.inputs[1 - index]].shape
+            axis = int(node.attributes.get("axis", 0))
+            if -len(shape) <= axis < len(shape) and shape[axis]:
+                yield shape[axis]
+
+
+def _alike(graph: Graph, name: str) -> set[str]:
+    """Return the tensors that hold the numbers of an input in another order or shape."""
+    alike = {name}
+    for node in graph.nodes:
+        if node.op in _SAME_NUMBERS and node.inputs[0] in alike:
+            alike.update(node.outputs)
+    return alike
+
+
 def _range(graph: Graph, name: str) -> tuple[float, float]:
     """Return the range of the integers that a float input becomes, a hundredth added."""
-    if (ends := _quantized_range(graph, name)) is None:
+    every = (_quantized_range(graph, each) for each in sorted(_alike(graph, name)))
+    if (ends := next((found for found in every if found), None)) is None:
         return -1.0, 1.0
     low, high = ends
     margin = (high - low) / 100

@@ -161,8 +161,8 @@ class Model(PlannedModel):
         inputs : ndarray or mapping of str to ndarray
             As for :meth:`run`.
         simplified : bool
-            Whether to compute what the compiler leaves of the network; then not all channels are
-            known.
+            Whether to compute what the compiler leaves of the network, and of parts on the CPU no
+            more than a run does; then not all channels are known.
         state : States, optional
             What the first input finds; by default states begin anew, and :attr:`state` is left as
             it is.
@@ -229,7 +229,7 @@ class Model(PlannedModel):
             if isinstance(segment, MachineSegment):
                 values |= dict(self._run_layers(next(parts), values))
             else:
-                values |= next(hosts).run(values, tensors=True)
+                values |= next(hosts).run(values, tensors=not simplified)
         return values
 
     def _run_layers(

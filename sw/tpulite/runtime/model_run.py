@@ -34,7 +34,7 @@ class ModelResults:
         For each run of the machine, what each of its segments gave: one run an input, or one for
         ``batch`` of them. Their outputs are as the machine stores them, surplus images included.
     tensors : mapping of str to ndarray
-        If they were asked for: all tensors that host and machine computed, like outputs.
+        If they were asked for: tensors that host and machine computed, like outputs.
     batch : int
         Inputs of a run.
     """
@@ -86,6 +86,9 @@ class Runner:
     tensors : bool
         Whether to keep all tensors; the machine then runs programs that store each of them, which
         take more cycles.
+    keep : bool
+        Whether to keep the tensors that the programs users run leave in DRAM, and those between
+        host and machine.
     state : States, optional
         Where what the network keeps from run to run is; by default a place of its own.
 
@@ -106,11 +109,13 @@ class Runner:
         device: str | Device,
         *,
         tensors: bool = False,
+        keep: bool = False,
         state: States | None = None,
     ) -> None:
         self.model = model
         self.state = States(model.graph) if state is None else state
         self.tensors = tensors
+        self._keep = keep or tensors
         programs = model.debug_programs() if tensors else model.programs
         self.batch = max((program.batch for program in programs), default=1)
         if isinstance(device, str):
@@ -177,7 +182,7 @@ class Runner:
             ModelResults(
                 {name: self.model.value(name, one) for name in graph.outputs},
                 (),
-                one if self.tensors else {},
+                one if self._keep else {},
             )
             for one in values
         ]

@@ -1,18 +1,37 @@
 """A form of SVDF that LiteRT accepts and does not have."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-__all__ = ["widen_filters"]
+__all__ = ["widen_filters", "widened"]
 
 _SVDF = 27
 _TIME, _STATE = 2, 4  # inputs of SVDF
 _INT16, _INT8 = 7, 9  # of the schema
 
 
-def widen_filters(model: Any) -> None:
-    """Give SVDF 16 bits where TensorFlow Lite Micro has 8, in place.
+def widened(data: bytes) -> bytes:
+    """Return a file as it is, or with SVDF of 16 bits if it has some of 8.
+
+    See :func:`widen_filters`; the object form of a file needs ``ai-edge-litert``.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
+        import flatbuffers
+        from ai_edge_litert import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    if not widen_filters(model):
+        return data
+    builder = flatbuffers.Builder(len(data))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def widen_filters(model: Any) -> bool:
+    """Give SVDF 16 bits where TensorFlow Lite Micro has 8, in place; tell whether there is any.
 
     LiteRT's kernel takes time weights and states for int16 whatever their type is, reads and writes
     beyond their ends, and brings the process down. In int16 the same integers mean the same.
@@ -22,7 +41,7 @@ def widen_filters(model: Any) -> None:
     model : ModelT
         The object form of a file.
     """
-    graph = model.subgraphs[0]
+    graph, found = model.subgraphs[0], False
     for operator in graph.operators:
         code = model.operatorCodes[operator.opcodeIndex]
         if max(code.builtinCode, code.deprecatedBuiltinCode) != _SVDF:
@@ -31,10 +50,11 @@ def widen_filters(model: Any) -> None:
             tensor = graph.tensors[index]
             if tensor.type != _INT8:
                 continue
-            tensor.type = _INT16
+            tensor.type, found = _INT16, True
             data = model.buffers[tensor.buffer].data
             if data is not None and len(data):
                 buffer = type(model.buffers[0])()
                 buffer.data = np.asarray(data).view(np.int8).astype("<i2").view(np.uint8)
                 model.buffers.append(buffer)
                 tensor.buffer = len(model.buffers) - 1
+    return found

@@ -43,10 +43,15 @@ def _verdict(comparison: Comparison) -> str:
     """Return in words what came of it, the first tensor that differs included."""
     if comparison.same:
         return f"every bit of {comparison.elements:,} elements is the same"
-    first = comparison.different[0]
-    return (
-        f"{len(comparison.different)} of {len(comparison.tensors)} tensors differ; first "
-        f"{first.name} of {first.node}: {_words(first)}"
+    sides = (
+        ("tensors", comparison.tensors, comparison.different),
+        ("layers by definition", comparison.layers, comparison.different_layers),
+    )
+    return ". ".join(
+        f"{len(different)} of {len(every)} {what} differ; first "
+        f"{different[0].name} of {different[0].node}: {_words(different[0])}"
+        for what, every, different in sides
+        if different
     )
 
 
@@ -61,11 +66,13 @@ def _words(tensor: TensorDifference) -> str:
 
 def _notes(comparison: Comparison, network: NetworkGraph) -> dict[str, Note]:
     """Return what is said of each operator: the worst of its tensors."""
-    first = comparison.different[0].node if comparison.different else None
+    tensors = (*comparison.layers, *comparison.tensors)
+    different = comparison.different_layers or comparison.different
+    first = different[0].node if different else None
     unknown = Note("", "one of the two does not show what it computes", meaning=_UNKNOWN)
     notes = {box.name: unknown for box in network.boxes if box.by is not None}
     # The worst one last, so that it stays.
-    for tensor in sorted(comparison.tensors, key=lambda x: (x.different > 0, x.left_out > 0)):
+    for tensor in sorted(tensors, key=lambda x: (x.different > 0, x.left_out > 0)):
         text, line, meaning = _words(tensor), "same", _SAME
         if tensor.left_out:
             total = tensor.elements + tensor.left_out
@@ -79,27 +86,34 @@ def _notes(comparison: Comparison, network: NetworkGraph) -> dict[str, Note]:
 
 
 def _table(comparison: Comparison) -> DataTable:
-    """Return a row for each tensor."""
-    tensors = comparison.tensors
+    """Return a row for each tensor of the program, and for each one by definition."""
+    tensors = (*comparison.tensors, *comparison.layers)
+    sides = ["program"] * len(comparison.tensors) + ["definition"] * len(comparison.layers)
     data = source(
         "tensors",
         {
+            "side": sides,
             "name": [x.name for x in tensors],
             "node": [x.node for x in tensors],
             "elements": [x.elements for x in tensors],
             "different": [x.different for x in tensors],
             "largest": [x.largest for x in tensors],
+            "mean": [x.figures.mean for x in tensors],
+            "rmse": [x.figures.rmse for x in tensors],
+            "cosine": [x.figures.cosine for x in tensors],
+            "snr": [x.as_dict()["snr"] for x in tensors],
             "first": ["" if x.first is None else str(list(x.first)) for x in tensors],
             "left_out": [x.left_out or None for x in tensors],
         },
     )
     count = NumberFormatter(format="0,0", text_align="right", null_format="")
-    real = NumberFormatter(format="0,0.[000000]", text_align="right")
+    real = NumberFormatter(format="0,0.[000000]", text_align="right", null_format="")
     text = StringFormatter()
     columns = [
-        *(("name", "tensor", 260, text), ("node", "operator", 220, text)),
+        *(("side", "of", 80, text), ("name", "tensor", 240, text), ("node", "operator", 200, text)),
         *(("elements", "compared", 90, count), ("different", "different", 80, count)),
-        *(("largest", "largest difference", 110, real), ("first", "first at", 110, text)),
-        ("left_out", "not computed", 100, count),
+        *(("largest", "largest difference", 110, real), ("mean", "mean", 80, real)),
+        *(("rmse", "RMSE", 80, real), ("cosine", "cosine", 80, real), ("snr", "SNR, dB", 70, real)),
+        *(("first", "first at", 110, text), ("left_out", "not computed", 100, count)),
     ]
     return make_table(data, len(tensors), columns)
