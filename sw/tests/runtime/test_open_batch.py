@@ -279,3 +279,15 @@ def test_without_litert_stored_shapes_must_do_and_none_can_be_given(monkeypatch,
     assert Model.load(path).macs == 4 * 4 * 8 * math.prod((3, 3, 4))
     with pytest.raises(ValueError, match=r"--shape of a TFLite file needs: pip install"):
         Model.load(path, shapes={"t0": (2, 6, 6, 4)})
+
+
+@pytest.mark.parametrize("name", ["dense over time", "dilated"])
+def test_damaged_files_are_refused_or_read(name):
+    data = FILES[name][0]()
+    for position in range(0, len(data), 17):
+        damaged = bytearray(data)
+        damaged[position] ^= 0xFF
+        try:
+            load_tflite(bytes(damaged))
+        except ValueError as error:
+            assert str(error)

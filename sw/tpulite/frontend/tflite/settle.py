@@ -82,9 +82,9 @@ def settle_shapes(data: bytes, given: GivenShapes) -> bytes:
     """
     model = parse_tflite(data)
     opened = any(min((*x.signature, *x.shape), default=0) < 0 for x in model.tensors)
-    if not opened and not given:
+    if (not opened and not given) or not _sound(model):
         return data
-    inputs = {model.tensors[i].name or f"tensor_{i}": i for i in model.inputs if i >= 0}
+    inputs = {model.tensors[i].name or f"tensor_{i}": i for i in model.inputs}
     extents = {name: _extents(model.tensors[i]) for name, i in inputs.items()}
     shapes = given.settle(extents, fixed=False)
     if given:
@@ -95,15 +95,20 @@ def settle_shapes(data: bytes, given: GivenShapes) -> bytes:
     wanted = {number: shapes[name] for name, number in inputs.items()}
     try:
         return _settled(data, model, wanted)
-    except _REFUSALS as error:
-        if not given:  # of custom operators and the like: what is stored may do
+    except Exception as error:  # LiteRT's, and of parts of a file that nobody has checked
+        if not given:  # it lacks custom operators and the like: what is stored may do
             return data
         line = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"LiteRT refuses the shapes that are given: {line[0]}") from error
 
 
-_REFUSALS = (RuntimeError, ValueError)
-"""What LiteRT raises."""
+def _sound(model: FileModel) -> bool:
+    """Tell whether all tensors that are named are there; who reads the file refuses others."""
+    named = {*model.inputs, *model.outputs}
+    for operator in model.operators:
+        named.update(i for i in operator.inputs if i != -1)
+        named.update(operator.outputs)
+    return all(0 <= number < len(model.tensors) for number in named)
 
 
 def _extents(tensor: FileTensor) -> Open:
@@ -137,7 +142,7 @@ def _known(model: FileModel) -> _Known:
     settled: list[int] = []
     runs = False
     for operator in model.operators:
-        code, inputs = operator.code, [i for i in operator.inputs if i >= 0]
+        code, inputs = operator.code, [i for i in operator.inputs if i != -1]
         says = {operator.inputs[i] for i in _SAYS_SHAPE.get(code, ()) if i < len(operator.inputs)}
         says.discard(-1)
         free = code in _DECIDED_BY_DATA or not says <= constant or not open_.isdisjoint(inputs)
