@@ -95,3 +95,14 @@ def test_the_longest_branch_counts():
 def test_custom_operators_are_unknown():
     node = Node("n", "custom", ("x",), ("y",), {}, "CUSTOM Strange")
     assert not counted(node)
+
+
+def test_rows_of_a_product_are_counted_once():
+    b = OnnxBuilder()
+    one, zero = F32(0.1), np.uint8(3)
+    weight = np.ones((8, 5), np.uint8)
+    y = b.node(
+        "QLinearMatMul", b.input("x", (2, 6, 8), "uint8"), one, zero, weight, one, zero, one, zero
+    )
+    graph = load_onnx(b.build(y, dtype="uint8"), "net")
+    assert sum(macs_of(node, graph) for node in graph.nodes) == 2 * 6 * 8 * 5

@@ -17,12 +17,18 @@ Shape = tuple[int, ...]
 Rule = Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]
 
 
+_BESIDE = ("add", "reshape", "transpose")
+"""What readers put beside the product of an operator, under its name."""
+
+
 def macs_of(node: Node, graph: Graph) -> int:
     """Return the multiplications of a node in a run, as far as they are known; see `counted`."""
     if "macs" in node.attributes:
         return int(node.attributes["macs"])
     inputs = [graph.tensors[name].shape if name else () for name in node.inputs]
     output = graph.tensors[node.outputs[0]].shape if node.outputs else ()
+    if node.op in _BESIDE:
+        return 0
     operator = node.op if node.op in _RULES else node.source or node.op
     return macs_of_operator(operator, inputs, output, node.attributes)
 
