@@ -25,6 +25,7 @@ from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
 from tpulite.report.name_cell import NameCell
 from tpulite.report.network_facts import fact_lines, next_step
+from tpulite.runtime.host.tables import tabulate
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
@@ -56,7 +57,8 @@ def inspect(
     else:
         graph = reading.graph(model)
         exactness = reading.exactness(graph)
-        placed = place(simplify(as_library(graph, exactness)), exactness)
+        graph = tabulate(simplify(as_library(graph, exactness)), exactness)
+        placed = place(graph, exactness, vector=named_config("16x16").array_size)
     segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)

@@ -96,6 +96,7 @@ class Node:
     - relu, relu6, relu_n1_1, sigmoid, tanh, leaky_relu (alpha), elu (alpha), clip (low, high), and
       the other functions of one number that :mod:`tpulite.graph.verify` lists
     - expression: x; steps (operators of floats, each with the numbers of the steps that it takes)
+    - table: x; table (256 integers of its result, that of the least byte first)
     - requantize: x (from one quantization to another)
     - quantize, dequantize: x (from and to float)
     - batch_norm: x, gamma, beta, mean, variance; epsilon

@@ -20,6 +20,7 @@ from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.library import as_library
 from tpulite.quant.partition import MachineSegment, crossings
 from tpulite.runtime.device import Device
+from tpulite.runtime.host.tables import tabulate
 from tpulite.runtime.inputs import check_inputs
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
@@ -100,7 +101,7 @@ class Model(PlannedModel):
         graph = source if isinstance(source, Graph) else load_graph(source, given)
         graph = with_states(graph, tuple((states or {}).items()))
         exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
-        graph = simplify(as_library(graph, exactness))
+        graph = tabulate(simplify(as_library(graph, exactness)), exactness)
         config, options = config or Config(), options or Options()
         return cls(graph, exactness, config, strict, options=options)
 

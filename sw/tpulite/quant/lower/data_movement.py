@@ -1,5 +1,7 @@
 """Functions of one number, and nodes that only move numbers."""
 
+import numpy as np
+
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Concat, Lut, Pad
 from tpulite.quant.exactness.concat import concat_table
@@ -9,7 +11,7 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import reads_image
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError, image_axis
 
-__all__ = ["lower_concat", "lower_function", "lower_pad", "lower_reshape"]
+__all__ = ["lower_concat", "lower_function", "lower_pad", "lower_reshape", "lower_table"]
 
 
 def lower_function(node: Node, context: GraphContext) -> None:
@@ -25,6 +27,15 @@ def lower_function(node: Node, context: GraphContext) -> None:
         context.exactness,
         image.shape[0] * image.shape[1] * image.shape[2],
     )
+    context.emit(Lut, node.name, (source,), target, table=table)
+
+
+def lower_table(node: Node, context: GraphContext) -> None:
+    """Lower a function of one byte whose results are known."""
+    source, target = node.inputs[0], node.outputs[0]
+    context.read(source)
+    context.write(target)
+    table = context.quantized(target).image(np.array(node["table"]))
     context.emit(Lut, node.name, (source,), target, table=table)
 
 

@@ -8,7 +8,13 @@ from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
 from tpulite.quant.lower.batches import images_of, lower_images, sees_neighbors
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.lower.data_movement import lower_concat, lower_function, lower_pad, lower_reshape
+from tpulite.quant.lower.data_movement import (
+    lower_concat,
+    lower_function,
+    lower_pad,
+    lower_reshape,
+    lower_table,
+)
 from tpulite.quant.lower.floats import require_integers
 from tpulite.quant.lower.matrices import lower_matmul
 from tpulite.quant.lower.movement import (
@@ -57,6 +63,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "concat": lower_concat,
     "reshape": lower_reshape,
     "pack": lower_pack,
+    "table": lower_table,
     "softmax": lower_softmax,
     "depth_to_space": lower_depth_to_space,
     **dict.fromkeys(MOVEMENT, lower_movement),

@@ -1,0 +1,136 @@
+"""Functions of one byte as tables of what a library computes of all 256 of them."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tpulite.frontend.tflite.cut import cut_tflite
+from tpulite.graph.graph import Graph
+from tpulite.graph.passes.byte_functions import ByteFunction, byte_functions, with_tables
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.host.libraries import KERNELS, require_library
+
+__all__ = ["tabulate"]
+
+_TRIED = {
+    Exactness.LITERT_REF: (Exactness.LITERT_REF, Exactness.LITERT_OPT),
+    Exactness.LITERT_OPT: (Exactness.LITERT_OPT,),
+}
+"""Kernels that may compute a function: the reference ones lack some operators of the others."""
+
+_TIMES = 4
+"""So often each byte comes, at different places of a vector."""
+
+_VECTOR = 64
+"""Elements after which code for vectors certainly begins anew."""
+
+
+def tabulate(graph: Graph, exactness: Exactness) -> Graph:
+    """Return a TFLite graph whose functions of one byte are tables.
+
+    A function is computed by the library itself, on the part of the file that has it. It is taken
+    only if equal bytes give equal results wherever they are; the last elements, which code for
+    vectors may leave to other code, are as many as in the file.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network, simplified.
+    exactness : Exactness
+        Whose numerics; those of others than LiteRT's own kernels change nothing.
+    """
+    source = graph.source
+    if graph.format != "tflite" or source is None or exactness not in _TRIED:
+        return graph
+    functions = [
+        each
+        for each in byte_functions(graph)
+        if {each.source, each.target} <= source.origins.keys()
+    ]
+    if not functions:
+        return graph
+    try:
+        require_library("tflite")
+    except ValueError:  # who has no LiteRT gets what is known without it
+        return graph
+    return with_tables(graph, _tables(graph, functions, exactness))
+
+
+def _tables(
+    graph: Graph, functions: Sequence[ByteFunction], exactness: Exactness
+) -> dict[str, tuple[int, ...]]:
+    """Return the tables of all functions that have one: from one session, or from one of each."""
+    for kernels in _TRIED[exactness]:
+        try:
+            return _computed(graph, functions, kernels)
+        except Exception:  # whatever LiteRT raises
+            continue
+    if len(functions) == 1:
+        return {}
+    return {
+        name: table
+        for each in functions
+        for name, table in _tables(graph, [each], exactness).items()
+    }
+
+
+def _computed(
+    graph: Graph, functions: Sequence[ByteFunction], exactness: Exactness
+) -> dict[str, tuple[int, ...]]:
+    assert graph.source is not None
+    origins = graph.source.origins
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    sources = list(dict.fromkeys(int(origins[each.source].key) for each in functions))
+    targets = list(dict.fromkeys(int(origins[each.target].key) for each in functions))
+    data, more = cut_tflite(graph.source.data, sources, targets)
+    if more:
+        raise ValueError("a function of one byte depends on an input of the network")
+    kernels = OpResolverType[KERNELS[exactness]]
+    session: Any = Interpreter(
+        model_content=data, experimental_op_resolver_type=kernels, num_threads=1
+    )
+    names = {int(origins[each.source].key): each.source for each in functions}
+    values = {}
+    for details, key in zip(session.get_input_details(), sources, strict=True):
+        tensor = graph.tensors[names[key]]
+        values[names[key]] = value = _bytes(tensor.dtype, math.prod(tensor.shape))
+        shape = [1] * (len(tensor.shape) - 1) + [value.size]
+        session.resize_tensor_input(details["index"], shape)
+    session.allocate_tensors()
+    for details, key in zip(session.get_input_details(), sources, strict=True):
+        session.set_tensor(details["index"], values[names[key]].reshape(details["shape"]))
+    session.invoke()
+    found = {
+        key: session.get_tensor(details["index"]).reshape(-1)
+        for details, key in zip(session.get_output_details(), targets, strict=True)
+    }
+    tables = {
+        each.target: _table(values[each.source], found[int(origins[each.target].key)])
+        for each in functions
+    }
+    return {name: table for name, table in tables.items() if table}
+
+
+def _bytes(dtype: str, count: int) -> np.ndarray:
+    """Return all bytes several times, each time further on, and as many more as a tensor has."""
+    limits = np.iinfo(dtype)
+    every = np.arange(limits.min, limits.max + 1)
+    turns = [np.roll(every, 7 * turn) for turn in range(_TIMES)]
+    return np.concatenate([*turns, every[: count % _VECTOR]]).astype(dtype)
+
+
+def _table(values: np.ndarray, results: np.ndarray) -> tuple[int, ...]:
+    """Return what each byte gives, the least one first; nothing if that depends on its place."""
+    if results.shape != values.shape:
+        return ()
+    low = int(np.iinfo(values.dtype).min)
+    table = np.zeros(256, np.int64)
+    table[values.astype(np.int64) - low] = results
+    same = np.array_equal(table[values.astype(np.int64) - low], results)
+    return tuple(table.tolist()) if same else ()
