@@ -12,12 +12,14 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+import tpulite as package
+from tpulite.frontend.given_shapes import AS_IN_FILE
 from tpulite.frontend.tflite.file import load_tflite
+from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.graph.passes.simplify import simplify
 from tpulite.runtime.model import Model
 from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
-KERNELS = {"litert-ref": "BUILTIN_REF", "litert-opt": "BUILTIN_WITHOUT_DEFAULT_DELEGATES"}
 RNG = np.random.default_rng(43)
 
 
@@ -161,10 +163,9 @@ FILES = {
 }
 
 
-def by_litert(data: bytes, x: np.ndarray, kernels: str) -> np.ndarray:
-    """Run the untouched file on an input of any batch."""
-    resolver = OpResolverType[KERNELS[kernels]]
-    run = Interpreter(model_content=data, experimental_op_resolver_type=resolver)
+def by_litert(data: bytes, x: np.ndarray) -> np.ndarray:
+    """Run the untouched file on an input of any batch, by the reference kernels."""
+    run = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     (given,), (result,) = run.get_input_details(), run.get_output_details()
     run.resize_tensor_input(given["index"], x.shape)
     run.allocate_tensors()
@@ -189,13 +190,12 @@ def written(tmp_path):
 def test_a_batch_of_one_runs_on_the_machine_with_the_bits_of_the_untouched_file(name, written):
     make, macs = FILES[name]
     data = make()
-    exact = "litert-opt" if name == "upsampled" else "litert-ref"  # which lacks TILE of version 3
-    model = Model.load(written(data), exact=exact)
+    model = Model.load(written(data))
     assert (model.macs, model.host_macs) == (macs, 0)
     assert {each.where for each in model.summary()} <= {"MXU", "VPU", "none"}
     (given,), (result,) = model.graph.inputs, model.graph.outputs
     x = RNG.integers(-128, 128, model.graph.tensors[given].shape).astype(np.int8)
-    expected = by_litert(data, x, exact)
+    expected = by_litert(data, x)
     np.testing.assert_array_equal(model.run(x).outputs[result].reshape(expected.shape), expected)
 
 
@@ -210,7 +210,7 @@ def test_a_given_batch_has_the_bits_of_a_resized_input(name, written):
     assert model.macs == 3 * macs
     x = RNG.integers(-128, 128, shape).astype(np.int8)
     (result,) = model.graph.outputs
-    expected = by_litert(data, x, "litert-ref")
+    expected = by_litert(data, x)
     np.testing.assert_array_equal(model.run(x).outputs[result].reshape(expected.shape), expected)
 
 
@@ -220,7 +220,7 @@ def test_a_fixed_extent_is_resized_as_litert_does(written):
     model = Model.load(written(data), shapes={"t0": (1, 9, 7, 4)})
     x = RNG.integers(-128, 128, (1, 9, 7, 4)).astype(np.int8)
     (result,) = model.graph.outputs
-    np.testing.assert_array_equal(model.run(x).outputs[result], by_litert(data, x, "litert-ref"))
+    np.testing.assert_array_equal(model.run(x).outputs[result], by_litert(data, x))
 
 
 def test_repeated_rows_and_columns_are_one_strided_slice():
@@ -291,3 +291,26 @@ def test_damaged_files_are_refused_or_read(name):
             load_tflite(bytes(damaged))
         except ValueError as error:
             assert str(error)
+
+
+def test_comparisons_run_the_untouched_file(monkeypatch, written):
+    data = dense_over_time()
+    path = written(data)
+    assert package.compare(path, count=2).same
+    shapes = {"t0": (2, 6, 16)}
+    assert package.compare(path, count=2, shapes=shapes).same
+    other = settle_shapes(dense_over_time(), AS_IN_FILE)  # the same network with other weights
+    monkeypatch.setattr("tpulite.frontend.tflite.file.settle_shapes", lambda *_: other)
+    found = package.compare(path, count=2)
+    assert {each.name for each in found.different} >= set(load_tflite(data).outputs)
+
+
+def test_an_oracle_that_lacks_an_operator_names_one_that_has_it(written):
+    b = ModelBuilder("float32")
+    x = b.input((1, 4))
+    path = written(b.build(b.operator("ELU", [x], [b.like(x, (1, 4))])))
+    with pytest.raises(
+        ValueError, match=r"it lacks ELU \(version 1\); --oracle litert-opt runs it"
+    ):
+        package.compare(path, "litert-ref", count=1)
+    assert package.compare(path, "litert-opt", count=2).same

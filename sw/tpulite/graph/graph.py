@@ -179,11 +179,14 @@ class Source:
         Tensors of the graph that are tensors of the file, with the same elements.
     library : str
         Name and version of the library that has optimized the file; empty if none has.
+    untouched : bytes
+        The file as it was before its shapes were settled; empty if that has changed nothing.
     """
 
     data: bytes
     origins: Mapping[str, Origin]
     library: str = ""
+    untouched: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
         If the file is no TFLite file, is corrupt, or has shapes or scales that cannot be; the
         message names the tensor or the operator.
     """
-    data = settle_shapes(data, given)
+    untouched, data = data, settle_shapes(data, given)
     model = parse_tflite(data)
     variables = resolve_variables(data, model)
     tensors = _read_tensors(model, variables)
@@ -78,7 +78,11 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
     states = _states(variables.states, tensors)
     used.update(inputs, outputs, *((state.input, state.output) for state in states))
     by_name = {name: tensor for name, tensor in by_name.items() if name in used}
-    source = Source(data, {name: origin for name, origin in origins.items() if name in by_name})
+    source = Source(
+        data,
+        {name: origin for name, origin in origins.items() if name in by_name},
+        untouched=b"" if data is untouched else untouched,
+    )
     graph = Graph(name, tuple(nodes), by_name, inputs, outputs, "tflite", source, states)
     verify(graph)
     return graph

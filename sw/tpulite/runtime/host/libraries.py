@@ -15,6 +15,7 @@ __all__ = [
     "DECIDED",
     "KERNELS",
     "Run",
+    "lacked_operator",
     "library_name",
     "library_package",
     "library_version",
@@ -112,22 +113,30 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
     except Exception as error:  # ONNX Runtime has classes of its own
         refused = f"{name} refuses it: {_first_line(error)}"
         if file_format == "tflite":
-            refused = _lacking(data, exactness, str(error)) or refused
+            lacked = lacked_operator(data, error)
+            refused = f"{name} lacks {lacked}; --exact litert-opt runs it" if lacked else refused
         raise ValueError(refused) from error
 
 
-def _lacking(data: bytes, exactness: Exactness, error: str) -> str:
-    """Say which operator these kernels lack, and with which others the file runs."""
-    lacks = re.search(r"builtin opcode '(\w+)' version '(\d+)'", error)
-    if lacks is None or exactness == Exactness.LITERT_OPT:
+def lacked_operator(data: bytes, error: Exception) -> str:
+    """Return the operator that the kernels of a session lack, if LiteRT's optimized ones have it.
+
+    Parameters
+    ----------
+    data : bytes
+        A TFLite file.
+    error : Exception
+        What the session has raised.
+    """
+    lacks = re.search(r"builtin opcode '(\w+)' version '(\d+)'", str(error))
+    if lacks is None:
         return ""
     try:
         _open_litert(data, Exactness.LITERT_OPT)
     except Exception:  # whatever LiteRT raises
         return ""
     operator, version = lacks.groups()
-    name = library_name("tflite", exactness)
-    return f"{name} lacks {operator} (version {version}); --exact litert-opt runs it"
+    return f"{operator} (version {version})"
 
 
 def _open_litert(data: bytes, exactness: Exactness) -> Run:

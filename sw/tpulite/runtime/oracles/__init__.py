@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
-from tpulite.runtime.host.libraries import library_package
+from tpulite.runtime.host.libraries import lacked_operator, library_package
 from tpulite.runtime.oracles.faults import known_faults
 from tpulite.runtime.oracles.litert import RESOLVERS, open_litert
 from tpulite.runtime.oracles.oracle import Oracle
@@ -50,7 +50,9 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
             oracle = (open_ort if name in ORT else open_litert)(data, graph, name)
     except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
         message = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"Oracle {name} refuses {path}: {message[0]}") from error
+        lacked = lacked_operator(data, error) if wanted == "tflite" else ""
+        why = f"it lacks {lacked}; --oracle litert-opt runs it" if lacked else message[0]
+        raise ValueError(f"Oracle {name} refuses {path}: {why}") from error
     oracle.known = known_faults(name, graph)
     return oracle
 

@@ -13,6 +13,8 @@ from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 
 __all__ = ["RESOLVERS", "numbers_of", "open_litert"]
 
+Shape = tuple[int, ...]
+
 RESOLVERS = {
     "litert-ref": "BUILTIN_REF",
     "litert-opt": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
@@ -29,7 +31,8 @@ def open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     Parameters
     ----------
     data : bytes
-        The file. Int8 states of SVDF, which LiteRT does not have, are widened.
+        The file. Int8 states of SVDF, which LiteRT does not have, are widened. Where its shapes
+        were settled, outputs are those of the untouched file, whose inputs LiteRT resizes.
     graph : Graph
         What was read from it.
     name : str
@@ -37,13 +40,15 @@ def open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     """
     data = widened(data)
     inputs, outputs, computed = numbers_of(graph)
-    session = _Session(data, name)
+    untouched = graph.source.untouched if graph.source else b""
+    shapes = {number: graph.tensors[x].shape for x, number in inputs.items()} if untouched else {}
+    session = _Session(widened(untouched) if untouched else data, name, shapes)
     run = session.runs(inputs, outputs)
     try:
         if name == "litert-xnnpack":
             other, exposed = _exposed(data, graph, name)
         else:
-            other = _Session(data, name, keep=True)
+            other = _Session(data, name, {}, keep=True)
             exposed = other.runs(inputs, computed | outputs)
     except ValueError as error:
         return Oracle(run, None, f"it cannot expose them ({error})", (session.open,))
@@ -63,10 +68,13 @@ def numbers_of(graph: Graph) -> tuple[dict[str, int], dict[str, int], dict[str, 
 
 
 class _Session:
-    """An interpreter of a file."""
+    """An interpreter of a file; ``shapes`` are those that inputs are resized to, by number."""
 
-    def __init__(self, data: bytes, name: str, *, keep: bool = False) -> None:
+    def __init__(
+        self, data: bytes, name: str, shapes: Mapping[int, Shape], *, keep: bool = False
+    ) -> None:
         self._data = data
+        self._shapes = shapes
         self._kernels = RESOLVERS[name]
         self._keep = keep
         self.interpreter: Any = None
@@ -83,6 +91,8 @@ class _Session:
             experimental_op_resolver_type=OpResolverType[self._kernels],
             experimental_preserve_all_tensors=self._keep,
         )
+        for number, shape in self._shapes.items():
+            self.interpreter.resize_tensor_input(number, shape)
         self.interpreter.allocate_tensors()
 
     def runs(self, inputs: Mapping[str, int], wanted: Mapping[str, int]) -> Run:
@@ -105,7 +115,7 @@ def _exposed(data: bytes, graph: Graph, name: str) -> tuple[_Session, Run]:
     wanted = computed | outputs
     every = list(dict.fromkeys(wanted.values()))
     file, more = cut_tflite(data, [], every)
-    session = _Session(file, name)
+    session = _Session(file, name, {})
     details = session.interpreter.get_input_details(), session.interpreter.get_output_details()
     given = dict(zip(more, (x["index"] for x in details[0]), strict=True))
     shown = dict(zip(every, (x["index"] for x in details[1]), strict=True))
