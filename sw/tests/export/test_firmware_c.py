@@ -108,9 +108,9 @@ def test_operators_have_the_librarys_bits(tmp_path):
         graph = single(op, [x], [y], attributes)
         call = host_call(graph.nodes[0], graph, Exactness(exact))
         fields = call.fields
-        if call.rest is not None and not isinstance(fields, int):
-            text.append(define("static const float", f"rest_{number}", call.rest, extent="[256]"))
-            fields = {**fields, "rest_values": Code(f"rest_{number}")}
+        for field, values in call.pointers.items():
+            text.append(define("static const float", f"{field}_{number}", values, extent="[256]"))
+            fields = {**fields, field: Code(f"{field}_{number}")}
         text.append(define(f"const {call.arguments}", f"case_{number}", fields))
         drawn.append((graph, Exactness(exact), call.function))
     library = compiled(tmp_path, "".join(text))

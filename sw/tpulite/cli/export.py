@@ -49,8 +49,9 @@ def export(  # noqa: PLR0913 - options of the command
     inputs and outputs, and a main.c that runs it on registers mapped into memory.
     """
     plan = reading.model(network, choices)
-    check_exportable(plan)
-    model = compile_model(plan, cache=choices.cache)
+    portable = plan.without_library()
+    check_exportable(portable)
+    model = compile_model(portable, cache=choices.cache)
     exported = export_network(model)
     if source is None:
         inputs = random_inputs(model.graph, exported.batch, seed)
@@ -61,7 +62,7 @@ def export(  # noqa: PLR0913 - options of the command
     called = identifier(name or model.graph.name)
     with progress_bar() as progress:
         progress.add_task("reference outputs by the golden machine", total=None)
-        references = reference_runs(model, inputs)
+        references = reference_runs(plan if plan is not portable else model, inputs)
     files = export_files(exported, references, called, output)
     sizes = Sizes.of(exported)
     save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tpulite.export.calls import HostCall
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponentials
@@ -13,34 +13,12 @@ from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.ops import dequantize, quantize
 from tpulite.runtime.host.softmax import exponentials
 
-__all__ = ["FLOAT_SOFTMAX", "HostCall", "copied", "host_call"]
+__all__ = ["FLOAT_SOFTMAX", "copied", "host_call"]
 
 FLOAT_SOFTMAX = "tpulite_softmax_float"
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256
-
-
-@dataclass(frozen=True)
-class HostCall:
-    """A call of a function of ``tpulite_host.h``.
-
-    Parameters
-    ----------
-    function : str
-        The function.
-    arguments : str
-        Type of its arguments.
-    fields : mapping of str to value
-        The arguments; or their only value.
-    rest : ndarray, optional
-        What ``rest_values`` points to.
-    """
-
-    function: str
-    arguments: str
-    fields: Mapping[str, object] | int
-    rest: np.ndarray | None = None
 
 
 def host_call(node: Node, graph: Graph, exact: Exactness) -> HostCall:
@@ -98,7 +76,8 @@ def _dequantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     tail = np.concatenate(alone)
     rest = 0 if (whole == tail).all() else count % 8
     fields = {"count": count, "rest": rest, "values": whole}
-    return HostCall("tpulite_dequantize", "tpulite_dequantization", fields, tail if rest else None)
+    pointers = {"rest_values": tail} if rest else {}
+    return HostCall("tpulite_dequantize", "tpulite_dequantization", fields, pointers)
 
 
 def _requantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:

@@ -8,8 +8,10 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES, Window
-from tpulite.export.host_steps import HostCall, copied, host_call
+from tpulite.export.calls import HostCall
+from tpulite.export.host_steps import copied, host_call
 from tpulite.export.layouts import layout_fields
+from tpulite.export.library_steps import library_call
 from tpulite.graph.graph import Graph, State, Tensor
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
@@ -62,10 +64,10 @@ class HostTensor:
 
 @dataclass(frozen=True)
 class HostStep:
-    """An operator of the host, and its tensors by their numbers."""
+    """An operator of the CPU, the tensors that it reads, one or two, and its result, by number."""
 
     call: HostCall
-    source: int
+    sources: tuple[int, ...]
     target: int
 
 
@@ -165,8 +167,8 @@ def check_exportable(model: Model) -> None:
     Raises
     ------
     ValueError
-        If a library must run a part of it, whose operators are named with the reasons, nothing is
-        left for the machine, or an option asks for programs that differ from run to run.
+        If an operator on the CPU has no function in C, all of which are named, nothing is left for
+        the machine, or an option asks for programs that differ from run to run.
     """
     graph = model.graph
     refused = [
@@ -175,15 +177,14 @@ def check_exportable(model: Model) -> None:
         if isinstance(segment, HostSegment)
         for node, reason in zip(segment.nodes, segment.reasons, strict=True)
         if not is_own(node, graph, model.exactness)
+        and library_call(node, graph, model.exactness) is None
     ]
     if refused:
         reference, ways = Exactness.LITERT_REF, ""
-        if not place(graph, model.exactness, strict=True).libraries:
-            ways = "; --strict needs none"
-        elif not place(graph, reference).libraries:
+        if not place(graph, reference).libraries:
             ways = f"; --exact {reference} needs none"
         raise ValueError(
-            f"{graph.name} cannot be exported: firmware has no library for {'; '.join(refused)}; "
+            f"{graph.name} cannot be exported: firmware has no function for {'; '.join(refused)}; "
             f"--inputs and --outputs leave out what lies at the ends{ways}"
         )
     if not model.layers:
@@ -230,7 +231,7 @@ class _Exporter:
             if self._is_given(state.output):  # perhaps what another state held, which changes
                 tensor, given = graph.tensors[state.output], source
                 source = self._add(tensor, "MEMORY")
-                steps.append(HostStep(copied(tensor), given, source))
+                steps.append(HostStep(copied(tensor), (given,), source))
             states.append(ExportedState(state, source, target))
         return ExportedNetwork(
             graph,
@@ -244,9 +245,14 @@ class _Exporter:
         )
 
     def _host(self, segment: HostSegment) -> Iterator[HostStep]:
+        graph, exact = self.model.graph, self.model.exactness
         for node in segment.nodes:
-            call = host_call(node, self.model.graph, self.model.exactness)
-            yield HostStep(call, self._number(node.inputs[0]), self._number(node.outputs[0]))
+            own = is_own(node, graph, exact)
+            make = None if own else library_call(node, graph, exact)
+            call = host_call(node, graph, exact) if make is None else make()
+            sources = call.reads or node.inputs[:1]
+            numbers = tuple(self._number(name) for name in sources)
+            yield HostStep(call, numbers, self._number(node.outputs[0]))
 
     def _passed_on(self) -> Iterator[HostStep]:
         """Yield copies of the outputs that nobody computes: inputs and constants."""
@@ -254,7 +260,7 @@ class _Exporter:
         for index, name in enumerate(graph.outputs):
             if self._is_given(name):
                 tensor, source = graph.tensors[name], self._number(name)
-                yield HostStep(copied(tensor), source, self._add(tensor, "OUTPUT", index))
+                yield HostStep(copied(tensor), (source,), self._add(tensor, "OUTPUT", index))
 
     def _is_given(self, name: str) -> bool:
         graph = self.model.graph

@@ -97,9 +97,11 @@ _ROWS = {
 def _table_bytes(call: HostCall) -> int:
     words = {
         "tpulite_quantization": 4 * 257,
-        "tpulite_dequantization": 4 * 259 + (1024 if call.rest is not None else 0),
+        "tpulite_dequantization": 4 * 259,
         "tpulite_table": 4 + 256,
         "tpulite_softmax_integers": 4 * 260,
         "tpulite_softmax_floats": 4 * 260,
+        "tpulite_pair_tables": 4 * (10 + 512),
+        "tpulite_average_sums": 4 * 258,
     }
-    return words.get(call.arguments, 0)
+    return words.get(call.arguments, 0) + sum(x.nbytes for x in call.pointers.values())

@@ -170,14 +170,18 @@ def _tensor_fields(each: HostTensor) -> dict[str, object]:
 def _host_source(step: HostStep, name: str) -> tuple[str, dict[str, object]]:
     call, text = step.call, ""
     fields = call.fields
-    if call.rest is not None and not isinstance(fields, int):
-        text += f"static {array('float', f'{name}_rest', call.rest)}"
-        fields = {**fields, "rest_values": Code(f"{name}_rest")}
+    for field, values in call.pointers.items():
+        assert not isinstance(fields, int)
+        ctype = "float" if values.dtype == np.float32 else f"{values.dtype}_t"
+        text += f"static {array(ctype, f'{name}_{field}', values)}"
+        fields = {**fields, field: Code(f"{name}_{field}")}
     text += define(f"static const {call.arguments}", f"{name}_arguments", fields)
+    function = "combine" if len(step.sources) > 1 else "compute"
     return text, {
-        "compute": Code(call.function),
+        function: Code(call.function),
         "arguments": Code(f"&{name}_arguments"),
-        "from": step.source,
+        "from": step.sources[0],
+        "other": step.sources[-1],
         "to": step.target,
     }
 

@@ -49,6 +49,59 @@ void tpulite_look_up(const void *table, const void *x, void *y)
         to[i] = t->values[from[i]];
 }
 
+/* value / 2^shift, the nearest, of two the even one. */
+static int64_t half_even(int64_t value, uint32_t shift)
+{
+    int64_t unit = (int64_t)1 << shift, quotient = value >> shift, rest = 2 * (value & (unit - 1));
+    return quotient + (rest > unit || (rest == unit && (quotient & 1)));
+}
+
+void tpulite_pair(const void *tables, const void *x, const void *other, void *y)
+{
+    const tpulite_pair_tables *t = tables;
+    const uint8_t *from = x, *second = other;
+    uint8_t *to = y;
+    for (uint32_t i = 0, j = 0, row = 0; i < t->count; i++) {
+        int64_t a = t->a[from[i]], b = t->b[second[j]];
+        int64_t value = t->is_product ? a * b : a + b;
+        value = half_even(value + t->offset * ((int64_t)1 << t->shift), t->shift);
+        value = value < t->low ? t->low : value > t->high ? t->high : value;
+        uint32_t key = (uint32_t)from[i] << 16 | (uint32_t)second[j] << 8, low = 0;
+        for (uint32_t n = t->exception_count; n; n >>= 1) {
+            uint32_t middle = low + n / 2;
+            if (t->exceptions[middle] >> 8 < key >> 8) {
+                low = middle + 1;
+                n--;
+            }
+        }
+        if (low < t->exception_count && t->exceptions[low] >> 8 == key >> 8)
+            value = t->exceptions[low] & 0xFF;
+        to[i] = (uint8_t)value;
+        if (++row == t->inner) {
+            row = 0;
+            j = j + 1 < t->period ? j + 1 : 0;
+        }
+    }
+}
+
+void tpulite_average(const void *sums, const void *x, void *y)
+{
+    const tpulite_average_sums *s = sums;
+    uint8_t *to = y;
+    for (uint32_t channel = 0; channel < s->channels; channel++) {
+        const uint8_t *from = (const uint8_t *)x + channel;
+        int32_t sum = 0;
+        for (uint32_t i = 0; i < s->pixels; i++)
+            sum += from[i * s->channels] ^ s->flip;
+        uint32_t level = 0;
+        for (uint32_t step = 128; step; step >>= 1) {
+            if (sum >= s->thresholds[level + step - 1])
+                level += step;
+        }
+        to[channel] = (uint8_t)(level + s->least);
+    }
+}
+
 void tpulite_transpose(const void *transposition, const void *x, void *y)
 {
     const tpulite_transposition *t = transposition;

@@ -33,6 +33,29 @@ typedef struct {
 } tpulite_table;
 void tpulite_look_up(const void *table, const void *x, void *y);
 
+/* Pairs of 8-bit integers to others: offset + (a + b) / 2^shift, or offset + a * b / 2^shift, to the
+ * nearest integer, of two the even one, for the terms or factors of both bytes. The second operand
+ * repeats. Pairs that become something else are listed in order: byte of `x`, of `other`, and of
+ * the result, from bit 16 on. */
+typedef struct {
+    uint32_t count, period, inner; /* elements, those of `other`, and how often each in a row */
+    uint32_t is_product, shift;
+    int32_t offset, low, high; /* the result is clamped */
+    uint32_t exception_count;
+    const uint32_t *exceptions;
+    int32_t a[256], b[256];
+} tpulite_pair_tables;
+void tpulite_pair(const void *tables, const void *x, const void *other, void *y);
+
+/* The average of each channel: thresholds[i] is the least sum of bytes whose result is the least
+ * integer and i + 1; `flip` makes bytes count from the least one. */
+typedef struct {
+    uint32_t channels, pixels;
+    uint8_t flip, least;
+    int32_t thresholds[255];
+} tpulite_average_sums;
+void tpulite_average(const void *sums, const void *x, void *y);
+
 /* Elements in another order of axes: extents of the result, and steps in bytes of `x`. */
 typedef struct {
     uint32_t rank, element_bytes;

@@ -91,13 +91,20 @@ tpulite_status tpulite_network_run(const tpulite_network *network,
         const tpulite_step *step = &network->steps[i];
         const tpulite_program *program = step->program;
         account->step = i;
-        if (step->compute) {
+        if (!program) {
             const tpulite_tensor *from = &network->tensors[step->from];
+            const tpulite_tensor *other = &network->tensors[step->other];
             const tpulite_tensor *to = &network->tensors[step->to];
             const uint8_t *x = read_from(from, placement, inputs, outputs);
+            const uint8_t *x2 = read_from(other, placement, inputs, outputs);
             uint8_t *y = write_to(to, placement, outputs);
-            for (uint32_t n = 0; n < network->batch; n++, x += from->bytes, y += to->bytes)
-                step->compute(step->arguments, x, y);
+            for (uint32_t n = 0; n < network->batch; n++) {
+                if (step->combine)
+                    step->combine(step->arguments, x + n * from->bytes, x2 + n * other->bytes,
+                                  y + n * to->bytes);
+                else
+                    step->compute(step->arguments, x + n * from->bytes, y + n * to->bytes);
+            }
             continue;
         }
         for (uint32_t j = 0; j < program->input_count; j++) {

@@ -80,11 +80,12 @@ typedef struct {
     uint32_t input_count, output_count;
 } tpulite_program;
 
-/* A step of the host, which computes a tensor from another one, or a program. */
+/* A step of the host, which computes a tensor from another one or from two, or a program. */
 typedef struct {
-    void (*compute)(const void *arguments, const void *x, void *y); /* NULL: a program */
-    const void *arguments;
-    uint32_t from, to;
+    void (*compute)(const void *arguments, const void *x, void *y);
+    void (*combine)(const void *arguments, const void *x, const void *other, void *y);
+    const void *arguments; /* of one of both functions; a program has none */
+    uint32_t from, other, to;
     const tpulite_program *program;
 } tpulite_step;
 

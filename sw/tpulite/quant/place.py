@@ -1,6 +1,7 @@
 """Where each node of a graph runs, and why; those of the machine are lowered on the way."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from tpulite.graph.graph import Graph, Node
@@ -36,6 +37,7 @@ def place(
     lacking: Mapping[str, str] = MappingProxyType({}),
     strict: bool = False,
     vector: int = 32,
+    library: bool = True,
 ) -> Placed:
     """Place and lower every node; every node of any kind has an answer.
 
@@ -57,9 +59,12 @@ def place(
         Whether the host may do only what it must.
     vector : int
         Channels that move together on this machine, or on any.
+    library : bool
+        Whether a library runs operators of the CPU; without one none is moved there beside these.
     """
     while True:
         placed = _place(graph, exactness, along, lacking, vector)
+        placed = placed if library else replace(placed, libraries=frozenset())
         more = taken_along(placed, strict=strict)
         if not more:
             return placed

@@ -136,15 +136,17 @@ class PlannedModel:
     def plan(self) -> Plan:  # noqa: D102
         if self.planned is not None:
             return self.planned
-        lacks = lacking(self.graph, self.config)
-        placed = place(
+        return Plan.of(self._placed(strict=self.strict, library=True), strict=self.strict)
+
+    def _placed(self, *, strict: bool, library: bool) -> Placed:
+        return place(
             self.graph,
             self.exactness,
-            lacking=lacks,
-            strict=self.strict,
+            lacking=lacking(self.graph, self.config),
+            strict=strict,
             vector=self.config.array_size,
+            library=library,
         )
-        return Plan.of(placed, strict=self.strict)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -171,6 +173,17 @@ class PlannedModel:
     def with_options(self, options: Options) -> Self:
         """Return the same network, to be compiled in another way."""
         return replace(self, options=options, compiled=(), planned=self.plan)
+
+    def without_library(self) -> Self:
+        """Return the same network as code runs it that has no library, still to be compiled.
+
+        The CPU then has what it must have alone. What it computes is not run here: operators that
+        only a library knows have no other kernel in Python.
+        """
+        if not self.plan.placed.libraries:
+            return self
+        planned = Plan.of(self._placed(strict=True, library=False))
+        return replace(self, compiled=(), planned=planned)
 
     def compile(
         self, *, cache: bool = False, progress: Progress | None = None, dump: Dump | None = None

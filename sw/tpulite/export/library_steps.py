@@ -1,0 +1,178 @@
+"""Operators that a library runs on the CPU, as calls of C functions with tables of its results."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.export.calls import HostCall
+from tpulite.export.trials import BYTES, Trial
+from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.functions import FUNCTIONS
+
+__all__ = ["library_call"]
+
+_PAIRS = ("add", "sub", "mul")
+_AVERAGE = "QLinearGlobalAveragePool"
+"""Averages that are computed from integer sums; others add floats."""
+
+_MOST_EXCEPTIONS = 4096
+"""Pairs of bytes that a table may list beside its formula: 16 kB of constants."""
+
+Make = Callable[[], HostCall]
+
+
+def library_call(node: Node, graph: Graph, exact: Exactness) -> Make | None:
+    """Return what makes the call that computes a node as its library does.
+
+    Making it runs the library; that there is one is known at once. None if no function computes
+    the node.
+
+    Parameters
+    ----------
+    node : Node
+        The node.
+    graph : Graph
+        Its graph.
+    exact : Exactness
+        The numerics.
+    """
+    tensors = [graph.tensors[name] for name in node.inputs if name]
+    y = graph.tensors[node.outputs[0]]
+    if len(node.outputs) != 1 or graph.source is None or not all(map(_has_bytes, (*tensors, y))):
+        return None
+    trial = Trial(node, graph, exact)
+    if (
+        node.op in FUNCTIONS
+        and len(tensors) == 1
+        and math.prod(tensors[0].shape) == math.prod(y.shape)
+    ):
+        return lambda: HostCall(
+            "tpulite_look_up", "tpulite_table", _count(y) | {"values": trial.table()}
+        )
+    if node.op in _PAIRS and len(tensors) == 2 and (order := _full_first(tensors, y)):
+        return lambda: _pair(trial, *order, y)
+    if node.source == _AVERAGE and node.op == "mean" and y.shape[-1] == tensors[0].shape[-1]:
+        return lambda: _average(trial, tensors[0], y)
+    return None
+
+
+def _has_bytes(tensor: Tensor) -> bool:
+    q = tensor.quantization
+    return tensor.dtype in ("int8", "uint8") and q is not None and q.axis is None
+
+
+def _count(y: Tensor) -> dict[str, object]:
+    return {"count": math.prod(y.shape)}
+
+
+def _full_first(tensors: list[Tensor], y: Tensor) -> tuple[Tensor, Tensor, int] | None:
+    """Return the operand that has the result's shape, one that repeats, and how often in a row."""
+    for full, other in (tensors, tensors[::-1]):
+        extents = (1,) * (len(y.shape) - len(other.shape)) + other.shape
+        wide = [axis for axis, extent in enumerate(extents) if extent > 1]
+        block = slice(wide[0], wide[-1] + 1) if wide else slice(0, 0)
+        repeats = len(extents) == len(y.shape) and extents[block] == y.shape[block]
+        if full.shape == y.shape and full.data is None and full.name != other.name and repeats:
+            return full, other, math.prod(y.shape[block.stop :])
+    return None
+
+
+def _pair(trial: Trial, full: Tensor, other: Tensor, inner: int, y: Tensor) -> HostCall:
+    """Return a formula of integers, and the pairs of bytes of which the library makes another."""
+    found = trial.pairs(full, other, inner).view(y.dtype).astype(np.int64)
+    used = np.ones(BYTES, bool)
+    if other.data is not None:
+        used = np.isin(np.arange(BYTES), other.data.reshape(-1).view(np.uint8))
+    terms, is_product = _terms(trial.node, full, other, y)
+    a, b, shift = terms
+    assert y.quantization is not None
+    offset = int(y.quantization.zero_point[0])
+    low, high = int(found[:, used].min()), int(found[:, used].max())
+    value = a[:, None] * b if is_product else a[:, None] + b
+    formula = np.clip(_half_even(value + (offset << shift), shift), low, high)
+    different = np.argwhere((formula != found) & used)
+    if len(different) > _MOST_EXCEPTIONS:
+        raise ValueError(
+            f"{trial.node.name!r} ({trial.node.source}) cannot be exported: {len(different):,} "
+            "pairs of bytes are no products or sums"
+        )
+    results = found[tuple(different.T)] & 0xFF
+    listed = (different[:, 0] << 16 | different[:, 1] << 8 | results).astype(np.uint32)
+    fields = _count(y) | {
+        "period": math.prod(other.shape),
+        "inner": inner,
+        "is_product": int(is_product),
+        "shift": shift,
+        **{"offset": offset, "low": low, "high": high},
+        "exception_count": len(listed),
+        **{"a": a, "b": b},
+    }
+    pointers = {"exceptions": listed} if len(listed) else {}
+    reads = full.name, other.name
+    return HostCall("tpulite_pair", "tpulite_pair_tables", fields, pointers, reads)
+
+
+def _terms(
+    node: Node, full: Tensor, other: Tensor, y: Tensor
+) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], int], bool]:
+    """Return terms or factors of each byte, the fractional bits, and whether it is a product."""
+    assert y.quantization is not None
+    scale, (a, b) = float(y.quantization.scale[0]), (_real(full), _real(other))
+    if node.op == "mul":
+        assert full.quantization is not None
+        unit = float(full.quantization.scale[0])
+        a, b = a / unit, b * (unit / scale)
+        largest = np.abs(b).max()
+    else:
+        signs = {name: -1 if node.op == "sub" and i else 1 for i, name in enumerate(node.inputs)}
+        a, b = a * signs[full.name] / scale, b * signs[other.name] / scale
+        largest = np.abs(a).max() + np.abs(b).max()
+    shift = max(0, min(30, 29 - math.ceil(math.log2(max(largest, 1.0)))))
+    scaled = np.rint(b * 2.0**shift).astype(np.int64)
+    if node.op == "mul":
+        return (np.rint(a).astype(np.int64), scaled, shift), True
+    return (np.rint(a * 2.0**shift).astype(np.int64), scaled, shift), False
+
+
+def _real(tensor: Tensor) -> NDArray[np.float64]:
+    """Return what each byte means."""
+    assert tensor.quantization is not None
+    return tensor.quantization.real(np.arange(BYTES, dtype=np.uint8).view(tensor.dtype))
+
+
+def _half_even(value: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+    """Return value / 2^shift, the nearest, of two the even one."""
+    if not shift:
+        return value
+    quotient, half = value >> shift, 1 << (shift - 1)
+    rest = value - (quotient << shift)
+    return quotient + ((rest > half) | ((rest == half) & (quotient & 1 == 1)))
+
+
+def _average(trial: Trial, x: Tensor, y: Tensor) -> HostCall:
+    """Find the least sum of each result by bisection, of all results at once."""
+    pixels, least = math.prod(x.shape) // x.shape[-1], int(np.iinfo(y.dtype).min)
+
+    def levels(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        return trial.averages(sums).view(y.dtype).astype(np.int64) - least
+
+    top = pixels * (BYTES - 1)
+    wanted, low, high = np.arange(1, BYTES), np.full(BYTES - 1, -1), np.full(BYTES - 1, top + 1)
+    while (high - low > 1).any():
+        middle = (low + high) >> 1
+        reached = levels(np.clip(middle, 0, top)) >= wanted
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    tried = np.unique(np.concatenate([np.clip(high + d, 0, top) for d in (-1, 0)]))
+    if (levels(tried) != np.searchsorted(high, tried, side="right")).any():
+        raise ValueError(f"{trial.node.name!r} ({trial.node.source}) does not rise with its sum")
+    fields: Mapping[str, object] = {
+        "channels": x.shape[-1],
+        "pixels": pixels,
+        "flip": 0x80 if x.dtype == "int8" else 0,
+        "least": least & 0xFF,
+        "thresholds": high,
+    }
+    return HostCall("tpulite_average", "tpulite_average_sums", fields)
