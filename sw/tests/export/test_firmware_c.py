@@ -109,6 +109,7 @@ def test_operators_have_the_librarys_bits(tmp_path):
         call = host_call(graph.nodes[0], graph, Exactness(exact))
         fields = call.fields
         for field, values in call.pointers.items():
+            assert not isinstance(fields, int)
             text.append(define("static const float", f"{field}_{number}", values, extent="[256]"))
             fields = {**fields, field: Code(f"{field}_{number}")}
         text.append(define(f"const {call.arguments}", f"case_{number}", fields))

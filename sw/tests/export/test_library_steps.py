@@ -114,7 +114,7 @@ def test_an_operand_that_repeats_is_taken_where_it_belongs(shape, tmp_path):
     points, scales = (128, 0, 100), (0.05, 1 / 256, 0.02)
     data = network("Mul", "uint8", points, scales, (PIXELS, shape))
     call, _ = call_of(data)
-    assert call.fields["period"] == np.prod(shape)
+    assert not isinstance(call.fields, int) and call.fields["period"] == np.prod(shape)
     rng = np.random.default_rng(5)
     a, b = (rng.integers(0, 256, x).astype("uint8") for x in (PIXELS, shape))
     got = run_c(compiled(tmp_path, call), call, [a, b], PIXELS, "uint8")

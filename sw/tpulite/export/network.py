@@ -14,10 +14,8 @@ from tpulite.export.layouts import layout_fields
 from tpulite.export.library_steps import library_call
 from tpulite.graph.graph import Graph, State, Tensor
 from tpulite.program import Program
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import is_own
 from tpulite.quant.partition import HostSegment, MachineSegment
-from tpulite.quant.place import place
 from tpulite.runtime.model import Model
 
 __all__ = [
@@ -180,12 +178,9 @@ def check_exportable(model: Model) -> None:
         and library_call(node, graph, model.exactness) is None
     ]
     if refused:
-        reference, ways = Exactness.LITERT_REF, ""
-        if not place(graph, reference).libraries:
-            ways = f"; --exact {reference} needs none"
         raise ValueError(
             f"{graph.name} cannot be exported: firmware has no function for {'; '.join(refused)}; "
-            f"--inputs and --outputs leave out what lies at the ends{ways}"
+            "--inputs and --outputs leave out what lies at the ends"
         )
     if not model.layers:
         raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")

@@ -176,12 +176,12 @@ def _host_source(step: HostStep, name: str) -> tuple[str, dict[str, object]]:
         text += f"static {array(ctype, f'{name}_{field}', values)}"
         fields = {**fields, field: Code(f"{name}_{field}")}
     text += define(f"static const {call.arguments}", f"{name}_arguments", fields)
-    function = "combine" if len(step.sources) > 1 else "compute"
+    first, *more = step.sources
     return text, {
-        function: Code(call.function),
+        "combine" if more else "compute": Code(call.function),
         "arguments": Code(f"&{name}_arguments"),
-        "from": step.sources[0],
-        "other": step.sources[-1],
+        "from": first,
+        "other": more[0] if more else first,
         "to": step.target,
     }
 
