@@ -137,13 +137,25 @@ def test_outputs_are_those_of_an_ordinary_session(draw, exact, dtype):
     equals_session(net.b.build(draw(net)), exact)
 
 
-@pytest.mark.parametrize("draw", [branches, silu_block, clipped_integers])
+@pytest.mark.parametrize("draw", [branches, silu_block])
 def test_products_of_int8_are_integers_by_a_name_of_its_own(draw):
     net = Net("int8")
     data = net.b.build(draw(net))
-    assert Model.load(load_onnx(data, "net")).host_macs > 0
+    model = Model.load(load_onnx(data, "net"))
+    reasons = {each.reason for each in model.summary() if each.macs and each.where == "host"}
+    assert reasons and all("--exact ort-int8 computes integers" in reason for reason in reasons)
     model = Model.load(load_onnx(data, "net"), exact="ort-int8")
     assert model.macs > 0 and model.host_macs == 0
+
+
+def test_files_that_clip_int8_are_of_integers_by_default_and_say_so():
+    net = Net("int8")
+    model = Model.load(load_onnx(net.b.build(clipped_integers(net)), "net"))
+    assert model.macs > 0 and model.host_macs == 0
+    assert model.statement().startswith("bits of ort-int8 (ONNX Runtime with session.qdqisint8al")
+    net = Net("uint8")
+    model = Model.load(load_onnx(net.b.build(clipped_integers(net)), "net"))
+    assert model.host_macs == 0 and model.statement().startswith("bits of ort;")
 
 
 def test_tensors_that_become_uint8_keep_the_names_of_the_file():

@@ -22,8 +22,8 @@ from tpulite.frontend.states import with_states
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
 from tpulite.needs import require_package
-from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.library import as_library
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.library import as_library, chosen_numerics
 from tpulite.quant.partition import RefusedError, partition
 from tpulite.quant.place import place
 from tpulite.runtime.model import Model
@@ -127,7 +127,7 @@ class Reading:
 
     def exactness(self, graph: Graph) -> Exactness:
         """Return whose bits a network has."""
-        return default_exactness(graph.format) if self.exact is None else Exactness(self.exact)
+        return chosen_numerics(graph, self.exact)
 
     def model(self, path: Path, choices: Choices | None = None) -> Model:
         """Read a network or a compiled one, and plan its run.

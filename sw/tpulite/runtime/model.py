@@ -16,8 +16,7 @@ from tpulite.frontend.states import with_states
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
-from tpulite.quant.exactness import Exactness, default_exactness
-from tpulite.quant.library import as_library
+from tpulite.quant.library import as_library, chosen_numerics
 from tpulite.quant.partition import MachineSegment, crossings
 from tpulite.runtime.device import Device
 from tpulite.runtime.host.tables import tabulate
@@ -100,7 +99,7 @@ class Model(PlannedModel):
             raise ValueError("shapes and dims are for files, and this is a graph")
         graph = source if isinstance(source, Graph) else load_graph(source, given)
         graph = with_states(graph, tuple((states or {}).items()))
-        exactness = default_exactness(graph.format) if exact is None else Exactness(exact)
+        exactness = chosen_numerics(graph, exact)
         graph = tabulate(simplify(as_library(graph, exactness)), exactness)
         config, options = config or Config(), options or Options()
         return cls(graph, exactness, config, strict, options=options)

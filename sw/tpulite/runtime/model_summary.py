@@ -13,6 +13,12 @@ from tpulite.runtime.host.libraries import library_name
 
 __all__ = ["OperatorSummary", "cpu_share", "host_lines", "statement", "summarize"]
 
+_REMARKS = {
+    Exactness.ORT_INT8: " (ONNX Runtime with session.qdqisint8allowed=1; an ordinary session, "
+    "--exact ort, computes products of int8 activations in floats)"
+}
+"""What must be said of numerics that a library does not have with its default options."""
+
 
 @dataclass(frozen=True)
 class OperatorSummary:
@@ -96,7 +102,7 @@ def statement(
     share = cpu_share(operators)
     names = ", ".join(dict.fromkeys(operator.operator for operator in host)) or "nothing"
     part = f"an unknown share of at least {macs:,}" if share is None else f"{share:.1%} of {macs:,}"
-    text = f"bits of {exactness}; host: {names}, {part} MACs"
+    text = f"bits of {exactness}{_REMARKS.get(exactness, '')}; host: {names}, {part} MACs"
     if libraries := list(dict.fromkeys(x.library for x in host if x.library)):
         text += f", by {', '.join(libraries)}"
     if crossings:
