@@ -5,7 +5,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from tpulite.arch.config import COMMAND_BYTES, Config
-from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.isa import Command, Engine, Opcode
+from tpulite.arch.registers import EngineState
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.known import Known
@@ -19,10 +20,10 @@ from tpulite.compiler.schedule.addresses import encode
 from tpulite.compiler.schedule.fit import fit
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import LEAD, schedule_commands
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import predict, predict_cycles
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Judge", "Plans", "traffic"]
+__all__ = ["Judge", "Plans", "idle_cycles", "traffic"]
 
 _SECOND = 32
 """Bits of what decides between programs that are equal in what counts first."""
@@ -90,27 +91,37 @@ class Judge:
     def cost(
         self, groups: tuple[Group, ...], placement: Placement, plans: Plans
     ) -> tuple[float, int]:
-        """Return cycles, infinite if something does not fit, and the number of commands.
+        """Return cycles, infinite if something does not fit, and how many commands were judged.
 
         Of equally fast programs that which moves fewer bytes of DRAM costs less, by a fraction of a
         cycle. If the user wants little traffic, bytes count first.
         """
-        commands = self.known.once(
-            ("judge", self.options.batch, self.limits.key, groups, plans.key),
-            lambda: self._lower(groups, placement, plans),
-        )
-        if commands is None:
-            return math.inf, 0
+        commands = self._commands(groups, placement, plans)
+        if isinstance(commands, int):
+            return math.inf, commands
         cycles = predict_cycles(commands, self.config)
         moved = traffic(commands, self.config)
         if self.options.optimize == "memory":
             return (moved << _SECOND) + cycles, len(commands)
         return cycles + moved / (1 << _SECOND), len(commands)
 
+    def idle(self, groups: tuple[Group, ...], placement: Placement, plans: Plans) -> int:
+        """Return the cycles in which the busiest engine waits; 0 if something does not fit."""
+        commands = self._commands(groups, placement, plans)
+        return 0 if isinstance(commands, int) else idle_cycles(commands, self.config)
+
+    def _commands(
+        self, groups: tuple[Group, ...], placement: Placement, plans: Plans
+    ) -> tuple[Command, ...] | int:
+        return self.known.once(
+            ("judge", self.options.batch, self.limits.key, groups, plans.key),
+            lambda: self._lower(groups, placement, plans),
+        )
+
     def _lower(
         self, groups: tuple[Group, ...], placement: Placement, plans: Plans
-    ) -> tuple[Command, ...] | None:
-        """Return a program; None if it does not fit."""
+    ) -> tuple[Command, ...] | int:
+        """Return a program; if it does not fit, only how many commands it would have."""
         config, options, limits = self.known.config, self.options, self.limits
         tiling = tile_groups(
             self.layers,
@@ -129,9 +140,16 @@ class Judge:
             fitted = fit(tiling, config, options, part_by_part=limits.part_by_part, lead=plans.lead)
             found = fitted if isinstance(fitted, Shortage) else encode(fitted[0], fitted[1].rows)
         if isinstance(found, Shortage):
-            return None
+            return len(tiling.ops)
         commands, _ = found
         return insert_tokens(commands, config, prefetch=options.prefetch)
+
+
+def idle_cycles(commands: tuple[Command, ...], config: Config) -> int:
+    """Return the cycles in which the busiest engine of a program waits."""
+    timeline = predict(commands, config)
+    busy = max(timeline.engine(engine)[EngineState.BUSY] for engine in Engine)
+    return timeline.cycles - busy
 
 
 def traffic(commands: tuple[Command, ...], config: Config) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["ALLOCATORS", "GOALS", "ORDERS", "Options"]
+__all__ = ["ALLOCATORS", "GOALS", "LEAST_EFFORT", "ORDERS", "Options"]
 
 GOALS = ("latency", "memory")
 """``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
@@ -14,6 +14,9 @@ ALLOCATORS = ("online", "longest", "cpsat")
 ORDERS = ("fast", "document")
 """Orders of products: ``fast`` is chosen; ``document`` takes all n-blocks for one block of input
 channels after another, each with accumulators of its own."""
+
+LEAST_EFFORT = 500
+"""A search with less effort finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Options:
     effort : int
         Commands that a search for better plans may estimate in a network of one or two layers; of
         more layers it is less by the square of their number. Half of it is for better groups of
-        programs that are an eighth of it, or smaller.
+        programs that are an eighth of it, or smaller. Parts of a network share it.
     order : str
         One of :data:`ORDERS`: of products of layers that see pixels only.
     resident : bool

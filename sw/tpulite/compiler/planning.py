@@ -10,6 +10,7 @@ from tpulite.compiler.group.search import group_layers, regroup_layers
 from tpulite.compiler.judge import Judge, Plans
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.conv.chunks import conv_extents
+from tpulite.compiler.options import LEAST_EFFORT
 from tpulite.compiler.place.constants import Pins
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.plan.alone import Surroundings
@@ -22,9 +23,6 @@ __all__ = ["choose_groups", "choose_plans"]
 
 _MOST = 9
 """The effort falls with the square of the number of layers, but not for the first few."""
-
-_LEAST = 500
-"""Less effort would find nothing."""
 
 _GROUPS = 2
 """Part of the effort that other groups are worth."""
@@ -71,7 +69,7 @@ def choose_groups(
             if left < commands:
                 return math.inf
             known[changed], count = judge.cost(changed, judge.place(changed), Plans())
-            left -= count or commands
+            left -= count
         return known[changed]
 
     ways = {regroup_layers(layers, groups, config, options, cost)}
@@ -103,7 +101,7 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
     effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
     documented = options.order == "document"
     settled = not options.prefetch or options.allocator == "cpsat" or options.batch > 1
-    if settled or judge.limits != Limits() or (effort < _LEAST and not documented):
+    if settled or judge.limits != Limits() or (effort < LEAST_EFFORT and not documented):
         return Plans()
     sites = _sites(layers, groups, placement, judge.pool.pins, judge.known.config)
     if not sites:
@@ -123,8 +121,12 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
             for i in range(max(map(len, lists)))
         ]
         return plans(next((state for state in states if cost(state)[0] < math.inf), states[-1]))
+
+    def idle(chosen: Chosen) -> int:
+        return judge.idle(groups, placement, plans(chosen))
+
     first: Chosen = (None,) * len(sites), LEAD
-    return plans(search_plans(tuple(sites.values()), first, cost, effort, options.seed))
+    return plans(search_plans(tuple(sites.values()), first, cost, idle, effort, options.seed))
 
 
 def _sites(

@@ -1,10 +1,13 @@
 """Compiling a network that the machine runs in several parts."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tpulite.arch.config import Config
-from tpulite.compiler.options import Options
+from tpulite.compiler.judge import idle_cycles
+from tpulite.compiler.known import Known
+from tpulite.compiler.options import LEAST_EFFORT, Options
 from tpulite.compiler.pipeline import compile_layers, compile_pair
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
@@ -29,6 +32,10 @@ def compile_parts(
     dump: Dump | None = None,
 ) -> tuple[Program, ...]:
     """Compile parts of a network, one after the other; or the only one twice if constants stay.
+
+    Several parts share the effort of one network. They are compiled without a search first, and
+    each gets what its layers and the cycles that it could still lose are of all: where the busiest
+    engine hardly waits, no search helps.
 
     Parameters
     ----------
@@ -58,22 +65,45 @@ def compile_parts(
                 f"not {len(parts)}"
             )
         return compile_pair(parts[0], config, options, progress=progress)
-    programs = []
-    for index, layers in enumerate(parts):
+    known = [Known(config) for _ in parts]
+
+    def compile_part(index: int, effort: int, dump: Dump | None) -> Program:
+        layers, chosen = parts[index], replace(options, effort=effort)
         name = f"part {index + 1} of {len(parts)}: " if len(parts) > 1 else ""
         make = partial(
             compile_layers,
             layers,
             config,
-            options,
+            chosen,
             progress=progress and partial(_tell, progress, name),
             dump=dump and partial(dump, index),
+            known=known[index],
         )
         if cache is None:
-            programs.append(make())
-        else:
-            programs.append(cache.get(layers, config, options, make, fresh=dump is not None))
-    return tuple(programs)
+            return make()
+        return cache.get(layers, config, chosen, make, fresh=dump is not None)
+
+    efforts: Sequence[int] = [options.effort] * len(parts)
+    if len(parts) > 1 and options.effort:
+        quick = [compile_part(index, 0, None) for index in range(len(parts))]
+        efforts = _efforts(parts, quick, options.effort)
+        if dump is None:
+            return tuple(
+                compile_part(index, effort, None) if effort else quick[index]
+                for index, effort in enumerate(efforts)
+            )
+    return tuple(compile_part(index, effort, dump) for index, effort in enumerate(efforts))
+
+
+def _efforts(
+    parts: Sequence[LayerGraph], programs: Sequence[Program], effort: int
+) -> Sequence[int]:
+    """Return the share of each part in the effort; none where it would find nothing."""
+    idle = [idle_cycles(program.commands, program.config) for program in programs]
+    layers = [len(part.layers) for part in parts]
+    whole = sum(idle) * sum(layers) or 1
+    shares = [effort * x * n // whole for x, n in zip(idle, layers, strict=True)]
+    return [share if share >= LEAST_EFFORT else 0 for share in shares]
 
 
 def _tell(progress: Progress, name: str, step: str) -> None:

@@ -36,6 +36,7 @@ def search_plans(
     sites: Sequence[LayerChoices],
     first: Chosen,
     cost: Callable[[Chosen], tuple[float, int]],
+    idle: Callable[[Chosen], int],
     effort: int,
     seed: int,
 ) -> Chosen:
@@ -53,18 +54,26 @@ def search_plans(
         What is compared with whatever is found.
     cost : callable
         Estimated cycles of choices, infinite if they do not fit; and commands that were estimated.
+    idle : callable
+        Cycles in which the busiest engine waits: about what other choices can gain.
     effort : int
-        Commands that may be estimated.
+        Commands that may be estimated; as many again of programs that do not fit. Starts may take
+        more, a command for each cycle that can be gained.
     seed : int
         Of random moves: equal seeds give equal choices.
     """
-    spent = 0
+    spent = wasted = 0
 
     @cache
     def cycles(state: Chosen) -> float:
-        nonlocal spent
+        nonlocal spent, wasted
+        if wasted > effort and state != first:
+            return math.inf
         found, commands = cost(state)
-        spent += commands
+        if found < math.inf:
+            spent += commands
+        else:
+            wasted += commands
         return found
 
     def climb(best: Chosen, limit: int) -> Chosen:
@@ -83,7 +92,11 @@ def search_plans(
 
     starts = _starts([site.ranked() for site in sites], cycles)
     # Those of several layers are tried together, which says less and less.
-    found = list(islice(starts, _STARTS // min(2, len(sites))))
+    found = []
+    for start in islice(starts, _STARTS // min(2, len(sites))):
+        found.append(start)
+        if spent > effort and spent > idle(first):
+            break
     if not found:
         return first
     best = climb(min(found, key=cycles), effort // _CLIMB)
