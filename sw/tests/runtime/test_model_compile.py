@@ -1,0 +1,75 @@
+"""Parts of a network are compiled with the effort of one network."""
+
+from dataclasses import replace
+
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.compiler.judge import idle_cycles
+from tpulite.compiler.options import LEAST_EFFORT, Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.runtime.compile_cache import ProgramCache
+from tpulite.runtime.model_compile import compile_parts
+from tpulite_testing.drawn.plain_graphs import GraphBuilder
+
+CONFIG = Config()
+
+
+def part(pixels, *channels):
+    """Return convolutions behind each other."""
+    b, y = GraphBuilder((pixels, pixels, 16)), "x"
+    for count in channels:
+        y = b.conv(y, count, padding=(1, 1, 1, 1))
+    return b.graph(y)
+
+
+@pytest.fixture
+def efforts(monkeypatch):
+    """Note with which effort the compiler is called."""
+    calls = []
+
+    def note(layers, config, options, **others):
+        calls.append(options.effort)
+        return compile_layers(layers, config, options, **others)
+
+    monkeypatch.setattr("tpulite.runtime.model_compile.compile_layers", note)
+    return calls
+
+
+def test_parts_share_the_effort_by_what_they_can_gain(efforts):
+    parts = [part(16, 32, 32), part(2, 16), part(16, 48)]
+    options = Options(effort=6000)
+    programs = compile_parts(parts, CONFIG, options)
+    assert efforts[:3] == [0, 0, 0]
+    quick = [compile_layers(each, CONFIG, replace(options, effort=0)) for each in parts]
+    idle = [idle_cycles(each.commands, CONFIG) for each in quick]
+    shares = [6000 * x * n // (sum(idle) * 4) for x, n in zip(idle, (2, 1, 1), strict=True)]
+    assert shares[1] < LEAST_EFFORT < min(shares[0], shares[2])
+    assert efforts[3:] == [shares[0], shares[2]]
+    for program, layers, share in zip(programs, parts, (shares[0], 0, shares[2]), strict=True):
+        same = compile_layers(layers, CONFIG, replace(options, effort=share))
+        assert program.commands == same.commands
+
+
+def test_one_part_has_all_of_it_and_many_have_none(efforts):
+    compile_parts([part(8, 32)], CONFIG, Options(effort=600))
+    assert efforts == [600]
+    efforts.clear()
+    compile_parts([part(8, 32)] * 12, CONFIG, Options(effort=5000))
+    assert efforts == [0] * 12
+
+
+def test_parts_come_from_the_cache_and_are_shown_once(efforts, tmp_path):
+    parts, options = [part(16, 32, 32), part(2, 16)], Options(effort=3000)
+    cache = ProgramCache(tmp_path)
+    programs = compile_parts(parts, CONFIG, options, cache=cache)
+    efforts.clear()
+    again = compile_parts(parts, CONFIG, options, cache=cache)
+    assert efforts == []
+    assert [x.commands for x in again] == [x.commands for x in programs]
+    shown = []
+    compile_parts(
+        parts, CONFIG, options, cache=cache, dump=lambda i, stage, _: shown.append((i, stage))
+    )
+    assert len(shown) == len(set(shown))
+    assert {index for index, _ in shown} == {0, 1}
