@@ -10,7 +10,7 @@ from tpulite.compiler.plan.choices import LayerChoices
 from tpulite.compiler.plan.conv import ConvExtents
 from tpulite.compiler.plan.search import search_plans
 
-EFFORT = 1000
+EFFORT = 600
 FIRST = ((None,), 4)
 
 

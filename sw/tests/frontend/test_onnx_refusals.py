@@ -192,3 +192,18 @@ def test_tensors_that_nothing_computes():
         model.graph.node[0].input[0] = "nothing"
 
     assert "nothing" in refusal(changed(quantized(), change))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_constants_that_unfold_to_much_more_than_the_file(dtype):
+    b = OnnxBuilder()
+    y = b.constant(np.ones(1, dtype))
+    for number in range(26):
+        y = b.node("Concat", y, y, axis=0, name=f"twice{number}")
+    data = b.build(
+        b.node("Add", b.input("x", (1, 4), np.dtype(dtype).name), b.node("ReduceMax", y))
+    )
+    assert len(data) < 2000
+    last = {4: 21, 8: 20}[np.dtype(dtype).itemsize]
+    message = f"node 'twice{last}' (Concat): the constants that are computed up to here take more"
+    assert refusal(data).startswith(message)

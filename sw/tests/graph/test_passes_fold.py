@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -130,11 +131,18 @@ def test_quantized_arithmetic_is_left_to_whose_bits_are_wanted():
     assert len(fold_constants(b.build("y", "z")).nodes) == 2
 
 
-def test_huge_results_are_not_stored():
+def test_constants_that_unfold_to_much_more_than_the_file_are_refused_together():
     b = GraphBuilder()
-    c = b.constant("c", np.broadcast_to(np.int8(0), (1 << 26, 2)))
-    b.node("reshape", [c], "y", (2, 1 << 26), dtype="int8", shape=(2, 1 << 26))
-    assert len(fold_constants(b.build("y")).nodes) == 1
+    name = b.constant("c", np.zeros(1, np.int8))
+    for count in range(1, 35):
+        shape = (1 << count,)
+        name = b.node("concat", [name, name], f"y{count}", shape, dtype="int8", axis=0)
+    graph = b.build(name)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"node 'concat_y24' \(concat\): the constants that"):
+        fold_constants(graph)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    tracemalloc.stop()
 
 
 def test_host_operators_of_onnx_are_not_known():

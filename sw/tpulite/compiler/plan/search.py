@@ -19,6 +19,9 @@ _SHARE = 4
 _STARTS = 8
 """Starts among which those with the fewest cycles are improved."""
 
+_GENEROUS = 4
+"""How many times the effort starts may take."""
+
 _MOVES = 1000
 """Random moves that are tried at most, when no single variation pays any more."""
 
@@ -58,7 +61,7 @@ def search_plans(
         Cycles in which the busiest engine waits: about what other choices can gain.
     effort : int
         Commands that may be estimated; as many again of programs that do not fit. Starts may take
-        more, a command for each cycle that can be gained.
+        a few times as many, and a command for each cycle that can be gained.
     seed : int
         Of random moves: equal seeds give equal choices.
     """
@@ -95,7 +98,7 @@ def search_plans(
     found = []
     for start in islice(starts, _STARTS // min(2, len(sites))):
         found.append(start)
-        if spent > effort and spent > idle(first):
+        if spent > _GENEROUS * effort and spent > idle(first):
             break
     if not found:
         return first

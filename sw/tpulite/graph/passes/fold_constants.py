@@ -3,13 +3,14 @@
 import math
 from dataclasses import replace
 
+import numpy as np
+
+from tpulite.graph.folded_bytes import FoldedBytes
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.evaluate import evaluate
 from tpulite.graph.passes.rewrite import rebuild, same_meaning
 
 __all__ = ["fold_constants"]
-
-_MAX_ELEMENTS = 1 << 26  # larger constants than any weight here are computed when they are needed
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -18,13 +19,14 @@ def fold_constants(graph: Graph) -> Graph:
     Raises
     ------
     ValueError
-        If a node computes another shape than its tensor has, or cannot be computed at all; the
-        message names the node.
+        If a node computes another shape than its tensor has, or cannot be computed at all, or if
+        constants become too large; the message names the node.
     """
     tensors = dict(graph.tensors)
-    kept = []
+    stored = sum(x.data.nbytes for x in tensors.values() if x.data is not None)
+    folded, kept = FoldedBytes(stored), []
     for node in graph.nodes:
-        values = _fold(node, tensors, graph.format)
+        values = _fold(node, tensors, graph.format, folded)
         if values is None:
             kept.append(node)
         else:
@@ -32,17 +34,19 @@ def fold_constants(graph: Graph) -> Graph:
     return rebuild(graph, kept, tensors)
 
 
-def _fold(node: Node, tensors: dict[str, Tensor], file_format: str) -> dict[str, Tensor] | None:
+def _fold(
+    node: Node, tensors: dict[str, Tensor], file_format: str, folded: FoldedBytes
+) -> dict[str, Tensor] | None:
     if not node.inputs or "" in node.inputs:
         return None
     inputs = [tensors[name] for name in node.inputs]
     outputs = [tensors[name] for name in node.outputs]
     if node.op != "shape" and any(tensor.data is None for tensor in inputs):
         return None
-    if any(math.prod(tensor.shape) > _MAX_ELEMENTS for tensor in outputs):
-        return None
     if node.op == "concat" and not all(same_meaning(x, outputs[0]) for x in inputs):
         return None
+    sizes = (math.prod(x.shape) * np.dtype(x.dtype).itemsize for x in outputs)
+    folded.take(f"node {node.name!r} ({node.source or node.op})", sum(sizes))
     try:
         values = evaluate(node, inputs, outputs, file_format)
     except (ValueError, IndexError, TypeError) as error:

@@ -8,12 +8,13 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tpulite.frontend.onnx.read.library import learn_shapes
-from tpulite.frontend.onnx.read.tensor import array, static_shape
+from tpulite.frontend.onnx.read.tensor import array, static_shape, type_of
+from tpulite.graph.folded_bytes import FoldedBytes
 
 __all__ = ["infer_and_fold"]
 
-_MAX_FOLDED = 1 << 26
-"""Elements: more than the largest weight tensor; a damaged file must not fill the memory."""
+_MOST_VALUES = 1 << 20
+"""Elements of a vector whose values may be propagated."""
 
 _FOLDED = frozenset(
     [
@@ -90,29 +91,44 @@ def infer_and_fold(model: onnx.ModelProto, opset: int) -> None:
     ------
     onnx.shape_inference.InferenceError
         If shapes contradict each other.
+    ValueError
+        If constants become too large; the message names the node.
     """
-    while True:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-        model.CopyFrom(inferred)
-        if not _fold(model, opset) and not learn_shapes(model):
-            return
+    graph = model.graph
+    folded = FoldedBytes(sum(x.ByteSize() for x in (*graph.initializer, *graph.node)))
+    # Propagation writes values down that are still to be counted, so it comes last.
+    for propagate in (False, True):
+        more = True
+        while more:
+            values = propagate and _few_values(graph)
+            model.CopyFrom(
+                onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=values)
+            )
+            more = _fold(model, opset, folded) or (propagate and learn_shapes(model))
 
 
-def _fold(model: onnx.ModelProto, opset: int) -> bool:
+def _few_values(graph: onnx.GraphProto) -> bool:
+    """Return whether all vectors are as short as those that shapes are computed with."""
+    shapes = (static_shape(value) for value in graph.value_info)
+    return all(max(shape) <= _MOST_VALUES for shape in shapes if shape and len(shape) == 1)
+
+
+def _fold(model: onnx.ModelProto, opset: int, folded: FoldedBytes) -> bool:
     """Replace nodes with known values by constants; tell whether there were any."""
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
-    shapes = {
-        value.name: static_shape(value)
+    types = {
+        value.name: type_of(value)
         for value in (*graph.value_info, *graph.input, *graph.output)
         if value.name not in constants
     }
+    shapes = {name: shape for name, (_, shape) in types.items()}
     shapes |= {name: tuple(tensor.dims) for name, tensor in constants.items()}
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
         values = _shape_values(node, shapes)
         if values is None:
-            values = _evaluate(node, constants, shapes, opset)
+            values = _evaluate(node, constants, types, opset, folded)
         if values is None:
             kept.append(node)
             continue
@@ -121,10 +137,10 @@ def _fold(model: onnx.ModelProto, opset: int) -> bool:
             graph.initializer.append(tensor)
             constants[name] = tensor
             shapes[name] = tuple(tensor.dims)
-    folded = len(kept) < len(graph.node)
+    any_folded = len(kept) < len(graph.node)
     del graph.node[:]
     graph.node.extend(kept)
-    return folded
+    return any_folded
 
 
 def _shape_values(node: onnx.NodeProto, shapes: dict) -> list[np.ndarray] | None:
@@ -141,15 +157,23 @@ def _shape_values(node: onnx.NodeProto, shapes: dict) -> list[np.ndarray] | None
 
 
 def _evaluate(
-    node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], shapes: dict, opset: int
+    node: onnx.NodeProto,
+    constants: dict[str, onnx.TensorProto],
+    types: dict[str, tuple[str, tuple[int, ...] | None]],
+    opset: int,
+    folded: FoldedBytes,
 ) -> list[np.ndarray] | None:
     names = [name for name in node.input if name]
     if node.domain or node.op_type not in _FOLDED or any(name not in constants for name in names):
         return None
     if node.op_type != "Constant":
-        known = [shapes.get(name) for name in node.output if name]
-        if any(shape is None or math.prod(shape) > _MAX_FOLDED for shape in known):
-            return None
+        size = 0
+        for name in filter(None, node.output):
+            dtype, shape = types.get(name, ("object", None))
+            if shape is None:
+                return None
+            size += math.prod(shape) * np.dtype(dtype).itemsize
+        folded.take(f"node {node.name or node.output[0]!r} ({node.op_type})", size)
     graph = helper.make_graph(
         [node],
         "constant",
