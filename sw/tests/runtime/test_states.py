@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.compiler.options import Options
 from tpulite.frontend.cut import cut_graph
+from tpulite.frontend.tflite.cut import pack
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.models import CNN_DIGITS
 from tpulite.quant.partition import HostSegment
@@ -19,7 +20,7 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_example, load_model_file, save_model
 from tpulite.runtime.model_run import Runner
 from tpulite_testing.files.streaming import STREAMS, litert_frames
-from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.files.tflite_builder import Builder, schema
 
 FRAMES, SEED = 9, 7
 
@@ -166,3 +167,31 @@ def test_a_part_of_a_network_has_the_states_that_it_needs():
     whole, first, second = (Model.load(x) for x in (graph, begin, end))
     (x,) = random_inputs(graph, FRAMES, SEED).values()
     assert (second.run(first.run(x).output).output == whole.run(x).output).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda once, main: once[0].outputs.clear(), "'var_handle_0': it must have 0 inputs and 1"),
+        (lambda once, main: main[3].inputs.clear(), "'read_variable_3': it must have 1 inputs"),
+        (lambda once, main: once[1].inputs.pop(), "'assign_variable_1': it must have 2 inputs"),
+        (lambda once, main: once[1].inputs.__setitem__(1, 99), "CALL_ONCE names tensor 99 of 2"),
+        (lambda once, main: main[3].inputs.__setitem__(0, 0), "is not made by VAR_HANDLE"),
+        (lambda once, main: call(main[0], 0), "CALL_ONCE calls the network itself"),
+        (lambda once, main: call(main[0], 7), "it has 2 subgraphs, and 7 is named"),
+    ],
+)
+def test_damaged_variables_are_refused(change, message):
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(STREAMS["one_stream"]()))
+    once, main = model.subgraphs[1].operators, model.subgraphs[0].operators
+    for operator in (*once, *main):
+        for ports in ("inputs", "outputs"):
+            values = getattr(operator, ports)
+            setattr(operator, ports, [] if values is None else list(map(int, values)))
+    change(once, main)
+    with pytest.raises(ValueError, match=message):
+        load_tflite(pack(model))
+
+
+def call(operator, index: int) -> None:
+    operator.builtinOptions.initSubgraphIndex = index

@@ -72,7 +72,7 @@ def _resolve(model: Any, file: FileModel, data: bytes) -> list[int]:
             operator.inputs = [variables.aliases.get(i, i) for i in _numbers(operator.inputs)]
             kept.append(operator)
         elif parsed.code == "CALL_ONCE":
-            once = model.subgraphs[operator.builtinOptions.initSubgraphIndex]
+            once = model.subgraphs[parsed.options["InitSubgraphIndex"]]
             once.operators, once.tensors = [], []
     graph.operators = kept
     return [state.input for state in variables.states]

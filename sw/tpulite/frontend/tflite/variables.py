@@ -15,6 +15,9 @@ __all__ = ["VARIABLE_OPERATORS", "FileState", "Variables", "resolve_variables"]
 VARIABLE_OPERATORS = frozenset({"CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
 """Operators that vanish."""
 
+_PORTS = {"VAR_HANDLE": (0, 1), "READ_VARIABLE": (1, 1), "ASSIGN_VARIABLE": (2, 0)}
+"""How many inputs and outputs they have."""
+
 _Key = tuple[bytes, bytes]
 """Container and name of a variable, which all its handles share."""
 
@@ -68,8 +71,8 @@ def resolve_variables(data: bytes, model: FileModel) -> Variables:
     Raises
     ------
     ValueError
-        If a handle is not made by VAR_HANDLE, or the first value of a variable is missing or no
-        constant.
+        If a handle is not made by VAR_HANDLE, the first value of a variable is missing or no
+        constant, or an operator lacks an input or output.
     """
     first: dict[_Key, int] = {}
     current: dict[_Key, int] = {}
@@ -105,19 +108,25 @@ def _initial_values(data: bytes, model: FileModel) -> dict[_Key, FileTensor]:
     for call in model.operators:
         if call.code != "CALL_ONCE":
             continue
-        once = parse_tflite(data, call.options.get("InitSubgraphIndex", 0))
+        index = call.options.get("InitSubgraphIndex", 0)
+        if index == 0:
+            raise ValueError("CALL_ONCE calls the network itself")
+        once = parse_tflite(data, index)
         handles = _handles(once)
         for number, operator in enumerate(once.operators):
             if operator.code == "ASSIGN_VARIABLE":
-                key = _key(number, operator, handles)
-                values[key] = once.tensors[operator.inputs[1]]
+                key, value = _key(number, operator, handles), operator.inputs[1]
+                if not 0 <= value < len(once.tensors):
+                    raise ValueError(f"CALL_ONCE names tensor {value} of {len(once.tensors)}")
+                values[key] = once.tensors[value]
     return values
 
 
 def _handles(model: FileModel) -> dict[int, _Key]:
     handles = {}
-    for operator in model.operators:
+    for number, operator in enumerate(model.operators):
         if operator.code == "VAR_HANDLE":
+            _check_ports(number, operator)
             container, name = (operator.options.get(x) or b"" for x in ("Container", "SharedName"))
             handles[operator.outputs[0]] = container, name
     return handles
@@ -125,7 +134,16 @@ def _handles(model: FileModel) -> dict[int, _Key]:
 
 def _key(number: int, operator: FileOperator, handles: Mapping[int, _Key]) -> _Key:
     """Return the variable of an operator."""
-    if not operator.inputs or operator.inputs[0] not in handles:
+    _check_ports(number, operator)
+    if operator.inputs[0] not in handles:
         label = f"{operator.code.lower()}_{number}"
         raise ValueError(f"node {label!r}: its variable is not made by VAR_HANDLE")
     return handles[operator.inputs[0]]
+
+
+def _check_ports(number: int, operator: FileOperator) -> None:
+    """Check how many inputs and outputs an operator on variables has."""
+    due = _PORTS[operator.code]
+    if (len(operator.inputs), len(operator.outputs)) != due:
+        label = f"{operator.code.lower()}_{number}"
+        raise ValueError(f"node {label!r}: it must have {due[0]} inputs and {due[1]} outputs")
