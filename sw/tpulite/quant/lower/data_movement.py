@@ -86,7 +86,7 @@ def lower_reshape(node: Node, context: GraphContext) -> None:
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)
     wanted = context.write(target)
-    ends = source in context.graph.inputs or target in context.graph.outputs
+    ends = source in context.graph.given or target in context.graph.wanted
     absorbed = _is_absorbed(node, context)
     if ends and not absorbed and not context.keeps_vectors(image.shape, wanted.shape):
         context.refuse_parting(image.shape, wanted.shape)
