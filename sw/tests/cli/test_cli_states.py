@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.frontend.files import load_graph
 from tpulite.models import CNN_DIGITS
 from tpulite_testing.files.streaming import STREAMS, litert_frames
 
@@ -39,6 +40,21 @@ def test_a_sequence_of_frames_keeps_states_and_reset_does_not(tpulite, stream, t
         assert (np.load(output) == due).all()
         assert tpulite("run", network, "--input", frames, "--output", output, "--reset")[0] == 0
         assert (np.load(output) == alone).all()
+
+
+def test_a_file_may_give_states(tpulite, stream, tmp_path):
+    file, frames, x = stream
+    tpulite("run", file, "--input", frames, "--output", tmp_path / "whole.npy")
+    whole = np.load(tmp_path / "whole.npy")
+    held = x[:2].reshape(1, 2, 1, 8)
+    (name,) = load_graph(file).inputs
+    np.savez(tmp_path / "rest.npz", **{name: x[2:], "s0": held})
+    output = tmp_path / "y.npy"
+    assert tpulite("run", file, "--input", "rest.npz", "--output", output)[0] == 0
+    assert (np.load(output) == whole[2:]).all()
+    np.savez(tmp_path / "bad.npz", **{name: x, "s0": held[:, :1]})
+    code, _, err = tpulite("run", file, "--input", "bad.npz")
+    assert code == 2 and "bad.npz: State 's0' must be int8 [1, 2, 1, 8], not int8 [1, 1" in err
 
 
 def test_states_are_listed(tpulite, stream):

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,7 +183,7 @@ def test_a_part_of_a_network_has_the_states_that_it_needs():
     ],
 )
 def test_damaged_variables_are_refused(change, message):
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(STREAMS["one_stream"]()))
+    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(STREAMS["one_stream"]()))
     once, main = model.subgraphs[1].operators, model.subgraphs[0].operators
     for operator in (*once, *main):
         for ports in ("inputs", "outputs"):

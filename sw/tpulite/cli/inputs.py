@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs, random_inputs
 from tpulite.runtime.pictures import PICTURES, load_picture, picture_remark
+from tpulite.runtime.states import States
 
 __all__ = [
     "PIXELS",
@@ -75,11 +76,14 @@ class Inputs:
         What each is called: its file, with a number if that holds several.
     remarks : tuple of str
         What was done to them, in words.
+    states : dict of str to ndarray
+        States that the first of them finds, by name; the others as the network has them.
     """
 
     values: dict[str, np.ndarray]
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    states: dict[str, np.ndarray] = field(default_factory=dict)
 
     def each(self, limit: int | None = None) -> list[dict[str, np.ndarray]]:
         """Return the first inputs, each by names."""
@@ -106,11 +110,14 @@ class InputReader:
         Whose rounding quantizes.
     pixels : (float, float), optional
         What black and white are to the network.
+    states : bool
+        Whether a file may give states, too, by their names: for all that are read, not for each.
     """
 
     graph: Graph
     exact: Exactness
     pixels: tuple[float, float] | None = None
+    states: bool = False
 
     def read(self, path: Path, limit: int | None = None) -> Inputs:
         """Read a file, or all pictures and arrays of a folder by their names.
@@ -142,7 +149,8 @@ class InputReader:
             tuple(x for part in parts for x in getattr(part, field))
             for field in ("names", "remarks")
         )
-        return Inputs(values, names, tuple(dict.fromkeys(remarks)))
+        states = {name: state for part in parts[::-1] for name, state in part.states.items()}
+        return Inputs(values, names, tuple(dict.fromkeys(remarks)), states)
 
     def _file(self, path: Path) -> Inputs:
         if path.suffix.lower() in PICTURES:
@@ -155,7 +163,11 @@ class InputReader:
             return Inputs({name: image[None]}, (path.name,), (remark,))
         given = load_inputs(path)
         try:
-            remarks = {}
+            remarks, states = {}, {}
+            if self.states and not isinstance(given, np.ndarray):
+                names = [state.name for state in self.graph.states if state.name in given]
+                states = {name: given.pop(name) for name in names}
+                States(self.graph).begin(states)  # raises if one does not fit
             if isinstance(given, np.ndarray) and len(self.graph.inputs) == 1:
                 given = {self.graph.inputs[0]: given}
             if not isinstance(given, np.ndarray):
@@ -165,7 +177,8 @@ class InputReader:
         except ValueError as error:
             raise named_error(path, error) from error
         names = [f"{path.name}[{i}]" for i in range(count)] if count > 1 else [path.name]
-        return Inputs(values, tuple(names), tuple(f"{path.name}: {x}" for x in remarks))
+        said = tuple(f"{path.name}: {x}" for x in remarks)
+        return Inputs(values, tuple(names), said, states)
 
     def _converted(
         self, given: dict[str, np.ndarray], remarks: dict[str, None]

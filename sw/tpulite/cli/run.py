@@ -117,7 +117,9 @@ def run(  # noqa: PLR0913 - options of the command
         console.print(remark, highlight=False, markup=False, soft_wrap=True)
     model = compile_model(model, cache=choices.cache)
     with drawn_named(source):
-        results = _run_all(Runner(model, device), inputs.values, count, reset)
+        runner = Runner(model, device)
+        runner.state.begin(inputs.states)
+        results = _run_all(runner, inputs.values, count, reset)
     report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz, host_ms)
     if views:
         views.save(model, report.profile or profile_model(model), mhz, host_ms)
@@ -145,7 +147,7 @@ def _inputs(
 ) -> Inputs:
     """Read the inputs, or draw some."""
     if source is not None:
-        return InputReader(model.graph, model.exactness, pixels).read(source, limit)
+        return InputReader(model.graph, model.exactness, pixels, states=True).read(source, limit)
     return Inputs.drawn(model.graph, limit or model.options.batch, seed)
 
 

@@ -20,12 +20,20 @@ class States(Mapping[str, np.ndarray]):
 
     def __init__(self, graph: Graph) -> None:
         self._states = {state.name: state for state in graph.states}
+        self._first = {name: state.initial for name, state in self._states.items()}
         self._values: dict[str, np.ndarray] = {}
         self.reset()
 
     def reset(self) -> None:
         """Go back to the values before the first run."""
-        self._values = {name: state.initial.copy() for name, state in self._states.items()}
+        self._values = {name: first.copy() for name, first in self._first.items()}
+
+    def begin(self, first: Mapping[str, np.ndarray]) -> None:
+        """Begin with other values, now and after each reset; errors are those of setting them."""
+        for name, value in first.items():
+            self[name] = value
+        self._first |= {name: self[name] for name in first}
+        self.reset()
 
     def given(self) -> dict[str, np.ndarray]:
         """Return the tensors that the next run begins with, besides its inputs."""
