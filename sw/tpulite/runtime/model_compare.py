@@ -1,7 +1,7 @@
 """Comparing what users run with an oracle, tensor by tensor, on many inputs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,11 +158,13 @@ def compare_model(
     how = how or Comparing()
     names, channels, states = _names(model), model.known_channels(), States(model.graph)
     program, layers = (Comparer(names, channels, model.graph, how.tolerance) for _ in range(2))
+    there: set[str] = set()
     for number, (values, kept) in enumerate(_runs(model, inputs, how)):
         if how.begins(number):
             oracle.reset()
             states.reset()
         theirs = oracle(values)
+        there.update(theirs)
         program.add(number, kept, theirs)
         layers.add(number, model.reference(values, simplified=True, state=states), theirs)
     both = program.differences(), layers.differences()
@@ -170,7 +172,7 @@ def compare_model(
     if oracle.hidden:
         shown &= set(model.graph.outputs)
     tensors, defined = (tuple(x for x in each if x.name in shown) for each in both)
-    left_out = {name: _why(model, oracle, name) for name in names if name not in shown}
+    left_out = {name: _why(model, oracle, name, there) for name in names if name not in shown}
     name, count = model.graph.name, len(inputs)
     return Comparison(name, count, tensors, defined, left_out, oracle.known)
 
@@ -218,13 +220,15 @@ def _names(model: Model) -> dict[str, str]:
     return {name: node.name for node in model.graph.nodes for name in node.outputs}
 
 
-def _why(model: Model, oracle: Oracle, name: str) -> str:
-    """Return why a tensor was not compared."""
+def _why(model: Model, oracle: Oracle, name: str, there: Collection[str]) -> str:
+    """Return why a tensor was not compared, of which the oracle has shown some."""
     if oracle.hidden:
         return f"the library does not show them: {oracle.hidden}"
     inside = {x for host in model.plan.hosts for node in host.segment.nodes for x in node.outputs}
     if name in inside and name not in model.graph.outputs:
         return "they are inside parts that the library runs on the CPU"
+    if name in there:
+        return "no integer layer has them: they are joined with others, or another shape of them"
     source = model.graph.source
     if source is None or name not in source.origins:
         return "the file has no such tensors"

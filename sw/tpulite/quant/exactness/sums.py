@@ -91,21 +91,21 @@ def mean_requantization(mean: Mean, exactness: Exactness) -> Requantization:
 def sum_requantization(total: Mean, exactness: Exactness) -> Requantization:
     """Return how sums of integers of an image become sums of what they mean.
 
-    LiteRT's reference kernel of int8 reads a multiplier that nobody has set, so that its results
-    are arbitrary: there we compute what it does with uint8. Its optimized kernel is of float32.
+    LiteRT's reference kernel reads int8 as uint8, so that its results are none: there they are
+    those of uint8, and of int8 in TensorFlow Lite Micro. LiteRT's optimized kernel is of float32.
 
     Raises
     ------
     UnsupportedError
         If the library does not define such sums, or the machine cannot reproduce them.
     """
-    if not exactness.litert or exactness == Exactness.TFLM:
+    if not exactness.litert or (exactness == Exactness.TFLM and total.x.unsigned):
         raise UnsupportedError(f"no sum of integers of {exactness} was compared")
     if exactness == Exactness.LITERT_XNNPACK:
         wanted = _xnnpack(total, np.float32(1))
         return _find("XNNPACK", total, wanted, _candidates(total, 1))
     x, y = total.x, total.y
-    if exactness == Exactness.LITERT_REF:
+    if exactness in (Exactness.LITERT_REF, Exactness.TFLM):
         scale, bias = float(x.scale) / float(y.scale), -total.count * x.zero
         return make_requantization(scale, Rounding.TFLITE, y.zero, bias=bias)
     scale = x.scale / y.scale
