@@ -98,7 +98,7 @@ def _found(name, known, missing=False):
         (("--inputs", "zzz"), "no tensor or node 'zzz' to cut at"),
         (
             ("--inputs", "conv32", "--outputs", "conv16"),
-            "'quantizelinear8/uint8' is not needed",
+            "'quantizelinear8' is not needed",
         ),
         (("--inputs", "conv16", "--outputs", "conv16"), "cannot be an input and an output at once"),
     ],

@@ -1,6 +1,7 @@
 """Networks on the command line: what they mean, where they run, and how they are read."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -115,13 +116,19 @@ class Reading:
             raise ValueError(text if text.startswith(files) else f"{path}: {text}") from error
 
     def _part(self, path: Path) -> Graph:
-        """Read the part of a network that was asked for."""
+        """Read the part of a network that was asked for.
+
+        It has the numerics of the whole, unless it begins or ends at a tensor that the library
+        fuses away.
+        """
         graph = load_graph(path, self.shapes)
         if not self.inputs and not self.outputs:
             return graph
         try:
-            whole = as_library(graph, self.exactness(graph))  # a part has the bits of the whole
-            return cut_graph(whole, self.inputs, self.outputs)
+            whole = as_library(graph, self.exactness(graph))
+            with suppress(ValueError):
+                return cut_graph(whole, self.inputs, self.outputs)
+            return cut_graph(graph, self.inputs, self.outputs)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
