@@ -54,12 +54,6 @@ CASES = {
         lambda b, t: setattr(t[1].quantization, "quantizedDimension", 4),
         "tensor 't1': its scales belong to axis 4 of shape [4, 3, 3, 2]",
     ),
-    "scales of another axis": (
-        lambda b, t: t[1].quantization.__dict__.update(
-            quantizedDimension=1, scale=[0.1] * 3, zeroPoint=[0] * 3
-        ),
-        "node 'conv_2d_0' (CONV_2D): its weights have scales of axis 1, not 0",
-    ),
     "activation with scales of channels": (
         lambda b, t: t[0].quantization.__dict__.update(
             quantizedDimension=3, scale=[0.1] * 2, zeroPoint=[0] * 2
@@ -180,6 +174,15 @@ def test_scales_that_mean_nothing_are_the_librarys(tensor, scale):
     assert placement.engine == "host"
     assert "scale" in placement.reason
     assert placed.libraries == {0}
+
+
+def test_weights_with_scales_of_another_axis_are_the_librarys():
+    def change(b, tensors):
+        axis = {"quantizedDimension": 1, "scale": [0.1] * 3, "zeroPoint": [0] * 3}
+        tensors[1].quantization.__dict__.update(axis)
+
+    (placement,) = place(load_tflite(damage(change)), Exactness.LITERT_REF).placements.values()
+    assert (placement.engine, placement.reason) == ("host", "weights 't1' have 3 scales")
 
 
 def test_refuses_what_is_no_tflite_file():

@@ -162,12 +162,6 @@ def test_only_weights_have_scales_of_channels(name):
         verify(with_quantization(GOOD[0], name, channels(3, 3)))
 
 
-def test_scales_belong_to_output_channels():
-    verify(with_quantization(GOOD[0], "c0", channels(0, 2)))
-    with pytest.raises(ValueError, match="its weights have scales of axis 3, not 0"):
-        verify(with_quantization(GOOD[0], "c0", channels(3, 3)))
-
-
 def test_a_node_has_one_output():
     b = GraphBuilder()
     x = b.input("x", IMAGE, Q)

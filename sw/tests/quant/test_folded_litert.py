@@ -12,6 +12,7 @@ from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.model import Model
+from tpulite.runtime.model_file import load_model_file, save_model
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.quick_options import quick_options
 
@@ -181,3 +182,17 @@ NETWORKS: tuple[Callable[[Network], int], ...] = (
 def test_networks_are_the_machines_alone(network):
     b = Network()
     check(b.build(network(b)))
+
+
+def test_a_compiled_file_has_the_segments_that_it_was_compiled_with(tmp_path):
+    b = Network()
+    x = b.drawn(b.input((1, 4, 4, 3), 0.05, 3), 16, (3, 3))
+    y = b.unary("LOGISTIC", b.reshape(x, (1, 2, 4, 32)), 1 / 256, -128)
+    model = Model.load(load_tflite(b.build(y)), options=quick_options()).compile()
+    save_model(model, tmp_path / "net.tpulite")
+    again = load_model_file(tmp_path / "net.tpulite")
+    value = b.rng.integers(-128, 128, (1, 4, 4, 3)).astype(np.int8)
+    for name, output in model.run(value).outputs.items():
+        np.testing.assert_array_equal(again.run(value).outputs[name], output)
+    parts = [[type(each) for each in one.layers[0].layers] for one in (model, again)]
+    assert parts[0] == parts[1]

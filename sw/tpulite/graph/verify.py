@@ -106,7 +106,6 @@ def _check_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
     x, weight = _check_filters(inputs, y, node.attributes.get("group", 1))
     _check_bias(inputs, weight.shape[0])
     _check_window(node, x, y, weight.shape[1:3])
-    _check_axis(weight, 0)
 
 
 def _check_depthwise(node: Node, inputs: Inputs, y: Tensor) -> None:
@@ -123,7 +122,6 @@ def _check_depthwise(node: Node, inputs: Inputs, y: Tensor) -> None:
     )
     _check_bias(inputs, weight.shape[2])
     _check_window(node, x, y, weight.shape[:2])
-    _check_axis(weight, 2)
 
 
 def _check_transposed_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
@@ -134,7 +132,6 @@ def _check_transposed_conv(node: Node, inputs: Inputs, y: Tensor) -> None:
             f"{node['padding']}"
         )
     _check_bias(inputs, weight.shape[0])
-    _check_axis(weight, 0)
 
 
 def _check_dense(node: Node, inputs: Inputs, y: Tensor) -> None:
@@ -147,7 +144,6 @@ def _check_dense(node: Node, inputs: Inputs, y: Tensor) -> None:
     _expect("channels of its output", y.shape[-1:], (channels,))
     _expect("elements of its output", math.prod(y.shape), batch * channels)
     _check_bias(inputs, channels)
-    _check_axis(weight, 0)
 
 
 def _check_matmul(node: Node, inputs: Inputs, y: Tensor) -> None:
@@ -230,11 +226,6 @@ def _check_batch_norm(node: Node, inputs: Inputs, y: Tensor) -> None:
     _expect("its output", y.shape, x.shape)
     for what, tensor in zip(("gamma", "beta", "mean", "variance"), parameters, strict=True):
         _expect(what, tensor.shape, x.shape[-1:])
-
-
-def _check_axis(weight: Tensor, axis: int) -> None:
-    if weight.quantization is not None and weight.quantization.axis not in (None, axis):
-        raise ValueError(f"its weights have scales of axis {weight.quantization.axis}, not {axis}")
 
 
 def _check_quantization(node: Node, tensors: Inputs) -> None:

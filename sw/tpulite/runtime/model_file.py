@@ -99,7 +99,14 @@ def load_model_file(path: Path) -> Model:
         config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])
         strict, exactness = bool(metadata["strict"]), Exactness(metadata["exactness"])
         lacks = lacking(graph, config)
-        placed = place(graph, exactness, metadata["along"], lacking=lacks, strict=strict)
+        placed = place(
+            graph,
+            exactness,
+            metadata["along"],
+            lacking=lacks,
+            strict=strict,
+            vector=config.array_size,
+        )
     for spec in (spec for program in programs for spec in program.inputs):
         if spec.name not in graph.tensors:
             raise ValueError(f"{path}: a program needs {spec.name!r}, which is no tensor")
