@@ -5,6 +5,8 @@ import onnxruntime
 import pytest
 
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+from onnx import TensorProto, helper
+
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -164,3 +166,23 @@ def test_tensors_that_become_uint8_keep_the_names_of_the_file():
     named = [name for name in model.graph.tensors if "uint8" in name]
     computed = {name for node in net.b.nodes for name in node.output}
     assert named and {name.partition("/uint8")[0] for name in named} <= computed
+
+
+@pytest.mark.parametrize("form", ["conv", "padded conv", "matrix"])
+def test_dynamically_quantized_products_are_the_machines(form):
+    builder = OnnxBuilder(opset=18)
+    x = builder.input("x", (1, 128) if form == "matrix" else SHAPE)
+    y = [f"dynamic{index}" for index in range(3)]
+    quantization = helper.make_node("DynamicQuantizeLinear", [x], y, name="dynamic")
+    builder.nodes.append(quantization)
+    if form == "matrix":
+        weight = RNG.integers(-127, 128, (128, 64)).astype(np.int8)
+        sums = builder.node("MatMulInteger", y[0], weight, y[2], np.int8(0))
+    else:
+        weight = RNG.integers(-127, 128, (5, 8, 3, 3)).astype(np.int8)
+        pads = [1, 0, 2, 1] if form == "padded conv" else [0] * 4
+        sums = builder.node("ConvInteger", y[0], weight, y[2], np.int8(0), pads=pads)
+    scale = builder.node("Mul", y[1], np.float32(0.013))
+    real = builder.node("Relu", builder.node("Cast", sums, to=TensorProto.FLOAT))
+    model = equals_session(builder.build(builder.node("Div", real, scale)), count=5)
+    assert model.macs > 0 and model.host_macs == 0

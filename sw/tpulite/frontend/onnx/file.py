@@ -18,6 +18,7 @@ from tpulite.frontend.onnx.translate.movement import MOVEMENT_RULES
 from tpulite.frontend.onnx.translate.products import PRODUCT_RULES
 from tpulite.frontend.onnx.translate.shapes import SHAPE_RULES
 from tpulite.frontend.onnx.translate.windows import WINDOW_RULES
+from tpulite.frontend.onnx.zero_points import fix_zero_points
 from tpulite.frontend.states import with_states
 from tpulite.graph.graph import Graph, Source
 from tpulite.graph.verify import verify
@@ -110,6 +111,7 @@ def load_as_library(graph: Graph, *, keep_int8: bool = False) -> Graph:
     data = graph.source.data
     if not is_quantized(onnx.load_model_from_string(data)):
         return graph
-    optimized = optimize(data, keep_int8=keep_int8)
-    loaded = load_onnx(optimized, graph.name, library=library_version())
+    optimized = onnx.load_model_from_string(optimize(data, keep_int8=keep_int8))
+    fix_zero_points(optimized)
+    loaded = load_onnx(optimized.SerializeToString(), graph.name, library=library_version())
     return with_states(loaded, [(state.output, state.input) for state in graph.states])
