@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.compiler.options import Options
+from tpulite.evaluate.network import Images, Network, answer_images
 from tpulite.frontend.cut import cut_graph
 from tpulite.frontend.tflite.cut import pack
 from tpulite.frontend.tflite.file import load_tflite
@@ -196,3 +197,15 @@ def test_damaged_variables_are_refused(change, message):
 
 def call(operator, index: int) -> None:
     operator.builtinOptions.initSubgraphIndex = index
+
+
+def test_samples_of_an_evaluation_have_nothing_to_do_with_each_other():
+    file = load_tflite(STREAMS["one_stream"](), "net")
+    model = Model.load(file)
+    inputs = random_inputs(file, FRAMES, SEED)
+    (x,) = inputs.values()
+    images = Images("drawn", {name: x[:, None] for name, x in inputs.items()})
+    record = answer_images(Network.of(model, "golden", "litert-ref", file), images)
+    assert record["equal"] == [True] * FRAMES
+    scores = model.run(x, reset=True).output.reshape(FRAMES, -1)
+    assert [ranked[0] for ranked in record["ranked"]] == scores.argmax(axis=1).tolist()

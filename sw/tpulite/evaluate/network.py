@@ -100,6 +100,12 @@ class _Opened:
             return None
         return open_oracle(network.oracle, Path(network.graph.name), network.graph)
 
+    def _theirs(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the library's outputs for an input that has nothing to do with others."""
+        assert self.library is not None
+        self.library.reset()
+        return self.library.outputs(values)
+
     def answer(self, images: Images) -> dict[str, Any]:
         each, names = images.each(), self.model.graph.outputs
         run = join_runs(list(self.runner.runs(each, reset=True)))
@@ -112,7 +118,7 @@ class _Opened:
             "cycles": run.cycles,
         }
         if self.library is not None:
-            pairs = list(zip(ours, map(self.library.outputs, each), strict=True))
+            pairs = list(zip(ours, map(self._theirs, each), strict=True))
             for field, alike in (("equal", _equal), ("same", _same)):
                 record[field] = [
                     all(alike(a[x], b[x].reshape(-1)) for x in names) for a, b in pairs
