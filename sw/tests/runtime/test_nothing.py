@@ -7,12 +7,13 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
-from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.files.tflite_model import ModelBuilder
 from tpulite_testing.oracles.model_tensors import equals_library
 
@@ -30,8 +31,11 @@ def same_as_untouched(tmp_path, data, *inputs):
     path = tmp_path / "net.onnx"
     path.write_bytes(data)
     model = Model.load(path)
-    results = model.run(dict(zip(model.graph.inputs, inputs, strict=True)))
-    for name, expected in zip(model.graph.outputs, run_onnx(data, *inputs), strict=True):
+    feed = dict(zip(model.graph.inputs, inputs, strict=True))
+    results = model.run(feed)
+    session = onnxruntime.InferenceSession(data)
+    wanted = map(np.asarray, session.run(None, feed))
+    for name, expected in zip(model.graph.outputs, wanted, strict=True):
         np.testing.assert_array_equal(results.outputs[name].reshape(expected.shape), expected)
         assert results.outputs[name].dtype == expected.dtype
     return model
@@ -56,6 +60,31 @@ def conditional() -> bytes:
 @pytest.mark.parametrize("condition", [True, False])
 def test_a_condition_without_axes(tmp_path, condition):
     same_as_untouched(tmp_path, conditional(), np.array(condition), floats(1, 4))
+
+
+def quantized_branch(name: str) -> onnx.GraphProto:
+    """Return a branch that multiplies ``x`` by weights of int8, in Q/DQ form."""
+    b = OnnxBuilder()
+    x = b.quantize("x", 0.02, -3)
+    y = b.node("MatMul", x, b.weight(RNG.integers(-127, 128, (4, 4)).astype(np.int8), 0.01))
+    renamed = {each.name: f"{name}_{each.name}" for each in b.constants}
+    renamed |= {output: f"{name}_{output}" for node in b.nodes for output in node.output}
+    for each in b.constants:
+        each.name = renamed[each.name]
+    for node in b.nodes:
+        for names in (node.input, node.output):
+            names[:] = [renamed.get(each, each) for each in names]
+    output = helper.make_tensor_value_info(renamed[y], TensorProto.FLOAT, [1, 4])
+    return helper.make_graph(b.nodes, name, [], [output], b.constants)
+
+
+def test_quantized_branches_have_the_bits_of_an_ordinary_session(tmp_path):
+    b = OnnxBuilder()
+    condition, _ = b.input("c", (), "bool"), b.input("x", (1, 4))
+    branches = {"then_branch": quantized_branch("yes"), "else_branch": quantized_branch("no")}
+    data = b.build(b.node("If", condition, **branches), dtype="float32")
+    for index in range(10):
+        same_as_untouched(tmp_path, data, np.array(index % 2 == 0), floats(1, 4))
 
 
 def test_both_branches_are_drawn_and_compared(tpulite, tmp_path):

@@ -5,20 +5,17 @@ joins to an integer kernel. The extended level has all of these decisions, and i
 depend on the CPU; the layouts of later levels do.
 """
 
-import importlib.util
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
-from onnx import TensorProto, helper
 
 from tpulite.needs import require_package
 
 __all__ = [
     "AS_UINT8",
     "CONTRIBUTED",
-    "add_types",
     "is_quantized",
     "library_version",
     "open_session",
@@ -38,27 +35,22 @@ _INTEGERS = frozenset(
     }
 )
 
-_ELEMENTS = {
-    "tensor(float)": TensorProto.FLOAT,
-    "tensor(float16)": TensorProto.FLOAT16,
-    "tensor(bool)": TensorProto.BOOL,
-    **{
-        f"tensor({name})": getattr(TensorProto, name.upper())
-        for name in ("double", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
-    },
-}
-"""Types of tensors as sessions and files call them."""
-
 _FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
 _RENAMED = "qdq_s8_to_u8_quant"
 """How ONNX Runtime names the uint8 tensors that it makes of int8 ones."""
 
 
 def is_quantized(model: onnx.ModelProto) -> bool:
-    """Tell whether a file has operators of quantized tensors."""
-    return any(
-        node.op_type in _INTEGERS or (node.domain == CONTRIBUTED and node.op_type.startswith("Q"))
-        for node in model.graph.node
+    """Tell whether a file has operators of quantized tensors, those of bodies included."""
+    return any(map(_computes_integers, model.graph.node))
+
+
+def _computes_integers(node: onnx.NodeProto) -> bool:
+    bodies = (body for each in node.attribute for body in (each.g, *each.graphs))
+    return (
+        node.op_type in _INTEGERS
+        or (node.domain == CONTRIBUTED and node.op_type.startswith("Q"))
+        or any(_computes_integers(inner) for body in bodies for inner in body.node)
     )
 
 
@@ -150,31 +142,6 @@ def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
     _forget_domains(model)
     _rename(model, named)
     return model.SerializeToString()
-
-
-def add_types(model: onnx.ModelProto) -> None:
-    """Declare the tensors of a file as ONNX Runtime infers them, in place, as far as it can.
-
-    Operators that are not standard have shapes that it alone knows. Without it nothing changes.
-    """
-    if importlib.util.find_spec("onnxruntime") is None:
-        return
-    every = onnx.ModelProto()
-    every.CopyFrom(model)
-    known = {value.name for value in (*model.graph.output, *model.graph.value_info)}
-    computed = {name for node in model.graph.node for name in node.output if name}
-    every.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(computed - known))
-    try:
-        session = open_session(every.SerializeToString(), "DISABLE_ALL", disable_prepacking="1")
-    except Exception:  # what it refuses it refuses again, when it is to run
-        return
-    for output in session.get_outputs():
-        element = _ELEMENTS.get(output.type)
-        if output.name in known or element is None:
-            continue
-        if all(isinstance(extent, int) for extent in output.shape):
-            info = helper.make_tensor_value_info(output.name, element, output.shape)
-            model.graph.value_info.append(info)
 
 
 def _forget_domains(model: onnx.ModelProto) -> None:

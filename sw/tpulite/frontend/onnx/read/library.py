@@ -6,11 +6,10 @@ from collections.abc import Iterable
 import onnx
 from onnx import TensorProto, helper
 
+from tpulite.frontend.onnx.library import open_session
 from tpulite.frontend.onnx.read.tensor import static_shape
 
 __all__ = ["learn_shapes"]
-
-_FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
 
 
 def learn_shapes(model: onnx.ModelProto) -> bool:
@@ -42,23 +41,17 @@ def learn_shapes(model: onnx.ModelProto) -> bool:
 
 def _inferred(model: onnx.ModelProto, names: list[str]) -> Iterable[onnx.ValueInfoProto]:
     """Yield the types of those tensors whose shape ONNX Runtime infers."""
-    import onnxruntime
-
     asked = onnx.ModelProto()
     asked.CopyFrom(model)
     del asked.graph.output[:]
     asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _FATAL
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        session = onnxruntime.InferenceSession(
-            asked.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = open_session(asked.SerializeToString(), "DISABLE_ALL", disable_prepacking="1")
     except Exception:  # ONNX Runtime has classes of its own; it may know less than we do
         return
     for output in session.get_outputs():
-        if output.shape and all(isinstance(extent, int) for extent in output.shape):
+        fixed = output.shape and all(isinstance(extent, int) for extent in output.shape)
+        if fixed and output.type.startswith("tensor("):
             kind = output.type.removeprefix("tensor(").removesuffix(")")
             number = TensorProto.DataType.Value(kind.upper())
             yield helper.make_tensor_value_info(output.name, number, output.shape)

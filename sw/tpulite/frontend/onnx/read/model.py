@@ -12,11 +12,12 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
-from tpulite.frontend.onnx.library import CONTRIBUTED, add_types
+from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.frontend.onnx.read.bodies import body_attributes
 from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.inputs import fix_shapes
+from tpulite.frontend.onnx.read.library import learn_shapes
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
 __all__ = ["OnnxModel", "OnnxNode", "read_onnx", "with_types"]
@@ -101,7 +102,7 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
     _check_complete(model)
     shapeless = fix_shapes(model, given)
     if any(node.domain == CONTRIBUTED for node in model.graph.node):
-        add_types(model)
+        learn_shapes(model)
     file = model.SerializeToString()
     computed = {name for node in model.graph.node for name in node.output}
     computed |= {value.name for value in model.graph.input}
