@@ -14,6 +14,7 @@ from tpulite.frontend.onnx.file import load_onnx
 from tpulite.graph.layers import Conv
 from tpulite.graph.passes import simplify
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.library import as_library
 from tpulite.quant.partition import MachineSegment
 from tpulite.quant.place import place
 from tpulite.runtime.model import Model
@@ -105,7 +106,9 @@ def kept(b, x, shape, name):
     return KEPT[name](b, x), tuple(n * f for n, f in zip(shape, factors, strict=True))
 
 
-@pytest.mark.parametrize("types", ["u8s8"])
+@pytest.mark.parametrize(
+    "types", ["u8s8", pytest.param("s8s8", marks=pytest.mark.regress("the same, of other types"))]
+)
 @pytest.mark.parametrize("name", ["gemm", "matmul", "conv"])
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("operator", KEPT)
@@ -123,14 +126,15 @@ def test_an_operator_of_the_cpu_beside_one_of_the_machine(
         x, shape = product(b, x, shape, name)
         x, shape = moved(b, x, shape, move)
         x, shape = kept(b, x, shape, operator)
-    samples = [{"x": RNG.normal(0, 1, SHAPE).astype(np.float32)} for _ in range(4)]
+    samples = [{"x": RNG.normal(0, 1, SHAPE).astype(np.float32)} for _ in range(2)]
     data = quantize_statically(b.build(x), samples, types)
-    graph = simplify(load_onnx(data, "border"))
+    graph = simplify(as_library(load_onnx(data, "border"), Exactness.ORT))
     cpu = {"add": "add", "concat": "concat", "resize": "unsupported"}.get(operator, operator)
     lacking = {node.name: "kept" for node in graph.nodes if node.op == cpu}
     plan = Plan.of(place(graph, Exactness.ORT, lacking=lacking))
     model = Model(graph, Exactness.ORT, Config(), options=quick_options(), planned=plan)
-    assert model.crossings >= 2
+    if types == "u8s8":  # of int8 activations ONNX Runtime computes many products in floats
+        assert model.crossings >= 2
     for sample in samples:
         (expected,) = run_library(data, sample)
         np.testing.assert_array_equal(model.run(sample).output, expected)
@@ -151,11 +155,10 @@ def test_channels_first_behind_a_convolution_costs_no_cycles():
 def test_what_is_no_tensor_of_the_file_is_computed_again():
     b, shape = OnnxBuilder(), (1, 4, 32, 32)
     x = b.input("x", shape)
-    sums, _ = kept(b, x, shape, "add")
-    y = b.node("Add", sums, product(b, x, shape, "conv")[0])
+    y = b.node("Add", b.node("Add", x, x), product(b, x, shape, "conv")[0])
     samples = [{"x": RNG.normal(0, 1, shape).astype(np.float32)} for _ in range(2)]
     data = quantize_statically(b.build(y), samples)
-    graph = simplify(load_onnx(data, "again"))
+    graph = simplify(as_library(load_onnx(data, "again"), Exactness.ORT))
     assert graph.source is not None
     first, last = (node for node in graph.nodes if node.op == "add")
     origins = {name: o for name, o in graph.source.origins.items() if name != first.outputs[0]}

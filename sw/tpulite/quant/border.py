@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tpulite.graph.graph import Graph, Node
+from tpulite.graph.layers import Reshape
 from tpulite.graph.macs import macs_of
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import is_own
@@ -35,6 +36,8 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
 
     - A transpose of the matrix unit whose result only the CPU or the user reads: whoever hands the
       tensor over orders its elements as well.
+    - A reshape that parts the channels of a vector, which only some dense layers can do without, if
+      another node reads it.
     - A resize that makes a tensor at least four times larger for nobody but the CPU, unless that
       may do only what it must: the small one crosses.
     - Beside segments that a library runs, what saves crossings and costs little: segments of the
@@ -49,7 +52,7 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
     strict : bool
         Whether the CPU may do only what it must.
     """
-    taken = _reordered(placed)
+    taken = _reordered(placed) | _parted(placed)
     if placed.graph.source is None:
         return taken
     if not strict:
@@ -89,6 +92,19 @@ def _reordered(placed: Placed) -> dict[str, str]:
             wanted.update(node.inputs)
         elif node.op == "transpose" and placed.placements[node.name].engine == "MXU":
             taken[node.name] = "only the CPU reads its result"
+    return taken
+
+
+def _parted(placed: Placed) -> dict[str, str]:
+    """Return reshapes that no command can do and that not only dense layers beside them read."""
+    graph, levels, taken = placed.graph, placed.levels, {}
+    for level, context in placed.contexts.items():
+        elsewhere = {x for node in graph.nodes if levels[node.name] != level for x in node.inputs}
+        for layer in context.layers:
+            if isinstance(layer, Reshape) and layer.output in elsewhere:
+                ends = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
+                if not context.keeps_vectors(*ends):
+                    taken[layer.name] = "it parts the channels of a vector"
     return taken
 
 
