@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tpulite.arch.config import Config
 from tpulite.configs import named_config
 from tpulite_testing.jobs.fewest import fewest, network_of
 from tpulite_testing.plain.check import runs_as_the_library
@@ -15,6 +16,8 @@ from tpulite_testing.plain.onnx_writer import ONNX_FORMS, write_plain_onnx
 from tpulite_testing.plain.tflite_writer import TFLITE_FORMS, write_plain_tflite
 
 __all__ = [
+    "batch",
+    "machine",
     "plain_onnx",
     "plain_tflite",
     "smallest_plain_onnx",
@@ -23,6 +26,7 @@ __all__ = [
 ]
 
 _MACHINES = ("4x4", "8x8", "16x16", "32x32")
+_BATCHES = (1, 1, 1, 1, 2)
 
 
 def plain_tflite(seed: int) -> dict[str, int]:
@@ -45,6 +49,16 @@ def smallest_plain_onnx(seed: int, folder: Path) -> Path:
     return _smallest(seed, folder / f"plain-onnx-{seed}.onnx")
 
 
+def machine(seed: int) -> Config:
+    """Return the machine that runs a network."""
+    return named_config(_MACHINES[seed % len(_MACHINES)])
+
+
+def batch(seed: int) -> int:
+    """Return how many inputs it takes at once."""
+    return _BATCHES[seed % len(_BATCHES)]
+
+
 def write_plain_file(seed: int, network: Network, path: Path) -> None:
     """Write a network in a form of the format that the path ends with; the seed draws which."""
     rng = np.random.default_rng((seed, 2))  # not what draws the network
@@ -56,11 +70,10 @@ def write_plain_file(seed: int, network: Network, path: Path) -> None:
 
 
 def _run(seed: int, suffix: str, network: Network) -> dict[str, int]:
-    config = named_config(_MACHINES[seed % len(_MACHINES)])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"net.{suffix}"
         write_plain_file(seed, network, path)
-        model, counts = runs_as_the_library(path, config, seed=seed)
+        model, counts = runs_as_the_library(path, machine(seed), seed=seed, batch=batch(seed))
     return {"networks": 1, "operators": len(model.summary()), **counts}
 
 

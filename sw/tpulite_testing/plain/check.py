@@ -17,7 +17,11 @@ _COUNT = 2
 
 
 def runs_as_the_library(
-    path: Path, config: Config | None = None, device: str = "golden", seed: int = 0
+    path: Path,
+    config: Config | None = None,
+    device: str = "golden",
+    seed: int = 0,
+    batch: int = 1,
 ) -> tuple[Model, dict[str, int]]:
     """Run a file as users do, and compare its outputs with the library's on the untouched file.
 
@@ -31,6 +35,8 @@ def runs_as_the_library(
         Where the machine's part runs.
     seed : int
         Of the inputs.
+    batch : int
+        Inputs that the machine takes at once.
 
     Returns
     -------
@@ -44,7 +50,7 @@ def runs_as_the_library(
     AssertionError
         If an output differs in type, shape or value.
     """
-    model = Model.load(path, config=config, options=quick_options())
+    model = Model.load(path, config=config, options=quick_options(batch=batch))
     inputs = random_inputs(model.graph, _COUNT, seed)
     outputs = model.run(inputs, device).outputs
     each = [

@@ -30,7 +30,7 @@ def plain_cnn(s: Sketch) -> str:
     for _ in range(c.integer(2, 4)):
         kernel = c.pick((1, 2, 3, 3, 5))
         stride = c.pick((1, 2, 2))
-        if min(s.shape(x)[:2]) < 6:
+        if min(s.shape(x)[:2]) < 8:
             kernel, stride = 1, 1
         padding = c.pick(("", "valid"))
         x = s.conv(x, c.pick(CHANNELS), kernel, stride, c.pick(("relu", "relu6")), padding=padding)
@@ -98,10 +98,11 @@ def strided_cnn(s: Sketch) -> str:
     c = s.choices
     size = c.integer(12, 32)
     x = s.input(size, size, c.pick((1, 1, 3)))
-    for _ in range(c.integer(2, 4)):
-        kernel, stride = c.pick(((3, 1), (2, 2), (2, 2), (3, 2), (4, 4), (1, 1)))
+    for i in range(c.integer(2, 4)):
+        kernel, stride = c.pick(((2, 2), (2, 2), (3, 2), (4, 4), (1, 1))) if i else (3, 1)
         if min(s.shape(x)[:2]) >= 2 * kernel:
-            x = s.conv(x, c.integer(3, 8), kernel, stride, "relu", padding=c.pick(("valid", "")))
+            padding = c.pick(("valid", "valid", ""))
+            x = s.conv(x, c.integer(2, 8), kernel, stride, "relu", padding=padding)
     if c.chance(30):  # a dense layer in the form of a convolution
         x = s.conv(x, c.pick((8, 12)), s.shape(x)[:2], 1, "relu", padding="valid")
     return s.dense(s.flatten(x), c.integer(2, 10))
@@ -223,6 +224,8 @@ def squeeze(s: Sketch) -> str:
         if s.padding == "same" and c.chance(40):
             parts.append(s.conv(s.pool("max", x, 3, 1, "same"), 8, 1, 1, "relu"))
         x = s.concat(*parts)
+    if c.chance(20):  # a second head, as training has it, whose output was taken off
+        s.dense(s.flatten(s.conv(x, 4, 1, 1, "relu")), 3)
     return _classified(s, x)
 
 

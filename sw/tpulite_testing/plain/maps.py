@@ -2,7 +2,33 @@
 
 from tpulite_testing.plain.network import Sketch
 
-__all__ = ["autoencoder", "c2f", "dense_autoencoder", "fomo", "super_resolution", "unet", "yolo"]
+__all__ = [
+    "atrous",
+    "autoencoder",
+    "c2f",
+    "dense_autoencoder",
+    "fomo",
+    "super_resolution",
+    "unet",
+    "yolo",
+]
+
+
+def atrous(s: Sketch) -> str:
+    """Dilated convolutions beside each other, as DeepLab has them, some of them depthwise."""
+    c = s.choices
+    size, channels = c.pick((16, 24, 32)), c.pick((6, 8, 16))
+    x = s.conv(s.input(size, size, 3), channels, 3, 2, "relu")
+    x = s.depthwise(x, 3, 1, "relu", dilation=c.pick((1, 2)))
+    parts = [s.conv(x, 8, 1, 1, "relu")]
+    for dilation in (2, c.pick((3, 4))):
+        if c.chance(60):
+            y = s.depthwise(x, 3, 1, "relu", dilation=dilation)
+            parts.append(s.conv(y, 8, 1, 1, "relu"))
+        else:
+            parts.append(s.conv(x, 8, 3, 1, "relu", dilation=dilation))
+    x = s.conv(s.concat(*parts), channels, 1, 1, "relu")
+    return s.resize(s.conv(x, c.integer(2, 4), 1), linear=c.chance(50))
 
 
 def unet(s: Sketch) -> str:

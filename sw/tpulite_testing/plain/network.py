@@ -137,7 +137,7 @@ class Sketch:
     ) -> str:
         """Add a convolution, of a row if ``x`` is [L, C].
 
-        Padding ``valid`` is none, ``causal`` is all before a row.
+        Padding ``valid`` is none, ``causal`` is all before a row, ``both`` as much on either side.
         """
         (kernel, stride, dilations), image = self._window(x, kernel, stride, dilation)
         shape = image.shape
@@ -239,6 +239,11 @@ class Sketch:
         self._steps.append(Step("halves", (x,), names, {}))
         return names[0], names[1]
 
+    def cut_off(self, x: str, count: int) -> str:
+        """Add what leaves out the last positions of a row [L, C]."""
+        length = self.shape(x)[0] - count
+        return self._add("cut_off", (x,), self._values[x][:, :length], length=length)
+
     def shuffle(self, x: str, groups: int) -> str:
         """Add a shuffle of channels between groups."""
         values = self._values[x]
@@ -305,6 +310,8 @@ class Sketch:
                 pair = (0, 0)
             elif padding == "causal":
                 pair = (reach, 0)
+            elif padding == "both":
+                pair = (reach, reach)
             elif self.padding == "even":
                 pair = (reach // 2, reach // 2)
             else:

@@ -38,6 +38,9 @@ class OnnxForm:
         Whether the float network goes through ONNX Runtime's preparation first, as it asks for.
     flatten : bool
         Whether maps become vectors by Flatten, or by Reshape.
+    identities : bool
+        Whether weights of several layers reach all but the first through Identity, as PyTorch's
+        older exporter has it; ONNX Runtime's preparation removes that.
     """
 
     activations: str = "uint8"
@@ -47,13 +50,14 @@ class OnnxForm:
     reduce_range: bool = False
     prepared: bool = True
     flatten: bool = True
+    identities: bool = False
 
 
 ONNX_FORMS = (
     OnnxForm(per_channel=True),
     OnnxForm("int8", per_channel=True),
     OnnxForm("uint8", "uint8", qdq=False),
-    OnnxForm(prepared=False, flatten=False),
+    OnnxForm(prepared=False, flatten=False, identities=True),
     OnnxForm("int8", flatten=False),
     OnnxForm(per_channel=True, reduce_range=True),
     OnnxForm("uint8", "uint8", qdq=False, flatten=False, prepared=False),
@@ -191,6 +195,8 @@ class _Writer:
     def _shared(self, key: np.ndarray, value: np.ndarray) -> str:
         if id(key) not in self.shared:
             self.shared[id(key)] = self.b.constant(value)
+        elif self.form.identities:
+            return self.b.node("Identity", self.shared[id(key)])
         return self.shared[id(key)]
 
     def transposed_conv(self, step: Step) -> None:
@@ -306,6 +312,10 @@ class _Writer:
         for i, name in enumerate(step.outputs):
             ends = (np.array([v * channels], np.int64) for v in (i, i + 1))
             self.names[name] = self.b.node("Slice", x, *ends, np.array([1], np.int64))
+
+    def cut_off(self, step: Step) -> None:
+        ends = (np.array([v], np.int64) for v in (0, step["length"], 2))
+        self._done(step, self.b.node("Slice", self._x(step.inputs[0]), *ends))
 
     def shuffle(self, step: Step) -> None:
         batch, height, width, channels = self.network.shape(step.inputs[0])

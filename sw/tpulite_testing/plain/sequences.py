@@ -55,13 +55,20 @@ def tcn(s: Sketch) -> str:
     c = s.choices
     channels, kernel = c.pick((8, 12, 16)), c.pick((2, 3))
     x = s.conv(s.input(c.pick((32, 48, 64)), c.pick((2, 3, 8))), channels, 1)
+    cut = c.chance(40)
     for dilation in (1, 2, 4)[: c.integer(2, 3)]:
-        y = s.conv(x, channels, kernel, 1, "relu", dilation=dilation, padding="causal")
-        y = s.conv(y, channels, kernel, 1, "relu", dilation=dilation, padding="causal")
+        y = _causal(s, _causal(s, x, kernel, dilation, cut), kernel, dilation, cut)
         x = s.add(x, y, c.pick(("", "relu")))
     if c.chance(50):
         return s.dense(x, c.integer(2, 5))  # for each time
     return s.dense(s.global_average(x), c.integer(2, 5))
+
+
+def _causal(s: Sketch, x: str, kernel: int, dilation: int, cut: bool) -> str:
+    """Pad before the row, or on both sides, and cut the end off, as PyTorch's TCN does."""
+    padding, channels = "both" if cut else "causal", s.shape(x)[-1]
+    y = s.conv(x, channels, kernel, dilation=dilation, padding=padding)
+    return s.activation(s.cut_off(y, (kernel - 1) * dilation) if cut else y, "relu")
 
 
 def siamese(s: Sketch) -> str:

@@ -15,7 +15,7 @@ _FIXED = {"sigmoid": (1 / 256, -128), "tanh": (1 / 128, 0), "softmax": (1 / 256,
 """Outputs whose range is known, in int8."""
 _KEEP = (
     *("max_pool", "average_pool", "concat", "rows", "halves", "shuffle", "resize", "flatten"),
-    *("positions", "as_map", "frames", "sequence"),
+    *("positions", "as_map", "frames", "sequence", "cut_off"),
 )
 """Steps whose outputs are quantized as their inputs."""
 
@@ -46,15 +46,15 @@ class Scales:
     dtype : str
         ``int8`` or ``uint8``.
     fused : mapping of str to Step
-        Activations that are part of other operators, by their outputs: what is in front of them
-        is no tensor of the file.
+        Activations that may be part of other operators, by their outputs: what is in front of
+        them, if it is a tensor of the file, is quantized as what is behind.
     """
 
     def __init__(self, network: Network, dtype: str, fused: Mapping[str, Step]) -> None:
         self._dtype = dtype
         self._owner = {name: name for name in network.values}
         self._fixed: dict[str, Scale] = {}
-        hidden = {step.inputs[0]: name for name, step in fused.items()}
+        hidden = self._hidden = {step.inputs[0]: name for name, step in fused.items()}
         for step in network.steps:
             out = hidden.get(step.outputs[0], step.outputs[0])
             kind = step["function"] if step.kind == "activation" else step.kind
@@ -81,7 +81,7 @@ class Scales:
 
     def of(self, name: str) -> Scale:
         """Return the scale of a tensor of the file."""
-        root = self._root(name)
+        root = self._root(self._hidden.get(name, name))
         return self._fixed.get(root) or self._scales[root]
 
     def _fixed_of(self, step: Step) -> Scale:

@@ -14,7 +14,24 @@ from tpulite.graph.passes.spread_pads import spread_pads
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.graph.verify import verify
 
-__all__ = ["simplify"]
+__all__ = ["PASSES", "simplify"]
+
+PASSES = (
+    trace_origins,  # passes drop tensors of the file that others are moves of
+    remove_dead_nodes,
+    fold_constants,
+    spread_pads,
+    fold_space_to_batch,
+    remove_identities,
+    join_moves,
+    fold_batch_norm,
+    fuse_activations,
+    fuse_pads,
+    fuse_crops,
+    remove_dead_nodes,
+    trace_origins,
+)
+"""All passes, in the order in which they run."""
 
 
 def simplify(graph: Graph) -> Graph:
@@ -27,21 +44,7 @@ def simplify(graph: Graph) -> Graph:
     ValueError
         If the graph contradicts itself; the message names the node.
     """
-    for step in (
-        trace_origins,  # passes drop tensors of the file that others are moves of
-        remove_dead_nodes,
-        fold_constants,
-        spread_pads,
-        fold_space_to_batch,
-        remove_identities,
-        join_moves,
-        fold_batch_norm,
-        fuse_activations,
-        fuse_pads,
-        fuse_crops,
-        remove_dead_nodes,
-        trace_origins,
-    ):
-        graph = step(graph)
+    for each in PASSES:
+        graph = each(graph)
     verify(graph)
     return graph
