@@ -22,6 +22,7 @@ __all__ = [
     "litert_operator_file",
     "onnx_operator",
     "onnx_operator_file",
+    "operators_graph",
     "smallest_litert_network",
 ]
 
@@ -31,20 +32,21 @@ _STEPS = 8
 
 def litert_network(seed: int) -> dict[str, int]:
     """Compare all tensors of a TFLite network of some operators with LiteRT's reference kernels."""
-    model = _as_litert(_network(seed))
+    model = _as_litert(operators_graph(seed))
     return {"networks": 1, "operators": len(model.graph.nodes)} | _hosted(model)
 
 
 def smallest_litert_network(seed: int, folder: Path) -> Path:
     """Write the fewest operators of a network that still fail in the same way, as TFLite."""
-    graph = _network(seed)
+    graph = operators_graph(seed)
     found = fewest(graph.nodes, partial(graph_of, graph), _as_litert)
     path = folder / f"litert-networks-{seed}.tflite"
     path.write_bytes(write_tflite(found))
     return path
 
 
-def _network(seed: int) -> Graph:
+def operators_graph(seed: int) -> Graph:
+    """Draw a network of some operators."""
     graph = random_graph(seed, real=False, steps=_STEPS)
     return replace(graph, outputs=tuple(n for n in graph.outputs if n not in graph.inputs))
 

@@ -4,13 +4,11 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from tpulite.arch.config import Config
 from tpulite.configs import named_config
 from tpulite_testing.jobs.fewest import fewest, network_of
 from tpulite_testing.plain.check import runs_as_the_library
-from tpulite_testing.plain.draw import draw_network
+from tpulite_testing.plain.draw import FAMILIES, draw_network
 from tpulite_testing.plain.network import Network
 from tpulite_testing.plain.onnx_writer import ONNX_FORMS, write_plain_onnx
 from tpulite_testing.plain.tflite_writer import TFLITE_FORMS, write_plain_tflite
@@ -60,12 +58,12 @@ def batch(seed: int) -> int:
 
 
 def write_plain_file(seed: int, network: Network, path: Path) -> None:
-    """Write a network in a form of the format that the path ends with; the seed draws which."""
-    rng = np.random.default_rng((seed, 2))  # not what draws the network
+    """Write a network in a form of the format that the path ends with, by turns."""
+    turn = sum(divmod(seed, len(FAMILIES)))  # each family gets all forms
     if path.suffix == ".onnx":
-        data = write_plain_onnx(network, ONNX_FORMS[rng.integers(len(ONNX_FORMS))])
+        data = write_plain_onnx(network, ONNX_FORMS[turn % len(ONNX_FORMS)])
     else:
-        data = write_plain_tflite(network, TFLITE_FORMS[rng.integers(len(TFLITE_FORMS))])
+        data = write_plain_tflite(network, TFLITE_FORMS[turn % len(TFLITE_FORMS)])
     path.write_bytes(data)
 
 

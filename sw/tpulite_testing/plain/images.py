@@ -99,7 +99,7 @@ def strided_cnn(s: Sketch) -> str:
     size = c.integer(12, 32)
     x = s.input(size, size, c.pick((1, 1, 3)))
     for i in range(c.integer(2, 4)):
-        kernel, stride = c.pick(((2, 2), (2, 2), (3, 2), (4, 4), (1, 1))) if i else (3, 1)
+        kernel, stride = c.pick(((2, 2), (2, 2), (3, 2), (4, 4), (1, 2))) if i else (3, 1)
         if min(s.shape(x)[:2]) >= 2 * kernel:
             padding = c.pick(("valid", "valid", ""))
             x = s.conv(x, c.integer(2, 8), kernel, stride, "relu", padding=padding)

@@ -8,6 +8,7 @@ __all__ = [
     "c2f",
     "dense_autoencoder",
     "fomo",
+    "patchwork",
     "super_resolution",
     "unet",
     "yolo",
@@ -121,6 +122,59 @@ def c2f(s: Sketch) -> str:
             pools.append(s.pool("max", pools[-1], 5, 1, "same"))
         x = s.concat(*pools)
     return s.conv(x, channels, 1, 1, function)
+
+
+def patchwork(s: Sketch) -> str:
+    """Blocks of all kinds one behind the other, so that all rewrites meet."""
+    c = s.choices
+    size = c.pick((16, 20, 24))
+    x = s.input(size, size, c.pick((1, 3, 8)))
+    for _ in range(c.integer(4, 7)):
+        x = _block(s, x)
+    if c.chance(20):  # a head that nobody reads
+        s.dense(s.global_average(x), 3)
+    if c.chance(50):
+        return x
+    return s.dense(s.flatten(x if c.chance(50) else s.pool("max", x, 2)), c.integer(2, 9))
+
+
+def _block(s: Sketch, x: str) -> str:
+    """Add a block that fits."""
+    c = s.choices
+    height, width, channels = s.shape(x)
+    function = c.pick(("relu", "relu", "relu6", "leaky_relu", "hard_swish", "sigmoid"))
+    kind = c.pick(
+        (
+            *("few", "few", "stride", "point", "dilated", "depthwise", "beside", "gate"),
+            *("shuffle", "norm", "function") + ("up",) * (height < 24) + ("pool",) * (height > 7),
+        )
+    )
+    if kind == "few":
+        kernel = c.pick((1, 2, 3))
+        return s.conv(x, c.integer(2, 8), kernel, c.pick((1, 2)), function)
+    if kind == "stride":
+        return s.conv(x, c.pick((4, 8, 12)), 2, 2, function, padding="valid") if height > 7 else x
+    if kind == "point":
+        return s.conv(x, c.pick((8, 16, 24)), 1, c.pick((1, 2)), function, padding="valid")
+    if kind == "dilated":
+        return s.conv(x, c.pick((8, 16)), 3, 1, function, dilation=c.pick((2, 3)))
+    if kind == "depthwise":
+        dilation = c.pick((1, 2, 4))
+        stride = c.pick((1, 2)) if dilation == 1 else 1
+        return s.depthwise(x, 3, stride, function, dilation=dilation)
+    if kind == "beside":
+        return s.concat(s.conv(x, c.pick((4, 8)), 3, 1, function), s.conv(x, 8, 1))
+    if kind == "gate":
+        return s.mul(x, s.conv(s.global_average(x, keep=True), channels, 1, 1, "sigmoid"))
+    if kind == "shuffle":
+        return s.shuffle(x, 2) if channels % 2 == 0 else s.conv(x, 8, 3, 1, function)
+    if kind == "norm":
+        return s.batch_norm(x, "relu")
+    if kind == "function":
+        return s.activation(s.activation(x, function), c.pick(("tanh", "relu")))
+    if kind == "up":
+        return s.transposed_conv(x, c.pick((3, 4, 8)), c.pick((2, 3, 4)), "relu")
+    return s.pool(c.pick(("max", "average")), x, 2)
 
 
 def super_resolution(s: Sketch) -> str:

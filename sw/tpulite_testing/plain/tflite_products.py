@@ -30,9 +30,9 @@ class TfliteForm:
         What makes a map of a row: ``RESHAPE`` or ``EXPAND_DIMS``.
     keep_rows : bool
         Whether a dense layer keeps the rank of its input, or stands between reshapes.
-    blocks : bool
-        Whether dilated convolutions are plain ones of blocks, between SPACE_TO_BATCH_ND and
-        BATCH_TO_SPACE_ND, as where the batch is open.
+    open_batch : bool
+        Whether the batch is open, as where Keras is told no other: dilated convolutions are plain
+        ones of blocks, between SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND, and shapes are computed.
     fused : bool
         Whether ReLU and ReLU6 are part of the operator in front of them, or operators that are
         quantized as their inputs.
@@ -43,7 +43,7 @@ class TfliteForm:
     per_channel: bool = True
     expand: str = "RESHAPE"
     keep_rows: bool = True
-    blocks: bool = False
+    open_batch: bool = False
     fused: bool = True
 
 
@@ -64,6 +64,23 @@ class Products:
         self.scales = Scales(network, form.dtype, fused)
         self.fused = fused if form.fused else {}
         self.behind = {step.inputs[0]: step for step in self.fused.values()}
+
+    def _reshaped(self, x: int, shape: Sequence[int]) -> int:
+        """Add a reshape, to a computed shape if the batch is open."""
+        if not self.form.open_batch:
+            return self.b.reshape(x, shape)
+        sizes = self.b.tensor((len(self.b.shape(x)),), dtype="int32")
+        self.b.operator("SHAPE", [x], [sizes], options_type="ShapeOptions", outType=2)
+        ends = [self.b.constant(np.array([n], np.int32)) for n in (0, 1, 1)]
+        batch = self.b.tensor((), dtype="int32")
+        options = {"options_type": "StridedSliceOptions", "shrinkAxisMask": 1}
+        self.b.operator("STRIDED_SLICE", [sizes, *ends], [batch], **options)
+        rest = [self.b.constant(np.array(n, np.int32)) for n in shape[1:]]
+        wanted = self.b.tensor((len(shape),), dtype="int32")
+        options = {"options_type": "PackOptions", "valuesCount": len(shape)}
+        self.b.operator("PACK", [batch, *rest], [wanted], **options)
+        y = self.b.like(x, shape)
+        return self.b.operator("RESHAPE", [x, wanted], [y], options_type="ReshapeOptions")
 
     def _x(self, step: Step) -> int:
         return self.index[step.inputs[0]]
@@ -86,7 +103,7 @@ class Products:
     def conv(self, step: Step) -> None:
         """Add CONV_2D or DEPTHWISE_CONV_2D, and what pads, expands or takes apart its input."""
         weight, x, dilation = step["weight"], self._x(step), step["dilation"]
-        row, blocks = len(self.b.shape(x)) == 3, self.form.blocks and max(dilation) > 1
+        row, blocks = len(self.b.shape(x)) == 3, self.form.open_batch and max(dilation) > 1
         name = self._padding(step, x, weight.shape[1:3], dilation)
         crops = np.zeros(0)
         if blocks:

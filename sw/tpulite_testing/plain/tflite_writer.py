@@ -14,7 +14,7 @@ TFLITE_FORMS = (
     TfliteForm(ends="float32", expand="EXPAND_DIMS"),
     TfliteForm("uint8", "uint8", per_channel=False),
     TfliteForm(ends="uint8", per_channel=False, keep_rows=False),
-    TfliteForm(blocks=True),
+    TfliteForm(open_batch=True),
     TfliteForm(fused=False),
 )
 
@@ -53,6 +53,8 @@ class _Writer(Products):
                 self.index[name] = self.b.unary("QUANTIZE", x, *scale)
             else:
                 self.index[name] = self.b.rename(self.b.input(shape, *scale), name)
+            if form.open_batch:
+                self.b.tensors[self.b.inputs[-1]].shapeSignature = [-1, *shape[1:]]
         for step in network.steps:
             if step.outputs[0] not in self.fused:
                 getattr(self, step.kind)(step)
@@ -102,7 +104,12 @@ class _Writer(Products):
     def flatten(self, step: Step) -> None:
         self._done(step, self.b.reshape(self._x(step), self.network.shape(step.outputs[0])))
 
-    positions = as_map = frames = sequence = flatten
+    frames = sequence = flatten
+
+    def positions(self, step: Step) -> None:
+        self._done(step, self._reshaped(self._x(step), self.network.shape(step.outputs[0])))
+
+    as_map = positions
 
     # ---- Channels
 
