@@ -27,6 +27,13 @@ def test_plain_tflite_networks_are_litert_s(family):
         plain.plain_tflite(seed)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_plain_onnx_networks_are_onnx_runtime_s(family):
+    for seed in seeds(family):
+        if plain.onnx_form(seed).activations == "uint8":
+            plain.plain_onnx(seed)
+
+
 def test_a_network_follows_from_its_seed(tmp_path):
     for suffix in ("onnx", "tflite"):
         files = [tmp_path / f"{name}.{suffix}" for name in "ab"]

@@ -22,7 +22,7 @@ def atrous(s: Sketch) -> str:
     x = s.conv(s.input(size, size, 3), channels, 3, 2, "relu")
     x = s.depthwise(x, 3, 1, "relu", dilation=c.pick((1, 2)))
     parts = [s.conv(x, 8, 1, 1, "relu")]
-    for dilation in (2, c.pick((3, 4))):
+    for dilation in (2, c.pick((3, 4, 18))):
         if c.chance(60):
             y = s.depthwise(x, 3, 1, "relu", dilation=dilation)
             parts.append(s.conv(y, 8, 1, 1, "relu"))
@@ -141,7 +141,7 @@ def patchwork(s: Sketch) -> str:
 def _block(s: Sketch, x: str) -> str:
     """Add a block that fits."""
     c = s.choices
-    height, width, channels = s.shape(x)
+    height, _, channels = s.shape(x)
     function = c.pick(("relu", "relu", "relu6", "leaky_relu", "hard_swish", "sigmoid"))
     kind = c.pick(
         (
