@@ -30,8 +30,7 @@ def test_plain_tflite_networks_are_litert_s(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_plain_onnx_networks_are_onnx_runtime_s(family):
     for seed in seeds(family):
-        if plain.onnx_form(seed).activations == "uint8":
-            plain.plain_onnx(seed)
+        plain.plain_onnx(seed)
 
 
 def test_a_network_follows_from_its_seed(tmp_path):

@@ -10,13 +10,12 @@ from tpulite_testing.jobs.fewest import fewest, network_of
 from tpulite_testing.plain.check import runs_as_the_library
 from tpulite_testing.plain.draw import FAMILIES, draw_network
 from tpulite_testing.plain.network import Network
-from tpulite_testing.plain.onnx_writer import ONNX_FORMS, OnnxForm, write_plain_onnx
+from tpulite_testing.plain.onnx_writer import ONNX_FORMS, write_plain_onnx
 from tpulite_testing.plain.tflite_writer import TFLITE_FORMS, write_plain_tflite
 
 __all__ = [
     "batch",
     "machine",
-    "onnx_form",
     "plain_onnx",
     "plain_tflite",
     "smallest_plain_onnx",
@@ -60,21 +59,12 @@ def batch(seed: int) -> int:
 
 def write_plain_file(seed: int, network: Network, path: Path) -> None:
     """Write a network in a form of the format that the path ends with, by turns."""
+    turn = sum(divmod(seed, len(FAMILIES)))  # each family gets all forms
     if path.suffix == ".onnx":
-        path.write_bytes(write_plain_onnx(network, onnx_form(seed)))
+        data = write_plain_onnx(network, ONNX_FORMS[turn % len(ONNX_FORMS)])
     else:
-        form = TFLITE_FORMS[_turn(seed) % len(TFLITE_FORMS)]
-        path.write_bytes(write_plain_tflite(network, form))
-
-
-def onnx_form(seed: int) -> OnnxForm:
-    """Return how an ONNX file is spelled and quantized."""
-    return ONNX_FORMS[_turn(seed) % len(ONNX_FORMS)]
-
-
-def _turn(seed: int) -> int:
-    """Return a number by which each family gets all forms."""
-    return sum(divmod(seed, len(FAMILIES)))
+        data = write_plain_tflite(network, TFLITE_FORMS[turn % len(TFLITE_FORMS)])
+    path.write_bytes(data)
 
 
 def _run(seed: int, suffix: str, network: Network) -> dict[str, int]:

@@ -132,7 +132,10 @@ def resnet(s: Sketch) -> str:
         stride = c.pick((1, 2))
         outputs = channels * stride
         y = s.conv(s.conv(x, outputs, 3, stride, "relu"), outputs, 3)
-        x = x if stride == 1 else s.conv(x, outputs, 1, 2, padding="valid")
+        if stride > 1 and c.chance(30):  # the shortcut without weights
+            x = s.widen(s.pool("max", x, 1, 2), outputs - channels)
+        elif stride > 1:
+            x = s.conv(x, outputs, 1, 2, padding="valid")
         x, channels = s.add(y, x, "relu"), outputs
     return _classified(s, x)
 

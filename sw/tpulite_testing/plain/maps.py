@@ -146,7 +146,9 @@ def _block(s: Sketch, x: str) -> str:
     kind = c.pick(
         (
             *("few", "few", "stride", "point", "dilated", "depthwise", "beside", "gate"),
-            *("shuffle", "norm", "function") + ("up",) * (height < 24) + ("pool",) * (height > 7),
+            *("wide", "shuffle", "norm", "function")
+            + ("up",) * (height < 24)
+            + ("pool",) * (height > 7),
         )
     )
     if kind == "few":
@@ -166,6 +168,8 @@ def _block(s: Sketch, x: str) -> str:
         return s.concat(s.conv(x, c.pick((4, 8)), 3, 1, function), s.conv(x, 8, 1))
     if kind == "gate":
         return s.mul(x, s.conv(s.global_average(x, keep=True), channels, 1, 1, "sigmoid"))
+    if kind == "wide":
+        return s.widen(x, c.integer(1, 8))
     if kind == "shuffle":
         return s.shuffle(x, 2) if channels % 2 == 0 else s.conv(x, 8, 3, 1, function)
     if kind == "norm":

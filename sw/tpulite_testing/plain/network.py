@@ -239,6 +239,11 @@ class Sketch:
         self._steps.append(Step("halves", (x,), names, {}))
         return names[0], names[1]
 
+    def widen(self, x: str, channels: int) -> str:
+        """Add channels of zeros to a map [H, W, C]."""
+        y = np.pad(self._values[x], ((0, 0), (0, 0), (0, 0), (0, channels)))
+        return self._add("widen", (x,), y, channels=channels)
+
     def cut_off(self, x: str, count: int) -> str:
         """Add what leaves out the last positions of a row [L, C]."""
         length = self.shape(x)[0] - count

@@ -313,6 +313,10 @@ class _Writer:
             ends = (np.array([v * channels], np.int64) for v in (i, i + 1))
             self.names[name] = self.b.node("Slice", x, *ends, np.array([1], np.int64))
 
+    def widen(self, step: Step) -> None:
+        pads = np.array([0, 0, 0, 0, 0, step["channels"], 0, 0], np.int64)
+        self._done(step, self.b.node("Pad", self._x(step.inputs[0]), pads))
+
     def cut_off(self, step: Step) -> None:
         ends = (np.array([v], np.int64) for v in (0, step["length"], 2))
         self._done(step, self.b.node("Slice", self._x(step.inputs[0]), *ends))

@@ -15,7 +15,7 @@ _FIXED = {"sigmoid": (1 / 256, -128), "tanh": (1 / 128, 0), "softmax": (1 / 256,
 """Outputs whose range is known, in int8."""
 _KEEP = (
     *("max_pool", "average_pool", "concat", "rows", "halves", "shuffle", "resize", "flatten"),
-    *("positions", "as_map", "frames", "sequence", "cut_off"),
+    *("positions", "as_map", "frames", "sequence", "cut_off", "widen"),
 )
 """Steps whose outputs are quantized as their inputs."""
 

@@ -133,6 +133,10 @@ class _Writer(Products):
         self.b.operator("SPLIT", [axis, x], parts, options_type="SplitOptions", numSplits=2)
         self.index |= dict(zip(step.outputs, parts, strict=True))
 
+    def widen(self, step: Step) -> None:
+        pads = [(0, 0), (0, 0), (0, 0), (0, step["channels"])]
+        self._done(step, self.b.pad(self._x(step), pads))
+
     def cut_off(self, step: Step) -> None:
         x = self._x(step)
         batch, _, channels = self.b.shape(x)

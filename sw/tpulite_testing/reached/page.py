@@ -31,8 +31,10 @@ REASONS = {
     "fold space to batch": "it is for dilated convolutions of files with an open batch",
     "trace origins": "it is for ONNX files that move axes themselves: heads of boxes and rows",
     "remove dead nodes": "converters leave no dead nodes; two families of plain networks have some",
+    "tabulate chains": "drawn TFLite networks have no chain left when they come to the compiler, "
+    "and ONNX networks are padded and clipped by their library",
     "remove identities": "what it removes is at the ends of files, or doubled reshapes of heads",
-    "join tiles": "it is for upsampling that is spelled as tiles",
+    "join moves": "it is for moves of elements one behind the other, which are at heads and frames",
 }
 """Why rewrites are in pairs that no draw reaches, the rarest first."""
 
