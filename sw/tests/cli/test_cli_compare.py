@@ -14,6 +14,7 @@ pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 
 import flatbuffers
+import onnx
 
 from tpulite.runtime.session import Session
 from tpulite_testing.files.onnx_builder import OnnxBuilder
@@ -232,3 +233,18 @@ def test_weights_behind_the_flatbuffer_are_read(tpulite, tmp_path, oracle):
     code, out, err = tpulite("compare", "net.tflite", "--oracle", oracle, "--limit", 2)
     assert code == 0 and "Layers by definition against " in out, err
     assert "7 tensors, " in out and out.endswith("every bit is the same\n")
+
+
+def test_branches_of_an_if_are_fused_as_in_the_whole_file(tpulite, tmp_path):
+    rng, outer, branches = np.random.default_rng(2), OnnxBuilder(), {}
+    for name in ("then_branch", "else_branch"):
+        b = OnnxBuilder()
+        weights = b.weight(rng.integers(-127, 128, (64, 8)).astype(np.int8), 0.01)
+        y = b.node("MatMul", b.quantize("x", 0.02, 3), weights)
+        end = onnx.helper.make_tensor_value_info(y, onnx.TensorProto.FLOAT, (1, 8))
+        branches[name] = onnx.helper.make_graph(b.nodes, name, [], [end], b.constants)
+    outer.input("x", (1, 64))
+    y = outer.node("If", outer.input("c", (), "bool"), **branches)
+    (tmp_path / "net.onnx").write_bytes(outer.build(y, dtype="float32"))
+    code, out, err = tpulite("compare", "net.onnx", "--oracle", "ort")
+    assert code == 0 and out.endswith("every bit is the same\n"), out + err
