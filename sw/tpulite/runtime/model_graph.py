@@ -106,7 +106,7 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
             tuple(node["inputs"]),
             tuple(node["outputs"]),
             {name: value(plain) for name, plain in node["attributes"].items()},
-            node["source"],
+            _text(node["source"]),
         )
         for node in metadata["nodes"]
     )
@@ -122,3 +122,9 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
             for name, before, after, initial in metadata["states"]
         ),
     )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"an operator of the file is called {value!r}")
+    return value
