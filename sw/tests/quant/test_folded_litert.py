@@ -9,6 +9,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from tpulite.arch.config import Config
 from tpulite.frontend.tflite.file import load_tflite
+from tpulite.graph.layers import Conv
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.model import Model
@@ -196,3 +197,13 @@ def test_a_compiled_file_has_the_segments_that_it_was_compiled_with(tmp_path):
         np.testing.assert_array_equal(again.run(value).outputs[name], output)
     parts = [[type(each) for each in one.layers[0].layers] for one in (model, again)]
     assert parts[0] == parts[1]
+
+
+def test_reshapes_between_floats_and_the_machine_are_no_products():
+    b = Network()
+    x = b.input((1, 5, 8, 1))
+    b.tensors[x].type = 0  # float32
+    y = b.unary("QUANTIZE", x, 0.05, 3)
+    y = b.reshape(b.rows(b.reshape(y, (1, 40)), 40, 40), (1, 5, 8, 1))
+    model = Model.load(load_tflite(b.build(b.unary("DEQUANTIZE", y, dtype="float32"))))
+    assert [[type(each) for each in part.layers] for part in model.layers] == [[Conv]]

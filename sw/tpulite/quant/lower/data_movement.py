@@ -86,7 +86,8 @@ def lower_reshape(node: Node, context: GraphContext) -> None:
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)
     wanted = context.write(target)
-    ends = source in context.graph.given or target in context.graph.wanted
+    begins = all(layer.output != source for layer in context.layers)
+    ends = begins or target in context.graph.wanted or _ends(target, context)
     absorbed = _is_absorbed(node, context)
     if ends and not absorbed and not context.keeps_vectors(image.shape, wanted.shape):
         context.refuse_parting(image.shape, wanted.shape)
@@ -97,6 +98,12 @@ def lower_reshape(node: Node, context: GraphContext) -> None:
         elif x.unsigned != y.unsigned:
             raise UnsupportedError("its tensors are int8 and uint8")
     context.reshape(node.name, source, target, absorbed=absorbed)
+
+
+def _ends(name: str, context: GraphContext) -> bool:
+    """Return whether only the user reads a tensor, or changes of scale that the CPU makes."""
+    readers = [node.op for node in context.graph.nodes if name in node.inputs]
+    return all(op in ("quantize", "dequantize") for op in readers)
 
 
 def _is_absorbed(node: Node, context: GraphContext) -> bool:
