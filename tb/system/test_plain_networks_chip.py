@@ -1,0 +1,24 @@
+"""Networks as people build them, from their files to outputs on the Verilated chip."""
+
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.configs import named_config
+from tpulite_testing.jobs.plain import write_plain_file
+from tpulite_testing.plain.check import runs_as_the_library
+from tpulite_testing.plain.draw import FAMILIES, draw_network
+from tpulite_testing.regress import breadth
+
+OTHERS = [family for family in FAMILIES if family != "siamese"]
+
+
+@pytest.mark.parametrize(
+    "family", ["siamese", *breadth("minutes; the golden machine runs them all", *OTHERS)]
+)
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+def test_plain_networks_on_the_chip(tmp_path, family, suffix):
+    seed = list(FAMILIES).index(family)
+    path = tmp_path / f"net.{suffix}"
+    write_plain_file(seed, draw_network(seed), path)
+    runs_as_the_library(path, named_config("8x8"), "rtl", seed)
