@@ -37,7 +37,6 @@ KERNELS = {
 _NUMERICS = {
     Exactness.ORT: "onnxruntime",
     Exactness.ORT_INT8: "onnxruntime",
-    Exactness.ORT_INT8: "onnxruntime",
     Exactness.TFLM: "tflite-micro",
     Exactness.BM1684X: None,
 }
