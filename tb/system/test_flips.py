@@ -65,13 +65,17 @@ def test_every_component_recovers_from_a_flip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
-    [("mxu.oldest", "level"), ("mxu.weights", "room_some"), ("vpu.places", "level")],
+    ("drawn", "module", "name"),
+    [
+        ("drawn 10", "mxu.oldest", "level"),
+        ("drawn 10", "mxu.weights", "room_some"),
+        ("cnn", "vpu.places", "level"),
+    ],
 )
-def test_the_watchdog_ends_a_wait_for_what_is_lost(module: str, name: str) -> None:
+def test_the_watchdog_ends_a_wait_for_what_is_lost(drawn: str, module: str, name: str) -> None:
     """An engine that waits for what never comes is BUSY, and that is no progress."""
     device = StateDevice(SMALL, dram_bytes=NETWORK_DRAM_BYTES, max_cycles=1_000_000)
-    network = placed("drawn 10")
+    network = placed(drawn)
     network.place(device)
     start(device, network.job)
     device.step(2000)

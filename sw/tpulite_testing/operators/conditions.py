@@ -9,6 +9,7 @@ from tpulite.frontend.tflite.operators import OPERATIONS
 from tpulite.quant import tensors
 from tpulite.quant.exactness.scaling import activation_bounds, make_requantization
 from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.floats import require_integers
 from tpulite.quant.lower.network import LOWERED, lower_node
 from tpulite_testing.operators.messages import Reader, matches
 
@@ -42,9 +43,13 @@ class Conditions:
 
     def of(self, op: str) -> list[str]:
         """Return what the machine says of an operator of graphs."""
-        texts = _MACHINE.messages(LOWERED[op], op)
+        texts = self._lowering(op)
         known = (*self.common, *_OBVIOUS)
         return [text for text in texts if not any(matches(text, each) for each in known)]
+
+    def _lowering(self, op: str) -> tuple[str, ...]:
+        """Return what lowering says of an operator, before it begins and then."""
+        return (*_MACHINE.messages(require_integers, op), *_MACHINE.messages(LOWERED[op], op))
 
     def of_file(self, file_format: str, name: str, op: str) -> list[str]:
         """Return what the reader of a format says of an operator that becomes ``op``."""
@@ -56,5 +61,5 @@ class Conditions:
 
     def explains(self, reason: str, op: str) -> bool:
         """Tell whether a reason is one of the conditions of an operator of graphs."""
-        known = _MACHINE.messages(LOWERED[op], op) if op in LOWERED else ()
+        known = self._lowering(op) if op in LOWERED else ()
         return any(matches(reason, text) for text in (*self.common, *_OBVIOUS, *known))

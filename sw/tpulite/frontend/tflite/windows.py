@@ -63,6 +63,8 @@ def convert_depthwise(options, inputs, outputs) -> Operation:
         raise UnsupportedFormError("weights that are not constant")
     attributes = _window(options, x, weight.shape[1:3])
     # The option depth_multiplier is redundant, and the schema says that it is ignored.
+    if not x.shape[3]:
+        raise UnsupportedFormError("a feature map without channels")
     multiplier, rest = divmod(weight.shape[3], x.shape[3])
     if rest:
         raise ValueError(f"{weight.shape[3]} channels are no multiple of {x.shape[3]}")
