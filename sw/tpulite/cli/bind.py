@@ -23,7 +23,7 @@ _EXTENTS = ("batch", "height", "width")
 
 @click.command("bind")
 @click.argument("network", type=NETWORK)
-@click.argument("bound", nargs=-1, required=True, metavar="BATCHxHEIGHTxWIDTH...")
+@click.argument("asked", nargs=-1, required=True, metavar="BATCHxHEIGHTxWIDTH...")
 @click.option(
     "--shapes", "limits", metavar="RANGE", help="Like batch=1..8,height=96..224,width=96..224."
 )
@@ -31,7 +31,7 @@ _EXTENTS = ("batch", "height", "width")
 @plan_options
 def bind_file(
     network: Path,
-    bound: tuple[str, ...],
+    asked: tuple[str, ...],
     limits: str | None,
     output: Path,
     reading: Reading,
@@ -42,7 +42,7 @@ def bind_file(
     If the host has to compute some of it, the machine's largest part is bound. Padding is that of
     the file, in numbers; a note says where SAME would differ.
     """
-    wanted = [_shape(text) for text in bound]
+    wanted = [_shape(text) for text in asked]
     model = reading.model(network)
     layers = _largest_part(model)
     program = compile_range(layers, _limits(limits, wanted), model.config)
