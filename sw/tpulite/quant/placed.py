@@ -24,7 +24,7 @@ class NodePlacement:
         Whether it is an operator of :data:`NATURAL_HOST`, which at the ends of a network needs
         nobody's permission.
     follows : bool
-        Whether it is the host's only because others are.
+        Whether it runs on the CPU only because others do.
     """
 
     engine: str
@@ -42,7 +42,7 @@ class Placed:
     graph : Graph
         The network.
     exactness : Exactness
-        Whose bits.
+        The numerics.
     placements : mapping of str to NodePlacement
         Of each node by name.
     levels : mapping of str to int
