@@ -69,3 +69,14 @@ def test_filters_of_large_images_have_a_cost():
     images = tuple(builder.activations.values())
     cycles = compute_cycles(builder.layers[0], images, (2000, 2000), Config()).mxu
     assert 3 * 2000 * 2000 < cycles < 12 * 2000 * 2000
+
+
+def test_more_channel_blocks_than_a_command_can_say_are_loaded_by_several():
+    builder = GraphBuilder((1, 1, 19_200))
+    builder.conv("x", 8, 1)
+    graph, config = varied(builder), Config(array_size=4)
+    program = compile_layers(graph, config, quick_options())
+    x = np.random.default_rng(1).integers(-128, 128, (1, 1, 19_200)).astype(np.int8)
+    (due,) = (run_layers(graph, {"x": x})[name] for name in graph.outputs)
+    (output,) = Session(program, "golden").run({"x": x}).outputs.values()
+    np.testing.assert_array_equal(output.reshape(due.shape), due)

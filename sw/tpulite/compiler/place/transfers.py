@@ -1,7 +1,7 @@
 """LOADs and STOREs of rows of an image that is in DRAM."""
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.arch.isa import Opcode
+from tpulite.arch.isa import LOAD, Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.progressions import Progression
 from tpulite.compiler.ops import Op
@@ -11,11 +11,14 @@ from tpulite.program import TensorSpec
 
 __all__ = ["lines_apart", "rows_moved"]
 
+_LINES = LOAD.limit("lines")
+"""Most channel blocks that one command moves; a STORE's field is as wide."""
+
 
 def rows_moved(
     kept: Kept, opcode: Opcode, view: View, rows: range, layer: int, spec: TensorSpec
 ) -> list[Op]:
-    """Return one LOAD or STORE of rows, or one for each block of an image of only some columns."""
+    """Return a LOAD or STORE of rows; of some columns alone one for each block of channels."""
     vector_bytes = kept.vector_rows * kept.config.row_bytes
     row_bytes = kept.line * vector_bytes
     whole = kept.full * row_bytes
@@ -37,7 +40,10 @@ def rows_moved(
             shapes = [(0, {"lines": 1, "rows": kept.rows, "stride": 0, "pitch": 0})]
         else:
             stride = {"stride": block_bytes, "pitch": view.block_pitch}
-            shapes = [(0, {"lines": kept.blocks, "rows": count} | stride)]
+            shapes = [
+                (start, {"lines": min(_LINES, kept.blocks - start), "rows": count} | stride)
+                for start in range(0, kept.blocks, _LINES)
+            ]
     else:
         count = kept.width * kept.vector_rows
         stride = {"stride": row_bytes, "pitch": view.pitch}
