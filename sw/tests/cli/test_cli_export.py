@@ -33,14 +33,19 @@ def test_a_network_is_written_with_its_sizes(tpulite, tmp_path, monkeypatch):
     assert described["tensors"][1]["zero_point"] == [16]
 
 
-def test_what_a_library_computes_byte_by_byte_is_exported(tpulite, tmp_path):
+def product():
+    """Return a builder with a quantized product, its input and its result."""
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing")
     from tpulite_testing.files.onnx_builder import OnnxBuilder
 
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 8)), 0.05, 7, "uint8")
     weight = b.weight(np.eye(8, dtype=np.int8), 0.01)
-    y = b.quantize(b.node("MatMul", x, weight), 0.05, 3, "uint8")
+    return b, x, b.quantize(b.node("MatMul", x, weight), 0.05, 3, "uint8")
+
+
+def test_what_a_library_computes_byte_by_byte_is_exported(tpulite, tmp_path):
+    b, x, y = product()
     (tmp_path / "net.onnx").write_bytes(b.build(b.quantize(b.node("Add", x, y), 0.1, 3, "uint8")))
     code, _, err = tpulite("export", "net.onnx", "-o", "out")
     assert (code, err) == (0, "")
@@ -48,13 +53,7 @@ def test_what_a_library_computes_byte_by_byte_is_exported(tpulite, tmp_path):
 
 
 def test_networks_that_need_a_library_are_refused(tpulite, tmp_path):
-    pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing")
-    from tpulite_testing.files.onnx_builder import OnnxBuilder
-
-    b = OnnxBuilder()
-    x = b.quantize(b.input("x", (1, 8)), 0.05, 7, "uint8")
-    weight = b.weight(np.eye(8, dtype=np.int8), 0.01)
-    y = b.quantize(b.node("MatMul", x, weight), 0.05, 3, "uint8")
+    b, _, y = product()
     share = b.quantize(b.node("Softmax", y, name="share"), 1 / 256, 0, "uint8")
     (tmp_path / "net.onnx").write_bytes(b.build(share))
     code, out, err = tpulite("export", "net.onnx", "-o", "out")

@@ -18,7 +18,10 @@ _LINES = LOAD.limit("lines")
 def rows_moved(
     kept: Kept, opcode: Opcode, view: View, rows: range, layer: int, spec: TensorSpec
 ) -> list[Op]:
-    """Return a LOAD or STORE of rows; of some columns alone one for each block of channels."""
+    """Return the LOADs or STOREs of rows.
+
+    Whole rows take a command for up to 4,095 blocks of channels, parts of rows one for each block.
+    """
     vector_bytes = kept.vector_rows * kept.config.row_bytes
     row_bytes = kept.line * vector_bytes
     whole = kept.full * row_bytes
