@@ -7,18 +7,17 @@ from pathlib import Path
 import click
 
 from tpulite.atomic import write_whole
+from tpulite.cli.bind_program import range_program
+from tpulite.cli.bind_shapes import asked_shape
 from tpulite.cli.info import summary
 from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.compiler.bind import RangeProgram, ShapeRange, compile_range
+from tpulite.compiler.bind import RangeProgram
 from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
-from tpulite.runtime.model import Model
+from tpulite.graph.layers import Conv, Depthwise, Pool
 
 __all__ = ["bind_file", "padding_notes"]
-
-_EXTENTS = ("batch", "height", "width")
 
 
 @click.command("bind")
@@ -42,17 +41,15 @@ def bind_file(
     If the host has to compute some of it, the machine's largest part is bound. Padding is that of
     the file, in numbers; a note says where SAME would differ.
     """
-    wanted = [_shape(text) for text in asked]
-    model = reading.model(network)
-    layers = _largest_part(model)
-    program = compile_range(layers, _limits(limits, wanted), model.config)
-    for batch, height, width in wanted:
-        for note in padding_notes(program, height, width):
+    shapes = [asked_shape(text) for text in asked]
+    program = range_program(network, reading, limits, shapes)
+    for shape in shapes:
+        for note in padding_notes(program, shape.height, shape.width):
             click.echo(f"tpulite: note: {note}", err=True)
         start = time.perf_counter()
-        bound = program.bind(height, width, batch=batch)
+        bound = program.bind(shape.height, shape.width, batch=shape.batch, channels=shape.channels)
         taken = time.perf_counter() - start
-        path = output / f"{network_name(network)}_{batch}x{height}x{width}.tpu"
+        path = output / f"{network_name(network)}_{shape}.tpu"
         write_whole(path, bound.save)
         click.echo(f"{path}: {summary(bound)}, bound in {1e3 * taken:.1f} ms")
 
@@ -86,33 +83,3 @@ def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[st
                     f"{layer.title} pads its {what} by {padding}, as in the file; if that is SAME "
                     f"of {before[i]}, SAME of {sizes[i]} is {now}"
                 )
-
-
-def _largest_part(model: Model) -> LayerGraph:
-    """Return the part of the machine with the most multiplications."""
-    if not model.layers:
-        raise ValueError(f"{model.graph.name!r} has nothing that the machine computes")
-    return max(model.layers, key=lambda layers: sum(layers.macs().values()))
-
-
-def _shape(text: str) -> tuple[int, int, int]:
-    parts = text.split("x")
-    if len(parts) != len(_EXTENTS) or not all(part.isdigit() for part in parts):
-        raise ValueError(f"{text!r} is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96")
-    batch, height, width = map(int, parts)
-    return batch, height, width
-
-
-def _limits(text: str | None, wanted: list[tuple[int, int, int]]) -> ShapeRange:
-    """Read a range; extents that it does not name go from the least to the most wanted."""
-    limits = {
-        name: (min(values), max(values))
-        for name, values in zip(_EXTENTS, zip(*wanted, strict=True), strict=True)
-    }
-    for part in text.split(",") if text else ():
-        name, _, values = part.partition("=")
-        low, dots, high = values.partition("..")
-        if name not in _EXTENTS or not low.isdigit() or not (high or low).isdigit():
-            raise ValueError(f"{part!r} is no range: it must be like height=96..224")
-        limits[name] = int(low), int(high if dots else low)
-    return ShapeRange(**limits)
