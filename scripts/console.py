@@ -1,0 +1,121 @@
+"""Examples of the documents, for cog: each prints what it ran and what that printed.
+
+A page has one folder, empty at its first example, in which all of its examples run.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+__all__ = ["Page", "picture", "python", "show"]
+
+WIDTH = 80
+"""Columns of the terminal."""
+
+
+class Page:
+    """A page of examples.
+
+    Parameters
+    ----------
+    path : Path
+        The page.
+    """
+
+    open: "Page | None" = None
+    """The page that is read now."""
+
+    writes_pictures = False
+    """Whether :func:`picture` writes what it finds; else it compares."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._folder = tempfile.TemporaryDirectory(prefix="tpulite-page-")
+        self.folder = Path(self._folder.name)
+
+    @classmethod
+    def begin(cls, path: str) -> None:
+        """Open a page, unless it is open; cog says which one it reads before each example."""
+        if cls.open is None or cls.open.path != Path(path):
+            cls.open = cls(Path(path))
+
+    @classmethod
+    def now(cls) -> "Page":
+        """Return the page that is read."""
+        assert cls.open is not None
+        return cls.open
+
+
+def show(command: str, code: int = 0) -> None:
+    """Run a command of the shell; print a block of it and its output.
+
+    Parameters
+    ----------
+    command : str
+        One command, as a user types it.
+    code : int
+        The exit code that is expected.
+
+    Raises
+    ------
+    RuntimeError
+        If it ends with another one.
+    """
+    _print_block("console", f"$ {command}\n{_output(['bash', '-c', command], code)}")
+
+
+def python(source: str) -> None:
+    """Run Python in an interpreter of its own; print a block of it, and one of what it printed.
+
+    Raises
+    ------
+    RuntimeError
+        If it raises.
+    """
+    source = source.strip("\n") + "\n"
+    _print_block("python", source)
+    output = _output([sys.executable, "-c", source], 0)
+    if output:
+        _print_block("text", output)
+
+
+def picture(name: str, title: str) -> None:
+    """Keep a picture that an earlier example of the page wrote beside the page, and show it.
+
+    Raises
+    ------
+    RuntimeError
+        If pictures are compared, and this one differs.
+    """
+    page = Page.now()
+    made, kept = (page.folder / name).read_bytes(), page.path.parent / name
+    if Page.writes_pictures:
+        kept.write_bytes(made)
+    elif not kept.exists() or kept.read_bytes() != made:
+        raise RuntimeError(f"{kept} is not what the example draws: run `make sources WRITE=1`")
+    print(f"\n![{title}]({name})\n")
+
+
+def _output(command: list[str], code: int) -> str:
+    """Run a command in the page's folder, in a terminal of :data:`WIDTH` columns."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(
+        command,
+        cwd=Page.now().folder,
+        env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != code:
+        raise RuntimeError(f"{command[-1]} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def _print_block(language: str, text: str) -> None:
+    """Print a fenced block; no line ends in spaces."""
+    print(f"\n```{language}", *(line.rstrip() for line in text.rstrip().splitlines()), sep="\n")
+    print("```\n")

@@ -1,0 +1,32 @@
+"""Run the examples of docs/sources and compare what they print with the pages.
+
+``--write`` writes it there instead. Pages may be named; all of them are read without.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from cogapp import Cog
+
+from console import Page
+
+PAGES = Path(__file__).resolve().parents[1] / "docs/sources"
+PROLOGUE = "from console import Page, picture, python, show; Page.begin(cog.inFile)"
+
+
+def main() -> int:
+    """Compare or write the pages; 1 if one is stale or an example fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write what the examples print")
+    parser.add_argument("pages", nargs="*", type=Path, help="pages (all of docs/sources)")
+    options = parser.parse_args()
+    Page.writes_pictures = options.write
+    pages = [str(page.resolve()) for page in options.pages or sorted(PAGES.glob("*.md"))]
+    how = ["-r"] if options.write else ["--check", "--diff"]
+    hint = "--check-fail-msg=run `make sources WRITE=1` and commit what it changes"
+    return Cog().main(["cog", *how, hint, "-P", "--verbosity=1", "-p", PROLOGUE, *pages])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
