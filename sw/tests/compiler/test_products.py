@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -7,7 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler import compile_pair
+from tpulite.compiler import compile_layers, compile_pair
 from tpulite.compiler.options import ORDERS, Options
 from tpulite.graph.layers import LayerGraph
 from tpulite.models import MLP_DIGITS
@@ -106,6 +108,30 @@ def test_document_order_takes_all_n_blocks_for_each_k_tile():
         assert command["drain"] == (Drain.REQUANTIZE if i >= 60 else Drain.KEEP)
 
 
+def test_panels_complete_each_block_before_the_next_one():
+    options = Options(order="panels", grouping=False)
+    layers = random_network(9, [70, 40], 49)
+    program = compile_layers(layers, Config(), options)
+    products = [c for c in program.commands if c.opcode == Opcode.CONV]
+    assert [c["rows"] for c in products] == [n for n in (13, 12, 12, 12) for _ in range(3)]
+    rows = [c["act_row"] for c in products]
+    weights = [c["weight_row"] for c in products]
+    assert rows == sorted(rows) and weights == weights[:3] * 4
+    assert all(c["blocks"] == 5 and not c["accumulate"] for c in products)
+    assert all(c["drain"] == Drain.REQUANTIZE for c in products)
+
+
+def test_an_order_that_is_asked_for_skips_no_weights():
+    layers = random_network(9, [40, 40], 16)
+    (layer,) = layers.layers
+    zeros = np.full_like(layer.weight, layer.weight_zero_point)
+    layers = replace(layers, layers=(replace(layer, weight=zeros),))
+    for order, tiles in (("fast", 3), ("document", 9), ("panels", 9)):
+        program = compile_layers(layers, Config(), Options(order=order, simplify=False))
+        products = [c for c in program.commands if c.opcode == Opcode.CONV]
+        assert sum(c["blocks"] for c in products) == tiles, order
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_warm_program_runs_again_and_again(size):
     network = random_network(7, [100, 40, 20], 9)
@@ -148,7 +174,7 @@ def test_layers_tell_their_work(batch, k, n):
 
 def test_impossible_networks_are_refused():
     network = random_network(1, [40, 30])
-    with pytest.raises(ValueError, match=r"^order must be one of fast, document, not 'x'$"):
+    with pytest.raises(ValueError, match=r"^order must be one of fast, document, panels, not 'x'$"):
         compile_network(network, Config(), order="x")
     with pytest.raises(ValueError, match=r"4800000000 bytes of inputs, but DRAM windows have"):
         compile_network(random_network(1, [40, 30], 100_000_000), Config())

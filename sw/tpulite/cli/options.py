@@ -74,7 +74,7 @@ _OPTIONS = (
         type=click.Choice(ORDERS),
         default=_DEFAULTS.order,
         show_default=True,
-        help="Of products in small networks: chosen, or that of the source document.",
+        help="Of products: chosen; K outermost, as of the MLP's document; or K innermost, by panels.",
     ),
     click.option(
         "--resident",

@@ -11,9 +11,11 @@ ALLOCATORS = ("online", "longest", "cpsat")
 """How addresses are found: in program order; long-lived buffers first; by OR-tools' solver."""
 
 
-ORDERS = ("fast", "document")
+ORDERS = ("fast", "document", "panels")
 """Orders of products: ``fast`` is chosen; ``document`` takes all n-blocks for one block of input
-channels after another, each with accumulators of its own."""
+channels after another, each with accumulators of its own; ``panels`` completes a block of as many
+output vectors and channels as the array has columns before the next one, the input channels
+innermost."""
 
 LEAST_EFFORT = 500
 """A search with less effort finds nothing."""

@@ -3,21 +3,20 @@
 import math
 from dataclasses import replace
 
-from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.used_blocks import used_blocks
 from tpulite.compiler.group.search import group_layers, regroup_layers
 from tpulite.compiler.judge import Judge, Plans
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.conv.chunks import conv_extents
 from tpulite.compiler.options import LEAST_EFFORT
-from tpulite.compiler.place.constants import Pins
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.plan.alone import Surroundings
 from tpulite.compiler.plan.choices import LayerChoices
 from tpulite.compiler.plan.search import Chosen, search_plans
 from tpulite.compiler.schedule.schedule import LEAD
-from tpulite.graph.layers import Conv, LayerGraph
+from tpulite.graph.layers import Conv
 
 __all__ = ["choose_groups", "choose_plans"]
 
@@ -53,7 +52,7 @@ def choose_groups(
         And how many commands there are.
     """
     layers, config, options = judge.layers, judge.known.config, judge.options
-    settled = options.allocator == "cpsat" or options.order == "document" or not options.grouping
+    settled = options.allocator == "cpsat" or options.order != "fast" or not options.grouping
     settled |= judge.pool.pins is not None
     settled |= all(store.resident for store in placement.stores.values())
     left = options.effort // _GROUPS
@@ -99,11 +98,11 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
     """
     options, layers = judge.options, judge.layers
     effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
-    documented = options.order == "document"
+    ordered = options.order != "fast"
     settled = not options.prefetch or options.allocator == "cpsat" or options.batch > 1
-    if settled or judge.limits != Limits() or (effort < LEAST_EFFORT and not documented):
+    if settled or judge.limits != Limits() or (effort < LEAST_EFFORT and not ordered):
         return Plans()
-    sites = _sites(layers, groups, placement, judge.pool.pins, judge.known.config)
+    sites = _sites(judge, groups, placement)
     if not sites:
         return Plans()
 
@@ -114,13 +113,14 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
     def cost(chosen: Chosen) -> tuple[float, int]:
         return judge.cost(groups, placement, plans(chosen))
 
-    if documented:
-        lists = [site.documented() for site in sites.values()]
+    if ordered:
+        lists = [site.ordered(options.order) for site in sites.values()]
         states: list[Chosen] = [
             (tuple(each[min(i, len(each) - 1)] if each else None for each in lists), 2)
             for i in range(max(map(len, lists)))
         ]
-        return plans(next((state for state in states if cost(state)[0] < math.inf), states[-1]))
+        fitting = (plans(state) for state in states if cost(state)[0] < math.inf)
+        return next(fitting, Plans())
 
     def idle(chosen: Chosen) -> int:
         return judge.idle(groups, placement, plans(chosen))
@@ -130,19 +130,22 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
 
 
 def _sites(
-    layers: LayerGraph,
-    groups: tuple[Group, ...],
-    placement: Placement,
-    pins: Pins | None,
-    config: Config,
+    judge: Judge, groups: tuple[Group, ...], placement: Placement
 ) -> dict[int, LayerChoices]:
-    """Return the layers that can have a plan."""
+    """Return the layers that can have a plan.
+
+    A plan multiplies all tiles of weights, so a layer that could do without some cuts itself,
+    unless an order was asked for.
+    """
+    layers, pins, config = judge.layers, judge.pool.pins, judge.known.config
     pinned, loaded = pins is not None, pins is not None and pins.loaded
     sites = {}
     for group in groups:
         index = group.layers.start
         layer = layers.layers[index]
         if not group.alone or group.finer or not isinstance(layer, Conv):
+            continue
+        if judge.options.order == "fast" and not used_blocks(layer, config.array_size).all():
             continue
         source, target = placement.stores[layer.inputs[0]], placement.stores[layer.output]
         extents = conv_extents(layer, source, target, config)

@@ -77,22 +77,42 @@ class LayerChoices:
     def _best(self, choices: list[Choice]) -> list[Choice]:
         return sorted(choices, key=self.cycles)[:_CLIMBS]
 
-    def documented(self) -> list[Choice]:
-        """Return choices of the order for i in blocks, for j in n-blocks: acc[j] += A[i] @ W[i, j].
+    def ordered(self, order: str) -> list[Choice]:
+        """Return choices of an order that was asked for, the largest first; all fit."""
+        orders = {"document": self._documented, "panels": self._panels}
+        return list(filter(self.fits, orders[order]()))
+
+    def _documented(self) -> Iterator[Choice]:
+        """Yield choices of the order for i in blocks, for j in n-blocks: acc[j] += A[i] @ W[i, j].
 
         First with as many accumulators side by side as there are, then with the four that the order
         asks for and ever smaller parts.
         """
         extents, ones = self.extents, chunks(self.extents.blocks, "ones")
-        found = []
         for parts in self._parts():
             vectors = max(map(len, split(extents.rows, parts, extents.grain))) * extents.width
             side_by_side = max(1, min(extents.n_blocks, self._config.acc_rows // vectors))
             for group in dict.fromkeys((side_by_side, min(side_by_side, _DOCUMENTED))):
                 if group >= min(_DOCUMENTED, extents.n_blocks):
                     for whole_k, keep in ((True, True), (True, False), (False, False)):
-                        found.append(Choice(parts, group, ones, ones, whole_k, keep, "one"))
-        return list(filter(self.fits, found))
+                        yield Choice(parts, group, ones, ones, whole_k, keep, "one")
+
+    def _panels(self) -> Iterator[Choice]:
+        """Yield choices of the order for i in rows, for j in n-blocks, for k: C[i, j] += A[i] B[j].
+
+        A block of C is as high as the array if rows of the output can be cut so; what is done of K
+        at a time is all, or as much as there is room for.
+        """
+        extents = self.extents
+        parts = -(-extents.rows * extents.width // self._config.array_size)
+        whole = chunks(extents.blocks, "whole")
+        for keep in (True, False):
+            yield Choice(parts, 1, whole, whole, True, keep, "one")
+        size = max(whole)
+        while size:
+            sizes = tuple(map(len, split(extents.blocks, -(-extents.blocks // size), 1)))
+            yield Choice(parts, 1, sizes, sizes, False, False, "one")
+            size //= 2
 
     def cycles(self, choice: Choice) -> float:
         """Return estimated cycles of the layer alone; see :func:`alone_cycles`."""

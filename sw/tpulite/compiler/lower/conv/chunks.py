@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits
-from tpulite.compiler.geometry.used_blocks import used_blocks
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
 from tpulite.compiler.lower.conv.weights import pack_kernel, pack_records
@@ -150,11 +149,9 @@ class ChunkedLowering(Lowering[Conv, ConvPlan]):
 def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> ConvExtents | None:
     """Return the extents of a convolution that can have a plan; None if it cannot have one.
 
-    All of its kernel must be in each command, of any region of whole rows; none of its channel
-    blocks may be idle.
+    All of its kernel must be in each command, of any region of whole rows.
     """
-    size = config.array_size
-    if source.packed_rows or source.batch > 1 or not used_blocks(layer, size).all():
+    if source.packed_rows or source.batch > 1:
         return None
     source, target = _stores(layer, source, target)
     extents = _extents(layer, source, target)
