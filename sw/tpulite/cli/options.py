@@ -74,7 +74,7 @@ _OPTIONS = (
         type=click.Choice(ORDERS),
         default=_DEFAULTS.order,
         show_default=True,
-        help="Of products: chosen; K outermost, as of the MLP's document; or K innermost, by panels.",
+        help="Of products: chosen; K outermost, as the MLP's document; or innermost.",
     ),
     click.option(
         "--resident",
