@@ -9,9 +9,10 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.checks import check_channels, check_covering, check_windows
 from tpulite.compiler.bind.network import Network, compile_nodes
+from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.compiler.bind.operator import Operator
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
-from tpulite.compiler.bind.site import bind_network
+from tpulite.compiler.bind.site import bind_network, plan_network
 from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.graph.layers import LayerGraph
@@ -85,11 +86,24 @@ class RangeProgram:
         ValueError
             If the shape is not in the range.
         """
+        return self._bind(self._shape(height, width, batch, channels))
+
+    def plan(
+        self, height: int, width: int, *, batch: int = 1, channels: int | None = None
+    ) -> NetworkPlan:
+        """Return what :meth:`bind` chooses for one shape, without a program; errors are alike.
+
+        Parameters are those of :meth:`bind`.
+        """
+        return plan_network(self.network, self._shape(height, width, batch, channels))
+
+    def _shape(self, height: int, width: int, batch: int, channels: int | None) -> Shape:
+        """Return a shape of the range; ValueError if it is in none."""
         assert self.shapes.channels is not None
         most = self.shapes.channels[1]
         shape = Shape(batch, height, width, most if channels is None else channels)
         self._check(shape)
-        return self._bind(shape)
+        return shape
 
     def _check(self, shape: Shape) -> None:
         layer = self.network.nodes[0].layer

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from tpulite.compiler.bind.conv_commands import conv_steps
 from tpulite.compiler.bind.conv_table import ConvWork
 from tpulite.compiler.bind.conv_weights import pack_conv, pack_records
 from tpulite.compiler.bind.operator import Constants, Operator, Task
-from tpulite.compiler.bind.shapes import ShapeRange
+from tpulite.compiler.bind.shapes import Shape, ShapeRange
 from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.tiling import Buffers, Cut, Tiling, even_cut
 from tpulite.compiler.geometry.axis import (
     LARGEST_DILATION,
     LARGEST_KERNEL,
@@ -21,7 +22,8 @@ from tpulite.compiler.geometry.axis import (
 )
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
-from tpulite.compiler.plan.conv_slabs import conv_strategies
+from tpulite.compiler.plan.conv_slabs import Slots, conv_strategies, slab_rows
+from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Conv
@@ -164,6 +166,36 @@ class Convolution(Operator):
         width = spec.image[-1] if spec.patches is None else spec.patches.count[1]
         packed_rows = PackedRows(self._vectors(width), self._x.before, fill)
         return replace(spec, m=spec.m // width, packed_rows=packed_rows)
+
+    def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
+        """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
+        facts, sizes = self._facts, strategy.sizes
+        extents = self._extents(shape.batch, shape.height, shape.width)
+        kind, _, mode = strategy.name.partition("/")
+        bounds = slab_bounds(mode, sizes["parts"], slab_rows(facts, extents, room))
+        flat = self._flat and self._dense is None
+        cut = [Cut("pixels" if flat else "rows", tuple(bounds.tolist()))]
+        if not flat:
+            unit = BEAT_BYTES // min(BEAT_BYTES, self._config.row_bytes)
+            cut.append(even_cut("columns", extents.out_width, sizes["panels"], unit))
+        tiles = prod(map(len, cut))
+        cut.append(Cut("channels", (0, self._layer.weight.shape[3])))
+        slots: Slots = sizes["slots"]
+        by_tile = kind in ("resident", "followed", "streamed")
+        weights = 1 if kind in ("resident", "followed") else slots.weights
+        buffers = (
+            Buffers(
+                "input", min(slots.inputs, tiles) if by_tile else slots.inputs, 0, sizes["in_slot"]
+            ),
+            Buffers(
+                "output",
+                min(slots.outputs, tiles * facts.n_blocks),
+                slots.inputs * sizes["in_slot"],
+                sizes["out_slot"],
+            ),
+            Buffers("weights", weights, sizes["weights_at"], sizes["weight_rows"] // weights),
+        )
+        return Tiling.of(cut, buffers)
 
     @classmethod
     def steps(cls, tasks: Sequence[Task["Convolution"]], constants: Constants) -> list[Step]:

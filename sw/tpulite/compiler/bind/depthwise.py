@@ -1,16 +1,20 @@
 """Depthwise convolutions, bound to shapes."""
 
 from collections.abc import Hashable, Sequence
+from math import prod
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind.depthwise_commands import depthwise_steps
 from tpulite.compiler.bind.depthwise_table import FilterWork
 from tpulite.compiler.bind.depthwise_weights import pack_depthwise
 from tpulite.compiler.bind.operator import Constants, Operator, Task
+from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.tiling import Buffers, Cut, Tiling, block_cut
 from tpulite.compiler.geometry.axis import LARGEST_DILATION, LARGEST_PAD, LARGEST_STRIDE
 from tpulite.compiler.plan.closed_forms import Number
-from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies
+from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies, filter_rows
+from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Depthwise
@@ -72,6 +76,28 @@ class DepthwiseFilter(Operator):
         """Return all strategies; see :func:`depthwise_strategies`."""
         room = room or Room(self._config.ub_rows)
         return depthwise_strategies(self._facts, (batch, height, width), room)
+
+    def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
+        """Return the tiles of a strategy: slabs of rows of single channel blocks."""
+        facts, sizes = self._facts, strategy.sizes
+        rows = filter_rows(facts, (shape.batch, shape.height, shape.width), room)
+        bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
+        cut = (
+            Cut("rows", tuple(bounds.tolist())),
+            Cut("columns", (0, facts.x.outputs(shape.width))),
+            block_cut(shape.channels, range(facts.blocks + 1), self._config.array_size),
+        )
+        slots, in_rows, out_rows = sizes["slots"], sizes["in_slot"], sizes["out_slot"]
+        tiles = prod(map(len, cut))
+        weights = facts.block_rows(facts.weights.patterns[sizes["pattern"]])
+        buffers = (
+            Buffers("input", min(slots, tiles), 0, in_rows),
+            Buffers("output", min(slots, tiles), slots * in_rows, out_rows),
+            Buffers(
+                "weights", min(sizes["weight_slots"], tiles), slots * (in_rows + out_rows), weights
+            ),
+        )
+        return Tiling.of(cut, buffers)
 
     @classmethod
     def steps(cls, tasks: Sequence[Task["DepthwiseFilter"]], constants: Constants) -> list[Step]:

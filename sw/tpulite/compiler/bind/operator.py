@@ -8,6 +8,7 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.tiling import Tiling
 from tpulite.compiler.bind.transfer import DramTensor
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -145,6 +146,10 @@ class Operator(Protocol):
 
         Without ``room`` there is the whole buffer, and all tensors are in DRAM.
         """
+        ...
+
+    def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
+        """Return the tiles of a strategy at one shape; rows count from those that it takes."""
         ...
 
     @classmethod

@@ -12,6 +12,7 @@ from tpulite.arch.numerics import INT8
 from tpulite.compiler.bind.operator import Constants, Operator, Resident, Site, Task
 from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.bind.tiling import Buffers, Tiling, block_cut, even_cut
 from tpulite.compiler.bind.transfer import DramTensor, load_constants
 from tpulite.compiler.bind.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
@@ -91,6 +92,17 @@ class Pointwise(Operator):
         pixels = batch * height * width
         plans = pointwise_plans(self._facts, pixels, blocks, self._grain, room)
         return tuple(plan.strategy for plan in plans)
+
+    def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
+        """Return the tiles of a strategy: planes, or parts of them."""
+        sizes, size = strategy.sizes, self._config.array_size
+        blocks = ceil_div(shape.channels, size)
+        begins = cuts(blocks, sizes["tiles"] // sizes["parts"], 1)
+        plane = shape.batch * shape.height * shape.width
+        pixels = even_cut("pixels", plane, sizes["parts"], self._grain)
+        used, row = min(SLOTS, sizes["tiles"]), self._facts.common_rows
+        buffers = Buffers("tile", used, row, sizes["slot_rows"])
+        return Tiling.of((pixels, block_cut(shape.channels, begins, size)), (buffers,))
 
     @classmethod
     def steps(cls, tasks: Sequence[Task["Pointwise"]], constants: Constants) -> list[Step]:

@@ -2,20 +2,24 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.bind.operator import Constants, Operator, Task
 from tpulite.compiler.bind.pool_commands import PoolCommands
+from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.steps import Step
+from tpulite.compiler.bind.tiling import Buffers, Cut, Tiling, block_cut, even_cut
 from tpulite.compiler.lower.pool.pool import average_requantization
 from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
-from tpulite.compiler.plan.pool import PoolFacts, pool_strategies
+from tpulite.compiler.plan.pool import PoolFacts, pool_rows, pool_strategies
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
+from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Pool
@@ -98,6 +102,22 @@ class Pooling(Operator):
         room = room or Room(self._config.ub_rows)
         blocks = ceil_div(channels, self._config.array_size)
         return pool_strategies(self._facts_of(height, width), (batch, height, width), blocks, room)
+
+    def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
+        """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
+        facts, sizes = self._facts_of(shape.height, shape.width), strategy.sizes
+        rows = pool_rows(facts, shape.batch, shape.height, shape.width, room)
+        bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
+        unit = BEAT_BYTES // min(BEAT_BYTES, self._config.row_bytes)
+        columns = even_cut("columns", facts.x.outputs(shape.width), sizes["panels"], unit)
+        blocks = np.arange(sizes["groups"] + 1) * sizes["tile_blocks"]
+        channels = block_cut(shape.channels, blocks, self._config.array_size)
+        cut = Cut("rows", tuple(bounds.tolist())), columns, channels
+        slots, first, input_rows = sizes["slots"], facts.record_rows, sizes["in_slot"]
+        used = min(slots, prod(map(len, cut)))
+        inputs = Buffers("input", used, first, input_rows)
+        outputs = Buffers("output", used, first + slots * input_rows, sizes["out_slot"])
+        return Tiling.of(cut, (inputs, outputs))
 
     @classmethod
     def steps(cls, tasks: Sequence[Task["Pooling"]], constants: Constants) -> list[Step]:

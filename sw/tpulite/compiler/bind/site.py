@@ -11,6 +11,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.link import Linked, Uses, link
 from tpulite.compiler.bind.network import Network, Node
+from tpulite.compiler.bind.network_plan import LayerPlan, NetworkPlan
 from tpulite.compiler.bind.operator import (
     Constants,
     Operator,
@@ -29,7 +30,7 @@ from tpulite.compiler.plan.strategy import Room, Strategy, choose
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.program import LayerInfo, TensorSpec
 
-__all__ = ["bind_network"]
+__all__ = ["bind_network", "plan_network"]
 
 _CALM = 2
 """Part of the buffer that must be left if a layer is not to wait for the one before."""
@@ -43,16 +44,27 @@ _SPARED, _PLACES = 4, 16
 
 def bind_network(network: Network, shape: Shape) -> BoundProgram:
     """Return the program of a network for a shape of its range."""
+    binder, works = _choose_way(network, shape)
+    return binder.bind(works)
+
+
+def plan_network(network: Network, shape: Shape) -> NetworkPlan:
+    """Return what :func:`bind_network` chooses for a shape: strategies, and rows of the buffer."""
+    binder, works = _choose_way(network, shape)
+    return binder.plan(works)
+
+
+def _choose_way(network: Network, shape: Shape) -> tuple["_Binder", list["_Worked"]]:
+    """Choose whether a batch goes through together, and what each layer does."""
     ways = [_Binder(network, shape, shape.batch)]
     if shape.batch > 1 and len(network.nodes) > 1 and not ways[0].all_stay:
         ways.append(_Binder(network, shape, 1))  # image after image
     planned = [(binder, works) for binder in ways if (works := binder.work()) is not None]
     if not planned:
-        return ways[-1].bind(ways[-1].leave())
+        return ways[-1], ways[-1].leave()
     # What goes together needs no weights twice, but it streams: that must be worth it.
     costs = [(1 + i == len(planned) or _GAIN) * b.cycles(w) for i, (b, w) in enumerate(planned)]
-    binder, works = planned[costs.index(min(costs))]
-    return binder.bind(works)
+    return planned[costs.index(min(costs))]
 
 
 def _on_array(node: Node) -> bool:
@@ -65,6 +77,7 @@ class _Worked:
 
     strategy: Strategy
     row: int
+    room: Room
 
 
 class _Binder:
@@ -131,6 +144,15 @@ class _Binder:
         linked = link(steps, uses, lead=self._config.queue_depth)
         return self._program(linked, constants.image(), scratch, inputs, outputs)
 
+    def plan(self, works: Sequence[_Worked]) -> NetworkPlan:
+        """Return what is chosen, for reports."""
+        layers = []
+        for node, work in zip(self._network.nodes, works, strict=True):
+            name = node.inputs[0]
+            shape = Shape(self._together, *self._sizes.extents[name], self._sizes.channels(name))
+            layers.append(LayerPlan(node, shape, work.strategy, work.row, work.room))
+        return NetworkPlan(tuple(layers), self._together, self._times)
+
     def work(self) -> list[_Worked] | None:
         """Choose a strategy for each layer, and rows for what it takes; None: one finds none."""
         works: list[_Worked] = []
@@ -140,16 +162,16 @@ class _Binder:
             found = self._choose(number, node)
             if found is None:
                 return None
-            top, chosen = found
+            top, chosen, room = found
             taken = chosen.sizes["tile_rows"]
             low, high = (top, top + taken), (rows - taken, rows)
             here = low if not taken or before[0] >= low[1] or before[1] <= low[0] else high
-            works.append(_Worked(chosen, here[0]))
+            works.append(_Worked(chosen, here[0], room))
             before = here
         return works
 
-    def _choose(self, number: int, node: Node) -> tuple[int, Strategy] | None:
-        """Return the rows below which a layer takes none, and its strategy."""
+    def _choose(self, number: int, node: Node) -> tuple[int, Strategy, Room] | None:
+        """Return the rows below which a layer takes none, its strategy, and what it may take."""
         height, width = self._sizes.extents[node.inputs[0]]
         channels, rows = self._sizes.channels(node.inputs[0]), self._config.ub_rows
         sources = tuple(not self._stays(name) for name in node.inputs)
@@ -169,7 +191,7 @@ class _Binder:
                 self._chosen[key] = choose(node.operator.strategies(*facts))
             chosen = self._chosen[key]
             if chosen is not None:
-                return start, chosen
+                return start, chosen, room
         return None
 
     def _places(

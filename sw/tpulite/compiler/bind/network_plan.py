@@ -1,0 +1,71 @@
+"""What is chosen when a network is bound to a shape, for reports."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tpulite.compiler.bind.network import Node
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.bind.tiling import Tiling
+from tpulite.compiler.plan.strategy import Room, Strategy
+
+__all__ = ["LayerPlan", "NetworkPlan"]
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """A layer at one shape.
+
+    Parameters
+    ----------
+    node : Node
+        The layer.
+    shape : Shape
+        Shape of its first input; the batch is what goes through it at a time.
+    strategy : Strategy
+        The cheapest feasible one.
+    row : int
+        First row of the unified buffer that it takes.
+    room : Room
+        Which rows it may take, and which of its tensors are in DRAM.
+    """
+
+    node: Node
+    shape: Shape
+    strategy: Strategy
+    row: int
+    room: Room
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        """Its tiles, and the rows of the buffer that they take in turn."""
+        tiling = self.node.operator.tiling(self.shape, self.strategy, self.room)
+        return tiling.behind(self.row)
+
+    @cached_property
+    def candidates(self) -> tuple[Strategy, ...]:
+        """All strategies that were compared, in closed form."""
+        shape = self.shape
+        extents = shape.batch, shape.height, shape.width, shape.channels
+        return self.node.operator.strategies(*extents, self.room)
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network at one shape.
+
+    Parameters
+    ----------
+    layers : tuple of LayerPlan
+        Its layers, in the order of the program.
+    together, times : int
+        Images that go through the network at a time, and how often that happens.
+    """
+
+    layers: tuple[LayerPlan, ...]
+    together: int
+    times: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all layers in closed form, one after the other."""
+        return self.times * sum(layer.strategy.cycles for layer in self.layers)
