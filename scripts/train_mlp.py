@@ -5,7 +5,6 @@ serve for the score only; the weight decay is chosen on a validation part of the
 """
 
 import argparse
-import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from tpulite.arch.numerics import INT8, Rounding
+from tpulite.arch.numerics import INT8
+from tpulite.frontend.dense_chain import dense_chain, save_dense_chain
+from tpulite.graph.graph import Graph
 from tpulite.models import CLASSES, MLP_DIGITS, MODELS, DigitsTest
 
 HIDDEN = (64, 32)
@@ -25,7 +26,6 @@ TEST_IMAGES = 448
 WEIGHT_DECAYS = (1e-2, 1e-1, 1.0, 3.0, 10.0)
 EPOCHS = 60
 INT8_MAX = INT8[-1]
-ZERO_POINTS = ("input_zero_point", "weight_zero_point", "output_zero_point")
 
 
 @dataclass(frozen=True)
@@ -95,50 +95,25 @@ def choose_decay(images: np.ndarray, labels: np.ndarray, seed: int) -> float:
     return max(scores, key=lambda decay: scores[decay])
 
 
-def quantize(network: FloatNetwork, images: np.ndarray) -> dict[str, np.ndarray]:
+def quantize(network: FloatNetwork, images: np.ndarray) -> Graph:
     """Quantize to int8, one scale a tensor, activations by their range over ``images``.
 
-    All zero points are 0, so the outputs beyond the classes, whose weights and bias are 0, are 0.
-
-    Returns
-    -------
-    dict of str to ndarray
-        What the file of a network holds, as :mod:`tpulite.frontend.dense_chain` reads it.
+    The outputs beyond the classes, whose weights and bias are 0, are 0.
     """
-    layers, arrays = [], {}
+    weights, biases, scales = [], [], []
     input_scale = 1 / INT8_MAX
     for i, activation in enumerate(network.activations(images)):
-        last = i == len(HIDDEN)
         weight, bias = network.weights[i], network.biases[i]
-        if last:
+        if i == len(HIDDEN):
             weight = np.pad(weight, ((0, 0), (0, OUTPUTS - CLASSES)))
             bias = np.pad(bias, (0, OUTPUTS - CLASSES))
         weight_scale = np.abs(weight).max() / INT8_MAX
         output_scale = np.abs(activation).max() / INT8_MAX
-        layers.append(
-            {
-                "name": f"dense{i + 1}",
-                "rounding": int(Rounding.FLOAT32),
-                **dict.fromkeys(ZERO_POINTS, 0),
-                "low": INT8[0] if last else 0,
-                "high": INT8[-1],
-                "raw": False,
-            }
-        )
-        arrays |= {
-            f"{i}.weight": np.rint(weight / weight_scale).astype(np.int8),
-            f"{i}.bias": np.rint(bias / (input_scale * weight_scale)).astype(np.int32),
-            f"{i}.scale": np.array([input_scale * weight_scale / output_scale], np.float32),
-        }
+        weights.append(np.rint(weight / weight_scale).astype(np.int8))
+        biases.append(np.rint(bias / (input_scale * weight_scale)).astype(np.int32))
+        scales.append(np.float32(input_scale * weight_scale / output_scale))
         input_scale = output_scale
-    metadata = {
-        "format": "tpulite-network",
-        "version": 1,
-        "name": MLP_DIGITS.stem,
-        "input_dtype": "int8",
-        "layers": layers,
-    }
-    return {"network": np.array(json.dumps(metadata)), **arrays}
+    return dense_chain(weights, biases, scales, classes=CLASSES, name=MLP_DIGITS.stem)
 
 
 def to_int8(images: np.ndarray) -> np.ndarray:
@@ -169,7 +144,7 @@ def main() -> None:
         labels=test_labels.astype(np.uint8),
         float_predictions=float_predictions.astype(np.uint8),
     )
-    np.savez_compressed(options.output / MLP_DIGITS.name, **quantized)
+    save_dense_chain(options.output / MLP_DIGITS.name, quantized)
     score.save(options.output / "mlp_digits_test.npz")
     print(f"float network: {score.float_accuracy:.2%} of {len(test)} held-out images")
 

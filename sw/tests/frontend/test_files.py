@@ -1,14 +1,11 @@
 import importlib.util
-import json
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.frontend.files import load_graph, network_name
-from tpulite.models import MLP_DIGITS
 from tpulite_testing.files.tflite_builder import Builder
 
 
@@ -114,37 +111,6 @@ def test_onnx_files_are_read_as_well(tmp_path):
     path.write_bytes(b.build(b.node("Relu", b.input("x", (1, 4)))))
     graph = load_graph(path)
     assert (graph.name, graph.format, graph.nodes[0].op) == ("net", "onnx", "relu")
-
-
-def chain(path, **changes):
-    """Write the digits' classifier with its first layer changed."""
-    with np.load(MLP_DIGITS) as file:
-        arrays = dict(file)
-    metadata = json.loads(str(arrays.pop("network")))
-    metadata["layers"][0] |= changes
-    np.savez(path, network=json.dumps(metadata), **arrays)
-    return path
-
-
-def test_our_own_files_are_graphs_like_others(tmp_path):
-    graph = load_graph(chain(tmp_path / "a.npz", low=-128))
-    assert [(node.op, node["activation"]) for node in graph.nodes] == [
-        *(("dense", "none"), ("dense", "relu"), ("dense", "none"))
-    ]
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"rounding": 0}, "layer 'dense1' does not scale its sums in float32"),
-        ({"low": 5}, "layer 'dense1' clamps to (5, 127), which is neither nothing nor a ReLU"),
-        ({"raw": True}, "layer 'dense1' does not scale its sums in float32"),
-    ],
-)
-def test_our_own_files_that_no_graph_can_express_are_refused(tmp_path, changes, message):
-    with pytest.raises(ValueError) as error:
-        load_graph(chain(tmp_path / "a.npz", **changes))
-    assert str(error.value).endswith(f"a.npz: this is not a tpulite network file: {message}")
 
 
 @pytest.mark.parametrize(

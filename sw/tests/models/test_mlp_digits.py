@@ -14,8 +14,9 @@ def evaluate(images: np.ndarray) -> np.ndarray:
     """
     values = images
     with np.load(MLP_DIGITS) as file:
-        for i, low in enumerate((0, 0, -128)):
-            weight, bias, scale = (file[f"{i}.{name}"] for name in ("weight", "bias", "scale"))
+        assert file["classes"] == CLASSES
+        for i, low in enumerate((0, 0, -128), start=1):
+            weight, bias, scale = (file[f"{name}{i}"] for name in ("W", "b", "scale"))
             sums = values.astype(np.int32) @ weight.astype(np.int32) + bias
             assert np.abs(sums).max() < 1 << 24
             values = np.clip(np.rint(sums.astype(np.float32) * scale), low, 127).astype(np.int8)

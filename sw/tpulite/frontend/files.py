@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path
 
 from tpulite.archive import members
-from tpulite.frontend.dense_chain import MEMBER, load_dense_chain
+from tpulite.frontend.dense_chain import load_dense_chain
 from tpulite.frontend.foreign import check_readable
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.file import load_tflite
@@ -22,7 +22,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Ru
 
 
 def load_graph(path: str | Path, given: GivenShapes = AS_IN_FILE) -> Graph:
-    """Read a network from a TFLite or ONNX file, an archive of one TFLite file, or our own .npz.
+    """Read a network from a TFLite or ONNX file, an archive of one TFLite file, or arrays (.npz).
 
     An archive may hold the float network beside the quantized one, if that is called
     ``*.float32.tflite``; it is passed over.
@@ -96,10 +96,10 @@ def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
         parts = members(data)
     except _UNREADABLE as error:
         raise ValueError(f"the archive cannot be read: {error}") from error
-    if MEMBER in parts:
+    if parts and all(each.endswith(".npy") for each in parts):
         if given:
             raise ValueError("--shape and --dim are for TFLite and ONNX files")
-        return load_dense_chain(data)
+        return load_dense_chain(data, name)
     files = [name for name in parts if name.endswith(".tflite")]
     if len(files) > 1:
         files = [name for name in files if not name.endswith(".float32.tflite")]

@@ -1,5 +1,6 @@
 """Quantized networks as their files describe them: operators, tensors and scales."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -230,12 +231,15 @@ class Graph:
         The file, if there is one; tensors with the same name keep their value in all passes.
     states : tuple of State
         What the network keeps from run to run.
+    classes : int, optional
+        How many values of the only output are classes, the first ones; all of them by default.
+        The answer is the class with the largest value, of equal ones the first.
 
     Raises
     ------
     ValueError
-        If a name is unknown or not unique, a node comes before what it needs, or the two tensors
-        of a state and its first value differ in shape or dtype.
+        If a name is unknown or not unique, a node comes before what it needs, the two tensors
+        of a state and its first value differ in shape or dtype, or there cannot be so many classes.
     """
 
     name: str
@@ -246,6 +250,7 @@ class Graph:
     format: str
     source: Source | None = None
     states: tuple[State, ...] = ()
+    classes: int | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -281,6 +286,8 @@ class Graph:
             raise ValueError(f"States of {self.name!r} must have names of their own")
         for state in self.states:
             _check_state(state, self.tensors)
+        if self.classes is not None:
+            _check_classes(self.classes, [self.tensors[name].shape for name in self.outputs])
 
     def dump(self) -> str:
         """Return a line of text for the graph and each node."""
@@ -307,3 +314,14 @@ def _check_state(state: State, tensors: Mapping[str, Tensor]) -> None:
                 f"State {state.name!r}: {tensor.name!r} is {tensor.dtype} {list(tensor.shape)}, "
                 f"its first value {kind[0]} {list(kind[1])}"
             )
+
+
+def _check_classes(classes: int, shapes: list[tuple[int, ...]]) -> None:
+    """Check that the only output has so many values."""
+    if len(shapes) != 1:
+        raise ValueError(f"classes are values of the only output, and there are {len(shapes)}")
+    values = math.prod(shapes[0])
+    if not 1 <= classes <= values:
+        raise ValueError(
+            f"classes must be from 1 to {values}, the values of the output, not {classes}"
+        )

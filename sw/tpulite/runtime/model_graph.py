@@ -65,6 +65,7 @@ def graph_to_json(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "states": [
             [state.name, state.input, state.output, keep(state.initial)] for state in graph.states
         ],
+        "classes": graph.classes,
         "tensors": tensors,
         "nodes": nodes,
     }
@@ -121,6 +122,7 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
             State(name, before, after, value(initial))
             for name, before, after, initial in metadata["states"]
         ),
+        classes=metadata.get("classes"),  # files of earlier versions say nothing of them
     )
 
 
