@@ -56,3 +56,18 @@ def test_texts_are_short():
     assert "average_pool_2d_5" in str(profile)
     assert "<pre" in profile._repr_mimebundle_([], [])["text/html"]
     assert tpulite.profile(MLP_DIGITS, batch=16).batch == 16
+
+
+def test_a_network_is_built_from_arrays(tmp_path):
+    with np.load(MLP_DIGITS) as file:
+        arrays = [[file[f"{kind}{i}"] for i in (1, 2, 3)] for kind in ("W", "b", "scale")]
+    images = DigitsTest.load().images[:2]
+    model = tpulite.mlp(*arrays, classes=10, save=tmp_path / "mlp_digits.npz", effort=0)
+    assert (tmp_path / "mlp_digits.npz").read_bytes() == MLP_DIGITS.read_bytes()
+    assert (model.options.effort, model.graph.name) == (0, "mlp_digits")
+    expected = tpulite.load(MLP_DIGITS).reference(images)["output"]
+    np.testing.assert_array_equal(model.run(images).output, expected)
+    arrays[1][1] = arrays[1][1].astype(np.int16)
+    with pytest.raises(ValueError, match=r"^b2 must be int32 \[32\] or \[1, 32\], not int16 "):
+        tpulite.mlp(*arrays, save=tmp_path / "none.npz")
+    assert not (tmp_path / "none.npz").exists()

@@ -1,15 +1,17 @@
 """What most people need of tpulite, as functions; ``import tpulite`` has them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.configs import named_config
-from tpulite.frontend.files import load_graph
+from tpulite.frontend.dense_chain import dense_chain, save_dense_chain
+from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.report.profile import Profile, profile_model
 from tpulite.report.traced_run import CYCLE_MODEL
@@ -22,13 +24,13 @@ from tpulite.runtime.model_run import ModelResults
 from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo import find_network
 
-__all__ = ["compare", "compile", "load", "profile", "run"]
+__all__ = ["compare", "compile", "load", "mlp", "profile", "run"]
 
 Network = str | Path | Model
 """A file (.tflite, .onnx, .npz, .tpulite), a name of the zoo, or what :func:`load` has made."""
 
 
-def load(
+def load(  # noqa: PLR0913 - what one may say of a network
     network: Network,
     *,
     config: str | Config = "16x16",
@@ -37,6 +39,7 @@ def load(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     dims: Mapping[str, int] | None = None,
     states: Mapping[str, str] | None = None,
+    classes: int | None = None,
     **options: Any,
 ) -> Model:
     """Read a network and plan where it runs.
@@ -56,6 +59,8 @@ def load(
         Shapes that a file leaves open, as of :meth:`Model.load`.
     states : mapping, optional
         Outputs that are inputs of the next run, as of :meth:`Model.load`.
+    classes : int, optional
+        How many outputs are classes, the first ones; by default as many as the file says, else all.
     **options
         Fields of :class:`tpulite.compiler.options.Options`: ``batch=16``.
 
@@ -67,25 +72,77 @@ def load(
         If it cannot be read or computed.
     """
     if isinstance(network, Model):
-        return network
+        return network if classes is None else network.with_classes(classes)
     path = find_network(network)
     if is_model_file(path):
         if shapes or dims:
             raise ValueError(f"{path} is compiled: its shapes are settled")
         if states:
             raise ValueError(f"{path} is compiled: its states are settled")
-        return load_model_file(path)
-    machine = named_config(config) if isinstance(config, str) else config
-    return Model.load(
-        path,
-        config=machine,
-        exact=exact,
-        strict=strict,
-        options=Options(**options),
-        shapes=shapes,
-        dims=dims,
-        states=states,
-    )
+        model = load_model_file(path)
+    else:
+        model = Model.load(
+            path,
+            config=_machine(config),
+            exact=exact,
+            strict=strict,
+            options=Options(**options),
+            shapes=shapes,
+            dims=dims,
+            states=states,
+        )
+    return model if classes is None else model.with_classes(classes)
+
+
+def mlp(
+    weights: Sequence[np.ndarray],
+    biases: Sequence[np.ndarray],
+    scales: Sequence[ArrayLike],
+    *,
+    classes: int | None = None,
+    save: str | Path | None = None,
+    config: str | Config = "16x16",
+    **options: Any,
+) -> Model:
+    """Build a chain of dense layers from arrays; a ReLU follows all of them but the last.
+
+    Layer i computes ``int8(scale_i * (x @ W_i + b_i))``: the sum in int32, the product in float32,
+    rounded half to even and saturated.
+
+    Parameters
+    ----------
+    weights : sequence of ndarray of int8, [inputs, outputs]
+        W of each layer.
+    biases : sequence of ndarray of int32, [outputs] or [1, outputs]
+        b of each layer.
+    scales : sequence of float or ndarray of float32, one number or [outputs]
+        scale of each layer, positive.
+    classes : int, optional
+        How many of the last layer's outputs are classes, the first ones; all by default.
+    save : str or Path, optional
+        Write it to this .npz file, which all commands read: W1, b1, scale1, W2 and so on.
+    config : str or Config
+        The machine, as for :func:`load`.
+    **options
+        Fields of :class:`tpulite.compiler.options.Options`: ``batch=16``.
+
+    Raises
+    ------
+    ValueError
+        If an array has another dtype or shape, or there cannot be so many classes; the array is
+        named first.
+    OSError
+        If the file cannot be written.
+    """
+    name = "mlp" if save is None else network_name(Path(save))
+    graph = dense_chain(weights, biases, scales, classes=classes, name=name)
+    if save is not None:
+        save_dense_chain(Path(save), graph)
+    return Model.load(graph, config=_machine(config), options=Options(**options))
+
+
+def _machine(config: str | Config) -> Config:
+    return named_config(config) if isinstance(config, str) else config
 
 
 def compile(network: Network, **how: Any) -> Model:

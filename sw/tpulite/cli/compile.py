@@ -12,7 +12,7 @@ from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.info import summary
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
-from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
 from tpulite.report.network_facts import next_step
@@ -29,7 +29,7 @@ _COMPILED_SUFFIX = ".tpulite"
 @click.command("compile")
 @click.argument("network", type=NETWORK)
 @click.option("-o", "--output", type=OUTPUT, help="By default NETWORK.tpulite, in this folder.")
-@plan_options
+@answer_options
 @compiler_options
 @click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
 @click.option("--validate", is_flag=True, help="Check that the commands compute the layers.")

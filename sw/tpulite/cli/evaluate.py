@@ -22,7 +22,7 @@ from tpulite.cli.labelled import SetReader
 from tpulite.cli.labels import count_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, PATH
-from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
 from tpulite.evaluate.evaluation import Evaluation
@@ -61,7 +61,7 @@ __all__ = ["evaluate"]
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first images.")
 @device_option("golden")
 @worker_options
-@plan_options
+@answer_options
 @compiler_options
 @json_option
 @csv_option

@@ -10,7 +10,7 @@ from tpulite.cli.compiling import compile_model
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import FOLDER, NETWORK, PATH
-from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.reading import Reading, answer_options
 from tpulite.export import (
     Sizes,
     check_exportable,
@@ -30,7 +30,7 @@ __all__ = ["export"]
 @click.option("--name", help="What C calls the network.  [its file's name]")
 @click.option("--input", "source", type=PATH, help="Reference inputs, as of run; else random ones.")
 @seed_option
-@plan_options
+@answer_options
 @compiler_options
 @json_option
 def export(  # noqa: PLR0913 - options of the command

@@ -83,6 +83,8 @@ def _contents(path: Path) -> str:
     for what, names in (("input", graph.inputs), ("output", graph.outputs)):
         tensors = [graph.tensors[name] for name in names]
         lines += [f"  {what} {x.name}: {x.dtype} {list(x.shape)}" for x in tensors]
+    if graph.classes is not None:
+        lines.append(f"  classes: {graph.classes}, the first values of the output")
     for state in graph.states:
         lines.append(f"  state {state.name}: {state.initial.dtype} {list(state.initial.shape)}")
     return "\n".join([*lines, *(_details(program) for program in model.programs)])

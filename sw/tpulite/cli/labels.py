@@ -17,7 +17,7 @@ def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        If there are not as many as the only output has values.
+        If there are not as many as the network has classes.
     """
     if path.suffix == ".npy":
         return ()
@@ -56,7 +56,7 @@ def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray | None:
 
 
 def count_classes(graph: Graph) -> int:
-    """Return how many values the only output has; ValueError if there are several."""
+    """Return how many values of the only output are classes; ValueError if there are several."""
     if len(graph.outputs) != 1:
         raise ValueError(f"Classes need one output, not {list(graph.outputs)}")
-    return math.prod(graph.tensors[graph.outputs[0]].shape)
+    return graph.classes or math.prod(graph.tensors[graph.outputs[0]].shape)

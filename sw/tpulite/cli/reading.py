@@ -30,7 +30,7 @@ from tpulite.quant.place import place
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
-__all__ = ["Reading", "meaning_options", "plan_options", "ways_out"]
+__all__ = ["Reading", "answer_options", "meaning_options", "plan_options", "ways_out"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ class _Pair(click.ParamType):
 
 @dataclass(frozen=True)
 class Reading:
-    """What was chosen of :func:`meaning_options`, or of :func:`plan_options`.
+    """What was chosen of :func:`meaning_options`, :func:`plan_options` or :func:`answer_options`.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ class Reading:
         Shapes that the file leaves open.
     states : tuple of (str, str)
         Outputs that are inputs of the next run; see :func:`with_states`.
+    classes : int, optional
+        How many outputs are classes; by default as many as the file says.
     """
 
     exact: str | None = None
@@ -79,6 +81,7 @@ class Reading:
     outputs: tuple[str, ...] = ()
     shapes: GivenShapes = AS_IN_FILE
     states: tuple[tuple[str, str], ...] = ()
+    classes: int | None = None
 
     def graph(self, path: Path) -> Graph:
         """Read a network; with samples, quantize it first.
@@ -142,8 +145,19 @@ class Reading:
         Raises
         ------
         ValueError
-            If it cannot be read or computed, or options are given that a compiled one has settled.
+            If it cannot be read or computed, options are given that a compiled one has settled, or
+            there cannot be so many classes.
         """
+        model = self._model(path, choices)
+        if self.classes is None:
+            return model
+        try:
+            return model.with_classes(self.classes)
+        except ValueError as error:
+            raise ValueError(f"{path}: --{error}") from error
+
+    def _model(self, path: Path, choices: Choices | None) -> Model:
+        """Read a network whose classes are those of its file."""
         config = named_config(self.config_name)
         options = None if choices is None else choices.options()
         if not is_model_file(path):
@@ -191,6 +205,12 @@ def plan_options(command: Command) -> Command:
     return _with_options(command, "config_name", *_MEANING, "strict")
 
 
+def answer_options(command: Command) -> Command:
+    """Add :func:`plan_options`, and ``--classes`` for commands that care for answers."""
+    command = _OPTIONS["host_fallback"](command)
+    return _with_options(command, "config_name", *_MEANING, "strict", "classes")
+
+
 _MEANING = ("inputs", "outputs", "shapes", "dims", "states", "exact", "calibration")
 
 _OPTIONS = {
@@ -227,6 +247,12 @@ _OPTIONS = {
         "--exact",
         type=click.Choice([exactness.value for exactness in Exactness]),
         help="Whose bits.  [TFLite: litert-ref, ONNX: ort]",
+    ),
+    "classes": click.option(
+        "--classes",
+        type=int,
+        metavar="N",
+        help="How many outputs are classes, the first ones.  [as the file says, else all]",
     ),
     "calibration": click.option(
         "--calibrate",

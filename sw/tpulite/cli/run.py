@@ -27,7 +27,7 @@ from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, 
 from tpulite.cli.labels import load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
-from tpulite.cli.reading import Reading, plan_options
+from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.run_report import RunReport
 from tpulite.cli.views import Views, view_options
 from tpulite.golden.timing import predict_cycles
@@ -62,7 +62,7 @@ _PROGRAMS = (".tpl", ".tpulite")
 @host_ms_option
 @seed_option
 @device_option("golden")
-@plan_options
+@answer_options
 @compiler_options
 @view_options
 @json_option

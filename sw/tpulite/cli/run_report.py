@@ -87,18 +87,18 @@ class RunReport:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the inputs whose largest output is that of their class."""
+        """Share of the inputs whose answer is their class."""
         if self.labels is None:
             return None
-        count = len(self.inputs)
-        classes = self.results.output.reshape(count, -1).argmax(axis=1)
-        return float((classes == self.labels[:count]).mean())
+        return float((self.results.classes == self.labels[: len(self.inputs)]).mean())
 
     def answers(self, number: int) -> list[Answer]:
         """Return the outputs of an input."""
         graph, count = self.model.graph, len(self.inputs)
         return [
-            answer(graph.tensors[name], values.reshape(count, -1)[number], self.names)
+            answer(
+                graph.tensors[name], values.reshape(count, -1)[number], self.names, graph.classes
+            )
             for name, values in self.results.outputs.items()
         ]
 
@@ -117,6 +117,7 @@ class RunReport:
             "cycles": list(self.cycles) if model.layers else None,
             "cycles_of": self.device if self.results.cycles is not None else "cycle model",
             **(self._speed.as_dict()),
+            "classes": model.graph.classes,
             "accuracy": self.accuracy,
             "answers": [
                 {"input": name, "outputs": [each.as_dict() for each in self.answers(number)]}

@@ -114,16 +114,25 @@ class _Opened:
             for i in range(len(each))
         ]
         record: dict[str, Any] = {
-            "ranked": [_ranked(one[names[0]]) for one in ours] if len(names) == 1 else None,
+            "ranked": [self._ranked(one[names[0]]) for one in ours] if len(names) == 1 else None,
             "cycles": run.cycles,
         }
         if self.library is not None:
             pairs = list(zip(ours, map(self._theirs, each), strict=True))
-            for field, alike in (("equal", _equal), ("same", _same)):
+            for field, alike in (("equal", _equal), ("same", self._same)):
                 record[field] = [
                     all(alike(a[x], b[x].reshape(-1)) for x in names) for a, b in pairs
                 ]
         return record
+
+    def _ranked(self, values: np.ndarray) -> list[int]:
+        """Return the likeliest classes."""
+        values = values[: self.model.graph.classes]
+        order = np.argsort(-values.astype(np.float64), kind="stable")
+        return order[:RANKS].tolist()
+
+    def _same(self, a: np.ndarray, b: np.ndarray) -> bool:
+        return self._ranked(a)[0] == self._ranked(b)[0]
 
 
 _here = threading.local()
@@ -159,15 +168,6 @@ def answer_images(network: Network, images: Images) -> dict[str, Any]:
     if opened is None or opened.network is not network:
         opened = _here.opened = network.open()
     return opened.answer(images)
-
-
-def _ranked(values: np.ndarray) -> list[int]:
-    order = np.argsort(-values.astype(np.float64), kind="stable")
-    return order[:RANKS].tolist()
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return _ranked(a)[0] == _ranked(b)[0]
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:

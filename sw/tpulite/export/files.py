@@ -77,6 +77,7 @@ def describe(network: ExportedNetwork) -> dict[str, object]:
         "network": network.graph.name,
         "config_hash": network.config.hash,
         "batch": network.batch,
+        "classes": network.classes,
         "sizes": Sizes.of(network).as_dict(),
         "tensors": tensors,
         "states": [

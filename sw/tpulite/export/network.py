@@ -140,6 +140,12 @@ class ExportedNetwork:
         """Programs in the order of a run."""
         return tuple(step for step in self.steps if isinstance(step, ExportedProgram))
 
+    @property
+    def classes(self) -> int:
+        """How many values of the first output are classes."""
+        graph = self.graph
+        return graph.classes or math.prod(graph.tensors[graph.outputs[0]].shape)
+
 
 def export_network(model: Model) -> ExportedNetwork:
     """Lay out a network for firmware.

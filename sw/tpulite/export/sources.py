@@ -34,6 +34,7 @@ def header_text(network: ExportedNetwork, name: str) -> str:
     for place in ("INPUT", "OUTPUT"):
         for each in _placed(network, place):
             sizes[f"{place}_{each.index}_BYTES"] = f"{network.batch * each.nbytes}u"
+    sizes["CLASSES"] = f"{network.classes}u"
     lines += [f"#define {upper}_{what} {size}" for what, size in sizes.items()]
     lines.append("")
     for place in ("INPUT", "OUTPUT"):
@@ -102,6 +103,7 @@ def network_text(network: ExportedNetwork, name: str) -> str:
         "state_count": len(network.states),
         "input_count": len(network.graph.inputs),
         "output_count": len(network.graph.outputs),
+        "classes": network.classes,
     }
     parts.append(define("const tpulite_network", f"{name}_network", whole))
     return "\n".join(parts)

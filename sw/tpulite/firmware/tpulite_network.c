@@ -133,3 +133,36 @@ tpulite_status tpulite_network_run(const tpulite_network *network,
     }
     return TPULITE_OK;
 }
+
+/* An element as an integer in the same order; of 64 bits the low word, as such values are small. */
+static int32_t element(tpulite_type type, const void *values, uint32_t i)
+{
+    switch (type) {
+    case TPULITE_INT8:
+        return ((const int8_t *)values)[i];
+    case TPULITE_UINT8:
+        return ((const uint8_t *)values)[i];
+    case TPULITE_INT16:
+        return ((const int16_t *)values)[i];
+    case TPULITE_FLOAT32: {
+        int32_t bits = ((const int32_t *)values)[i];
+        return bits < 0 ? -(bits & 0x7FFFFFFF) : bits;
+    }
+    default:
+        return ((const int32_t *)values)[i];
+    }
+}
+
+uint32_t tpulite_class(const tpulite_network *network, const void *values)
+{
+    const tpulite_tensor *tensor = network->tensors;
+    while (tensor->place != TPULITE_OUTPUT || tensor->index)
+        tensor++;
+    uint32_t step = tensor->type == TPULITE_INT64 ? 2 : 1;
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < network->classes; i++) {
+        if (element(tensor->type, values, step * i) > element(tensor->type, values, step * best))
+            best = i;
+    }
+    return best;
+}

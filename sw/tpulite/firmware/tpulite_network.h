@@ -105,6 +105,7 @@ typedef struct {
     const tpulite_step *steps;
     const tpulite_state *states;
     uint32_t tensor_count, step_count, state_count, input_count, output_count;
+    uint32_t classes; /* the first values of the first output, or all of them */
 } tpulite_network;
 
 /* A network in memory, and the chip that runs it. Each place has a pointer of the CPU and an
@@ -142,6 +143,10 @@ void tpulite_network_reset(const tpulite_network *network, const tpulite_placeme
 tpulite_status tpulite_network_run(const tpulite_network *network,
                                    const tpulite_placement *placement, const void *const *inputs,
                                    void *const *outputs, tpulite_account *account);
+
+/* Which of the network's classes has the largest value in its first output, of equal ones the
+ * first. `values` is that output of one input. */
+uint32_t tpulite_class(const tpulite_network *network, const void *values);
 
 /* Lay a tensor out as the chip reads it, and read one back (not from patches or packed rows). `at`
  * is the layout's first byte. */

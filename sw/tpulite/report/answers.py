@@ -29,18 +29,22 @@ class Answer:
         Its values as real numbers.
     names : sequence of str
         Names of its classes, if there are any.
+    classes : int, optional
+        How many of its values are classes, the first ones; all of them by default.
     """
 
     tensor: Tensor
     values: np.ndarray
     names: Sequence[str] = ()
+    classes: int | None = None
 
     @property
     def top(self) -> list[int]:
-        """Indices of the largest values, the first of equal ones first; none of feature maps."""
-        if max(self.tensor.shape, default=1) != self.values.size:
+        """The likeliest classes, the first of equal ones first; none of feature maps."""
+        if self.classes is None and max(self.tensor.shape, default=1) != self.values.size:
             return []
-        return np.argsort(-self.values.reshape(-1), kind="stable")[:_TOP].tolist()
+        values = self.values.reshape(-1)[: self.classes]
+        return np.argsort(-values, kind="stable")[:_TOP].tolist()
 
     def lines(self) -> list[str]:
         """Return the likeliest classes if they have names, else shape and values."""
@@ -51,7 +55,8 @@ class Answer:
         if not flat.size:
             return [head]
         if flat.size <= _FEW:
-            return [f"{head}: {' '.join(f'{x:.3g}' for x in flat)}"]
+            said = "" if self.classes is None else f"; class {self.top[0]} of {self.classes}"
+            return [f"{head}: {' '.join(f'{x:.3g}' for x in flat)}{said}"]
         text = f"{head}, {flat.min():.4g} to {flat.max():.4g}"
         if self.top:
             return [f"{text}, largest {', '.join(f'{flat[i]:.4g} at {i}' for i in self.top[:3])}"]
@@ -72,9 +77,11 @@ class Answer:
         }
 
 
-def answer(tensor: Tensor, value: np.ndarray, names: Sequence[str] = ()) -> Answer:
+def answer(
+    tensor: Tensor, value: np.ndarray, names: Sequence[str] = (), classes: int | None = None
+) -> Answer:
     """Return an answer; integers with a scale become the real numbers that they mean."""
     q = tensor.quantization
     integers = np.issubdtype(tensor.dtype, np.integer)
     real = q.real(value) if q is not None and integers else value.astype(np.float64)
-    return Answer(tensor, real.reshape(tensor.shape), names)
+    return Answer(tensor, real.reshape(tensor.shape), names, classes)

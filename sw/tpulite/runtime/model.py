@@ -1,9 +1,10 @@
 """Networks ready to run: where each operator runs, whose bits it has, programs for the machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -186,6 +187,16 @@ class Model(PlannedModel):
         ]
         masks = ((name, each.known(name)) for each in self.simplified for name in names)
         return {name: mask for name, mask in masks if mask is not None and not mask.all()}
+
+    def with_classes(self, classes: int) -> Self:
+        """Return the same network, so many of whose outputs are classes; programs stay the same.
+
+        Raises
+        ------
+        ValueError
+            If it has several outputs, or the only one not so many values.
+        """
+        return replace(self, graph=replace(self.graph, classes=classes), planned=self.plan)
 
     def summary(self) -> tuple[OperatorSummary, ...]:
         """Return every operator, where it runs and why."""

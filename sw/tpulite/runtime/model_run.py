@@ -37,12 +37,15 @@ class ModelResults:
         If they were asked for: tensors that host and machine computed, like outputs.
     batch : int
         Inputs of a run.
+    class_count : int, optional
+        How many values of the only output are classes, the first ones; all of them by default.
     """
 
     outputs: Mapping[str, np.ndarray]
     segments: tuple[tuple[Results, ...], ...]
     tensors: Mapping[str, np.ndarray] = field(default_factory=dict)
     batch: int = 1
+    class_count: int | None = None
 
     def __repr__(self) -> str:
         shapes = ", ".join(
@@ -56,6 +59,12 @@ class ModelResults:
         """The only output."""
         (output,) = self.outputs.values()
         return output
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The answer to each input: the class with the largest value, of equal ones the first."""
+        values = self.output.reshape(len(self.output), -1)
+        return values[:, : self.class_count].argmax(axis=1)
 
     @property
     def cycles(self) -> tuple[int, ...] | None:
@@ -189,7 +198,9 @@ class Runner:
         self._warm = self._resident
         self.state.keep(lambda name: self.model.value(name, values[0]))
         joined = join_runs(parts) if len(parts) > 1 else parts[0]
-        return replace(joined, segments=(tuple(results),), batch=self.batch)
+        return replace(
+            joined, segments=(tuple(results),), batch=self.batch, class_count=graph.classes
+        )
 
     def runs(
         self, inputs: Sequence[Mapping[str, np.ndarray]], *, reset: bool = False
@@ -245,6 +256,7 @@ def join_runs(runs: Sequence[ModelResults]) -> ModelResults:
         tuple(results for run in runs for results in run.segments),
         join([run.tensors for run in runs]),
         runs[0].batch,
+        runs[0].class_count,
     )
 
 

@@ -29,14 +29,6 @@ typedef struct {
 static const entry entries[] = {NETWORKS};
 #undef X
 
-static const tpulite_tensor *first_output(const tpulite_network *network)
-{
-    const tpulite_tensor *tensor = network->tensors;
-    while (tensor->place != TPULITE_OUTPUT || tensor->index)
-        tensor++;
-    return tensor;
-}
-
 /* Clock cycles since the system began. */
 static uint32_t uptime(void)
 {
@@ -116,7 +108,7 @@ static int run(const entry *each)
     }
     printf("%s: it says %lu, %lu cycles, %ld to start and end, %lu for tensors, %lu wrong bytes\n",
            each->name,
-           (unsigned long)tpulite_litex_argmax(first_output(each->network), each->outputs[0]),
+           (unsigned long)tpulite_class(each->network, each->outputs[0]),
            (unsigned long)account.cycles, (long)(int32_t)(around - (uint32_t)account.cycles),
            (unsigned long)(taken - around), (unsigned long)wrong);
     return !wrong;

@@ -56,38 +56,6 @@ tpulite_placement tpulite_litex_placement(const uint32_t *image, uint8_t *memory
     return placement;
 }
 
-/* Floats and integers of four bytes as integers in the same order; others as they are. */
-static int32_t element(tpulite_type type, const void *values, uint32_t i)
-{
-    switch (type) {
-    case TPULITE_INT8:
-        return ((const int8_t *)values)[i];
-    case TPULITE_UINT8:
-        return ((const uint8_t *)values)[i];
-    case TPULITE_INT16:
-        return ((const int16_t *)values)[i];
-    case TPULITE_FLOAT32: {
-        int32_t bits = ((const int32_t *)values)[i];
-        return bits < 0 ? -(bits & 0x7FFFFFFF) : bits;
-    }
-    default:
-        return ((const int32_t *)values)[i];
-    }
-}
-
-uint32_t tpulite_litex_argmax(const tpulite_tensor *tensor, const void *values)
-{
-    static const uint8_t bytes[] = {4, 1, 1, 2, 4, 8};
-    uint32_t count = tensor->bytes / bytes[tensor->type];
-    uint32_t step = tensor->type == TPULITE_INT64 ? 2 : 1; /* classes and the like are small */
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        if (element(tensor->type, values, step * i) > element(tensor->type, values, step * best))
-            best = i;
-    }
-    return best;
-}
-
 const char *tpulite_litex_status_text(tpulite_status status)
 {
     static const char *const texts[] = {

@@ -10,9 +10,6 @@
  * where LiteX has mapped them, and DRAM is at the same addresses for chip and CPU. */
 tpulite_placement tpulite_litex_placement(const uint32_t *image, uint8_t *memory);
 
-/* Which of the elements of an integer or float tensor is the largest; the first one of equals. */
-uint32_t tpulite_litex_argmax(const tpulite_tensor *tensor, const void *values);
-
 /* What a status, or the fault of an outcome, means: a few words. */
 const char *tpulite_litex_status_text(tpulite_status status);
 const char *tpulite_litex_fault_text(uint32_t fault);
