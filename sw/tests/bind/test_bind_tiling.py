@@ -74,7 +74,7 @@ def expected_stores(tiling, kind: str, size: int, vector_rows: int) -> Counter:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "config", [Config(), Config(ub_rows=512, acc_rows=32), Config(array_size=4, ub_rows=1024)]
+    "config", [Config(), Config(ub_rows=512, acc_rows=32), Config(array_size=4, ub_rows=4096)]
 )
 def test_tiles_and_buffers_are_those_of_the_commands(kind, config):
     rng = np.random.default_rng(KINDS.index(kind))

@@ -1,14 +1,17 @@
 """The command ``bind``: from a network's file to programs for shapes of a range."""
 
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.bind_program import range_program
-from tpulite.cli.bind_shapes import asked_shape
+from tpulite.cli.bind_shapes import AskedShape, asked_shape
+from tpulite.cli.common import is_stdout, json_option, save_json
 from tpulite.cli.info import summary
 from tpulite.cli.paths import NETWORK, PATH
 from tpulite.cli.reading import Reading, plan_options
@@ -16,6 +19,7 @@ from tpulite.compiler.bind import RangeProgram
 from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
 from tpulite.graph.layers import Conv, Depthwise, Pool
+from tpulite.report.bound import BoundReport
 
 __all__ = ["bind_file", "padding_notes"]
 
@@ -28,30 +32,47 @@ __all__ = ["bind_file", "padding_notes"]
 )
 @click.option("-o", "--output", type=PATH, default=Path(), help="Folder for the programs.")
 @plan_options
+@json_option
 def bind_file(
     network: Path,
     asked: tuple[str, ...],
     limits: str | None,
     output: Path,
     reading: Reading,
+    json_path: Path | None,
 ) -> None:
     """Compile a network once for a range of shapes, and bind it to some: 1x96x96 4x192x160.
 
     Without a range it is compiled for all extents between the least and the most that are bound.
     If the host has to compute some of it, the machine's largest part is bound. Padding is that of
-    the file, in numbers; a note says where SAME would differ.
+    the file, in numbers; a note says where SAME would differ. For each program a table tells the
+    strategy of each layer, its tiles, the rows of the unified buffer that they take in turn, and
+    its cycles.
     """
     shapes = [asked_shape(text) for text in asked]
     program = range_program(network, reading, limits, shapes)
+    console, records = Console(quiet=is_stdout(json_path)), []
     for shape in shapes:
         for note in padding_notes(program, shape.height, shape.width):
             click.echo(f"tpulite: note: {note}", err=True)
-        start = time.perf_counter()
-        bound = program.bind(shape.height, shape.width, batch=shape.batch, channels=shape.channels)
-        taken = time.perf_counter() - start
         path = output / f"{network_name(network)}_{shape}.tpu"
-        write_whole(path, bound.save)
-        click.echo(f"{path}: {summary(bound)}, bound in {1e3 * taken:.1f} ms")
+        report, milliseconds = _bind(program, shape, str(path))
+        write_whole(path, report.program.save)
+        console.print(f"{path}: {summary(report.program)}", highlight=False, soft_wrap=True)
+        console.print(report.table())
+        records.append({"program": str(path), "milliseconds": milliseconds, **report.as_dict()})
+    save_json(json_path, records)
+
+
+def _bind(program: RangeProgram, shape: AskedShape, title: str) -> tuple[BoundReport, float]:
+    """Bind a program, and say how many milliseconds that takes, if stderr is a terminal."""
+    extents = (shape.height, shape.width), {"batch": shape.batch, "channels": shape.channels}
+    start = time.perf_counter()
+    bound = program.bind(*extents[0], **extents[1])
+    milliseconds = 1e3 * (time.perf_counter() - start)
+    if sys.stderr.isatty():
+        click.echo(f"{title}: bound in {milliseconds:.1f} ms", err=True)
+    return BoundReport(bound, program.plan(*extents[0], **extents[1])), milliseconds
 
 
 def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[str]:

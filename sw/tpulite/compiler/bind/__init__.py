@@ -7,6 +7,7 @@ or scheduled.
 """
 
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
+from tpulite.compiler.bind.network_plan import LayerPlan, NetworkPlan
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 
-__all__ = ["RangeProgram", "Shape", "ShapeRange", "compile_range"]
+__all__ = ["LayerPlan", "NetworkPlan", "RangeProgram", "Shape", "ShapeRange", "compile_range"]
