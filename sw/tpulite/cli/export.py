@@ -8,6 +8,7 @@ from rich.console import Console
 from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, seed_option
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.inputs import InputReader
+from tpulite.cli.layout import LayoutChoices, layout_options
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import FOLDER, NETWORK, PATH
 from tpulite.cli.reading import Reading, answer_options
@@ -30,6 +31,7 @@ __all__ = ["export"]
 @click.option("--name", help="What C calls the network.  [its file's name]")
 @click.option("--input", "source", type=PATH, help="Reference inputs, as of run; else random ones.")
 @seed_option
+@layout_options
 @answer_options
 @compiler_options
 @json_option
@@ -42,12 +44,20 @@ def export(  # noqa: PLR0913 - options of the command
     reading: Reading,
     choices: Choices,
     json_path: Path | None,
+    layout: LayoutChoices | None,
 ) -> None:
     """Write C sources and binary files that run a network from firmware.
 
     The folder gets the driver, the network, an image for the chip, a self-test with reference
     inputs and outputs, and a main.c that runs it on registers mapped into memory.
+
+    With --layout bm1684x it gets the weights of every convolution, depthwise and dense layer
+    instead, as that machine reads them: manifest.json, coefficients.bin and steps.npz, which
+    tpulite.layouts.read turns back.
     """
+    if layout is not None:
+        layout.export(network, reading, output, json_path)
+        return
     plan = reading.model(network, choices)
     portable = plan.without_library()
     check_exportable(portable)

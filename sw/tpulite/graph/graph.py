@@ -84,7 +84,8 @@ class Node:
     - transposed_conv: x, weight [O, kh, kw, I], bias [O]?; stride, padding (top, left),
       same (bool: whether a TFLite file calls it so, as its library asks for that), activation,
       said_by (name of the tensor that says its shape to the library, if that is no constant)?
-    - dense: x, weight [O, K], bias?; activation (x is flattened to [batch, K])
+    - dense: x, weight [O, K], bias?; activation (x is flattened to [batch, K]), image (C, H, W, if
+      K runs over a feature map in this order in the file, and here as all activations do)?
     - add, sub, mul: a, b; activation
     - maximum, minimum, squared_difference: a, b
     - prelu: x, slope

@@ -10,6 +10,7 @@ the lanes one by one, slots of requantization are aligned but the last one is no
 third word is the zero point of the output.
 """
 
+from tpulite.layout.bm1684x.bfloat16 import from_bfloat16, to_bfloat16
 from tpulite.layout.bm1684x.coefficients import (
     Coefficients,
     pack_coefficients,
@@ -27,9 +28,11 @@ __all__ = [
     "Geometry",
     "Manifest",
     "choose_fold",
+    "from_bfloat16",
     "pack_bias",
     "pack_coefficients",
     "pack_filter",
+    "to_bfloat16",
     "unpack_bias",
     "unpack_coefficients",
     "unpack_filter",

@@ -182,7 +182,10 @@ def _dense(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     if weight.data.ndim > 2:
         _matrices(orders, node, attributes, block_diagonal(weight))
         return
-    matrix = dense_weights(weight, transposed=transposed, image=orders.flat.get(x.name))
+    image = orders.flat.get(x.name)
+    matrix = dense_weights(weight, transposed=transposed, image=image)
+    if image is not None:
+        attributes["image"] = image
     constants = [orders.add_tensor(matrix)]
     constants += [orders.add_tensor(flat_bias(bias, matrix.shape[0])) for bias in rest]
     inputs = (orders.get(x.name), *constants)

@@ -1,0 +1,85 @@
+"""The folder of a layout: what is in it, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tpulite
+from tpulite import layouts
+from tpulite_testing.graphs.weighted_graphs import Weighted, weighted_graph
+
+
+@pytest.fixture
+def folder(tmp_path):
+    graph = weighted_graph(
+        [
+            Weighted(oc=70, zero_points=(3, 0, -7), bias=False),
+            Weighted(op="dense", oc=5, ic=9, dtype="float32"),
+        ]
+    )
+    layouts.write(layouts.lay_out(graph, weights="bf16"), tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_the_manifest_says_where_each_tensor_lies(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    data = (folder / "coefficients.bin").read_bytes()
+    with np.load(folder / "steps.npz") as steps:
+        steps = dict(steps)
+    conv, dense = manifest["layers"]
+    assert conv["tensors"] == {
+        "coefficients": {"offset": 0, "bytes": 16384, "shape": [1, 64, 1, 256], "type": "int8"}
+    }
+    assert dense["tensors"] == {
+        "filter": {"offset": 16384, "bytes": 320, "shape": [1, 5, 1, 32], "type": "uint16"},
+        "bias": {"offset": 16704, "bytes": 20, "shape": [1, 5, 1, 1], "type": "float32"},
+    }
+    assert manifest["coefficients"] == {"file": "coefficients.bin", "bytes": len(data)}
+    lanes = np.frombuffer(data[:16384], np.int8).reshape(64, 256)
+    for name, width in (("requant", "w4"), ("bias", "w3"), ("filter", "w2")):
+        start = conv[f"{name}_offset"]
+        part = lanes[:, start : start + conv[width]]
+        np.testing.assert_array_equal(part, steps[f"conv_y0/step3/{name}"][0, :, 0])
+    np.testing.assert_array_equal(lanes, steps["conv_y0/step4/coefficients"][0, :, 0])
+    assert data[16384:16704] == steps["dense_y1/step2/filter"].tobytes()
+    assert not conv["has_bias"] and conv["requant"]["input_zero_point"] == 3
+    assert layouts.describe(layouts.read(folder)) == manifest
+
+
+def test_layouts_are_offered_by_the_package():
+    assert tpulite.layouts is layouts
+    assert {name for name in layouts.__all__ if not hasattr(layouts, name)} == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "its format is not version 1 of tpulite-layout"),
+        ({"layers": None}, "'NoneType' object is not iterable"),
+        ({"machine": {}}, "it has no 'lanes'"),
+        ({"machine": {"lanes": 0, "ic_parallel": 1, "eu_num": 1}}, "lanes must be at least 1"),
+    ],
+)
+def test_foreign_manifests_are_refused(folder, change, message):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=message) as error:
+        layouts.read(folder)
+    assert str(error.value).startswith(f"{path} is no manifest of a layout: ")
+
+
+def test_damaged_bytes_are_refused(folder):
+    path = folder / "coefficients.bin"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])
+    with pytest.raises(ValueError, match=r"bytes 16704 to 16724 are not in coefficients.bin$"):
+        layouts.read(folder)
+    damaged = bytearray(data)
+    damaged[8] ^= 1  # the zero point of channel 0
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(ValueError, match=r"zero points of 'conv_y0' are not all -7$"):
+        layouts.read(folder)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        layouts.read(folder)

@@ -1,0 +1,156 @@
+"""Options of ``export --layout``, and what it does: weights as another machine reads them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+
+from tpulite.cli.common import is_stdout, save_json
+from tpulite.cli.reading import Reading
+from tpulite.layouts import BM1684X, FLOAT_TYPES, Geometry, describe, lay_out, write
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.model_file import is_model_file
+
+__all__ = ["LayoutChoices", "layout_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_LAYOUT = "bm1684x"
+
+_OPTIONS = (
+    click.option(
+        "--layout",
+        type=click.Choice([_LAYOUT]),
+        help="Write no C, but all weights as this machine reads them.",
+    ),
+    click.option(
+        "--lanes",
+        "--npu-num",
+        type=click.IntRange(min=1),
+        default=BM1684X.lanes,
+        show_default=True,
+        help="Lanes of the layout (the document's NPU_NUM).",
+    ),
+    click.option(
+        "--ic-parallel",
+        type=click.IntRange(min=1),
+        help="Input channels side by side in int8 (IC_PARALLEL).  [as many as lanes]",
+    ),
+    click.option(
+        "--eu-num",
+        type=click.IntRange(min=1),
+        help="Bytes that a lane processes at once (EU_NUM).  [as many as lanes]",
+    ),
+    click.option(
+        "--3ic-optimize",
+        "--optimize-3ic",
+        "optimize_3ic",
+        type=click.Choice(["auto", "0", "1", "2", "3"]),
+        default="auto",
+        show_default=True,
+        help="Fold kernel rows (1), columns (2) or both (3) into few input channels.",
+    ),
+    click.option(
+        "--weights",
+        type=click.Choice(FLOAT_TYPES),
+        help=f"Type of the weights of float layers.  [{FLOAT_TYPES[0]}]",
+    ),
+)
+
+_NAMES = ("layout", "lanes", "ic_parallel", "eu_num", "optimize_3ic", "weights")
+
+_SHARED = ("network", "output", "json_path", "inputs", "outputs", "shapes", "dims", "calibration")
+"""Parameters of the command that mean the same with a layout and without."""
+
+
+@dataclass(frozen=True)
+class LayoutChoices:
+    """What was chosen of :func:`layout_options`, with a layout.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The machine.
+    optimize_3ic : int, optional
+        The document's ``3ic_optimize``; None is the vendor's choice.
+    weights : str, optional
+        Type of the weights of float layers.
+    """
+
+    geometry: Geometry
+    optimize_3ic: int | None
+    weights: str | None
+
+    def export(self, network: Path, reading: Reading, output: Path, json_path: Path | None) -> None:
+        """Lay out a network, write the folder, and print the table.
+
+        Raises
+        ------
+        ValueError
+            If it is no network, or none of its layers can be laid out.
+        """
+        if is_model_file(network):
+            raise ValueError(f"{network} is compiled: --layout is for the network it was made of")
+        graph = replace(reading, exact=Exactness.BM1684X.value).graph(network)
+        layout = lay_out(
+            graph,
+            geometry=self.geometry,
+            optimize_3ic=self.optimize_3ic,
+            weights=self.weights,
+        )
+        files = write(layout, output)
+        save_json(json_path, describe(layout))
+        if not is_stdout(json_path):
+            console = Console()
+            console.print(layout)
+            said = f"{output}: {', '.join(file.name for file in files)}"
+            console.print(said, highlight=False, markup=False, soft_wrap=True)
+
+
+def layout_options(command: Command) -> Command:
+    """Add ``--layout`` and its options; the command gets them as ``layout``, None without it.
+
+    With a layout, all options are refused that are for C; without, those of the layout are.
+    """
+
+    @wraps(command)
+    def collect(**arguments: Any) -> Any:
+        values = {name: arguments.pop(name) for name in _NAMES}
+        if values["layout"] is None:
+            _refuse(_NAMES, f"without --layout {_LAYOUT}")
+            return command(**arguments, layout=None)
+        context = click.get_current_context()
+        names = [param.name for param in context.command.params if param.name]
+        others = tuple(name for name in names if name not in (*_SHARED, *_NAMES))
+        _refuse(others, f"with --layout {_LAYOUT}, which compiles and runs nothing")
+        lanes = values["lanes"]
+        geometry = Geometry(
+            lanes=lanes,
+            parallel=values["ic_parallel"] or lanes,
+            lane_bytes=values["eu_num"] or lanes,
+        )
+        mode = values["optimize_3ic"]
+        choices = LayoutChoices(geometry, None if mode == "auto" else int(mode), values["weights"])
+        return command(**arguments, layout=choices)
+
+    for option in reversed(_OPTIONS):
+        collect = option(collect)
+    return collect  # type: ignore[return-value]
+
+
+def _refuse(names: tuple[str, ...], when: str) -> None:
+    """Raise UsageError if any of these parameters was given."""
+    context = click.get_current_context()
+    given = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in names
+        and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{', '.join(given)} cannot be used {when}.")

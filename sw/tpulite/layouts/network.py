@@ -1,0 +1,251 @@
+"""From a network to the layout of its weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tpulite.arch.numerics import INT8
+from tpulite.frontend.files import load_graph
+from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.passes import simplify
+from tpulite.layout.bm1684x import (
+    BM1684X,
+    ConvSpec,
+    Fold,
+    Geometry,
+    from_bfloat16,
+    to_bfloat16,
+)
+from tpulite.layouts.layer import Layer, Requant
+from tpulite.layouts.layout import Layout, LeftOut
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.products import requantization_of, require_rank, weight_zero_point
+from tpulite.quant.tensors import UNSIGNED, Quantized, UnsupportedError, centered
+from tpulite.zoo import find_network
+
+__all__ = ["FLOAT_TYPES", "lay_out"]
+
+FLOAT_TYPES = ("f32", "f16", "bf16")
+"""How weights of float layers may be stored; the first is the default."""
+
+_KINDS = {"conv": (4, 0), "depthwise": (3, 2), "dense": (2, 0)}
+"""Operators that are laid out: axes of their weights, and which is that of the channels."""
+
+_FOREIGN = {
+    "transposed_conv": "the document has no layout for transposed convolutions",
+    "matmul": "",
+}
+"""Products of other kinds: why they are left out."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What was asked for."""
+
+    geometry: Geometry
+    fold: Fold | None
+    weights: str
+
+
+def lay_out(
+    network: str | Path | Graph,
+    *,
+    geometry: Geometry = BM1684X,
+    optimize_3ic: int | None = None,
+    weights: str | None = None,
+) -> Layout:
+    """Lay out every convolution, depthwise and dense layer of a network.
+
+    Layers of int8 or uint8 are laid out as int8, float layers as ``weights`` says. Nothing is
+    compiled, and no library is needed but to read the file. Batch normalizations are folded first,
+    as everywhere. Multiplier and shift are those of the numerics ``bm1684x``: the scale of input
+    and weights over that of the output, in 31 bits.
+
+    Parameters
+    ----------
+    network : str, Path or Graph
+        A file (.tflite, .onnx, .npz), a name of the zoo, or what was read from one.
+    geometry : Geometry
+        The machine; the vendor's by default, with 64 lanes.
+    optimize_3ic : int, optional
+        The document's ``3ic_optimize``: 1, 2 or 3 folds kernel rows, columns or both into the
+        input channels of layers in which they fit, 0 folds none. By default each int8 layer
+        gets the mode that the vendor's compiler chooses.
+    weights : str, optional
+        ``f32`` (the default), ``f16`` or ``bf16``, for float layers; rounded to nearest, ties to
+        even.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    ValueError
+        If it is no network, none of its layers can be laid out, ``weights`` has no float layer to
+        act on, or a weight is beyond f16 or bf16.
+    """
+    graph = network if isinstance(network, Graph) else load_graph(find_network(network))
+    graph = simplify(graph)
+    if weights is not None and weights not in FLOAT_TYPES:
+        raise ValueError(f"weights must be one of {list(FLOAT_TYPES)}, not {weights!r}")
+    fold = None if optimize_3ic is None else Fold(optimize_3ic)
+    request = _Request(geometry, fold, weights or FLOAT_TYPES[0])
+    context = GraphContext(graph, Exactness.BM1684X)
+    layers, left_out = [], []
+    for node in graph.nodes:
+        try:
+            layers.append(_layer(node, context, request))
+        except UnsupportedError as error:
+            if node.source or str(error):  # else it is none of the file
+                left_out.append(LeftOut(node.name, node.source or node.op, str(error)))
+    if not layers:
+        why = "; ".join(f"{x.source} {x.name!r}: {x.reason}" for x in left_out if x.reason)
+        raise ValueError(f"{graph.name} has no layer to lay out{why and f' ({why})'}")
+    if weights is not None and all(layer.requant is not None for layer in layers):
+        raise ValueError(f"{graph.name} has no float layers, whose weights could be {weights}")
+    return Layout(graph.name, geometry, tuple(layers), tuple(left_out))
+
+
+def _layer(node: Node, context: GraphContext, request: _Request) -> Layer:
+    """Lay out a node; UnsupportedError says why not, with no text if it has no weights."""
+    if node.op not in _KINDS:
+        raise UnsupportedError(_why_not(node, context))
+    x, weight = (context.tensor(name) for name in node.inputs[:2])
+    if weight.data is None:
+        raise UnsupportedError(f"its weights {weight.name!r} are computed")
+    require_rank(weight, _KINDS[node.op][0])
+    if weight.dtype == "float32" and x.dtype == "float32":
+        return _float_layer(node, weight, context, request)
+    return _integer_layer(node, weight, context, request)
+
+
+def _why_not(node: Node, context: GraphContext) -> str:
+    if node.op in _FOREIGN:
+        return _FOREIGN[node.op]
+    if node.op == "unsupported":
+        return node["reason"]
+    constants = (context.tensor(name) for name in node.inputs if name)
+    numbers = ("float32", "float16", "int8", "uint8")
+    if any(x.data is not None and x.dtype in numbers and x.data.size > 1 for x in constants):
+        return "its constants are no filter"
+    return ""
+
+
+def _filter(node: Node, values: np.ndarray) -> np.ndarray:
+    """Return weights ``[oc, ic, kh, kw]`` in the order of the file; a dense layer is 1 x 1."""
+    if node.op == "conv":
+        ordered = values.transpose(0, 3, 1, 2)
+    elif node.op == "depthwise":
+        ordered = values.transpose(2, 0, 1)[:, None]
+    else:
+        if "image" in node.attributes:
+            channels, height, width = node["image"]
+            images = values.reshape(-1, height, width, channels).transpose(0, 3, 1, 2)
+            values = images.reshape(values.shape)
+        ordered = values[:, :, None, None]
+    return np.ascontiguousarray(ordered)
+
+
+def _group(node: Node, channels: int) -> int:
+    """Return groups of channels; a depthwise layer with a multiplier is a convolution in groups."""
+    if node.op == "depthwise":
+        return channels // node["multiplier"] if node["multiplier"] > 1 else 1
+    return node.attributes.get("group", 1)
+
+
+def _spec(node: Node, shape: Sequence[int], dtype: str, request: _Request, bias: bool) -> ConvSpec:
+    """Return the convolution that a node is, with the asked fold where it fits."""
+    oc, ic, kh, kw = shape
+    group = _group(node, oc)
+    spec = ConvSpec(
+        oc=oc,
+        ic=ic,
+        kh=kh,
+        kw=kw,
+        dtype=dtype,
+        depthwise=node.op == "depthwise" and group == 1,
+        has_bias=bias,
+        fold=Fold.NONE if group > 1 else None,
+        geometry=request.geometry,
+    )
+    if request.fold is None:
+        return spec
+    factor = request.fold.factor(kh, kw)
+    plain = spec.depthwise or dtype == "f32" or group > 1
+    fits = not plain and factor > 1 and ic * factor <= spec.parallel
+    return replace(spec, fold=request.fold if fits else Fold.NONE)
+
+
+def _integer_layer(node: Node, weight: Tensor, context: GraphContext, request: _Request) -> Layer:
+    values = _filter(node, weight.data)  # type: ignore[arg-type]
+    centered(weight)  # refuses what is not of 8 bits
+    x, axis = context.quantized(node.inputs[0]), _KINDS[node.op][1]
+    made = requantization_of(node, context, node.op, axis)
+    if made is None:
+        raise UnsupportedError("its results are int32 sums, which are not requantized")
+    y, channels = context.quantized(node.outputs[0]), len(values)
+
+    def each(numbers: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(numbers, channels).astype(np.int32)
+
+    requant = Requant(
+        multiplier=each(made.multiplier),
+        rshift=each(31 - made.shift),
+        zero_point=y.zero_point,
+        input_zero_point=x.zero_point,
+        filter_zero_point=weight_zero_point(weight) + UNSIGNED * (weight.dtype == "uint8"),
+        input_type=_type(x),
+        output_type=_type(y),
+        low=made.low - INT8[0] + y.low,
+        high=made.high - INT8[0] + y.low,
+    )
+    has_bias = len(node.inputs) > 2 and bool(node.inputs[2])
+    return Layer(
+        name=node.name,
+        kind=node.op,
+        source=node.source or node.op,
+        spec=_spec(node, values.shape, "int8", request, has_bias or x.zero_point != 0),
+        filter=values,
+        bias=each(made.bias) if has_bias else None,
+        group=_group(node, channels),
+        requant=requant,
+    )
+
+
+def _type(activation: Quantized) -> str:
+    return "uint8" if activation.unsigned else "int8"
+
+
+def _float_layer(node: Node, weight: Tensor, context: GraphContext, request: _Request) -> Layer:
+    values = _rounded(_filter(node, weight.data), request.weights, node)  # type: ignore[arg-type]
+    bias = None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        tensor = context.tensor(node.inputs[2])
+        if tensor.data is None or tensor.dtype != "float32":
+            raise UnsupportedError(f"its bias {tensor.name!r} is not a constant of float32")
+        bias = np.ascontiguousarray(tensor.data.reshape(-1))
+    return Layer(
+        name=node.name,
+        kind=node.op,
+        source=node.source or node.op,
+        spec=_spec(node, values.shape, request.weights, request, bias is not None),
+        filter=values,
+        bias=bias,
+        group=_group(node, len(values)),
+    )
+
+
+def _rounded(values: np.ndarray, dtype: str, node: Node) -> np.ndarray:
+    """Round weights to a type; bf16 stays float32."""
+    if dtype == "f32":
+        return values
+    with np.errstate(over="ignore"):
+        rounded = (
+            values.astype(np.float16) if dtype == "f16" else from_bfloat16(to_bfloat16(values))
+        )
+    lost = np.isinf(rounded) & np.isfinite(values)
+    if lost.any():
+        raise ValueError(f"{node.name}: the weight {values[lost][0]:g} is beyond {dtype}")
+    return rounded

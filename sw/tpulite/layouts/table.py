@@ -1,0 +1,92 @@
+"""What a layout prints: a row for each layer, and what is left out."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from tpulite.report.name_cell import NameCell
+
+if TYPE_CHECKING:
+    from tpulite.layouts.layer import Layer
+    from tpulite.layouts.layout import Layout, LeftOut
+
+__all__ = ["layer_table", "left_out_lines"]
+
+_KINDS = {"conv": "conv", "depthwise": "dw", "dense": "dense"}
+_WIDTHS = ("S", "w1", "w2", "w3", "w4", "bias", "filter", "w5")
+_MOST_NAMES = 3
+"""Names of operators that are left out for one reason; of more there is a number."""
+
+
+def layer_table(layout: "Layout") -> Table:
+    """Return a row for each layer, and the sum of the bytes."""
+    machine = layout.geometry
+    table = Table(
+        title=escape(
+            f"{layout.network} for bm1684x: {machine.lanes} lanes, {machine.parallel} input "
+            f"channels, {machine.lane_bytes} bytes"
+        ),
+        show_footer=True,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
+    )
+    table.add_column("layer", "total")  # names give way, numbers do not
+    table.add_column("", no_wrap=True)
+    table.add_column("filter", no_wrap=True)
+    for name in ("3ic", *_WIDTHS):
+        label = f"{name}@" if name in ("bias", "filter") else name
+        table.add_column(label, justify="right", no_wrap=True)
+    table.add_column("bytes", f"{layout.nbytes:,}", justify="right", no_wrap=True)
+    for layer in layout.layers:
+        table.add_row(*_cells(layer))
+    return table
+
+
+def _cells(layer: "Layer") -> tuple[str | NameCell, ...]:
+    spec, manifest = layer.spec, layer.manifest
+    if manifest is None:
+        widths = ["", str(spec.w1), *[""] * (len(_WIDTHS) - 2)]
+    else:
+        numbers = (manifest.slots, manifest.w1, manifest.w2, manifest.w3, manifest.w4)
+        numbers += (manifest.bias_off, manifest.filter_off, manifest.w5)
+        widths = [str(number) for number in numbers]
+    return (
+        NameCell(layer.name),
+        _KINDS[layer.kind] if manifest is not None else f"{_KINDS[layer.kind]} {spec.dtype}",
+        "x".join(map(str, spec.filter_shape)),
+        str(int(spec.folded)),
+        *widths,
+        f"{sum(x.nbytes for x in layer.tensors().values()):,}",
+    )
+
+
+def left_out_lines(left_out: Sequence["LeftOut"]) -> list[Text]:
+    """Return a line for each reason: which operators, and how many of which kind if they are many.
+
+    What has no weights comes last, in one line.
+    """
+    reasons: dict[str, list[LeftOut]] = defaultdict(list)
+    for each in sorted(left_out, key=lambda each: not each.reason):
+        reasons[each.reason].append(each)
+    lines = []
+    for reason, operators in reasons.items():
+        kinds: dict[str, list[str]] = defaultdict(list)
+        for each in operators:
+            kinds[each.source].append(each.name)
+        named = bool(reason)
+        said = ", ".join(_counted(kind, names, named=named) for kind, names in kinds.items())
+        lines.append(Text(f"left out: {said}: {reason}" if reason else f"without weights: {said}"))
+    return lines
+
+
+def _counted(kind: str, names: Sequence[str], *, named: bool) -> str:
+    if named and len(names) <= _MOST_NAMES:
+        return " ".join((kind, ", ".join(repr(name) for name in names)))
+    return kind if len(names) == 1 else f"{len(names)} {kind}"
