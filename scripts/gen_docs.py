@@ -342,6 +342,38 @@ def c_header() -> str:
     return "\n".join([*lines, "#endif"]) + "\n"
 
 
+def c_fields() -> str:
+    """Return sw/tpulite/firmware/bind/tpulite_fields.h."""
+    conv = isa.COMMANDS[isa.Opcode.CONV]
+    numbers = {
+        "TOKEN_MAX": isa.TOKEN_MAX,
+        "WAIT_BIT": conv.offsets()["wait"],
+        "SIGNAL_BIT": conv.offsets()["signal"],
+        "PREFETCH_BIT": conv.offsets()["prefetch"],
+    }
+    numbers |= {f"OPCODE_{member.name}": int(member) for member in isa.Opcode}
+    numbers |= {f"ENGINE_{member.name}": int(member) for member in isa.Engine}
+    numbers |= {f"WINDOW_{member.name}": int(member) for member in memory.Window}
+    lines = [f"/* {NOTICE} */", "#ifndef TPULITE_FIELDS_H", "#define TPULITE_FIELDS_H", ""]
+    lines += [f"#define TPULITE_{name:<24} {value}u" for name, value in numbers.items()]
+    lines += ["", "/* Fields of commands: a STORE has those of a LOAD. */"]
+    for opcode in (isa.Opcode.LOAD, isa.Opcode.VECTOR, isa.Opcode.CONV):
+        layout = isa.COMMANDS[opcode]
+        for field in layout.fields[len(isa.HEADER) :]:
+            values = {
+                "offset": layout.offsets()[field.name],
+                "width": field.width - field.behind,
+                "is_signed": int(field.signed),
+                "least": field.minimum or 0,
+                "multiple": field.multiple,
+                "more_offset": layout.grown.get(field.name, 0),
+                "more": field.behind,
+            }
+            what = ", ".join(map(str, values.values()))
+            lines.append(f"#define TPULITE_{opcode.name + '_' + field.name.upper():<24} {{{what}}}")
+    return "\n".join([*lines, "", "#endif"]) + "\n"
+
+
 def _window_stride() -> int:
     return registers.offset_of("WINDOW1_LOW") - registers.offset_of("WINDOW0_LOW")
 
@@ -357,6 +389,7 @@ def main() -> int:
     for name, text in (
         ("docs/isa.md", isa_page()),
         ("sw/tpulite/firmware/tpulite_regs.h", c_header()),
+        ("sw/tpulite/firmware/bind/tpulite_fields.h", c_fields()),
     ):
         path: Path = options.root / name
         if not options.check:

@@ -22,6 +22,7 @@ def check_covering(network: Network, shapes: ShapeRange) -> None:
     ValueError
         If one is not.
     """
+    network.check_extents(shapes.height[0], shapes.width[0])
     least = network.extents(shapes.height[0], shapes.width[0])
     most = network.extents(shapes.height[1], shapes.width[1])
     if len(network.nodes) == 1:

@@ -156,10 +156,7 @@ class Network:
     def extents(self, height: int, width: int) -> dict[str, tuple[int, int]]:
         """Return height and width of each tensor; of a packed one, of its patches.
 
-        Raises
-        ------
-        ValueError
-            If a window is larger than what it slides over.
+        They are closed forms, for shapes that :meth:`check_extents` permits.
         """
         first = self.layers.inputs[0]
         found = {first: (height, width)}
@@ -170,21 +167,32 @@ class Network:
             found[name] = packed.count(*found[name])
         for node in self.nodes:
             sizes = found[self.whole(node.inputs[0])]
-            outputs = []
-            for i, what in enumerate(("height", "width")):
-                axis = node.operator.axes_of(*sizes)[i]
-                outputs.append(axis.outputs(sizes[i]))
-                if outputs[i] < 1:
-                    raise ValueError(
-                        f"{node.layer.title}: {what} {sizes[i]} is too small for a window of "
-                        f"{axis.extent}"
-                    )
-            found[node.output] = outputs[0], outputs[1]
+            axes = node.operator.axes_of(*sizes)
+            found[node.output] = axes[0].outputs(sizes[0]), axes[1].outputs(sizes[1])
             found.setdefault(self.whole(node.output), found[node.output])
         found |= {
             name: found[whole] for name, (whole, _) in self.parts.items() if name not in found
         }
         return found
+
+    def check_extents(self, height: int, width: int) -> None:
+        """Check that no window is larger than what it slides over: then none of larger shapes is.
+
+        Raises
+        ------
+        ValueError
+            If one is.
+        """
+        extents = self.extents(height, width)
+        for node in self.nodes:
+            sizes = extents[self.whole(node.inputs[0])]
+            axes = node.operator.axes_of(*sizes)
+            for i, what in enumerate(("height", "width")):
+                if extents[node.output][i] < 1:
+                    raise ValueError(
+                        f"{node.layer.title}: {what} {sizes[i]} is too small for a window of "
+                        f"{axes[i].extent}"
+                    )
 
     def check_branches(self, extents: Mapping[str, tuple[int, int]]) -> None:
         """Check that tensors of one size in the file have one size at a shape, where layers join.

@@ -43,6 +43,15 @@ class Pointwise(Operator):
     config : Config
         The machine.
 
+    Attributes
+    ----------
+    facts : PointwiseFacts
+        What its strategies depend on.
+    parameters : bytes
+        Parameters: of all channels, one after the other, or of the whole layer.
+    spare : bytes
+        The record of a channel that is none, if each channel has one.
+
     Raises
     ------
     ValueError
@@ -53,20 +62,20 @@ class Pointwise(Operator):
         self, layer: Affine | Elementwise | Lut, layers: LayerGraph, config: Config
     ) -> None:
         self._config = config
-        self._spare = b""
+        self.spare = b""
         match layer:
             case Affine():
-                self._constants, self._spare = _affine_constants(layer, config)
+                self.parameters, self.spare = _affine_constants(layer, config)
             case Elementwise():
-                self._constants = _elementwise_constants(layer, config)
+                self.parameters = _elementwise_constants(layer, config)
             case Lut():
-                self._constants = layer.table.tobytes()
+                self.parameters = layer.table.tobytes()
         shapes = [layers.activations[name].shape for name in layer.inputs]
-        self._facts = pointwise_facts(layer, shapes, config, kept=False)
-        self._operation = self._facts.operation
-        self.constants = b"" if self._spare else self._constants
+        self.facts = pointwise_facts(layer, shapes, config, kept=False)
+        self._operation = self.facts.operation
+        self.constants = b"" if self.spare else self.parameters
         self._grain = grain(config.row_bytes)
-        self.key: Hashable | None = None if self._spare else self._facts
+        self.key: Hashable | None = None if self.spare else self.facts
         self.zero_points: tuple[int, int] = (0, 0)
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
@@ -76,7 +85,7 @@ class Pointwise(Operator):
     @property
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
-        return self._facts.common_rows
+        return self.facts.common_rows
 
     def strategies(
         self,
@@ -90,7 +99,7 @@ class Pointwise(Operator):
         room = room or Room(self._config.ub_rows)
         blocks = ceil_div(channels, self._config.array_size)
         pixels = batch * height * width
-        plans = pointwise_plans(self._facts, pixels, blocks, self._grain, room)
+        plans = pointwise_plans(self.facts, pixels, blocks, self._grain, room)
         return tuple(plan.strategy for plan in plans)
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
@@ -100,7 +109,7 @@ class Pointwise(Operator):
         begins = cuts(blocks, sizes["tiles"] // sizes["parts"], 1)
         plane = shape.batch * shape.height * shape.width
         pixels = even_cut("pixels", plane, sizes["parts"], self._grain)
-        used, row = min(SLOTS, sizes["tiles"]), self._facts.common_rows
+        used, row = min(SLOTS, sizes["tiles"]), self.facts.common_rows
         buffers = Buffers("tile", used, row, sizes["slot_rows"])
         return Tiling.of((pixels, block_cut(shape.channels, begins, size)), (buffers,))
 
@@ -119,7 +128,7 @@ class Pointwise(Operator):
 
     def _step(self, task: Task["Pointwise"], constants: Constants) -> Step:
         shape, strategy, site, offset = task.shape, task.strategy, task.site, task.offset
-        facts, tiles = self._facts, _Tiles(self._facts, shape, strategy, self._grain, site)
+        facts, tiles = self.facts, _Tiles(self.facts, shape, strategy, self._grain, site)
         stored = isinstance(site.target, DramTensor)
         loads = [self._load_parameters(tiles, shape.channels, constants, offset)]
         reads: dict[int, Needs] = {}
@@ -154,12 +163,12 @@ class Pointwise(Operator):
     def _load_parameters(
         self, tiles: "_Tiles", channels: int, constants: Constants, offset: int
     ) -> Loads:
-        if not self._facts.block_rows:
+        if not self.facts.block_rows:
             zero = np.zeros(1, np.int64)
-            words = load_constants(0, self._facts.common_rows, zero)
+            words = load_constants(0, self.facts.common_rows, zero)
             return Loads(words, zero, zero)
         size = RECORD_BYTES * self._config.array_size
-        rows = tiles.blocks * self._facts.block_rows
+        rows = tiles.blocks * self.facts.block_rows
         first = constants.add(self._bound_constants(channels)) - offset
         words = load_constants(first + tiles.first_block * size, rows, tiles.slot + tiles.none)
         return tiles.loads(words, CONSTANT, None, tiles.stored)
@@ -180,11 +189,11 @@ class Pointwise(Operator):
                 columns=_each(tiles.pixels, tile),
                 a_row=a_row[tile] + block * _each(a_pitch, tile),
                 out_row=out_row[tile] + block * _each(out_pitch, tile),
-                param_row=tiles.slot[tile] + block * self._facts.block_rows,
+                param_row=tiles.slot[tile] + block * self.facts.block_rows,
             )
         if self._operation != VectorOp.LUT:
             fields["b_row"], fields["b_pitch"] = tiles.operands[-1]
-            fields["b_step"] = int(not self._facts.broadcast)
+            fields["b_step"] = int(not self.facts.broadcast)
         return commands(
             Opcode.VECTOR,
             tiles.count,
@@ -202,7 +211,7 @@ class Pointwise(Operator):
     def _bound_constants(self, channels: int) -> bytes:
         """Return parameters of the first channels; what is beyond computes zeros."""
         used = RECORD_BYTES * channels
-        return self._constants[:used] + self._spare * (-channels % self._config.array_size)
+        return self.parameters[:used] + self.spare * (-channels % self._config.array_size)
 
 
 class _Tiles:

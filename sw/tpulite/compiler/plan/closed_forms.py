@@ -1,4 +1,8 @@
-"""Arithmetic of closed forms: the same formula for one shape (int) and for millions (arrays)."""
+"""Arithmetic of closed forms: the same formula for one shape (int) and for millions (arrays).
+
+Other numbers may go through it as well, if NumPy's functions know what to do with them: so formulas
+are written as C.
+"""
 
 from typing import Any
 
@@ -6,7 +10,18 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 
-__all__ = ["Number", "both", "ceil_div", "cuts", "grain", "least", "most", "pick", "root"]
+__all__ = [
+    "Number",
+    "both",
+    "ceil_div",
+    "cuts",
+    "grain",
+    "least",
+    "most",
+    "negate",
+    "pick",
+    "root",
+]
 
 Number = Any
 """An int, or an array of int64 with an element for each shape. Likewise truth values."""
@@ -33,9 +48,9 @@ def most(a: Number, b: Number) -> Number:
 
 def pick(condition: Number, yes: Number, no: Number) -> Number:
     """Return ``yes`` where the condition holds, else ``no``."""
-    if isinstance(condition, np.ndarray):
-        return np.where(condition, yes, no)
-    return yes if condition else no
+    if _plain(condition):
+        return yes if condition else no
+    return np.where(condition, yes, no)
 
 
 def both(*conditions: Number) -> Number:
@@ -44,6 +59,11 @@ def both(*conditions: Number) -> Number:
     for condition in conditions:
         result = condition if result is True else result & condition
     return result
+
+
+def negate(condition: Number) -> Number:
+    """Return whether the condition does not hold."""
+    return not condition if _plain(condition) else ~condition
 
 
 def root(value: Number) -> Number:
@@ -80,5 +100,5 @@ def cuts(extent: int, parts: int, unit: int) -> np.ndarray:
     return bounds
 
 
-def _plain(a: Number, b: Number) -> bool:
-    return not (isinstance(a, np.ndarray) or isinstance(b, np.ndarray))
+def _plain(*values: Number) -> bool:
+    return all(isinstance(value, int | np.generic) for value in values)

@@ -15,6 +15,7 @@ from tpulite.compiler.plan.closed_forms import (
     grain,
     least,
     most,
+    negate,
     pick,
 )
 from tpulite.compiler.plan.strategy import Room
@@ -193,7 +194,7 @@ def slab_modes(
     slab_rows = least(ceil_div(units, parts) * unit, batch * out_height)
     through = Slabs(
         "through",
-        both(~aligned if isinstance(aligned, np.ndarray) else not aligned, size >= unit),
+        both(negate(aligned), size >= unit),
         {
             "slabs": parts,
             "parts": parts,

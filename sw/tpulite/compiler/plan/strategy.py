@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.compiler.plan.closed_forms import Number, both
+from tpulite.compiler.plan.closed_forms import Number, both, negate
 
 __all__ = ["Room", "Strategy", "choose", "choose_all", "cost", "unmet"]
 
@@ -76,9 +76,7 @@ def unmet(strategies: Sequence[Strategy]) -> Number:
     """Return whether none of them is feasible: only there poorer ones are tried."""
     missing: Number = True
     for strategy in strategies:
-        feasible = strategy.feasible
-        there = ~feasible if isinstance(feasible, np.ndarray) else not feasible
-        missing = both(missing, there)
+        missing = both(missing, negate(strategy.feasible))
     return missing
 
 

@@ -1,0 +1,83 @@
+"""The selector of a layer in C: all strategies in closed form, and the cheapest that fits."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tpulite.compiler.bind import Shape
+from tpulite.compiler.bind.network import Node
+from tpulite.compiler.plan.conv_slabs import Slots
+from tpulite.compiler.plan.strategy import Strategy, cost
+from tpulite.export.c_text import quoted
+from tpulite.export.ranges.c_formulas import CFormulas
+from tpulite.export.ranges.symbols import Formulas
+
+__all__ = ["EXTENTS", "selector_text", "symbols_of"]
+
+EXTENTS = ("batch", "height", "width", "channels")
+
+
+def symbols_of(formulas: Formulas) -> Shape:
+    """Return the shape whose extents are not known yet."""
+    return Shape(*(formulas.name(name) for name in EXTENTS))  # type: ignore[arg-type]
+
+
+def selector_text(node: Node, kinds: Mapping[str, int]) -> str:
+    """Return the function that offers all strategies of a layer.
+
+    Parameters
+    ----------
+    node : Node
+        The layer.
+    kinds : mapping of str to int
+        Number of each kind of strategy, as its C knows it.
+    """
+    formulas = Formulas()
+    shape = symbols_of(formulas)
+    found = node.operator.strategies(shape.batch, shape.height, shape.width, shape.channels)
+    offers = [_Offer(strategy, kinds) for strategy in found if strategy.feasible is not False]
+    written = CFormulas(formulas, [value for offer in offers for value in offer.values])
+    lines = ["static void choose(const tpulite_shape *shape, tpulite_choice *best)", "{"]
+    lines += written.definitions
+    for offer in offers:
+        lines += offer.lines(written)
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+_MODES = {"image": 0, "images": 1, "through": 2}
+
+
+class _Offer:
+    """A strategy, as C offers it."""
+
+    def __init__(self, strategy: Strategy, kinds: Mapping[str, int]) -> None:
+        kind, _, mode = strategy.name.partition("/")
+        sizes = {"kind": kinds[kind], "mode": _MODES.get(mode, 0), **_flat(strategy.sizes)}
+        self._name, self._feasible = strategy.name, strategy.feasible
+        self._cost = cost(strategy.cycles, strategy.traffic)
+        self._others = {"cycles": strategy.cycles, "traffic": strategy.traffic}
+        self._sizes = sizes
+        self.values = [self._feasible, self._cost, *self._others.values(), *self._sizes.values()]
+
+    def lines(self, written: CFormulas) -> Iterator[str]:
+        feasible, price = written.of(self._feasible), written.of(self._cost)
+        yield f"    if (tpulite_offer(best, {quoted(self._name)}, {feasible}, {price})) {{"
+        for name, value in self._others.items():
+            yield f"        best->{name} = {written.of(value)};"
+        yield "        best->sizes = (tpulite_sizes){0};"
+        for name, value in self._sizes.items():
+            if (text := written.of(value)) != "0":
+                yield f"        best->sizes.{name} = (int32_t){text};"
+        yield "    }"
+
+
+def _flat(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sizes with places by what they are of."""
+    found = dict(sizes)
+    places = found.pop("slots", 0)
+    if isinstance(places, Slots):
+        return found | {
+            "in_slots": places.inputs,
+            "out_slots": places.outputs,
+            "weight_slots": places.weights,
+        }
+    return found | {"slots": places}

@@ -1,0 +1,148 @@
+"""The folder of a network that C binds to shapes."""
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from tpulite.arch.memory import Window
+from tpulite.atomic import write_whole
+from tpulite.compiler.bind import RangeProgram
+from tpulite.export.c_text import Code, define, quoted
+from tpulite.export.ranges.most import image_bytes, most_commands, most_memory, up
+from tpulite.export.ranges.operators import OperatorText, operator_text
+from tpulite.export.ranges.selector import EXTENTS, selector_text
+from tpulite.export.ranges.tensors import tensors_text
+from tpulite.firmware import BIND, FOLDER, RUN
+
+__all__ = ["ExportedRange", "export_range"]
+
+
+@dataclass(frozen=True)
+class ExportedRange:
+    """A network in C that binds it to shapes.
+
+    Parameters
+    ----------
+    program : RangeProgram
+        The network, compiled for its range.
+    operator : OperatorText
+        Its layer in C.
+    commands : int
+        Most commands of a program, END among them.
+    image_bytes, memory_bytes : int
+        Most bytes of the image, and of the memory with inputs and outputs.
+    """
+
+    program: RangeProgram
+    operator: OperatorText
+    commands: int
+    image_bytes: int
+    memory_bytes: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes by the names of their macros."""
+        return {
+            "COMMANDS": self.commands,
+            "IMAGE_BYTES": self.image_bytes,
+            "MEMORY_BYTES": self.memory_bytes,
+        }
+
+    def files(self, name: str, folder: Path) -> tuple[Path, ...]:
+        """Write all sources, and return their paths.
+
+        Parameters
+        ----------
+        name : str
+            What C calls the network.
+        folder : Path
+            Where to; it is made if it is not there.
+        """
+        folder.mkdir(exist_ok=True)
+        texts = {f"{name}.h": self._header(name), f"{name}.c": self._source(name)}
+        texts |= {file: (FOLDER / file).read_text() for file in RUN}
+        for source in sorted(BIND.iterdir()):
+            if source.suffix in (".c", ".h"):
+                texts[source.name] = source.read_text()
+        main = (BIND / "bind_main.c.in").read_text()
+        texts["main.c"] = main.replace("@NAME@", name).replace("@UPPER@", name.upper())
+        for file, text in texts.items():
+            write_whole(folder / file, partial(Path.write_bytes, data=text.encode()))
+        return tuple(folder / file for file in texts)
+
+    def _header(self, name: str) -> str:
+        upper, shapes = name.upper(), asdict(self.program.shapes)
+        config = self.program.config
+        ranges = ", ".join(f"{x} {shapes[x][0]}..{shapes[x][1]}" for x in EXTENTS)
+        lines = [
+            f"/* {name} for {config.array_size}x{config.array_size} multipliers, exported.",
+            f" * {ranges} */",
+            f"#ifndef {upper}_H",
+            f"#define {upper}_H",
+            "",
+            '#include "tpulite_bind.h"',
+            "",
+            f"#define {upper}_CONFIG_HASH {config.hash:#x}u",
+            f"#define {upper}_CHANNELS {shapes['channels'][1]} /* at most, and as a rule */",
+            "/* What the caller gives, enough for every shape: items of work, and an image for the",
+            " * chip; and the memory of tpulite_placement. */",
+            *(f"#define {upper}_{what} {size}u" for what, size in self.sizes.items()),
+            "",
+            f"/* Bind {name} to a shape. Image and work of `bound` are given. */",
+            f"tpulite_bind_status {name}_bind(const tpulite_shape *shape, tpulite_bound *bound);",
+            "",
+            "#endif",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _source(self, name: str) -> str:
+        network, operator = self.program.network, self.operator
+        config, shapes = network.config, asdict(self.program.shapes)
+        least, most = ({x: shapes[x][i] for x in EXTENTS} for i in (0, 1))
+        range_fields = {
+            "name": quoted(network.layers.name),
+            "config_hash": Code(f"{name.upper()}_CONFIG_HASH"),
+            "array_size": config.array_size,
+            "row_bytes": config.row_bytes,
+            "queue_depth": config.queue_depth,
+            "least": least,
+            "most": most,
+            "constants_most": operator.constants_most,
+            "input_count": len(network.layers.inputs),
+            "facts": Code("&facts"),
+            "choose": Code("choose"),
+            "lay_out": Code("lay_out"),
+            "commands": Code(operator.function),
+        }
+        parts = [
+            f'#include "{name}.h"\n#include "tpulite_bind_operators.h"\n\n'
+            "#ifndef NULL\n#define NULL ((void *)0)\n#endif\n",
+            operator.facts,
+            "/* All strategies, in closed form; of those that fit, the cheapest is taken. */\n"
+            + selector_text(network.nodes[0], operator.kinds),
+            tensors_text(network),
+            define("static const tpulite_range", "range", range_fields),
+            f"tpulite_bind_status {name}_bind(const tpulite_shape *shape, tpulite_bound *bound)\n"
+            "{\n    return tpulite_bind(&range, shape, bound);\n}\n",
+        ]
+        return "\n".join(parts)
+
+
+def export_range(program: RangeProgram) -> ExportedRange:
+    """Lay out a network that C binds to shapes.
+
+    Raises
+    ------
+    ValueError
+        If C cannot bind a layer of it: which one.
+    """
+    network, shapes = program.network, program.shapes
+    operator = operator_text(network, shapes)
+    commands, windows = most_commands(network, shapes), most_memory(network, shapes)
+    return ExportedRange(
+        program,
+        operator,
+        commands,
+        image_bytes(operator.constants_most, commands),
+        up(windows[Window.INPUT]) + up(windows[Window.OUTPUT]),
+    )
