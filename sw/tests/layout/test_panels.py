@@ -1,9 +1,18 @@
+import itertools
+from collections import Counter
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
+from tpulite.layout.panel_products import (
+    fixed_stride_elements,
+    multiply_panels,
+    panel_products,
+)
 from tpulite.layout.panels import (
     NARROW,
     WIDE,
@@ -26,19 +35,20 @@ def random_matrix(seed, shape):
     return np.random.default_rng(seed).integers(-128, 128, shape, np.int8)
 
 
-def multiply_panels(a, b, heights):
-    """Sum outer products, reading every operand once and in the order of memory."""
-    product = np.zeros((a.rows, b.rows), np.int64)
-    for i, m in enumerate(panel_rows(a.rows, heights)):
-        for j, n in enumerate(panel_rows(b.rows, heights)):
-            at_a, at_b = a.offsets[i], b.offsets[j]
-            for _ in range(a.depth):
-                column = a.data[at_a : at_a + len(m)].astype(np.int64)
-                row = b.data[at_b : at_b + len(n)].astype(np.int64)
-                product[m.start : m.stop, n.start : n.stop] += np.outer(column, row)
-                at_a, at_b = at_a + len(m), at_b + len(n)
-            assert (at_a, at_b) == (a.offsets[i + 1], b.offsets[j + 1])
-    return product
+def panels_of_the_document(kernel):
+    """Return the used part of each channel of ``kernel_tm``, by the loops of the document."""
+    outch, inch = kernel.shape
+    channels, p = {}, 0
+    for height in (8, 4, 1):
+        while p + height - 1 < outch:
+            ktmp = []
+            for q in range(inch):
+                for row in range(height):
+                    ktmp.append(kernel[p + row, q])
+            channels[p // 8 + (p % 8) // 4 + p % 4] = ktmp
+            p += height
+    assert sorted(channels) == list(range(outch // 8 + (outch % 8) // 4 + outch % 4))
+    return [channels[index] for index in sorted(channels)]
 
 
 @FAMILIES
@@ -46,7 +56,7 @@ def multiply_panels(a, b, heights):
 def test_product_of_panels_is_the_product(m, heights):
     for k, n in ((1, 1), (3, 29), (7, 13), (20, 21)):
         a, b = random_matrix(m, (m, k)), random_matrix(n, (k, n))
-        product = multiply_panels(pack_panels(a, heights), pack_panels(b.T, heights), heights)
+        product = multiply_panels(pack_panels(a, heights), pack_panels(b.T, heights))
         np.testing.assert_array_equal(product, a.astype(int) @ b.astype(int))
 
 
@@ -104,6 +114,29 @@ def test_index_of_a_panel_is_that_of_ncnn(p):
     assert panel_index(p) == p // 8 + p % 8 // 4 + p % 4
 
 
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 12, 14, 25])
+def test_panels_are_those_of_the_document(rows):
+    matrix = random_matrix(rows, (rows, 6))
+    packed = pack_panels(matrix)
+    panels = [packed.data[a:b].tolist() for a, b in pairwise(packed.offsets)]
+    assert panels == panels_of_the_document(matrix)
+
+
+@FAMILIES
+def test_products_are_in_the_order_of_the_loops(heights):
+    steps = list(panel_products(18, 6, 9, heights))
+    assert [(i.start, j.start, k.start) for i, j, k in steps] == sorted(
+        (i.start, j.start, k) for i, j in {step[:2] for step in steps} for k in (0, 4)
+    )
+    covered = Counter(each for step in steps for each in itertools.product(*step))
+    assert covered == Counter(itertools.product(range(18), range(9), range(6)))
+
+
+def test_operands_of_other_depths_are_refused():
+    with pytest.raises(ValueError, match=r"^b: must have depth 2, as a has, not 3$"):
+        multiply_panels(pack_panels(np.ones((4, 2))), pack_panels(np.ones((4, 3))))
+
+
 def test_rows_of_a_panel_are_adjacent():
     matrix = random_matrix(3, (13, 6))
     packed = pack_panels(matrix)
@@ -114,11 +147,13 @@ def test_rows_of_a_panel_are_adjacent():
         assert packed.data[72 + q] == matrix[12, q]
 
 
-def test_half_of_the_space_of_a_fixed_stride_is_saved():
-    rows, depth = 12, 64
-    stride = 4 * 8 * (depth // 4 + depth % 4)  # ncnn's buffer, of panel_index(rows) channels
-    packed = pack_panels(random_matrix(4, (rows, depth)))
-    assert packed.offsets[2] - packed.offsets[1] == stride // 2
+@pytest.mark.parametrize(
+    ("rows", "depth", "elements"),
+    [(8, 64, 512), (12, 64, 1024), (7, 64, 2048), (1, 64, 512), (8, 7, 128), (25, 64, 2048)],
+)
+def test_a_fixed_stride_takes_a_largest_panel_for_each(rows, depth, elements):
+    assert fixed_stride_elements(rows, depth) == elements
+    assert pack_panels(random_matrix(4, (rows, depth))).data.size == rows * depth
 
 
 @given(
