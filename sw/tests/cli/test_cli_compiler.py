@@ -43,6 +43,7 @@ def compiled(monkeypatch):
         (("--no-grouping",), Options(grouping=False)),
         (("--no-rolling", "--halo-guard"), Options(rolling=False, halo_guard=True)),
         (("--moves", "3", "--moves-seed", "9"), Options(moves=3, seed=9)),
+        (("--grouping", "document"), Options(groups="document", allocator="longest")),
         (("--effort", "0", "--order", "document"), Options(effort=0, order="document")),
         (("--no-prefetch", "--no-block-start"), Options(prefetch=False, block_start=False)),
         (("--no-interleaved", "--no-dense-mode"), Options(interleaved=False, dense_mode=False)),
@@ -103,6 +104,12 @@ def test_the_report_has_both_ways(tpulite, tmp_path):
     words = ("compile", CNN_DIGITS, "--report", "--no-grouping", "--json", "out.json")
     assert tpulite(*words)[0] == 0
     assert list(json.loads((tmp_path / "out.json").read_text())) == ["without grouping"]
+
+    words = ("compile", CNN_DIGITS, "--report", "--grouping", "document", "--json", "out.json")
+    assert tpulite(*words)[0] == 0
+    beside = json.loads((tmp_path / "out.json").read_text())
+    assert list(beside) == ["document", "with grouping", "without grouping"]
+    assert beside["with grouping"]["cycles"] == cycles
 
 
 def test_progress_is_for_terminals(tpulite, monkeypatch):
@@ -174,6 +181,12 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
     [
         ((CNN_DIGITS, "--halo-guard", "--no-grouping"), "--halo-guard cannot be used with --no-g"),
         ((CNN_DIGITS, "--moves", 3, "--no-grouping"), "--moves cannot be used with --no-grouping"),
+        ((CNN_DIGITS, "--grouping", "cost", "--no-grouping"), "--grouping cannot be used with --n"),
+        ((CNN_DIGITS, "--grouping", "document", "--moves", 3), "--moves cannot be used with --gro"),
+        (
+            (CNN_DIGITS, "--grouping", "document", "--allocator", "online"),
+            "--allocator online cannot be used with --grouping document",
+        ),
         ((CNN_DIGITS, "--moves", 0, "--moves-seed", 1), "--moves-seed cannot be used with --moves"),
         ((CNN_DIGITS, "--moves-seed", -1), "Invalid value for '--moves-seed': -1 is not in the"),
         ((CNN_DIGITS, "--moves", -1), "moves must be at least 0, not -1"),

@@ -14,6 +14,16 @@ from tpulite.compiler.options import Options
             {"halo_guard": True, "grouping": False},
             "^halo_guard has no meaning without grouping$",
         ),
+        ({"groups": "tail"}, "^groups must be one of cost, document, not 'tail'$"),
+        ({"groups": "document"}, "^groups='document' needs allocator='longest', not 'online'$"),
+        (
+            {"groups": "document", "allocator": "longest", "grouping": False},
+            "^groups='document' has no meaning without grouping$",
+        ),
+        (
+            {"groups": "document", "allocator": "longest", "halo_guard": True},
+            "^halo_guard has no meaning with groups='document', which has it$",
+        ),
     ],
 )
 def test_choices_that_do_not_exist_are_refused(fields, message):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tpulite.compiler.options import Options
 from tpulite.compiler.translation import validate_translation
 from tpulite.report import CompilationReport, report_programs
 from tpulite.runtime.model import Model
@@ -80,12 +81,21 @@ def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, Compilat
     """
     if not model.programs:
         return {}
-    heading = "with grouping" if model.options.grouping else "without grouping"
-    reports = {heading: _report(model, cycles=full)}
-    if full and model.options.grouping:
-        plain = replace(model.options, grouping=False, halo_guard=False)
-        other = compile_model(model.with_options(plain), cache=cache)
-        reports["without grouping"] = _report(other, cycles=True)
+    ways = {"without grouping": model.options.ungrouped}
+    if model.options.grouping:
+        ways = {"with grouping": model.options} | ways
+    if model.options.groups == "document":
+        ours = replace(model.options, groups="cost", allocator=Options().allocator)
+        ways = {
+            "document": model.options,
+            "with grouping": ours,
+            "without grouping": ours.ungrouped,
+        }
+    first, *others = ways
+    reports = {first: _report(model, cycles=full)}
+    for heading in others if full else ():
+        other = compile_model(model.with_options(ways[heading]), cache=cache)
+        reports[heading] = _report(other, cycles=True)
     return reports
 
 

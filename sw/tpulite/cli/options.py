@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from tpulite.compiler.options import ALLOCATORS, GOALS, ORDERS, Options
+from tpulite.compiler.options import ALLOCATORS, GOALS, GROUPINGS, ORDERS, Options
 
 __all__ = ["Choices", "compiler_options"]
 
@@ -40,13 +40,18 @@ _OPTIONS = (
         click.option(f"--no-{name.replace('_', '-')}", f"no_{name}", is_flag=True, help=text)
         for name, text in _WITHOUT.items()
     ),
+    click.option(
+        "--grouping",
+        type=click.Choice(GROUPINGS),
+        default=_DEFAULTS.groups,
+        show_default=True,
+        help="Groups by predicted cycles, or as the source document builds them.",
+    ),
     click.option("--halo-guard", is_flag=True, help="No slices that repeat over half an image."),
     click.option(
         "--allocator",
         type=click.Choice(ALLOCATORS),
-        default=_DEFAULTS.allocator,
-        show_default=True,
-        help="How addresses are found.",
+        help="How addresses are found.  [online; longest with --grouping document]",
     ),
     click.option(
         "--moves",
@@ -84,7 +89,10 @@ _OPTIONS = (
     click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
 )
 
-_OF_GROUPS = ("halo_guard", "moves", "moves_seed")
+_OF_COSTS = ("halo_guard", "moves", "moves_seed")
+"""Parameters that mean nothing where groups are not chosen by their cost."""
+
+_OF_GROUPS = ("grouping", "halo_guard", "moves", "moves_seed")
 """Parameters that mean nothing without groups."""
 
 
@@ -124,16 +132,27 @@ class Choices:
             If a value is impossible.
         """
         values = self.values
-        idle = [name for name in _OF_GROUPS if name in self.given]
-        if values["no_grouping"] and idle:
-            raise click.UsageError(f"{_flags(idle)} cannot be used with --no-grouping.")
+        documented = values["grouping"] == "document"
+        for chosen, names, flag in (
+            (values["no_grouping"], _OF_GROUPS, "--no-grouping"),
+            (documented, _OF_COSTS, "--grouping document"),
+        ):
+            idle = [name for name in names if name in self.given]
+            if chosen and idle:
+                raise click.UsageError(f"{_flags(idle)} cannot be used with {flag}.")
+        if documented and values["allocator"] not in (None, "longest"):
+            raise click.UsageError(
+                f"--allocator {values['allocator']} cannot be used with --grouping document, "
+                "which places what lives longest first: leave it out."
+            )
         if values["moves"] == 0 and "moves_seed" in self.given:
             raise click.UsageError("--moves-seed cannot be used with --moves 0.")
         return Options(
             optimize=values["optimize"],
             batch=1 if self.batch is None else self.batch,
             halo_guard=values["halo_guard"],
-            allocator=values["allocator"],
+            groups=values["grouping"],
+            allocator=values["allocator"] or ("longest" if documented else _DEFAULTS.allocator),
             moves=values["moves"],
             seed=values["moves_seed"],
             effort=values["effort"],
@@ -169,5 +188,6 @@ def _flags(names: list[str]) -> str:
 
 _NAMES = (
     *("optimize", "batch", *(f"no_{name}" for name in _WITHOUT)),
-    *("halo_guard", "allocator", "moves", "moves_seed", "effort", "order", "resident", "no_cache"),
+    *("grouping", "halo_guard", "allocator", "moves", "moves_seed", "effort", "order"),
+    *("resident", "no_cache"),
 )

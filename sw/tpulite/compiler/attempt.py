@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tpulite.compiler.document_groups import document_groups
 from tpulite.compiler.encode.assemble import assemble
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.geometry.group import Group
@@ -114,9 +115,8 @@ class Attempt:
     def _groups(self) -> tuple[Group, ...]:
         self.tell("group layers")
         layers, refused = self.network.layers, self.limits.refused
-        return self.limits.cut(
-            group_layers(layers, self.known.config, self.options, refused=refused)
-        )
+        choose = document_groups if self.options.groups == "document" else group_layers
+        return self.limits.cut(choose(layers, self.known.config, self.options, refused=refused))
 
     def _place(self, groups: tuple[Group, ...]) -> tuple[Placement, ConstantPool]:
         pool = self.packed.empty()

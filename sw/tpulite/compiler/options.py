@@ -1,8 +1,8 @@
 """What users may ask of the compiler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["ALLOCATORS", "GOALS", "LEAST_EFFORT", "ORDERS", "Options"]
+__all__ = ["ALLOCATORS", "GOALS", "GROUPINGS", "LEAST_EFFORT", "ORDERS", "Options"]
 
 GOALS = ("latency", "memory")
 """``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
@@ -10,6 +10,9 @@ GOALS = ("latency", "memory")
 ALLOCATORS = ("online", "longest", "cpsat")
 """How addresses are found: in program order; long-lived buffers first; by OR-tools' solver."""
 
+GROUPINGS = ("cost", "document")
+"""How groups are chosen: ``cost`` takes the cheapest by predicted cycles; ``document`` grows them
+from the last layer, as TPU-MLIR once did (:mod:`tpulite.compiler.document_groups`)."""
 
 ORDERS = ("fast", "document", "panels")
 """Orders of products: ``fast`` is chosen; ``document`` takes all n-blocks for one block of input
@@ -36,6 +39,8 @@ class Options:
         removed first, and chains of functions of one activation become one table.
     grouping : bool
         Whether layers may run together, slice by slice, so that images between them stay on chip.
+    groups : str
+        One of :data:`GROUPINGS`. ``document`` goes with allocator ``longest``.
     rolling : bool
         Whether the rows that slices share may be kept instead of computed again.
     halo_guard : bool
@@ -74,6 +79,7 @@ class Options:
     batch: int = 1
     simplify: bool = True
     grouping: bool = True
+    groups: str = "cost"
     rolling: bool = True
     halo_guard: bool = False
     prefetch: bool = True
@@ -90,6 +96,7 @@ class Options:
     def __post_init__(self) -> None:
         for name, value, choices in (
             ("optimize", self.optimize, GOALS),
+            ("groups", self.groups, GROUPINGS),
             ("allocator", self.allocator, ALLOCATORS),
             ("order", self.order, ORDERS),
         ):
@@ -104,3 +111,17 @@ class Options:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.halo_guard and not self.grouping:
             raise ValueError("halo_guard has no meaning without grouping")
+        if self.groups == "document":
+            if not self.grouping:
+                raise ValueError("groups='document' has no meaning without grouping")
+            if self.halo_guard:
+                raise ValueError("halo_guard has no meaning with groups='document', which has it")
+            if self.allocator != "longest":
+                raise ValueError(
+                    f"groups='document' needs allocator='longest', not {self.allocator!r}"
+                )
+
+    @property
+    def ungrouped(self) -> "Options":
+        """The same choices for layers that run one after the other."""
+        return replace(self, grouping=False, groups="cost", halo_guard=False)

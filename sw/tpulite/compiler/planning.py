@@ -1,7 +1,6 @@
 """What small programs are worth: groups and plans that the program as a whole is judged by."""
 
 import math
-from dataclasses import replace
 
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.geometry.group import Group
@@ -53,7 +52,7 @@ def choose_groups(
     """
     layers, config, options = judge.layers, judge.known.config, judge.options
     settled = options.allocator == "cpsat" or options.order != "fast" or not options.grouping
-    settled |= judge.pool.pins is not None
+    settled |= judge.pool.pins is not None or options.groups == "document"
     settled |= all(store.resident for store in placement.stores.values())
     left = options.effort // _GROUPS
     if settled or _PROGRAMS * commands > left:
@@ -73,8 +72,7 @@ def choose_groups(
 
     ways = {regroup_layers(layers, groups, config, options, cost)}
     if not all(group.alone for group in groups):
-        apart = replace(options, grouping=False, halo_guard=False)
-        ways.add(group_layers(layers, config, apart))
+        ways.add(group_layers(layers, config, options.ungrouped))
     best = groups, plans
     for way in sorted(ways - {groups}, key=cost):
         where = judge.place(way)

@@ -1,7 +1,6 @@
 """Readable text of layer groups: what is in the buffer at which time, at what cost."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, short
@@ -67,8 +66,7 @@ def _cost(cost: Cost, config: Config) -> str:
 
 def _sums(groups: tuple[Group, ...], layers: LayerGraph, config: Config, options: Options) -> str:
     """Return what the network is expected to cost with these groups, and without any."""
-    plain = replace(options, grouping=False, halo_guard=False)
-    alone = group_layers(layers, config, plain)
+    alone = group_layers(layers, config, options.ungrouped)
     rows = []
     for what, each in (("in these groups", groups), ("each layer alone", alone)):
         cost = predict_groups(layers, each, config, options)

@@ -138,7 +138,7 @@ def lifetimes(
         weights, constants = f"constants of {layer.name}", table.constants[time]
         if time in group.reloaded:
             constants = table.at_once(time)
-        elif group.slices * group.columns > 1:
+        elif group.slices * group.columns * table.options.batch > 1:
             stay.add(weights)
         buffers = {f"{name} of the slice before": kept[name] for name in waiting}
         waiting = [name for name in waiting if name not in (*layer.inputs, layer.output)]
