@@ -10,6 +10,7 @@ import click
 from tpulite.atomic import write_whole
 from tpulite.cli.paths import FOLDER
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
+from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.model import Model
@@ -18,7 +19,7 @@ __all__ = ["Dumps", "dump_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_NEEDED = ("layers", "schedule")
+_NEEDED = ("layers", "schedule", "allocate")
 """Stages that others refer to: layers have numbers in the order that the compiler gives them."""
 
 
@@ -87,10 +88,11 @@ class Dumps:
         """
         texts = {}
         for part, layers in enumerate(model.layers if self.stages else ()):
-            ordered, schedule = (self._values.get((part, stage)) for stage in _NEEDED)
+            ordered, schedule, places = (self._values.get((part, stage)) for stage in _NEEDED)
             assert isinstance(ordered, LayerGraph)
             assert schedule is None or isinstance(schedule, Schedule)
-            about = Compilation(ordered, model.config, model.options, schedule)
+            assert places is None or isinstance(places, Allocation)
+            about = Compilation(ordered, model.config, model.options, schedule, places)
             for stage in (stage for stage in STAGES if stage in self.stages):
                 if (part, stage) not in self._values:
                     raise ValueError(f"Compiling {layers.name} has no stage {stage!r}")

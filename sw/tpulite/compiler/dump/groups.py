@@ -1,67 +1,94 @@
-"""Readable text of layer groups: what is in the buffer at which time, at what cost."""
+"""Readable text of layer groups: how each is cut, what is in the buffer when, and at what cost."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from textwrap import fill
 
 from tpulite.arch.config import Config
+from tpulite.compiler.dump.live import live_text
+from tpulite.compiler.dump.slices import picture_of_rows, slices_text
 from tpulite.compiler.dump.text import columns, short
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.group.costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.lifetimes import LiveRange, lifetimes, peak
 from tpulite.compiler.group.predictions import predict_groups
 from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import Options
+from tpulite.compiler.schedule.live_tensors import Section, StepNumbers
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["groups_text"]
 
-_SHOWN = 6
-"""Slices of an image that are shown."""
+_WIDTH = 80
+"""Columns of the terminal."""
 
 
 def groups_text(
-    groups: tuple[Group, ...], layers: LayerGraph, config: Config, options: Options
+    groups: tuple[Group, ...],
+    layers: LayerGraph,
+    config: Config,
+    options: Options,
+    sections: Sequence[Section] = (),
 ) -> str:
-    """Return the groups, each with its estimate, its images and its live ranges; then all of them.
+    """Return the groups, each with its estimate and how it is cut; then what all of them cost.
 
-    Time steps of live ranges are the numbers of the layers.
+    Behind a group that is cut, and behind neighbors that are not, are the live ranges that the
+    allocator has used, if they are given.
     """
-    table = GraphTable(layers, config, options)
-    costs = GroupCosts(table, config.ub_rows)
+    costs = GroupCosts(GraphTable(layers, config, options), config.ub_rows)
     resident = resident_activations(costs, groups)
+    numbers = StepNumbers.of(layers)
+    lives = {section.groups[-1]: live_text(section, numbers, config) for section in sections}
     texts = [
-        f"group {i}: {_header(group, layers)}{_cost(costs.cost(group, resident), config)}"
-        + (_cut(group, table, resident) if group.slices else "")
+        f"group {i}: {_header(group, layers, numbers)}"
+        f"{_cut(group, layers, options)}{_cost(costs.cost(group, resident), config)}"
+        f"{_rows(group, layers)}{lives.get(group, '')}"
         for i, group in enumerate(groups)
     ]
     return "\n".join((*texts, _sums(groups, layers, config, options)))
 
 
-def _header(group: Group, layers: LayerGraph) -> str:
+def _header(group: Group, layers: LayerGraph, numbers: StepNumbers) -> str:
     first, last = group.layers.start, group.layers.stop - 1
     span = f"layers {first} to {last}" if last > first else f"layer {first}"
-    names = ", ".join(layers.layers[i].name for i in group.layers)
+    names = [f"T{numbers.layers[i]} {short(layers.layers[i].name, 30)}" for i in group.layers]
+    text = fill(", ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return f"{span}\n{text}\n"
+
+
+def _cut(group: Group, layers: LayerGraph, options: Options) -> str:
     if group.by_blocks:
-        return f"{span} ({names}), channel block by channel block\n"
+        return "  channel block by channel block\n"
     if not group.slices:
-        return f"{span} ({names}), which cuts itself\n"
-    how = "rows that slices share are kept" if group.rolling else "halos are made again"
-    cut = f"{group.slices} slices of height"
+        return "  alone: the layer tiles itself\n"
+    parts = [f"N: {options.batch}", f"H: {_steps(group, layers)}"]
     if group.columns > 1:
         widest = max(len(each) for part in plan_columns(layers, group) for each in part.values())
-        cut += f" in {group.columns} slices of width (at most {widest} columns)"
-    return f"{span} ({names}), {cut}, {how}\n"
+        parts.append(f"W: {group.columns} of at most {widest} columns")
+    if options.batch == group.columns == _steps(group, layers) == 1:
+        return "  not cut (N: 1, H: 1)\n"
+    how = "rows that slices share are kept" if group.rolling else "halos are computed again"
+    return f"  slices in {', '.join(parts)}; {how}\n"
 
 
 def _cost(cost: Cost, config: Config) -> str:
     read, written = (rows * config.row_bytes for rows in (cost.read, cost.written))
     return (
-        f"  estimate: {cost.cycles:,} cycles, {read:,} bytes read, {written:,} written, "
-        f"{cost.rows:,} rows beside resident images\n"
+        f"  estimate: {cost.cycles:,} cycles, {read:,} bytes read, {written:,} written,\n"
+        f"  {cost.rows:,} rows beside resident images\n"
     )
+
+
+def _rows(group: Group, layers: LayerGraph) -> str:
+    if not group.slices or _steps(group, layers) == 1:
+        return ""
+    return slices_text(layers, group) + picture_of_rows(layers, group)
+
+
+def _steps(group: Group, layers: LayerGraph) -> int:
+    return len(plan_steps(layers, group))
 
 
 def _sums(groups: tuple[Group, ...], layers: LayerGraph, config: Config, options: Options) -> str:
@@ -73,48 +100,4 @@ def _sums(groups: tuple[Group, ...], layers: LayerGraph, config: Config, options
         numbers = (cost.cycles, cost.read_bytes, cost.written_bytes)
         rows.append((what, *(f"{number:,}" for number in numbers)))
     heads = ("estimate", "cycles", "bytes read", "bytes written")
-    return columns(heads, rows, right=(1, 2, 3))
-
-
-def _cut(group: Group, table: GraphTable, resident: frozenset[str]) -> str:
-    lives = lifetimes(table, group, resident)
-    return f"{_images(group, table.layers, lives)}{_live_ranges(lives)}"
-
-
-def _live_ranges(lives: Iterable[LiveRange]) -> str:
-    rows = [
-        (
-            f"  {short(each.name)}",
-            each.kind,
-            f"{each.rows:,}",
-            str(each.first),
-            "all slices" if each.last is None else str(each.last),
-        )
-        for each in lives
-    ]
-    heads = ("  live", "kind", "buffer rows", "from", "to")
-    text = columns(heads, rows, right=(2, 3, 4))
-    return f"{text}  at least {peak(lives):,} rows live at one time\n"
-
-
-def _images(group: Group, layers: LayerGraph, lives: Iterable[LiveRange]) -> str:
-    steps = plan_steps(layers, group)
-    sizes = {each.name: each.rows for each in lives}
-    rows = []
-    for name in sorted({name for step in steps for name in step}):
-        height = layers.activations[name].shape[0]
-        live = [step[name].live for step in steps if name in step]
-        made = sum(len(step[name].new) for step in steps if name in step)
-        shown = [f"{part.start}:{part.stop}" for part in live[:_SHOWN]]
-        shown += ["..."] * (len(live) > _SHOWN)
-        rows.append(
-            (
-                f"  {short(name)}",
-                str(height),
-                str(made),
-                f"{sizes[name]:,}" if name in sizes else "resident",
-                " ".join(shown),
-            )
-        )
-    heads = ("  image", "height", "rows made", "buffer rows", "image rows at a time")
     return columns(heads, rows, right=(1, 2, 3))

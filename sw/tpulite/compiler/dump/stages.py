@@ -16,6 +16,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.compiler.schedule.allocate import Allocation
+from tpulite.compiler.schedule.live_tensors import Section, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 
@@ -39,12 +40,15 @@ class Compilation:
         Choices of the compilation.
     schedule : Schedule, optional
         When buffers live, for a picture of their places.
+    allocation : Allocation, optional
+        Where they lie, for the live ranges of groups.
     """
 
     layers: LayerGraph
     config: Config
     options: Options
     schedule: Schedule | None = None
+    allocation: Allocation | None = None
 
 
 @singledispatch
@@ -73,7 +77,10 @@ def _(value: tuple, about: Compilation) -> str:
     if kinds <= {Command}:
         return "".join(f"{i:6}  {disassemble(command)}\n" for i, command in enumerate(value))
     if kinds == {Group}:
-        return groups_text(value, about.layers, about.config, about.options)
+        sections: tuple[Section, ...] = ()
+        if about.schedule is not None and about.allocation is not None:
+            sections = live_sections(about.layers, value, about.schedule, about.allocation)
+        return groups_text(value, about.layers, about.config, about.options, sections)
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(f"No stage of the compiler makes a tuple of {names}")
 

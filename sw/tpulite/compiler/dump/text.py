@@ -52,8 +52,15 @@ def extents(shape: Iterable[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def short(name: str) -> str:
+def short(name: str, most: int = _NAME) -> str:
     """Return a name without its middle, if it is long: files join names of what was fused.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    most : int
+        Characters, at most; at least 10.
 
     Examples
     --------
@@ -62,7 +69,7 @@ def short(name: str) -> str:
     >>> short("model/activation/Relu;model/batch_normalization/FusedBatchNormV3")
     'model/activation/R...n/FusedBatchNormV3'
     """
-    if len(name) <= _NAME:
+    if len(name) <= most:
         return name
-    half = (_NAME - 3) // 2
+    half = (most - 3) // 2
     return f"{name[:half]}...{name[-half:]}"

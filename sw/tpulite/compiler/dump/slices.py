@@ -1,0 +1,78 @@
+"""Readable text of how a group is cut: the rows of each slice, going backward from its output."""
+
+from tpulite.compiler.dump.text import columns, short
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import plan_steps, repeated
+from tpulite.graph.layers import LayerGraph
+
+__all__ = ["picture_of_rows", "slices_text"]
+
+_SHOWN = 3
+"""Slices of which rows are listed."""
+
+_WIDTH = 56
+"""Characters of a picture of rows, at most."""
+
+_NAME = 18
+"""Characters of the name of a tensor."""
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_SHARED, _SKIPPED = "#", "."
+
+
+def slices_text(layers: LayerGraph, group: Group) -> str:
+    """Return a line for each tensor of a group: its rows, those computed again, and its slices.
+
+    Tensors of which slices repeat more than half of the rows are flagged.
+    """
+    steps = plan_steps(layers, group)
+    rows = []
+    for name in _backward(layers, group):
+        height = layers.activations[name].shape[0]
+        slices = [step[name].live for step in steps]
+        new = [step[name].new for step in steps]
+        again = sum(map(len, new)) - height
+        text = f"{again} ({again / height:.0%})" if again > 0 else "0"
+        shown = " ".join(f"[{each.start},{each.stop})" for each in slices[:_SHOWN])
+        rows.append(
+            (
+                f"  {short(name, _NAME)}",
+                str(height),
+                f"{text}{' > h/2' * repeated(new, height)}",
+                f"{shown}{' ...' * (len(slices) > _SHOWN)}",
+            )
+        )
+    heads = ("  rows of", "h", "repeated", "slice by slice")
+    return columns(heads, rows, right=(1, 2))
+
+
+def picture_of_rows(layers: LayerGraph, group: Group) -> str:
+    """Return a line for each tensor: which slice needs which rows; ``#`` are needed by several.
+
+    Tall tensors are drawn smaller: a character shows the rows that begin there.
+    """
+    steps = plan_steps(layers, group)
+    rows = []
+    for name in _backward(layers, group):
+        height = layers.activations[name].shape[0]
+        cells = []
+        for cell in range(min(height, _WIDTH)):
+            y = cell * height // min(height, _WIDTH)
+            users = [n for n, step in enumerate(steps) if y in step[name].live]
+            cells.append(
+                _SHARED
+                if len(users) > 1
+                else _LETTERS[users[0] % len(_LETTERS)]
+                if users
+                else _SKIPPED
+            )
+        rows.append((f"  {short(name, _NAME)}", "".join(cells)))
+    return columns(("  picture of rows", "a, b, ...: slice; #: several"), rows)
+
+
+def _backward(layers: LayerGraph, group: Group) -> tuple[str, ...]:
+    """Return the tensors of a group, from its last output to its inputs."""
+    members = [layers.layers[i] for i in reversed(group.layers)]
+    outputs = dict.fromkeys(layer.output for layer in members)
+    inputs = dict.fromkeys(name for layer in members for name in layer.inputs)
+    return tuple(outputs | inputs)

@@ -1,0 +1,255 @@
+"""When each tensor has rows of the unified buffer: live ranges as the allocator has them.
+
+Time steps have the numbers of the LayerGroup document: one count for everything, layer by layer,
+that goes through what a layer reads for the first time, its weights, itself, and what it computes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from tpulite.arch.isa import Opcode
+from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.ops import Buffer, Op
+from tpulite.compiler.schedule.allocate import Allocation
+from tpulite.compiler.schedule.longest import rows_used
+from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, lower_bound
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph
+
+__all__ = ["LiveBuffer", "Moment", "Section", "StepNumbers", "live_sections"]
+
+
+@dataclass(frozen=True)
+class StepNumbers:
+    """Numbers of layers and tensors.
+
+    Parameters
+    ----------
+    layers : tuple of int
+        By index of the layer; layer number 5 runs in time step T5.
+    activations : dict of str to int
+        By name.
+    weights : dict of int to int
+        By index of the layer that has them.
+    """
+
+    layers: tuple[int, ...]
+    activations: dict[str, int]
+    weights: dict[int, int]
+
+    @classmethod
+    def of(cls, layers: LayerGraph) -> "StepNumbers":
+        """Return the numbers of a network."""
+        steps: list[int] = []
+        activations: dict[str, int] = {}
+        weights: dict[int, int] = {}
+        number = 0
+        for i, layer in enumerate(layers.layers):
+            for name in layer.inputs:
+                if name not in activations:
+                    activations[name], number = number, number + 1
+            if isinstance(layer, Conv | Depthwise):
+                weights[i], number = number, number + 1
+            steps.append(number)
+            activations[layer.output], number = number + 1, number + 2
+        return cls(tuple(steps), activations, weights)
+
+
+class Moment(NamedTuple):
+    """A time step: that of a layer, in one of the slices of its section."""
+
+    layer: int
+    slice: int
+
+
+@dataclass(frozen=True)
+class LiveBuffer:
+    """Rows of the unified buffer, and when something needs them.
+
+    Parameters
+    ----------
+    label : str
+        What the document calls it: ``3`` for an activation, ``w4`` for weights, ``B5`` for what
+        layer 5 needs only while it runs.
+    name : str
+        Name of the tensor.
+    kind : str
+        ``activation``, ``weight`` or ``buffer``.
+    row, rows : int
+        First row, and how many.
+    needed : tuple of Moment
+        First and last layer that compute with it.
+    lives : tuple of Moment
+        What is being computed when it is loaded, or written, and when it is free again.
+    stays : bool
+        Whether all slices share it.
+    """
+
+    label: str
+    name: str
+    kind: str
+    row: int
+    rows: int
+    needed: tuple[Moment, Moment]
+    lives: tuple[Moment, Moment]
+    stays: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group that is cut into slices, or neighbors that are not: layers that share live ranges.
+
+    Parameters
+    ----------
+    groups : tuple of Group
+        Its groups.
+    layers : range
+        Their layers.
+    moments : tuple of Moment
+        Its time steps, in the order of execution.
+    buffers : tuple of LiveBuffer
+        All that a layer of it computes with, in the order of loading.
+    bound : int
+        The most rows that live at one time: no allocation takes fewer.
+    reached : int
+        Rows that are used for anything at any time.
+    """
+
+    groups: tuple[Group, ...]
+    layers: range
+    moments: tuple[Moment, ...]
+    buffers: tuple[LiveBuffer, ...]
+    bound: int
+    reached: int
+
+
+def live_sections(
+    layers: LayerGraph, groups: Sequence[Group], schedule: Schedule, allocation: Allocation
+) -> tuple[Section, ...]:
+    """Return the live ranges of a network, section by section.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    groups : sequence of Group
+        Groups that cover it.
+    schedule : Schedule
+        Its commands, and from when to when each buffer lives.
+    allocation : Allocation
+        Where buffers lie.
+    """
+    steps = _Steps(schedule.ops, groups)
+    needed = _needed(schedule.ops)
+    owners = [_Owner.of(each.buffer, layers) for each in schedule.lifetimes]
+    numbers = StepNumbers.of(layers)
+    found = []
+    for members, some in steps.sections:
+        buffers, lifetimes = [], []
+        last = max((each.slice for each in steps.moments if each.layer in members), default=0)
+        for each, owner in zip(schedule.lifetimes, owners, strict=True):
+            first, end = needed.get(each.buffer, (each.first, each.last))
+            uses = steps.moment(first), steps.moment(end)
+            if uses[0].layer not in members and uses[1].layer not in members:
+                continue
+            lives = steps.moment(each.first), steps.moment(each.last)
+            buffers.append(
+                LiveBuffer(
+                    owner.label(numbers, schedule.ops[first].layer),
+                    owner.name,
+                    owner.kind,
+                    allocation.rows[each.buffer],
+                    each.buffer.rows,
+                    uses,
+                    lives,
+                    stays=last > 0
+                    and owner.kind != "activation"
+                    and (uses[0].slice, uses[1].slice) == (0, last),
+                )
+            )
+            lifetimes.append(each)
+        found.append(
+            Section(
+                some,
+                members,
+                tuple(each for each in steps.moments if each.layer in members),
+                tuple(buffers),
+                lower_bound(_places(lifetimes, schedule)),
+                rows_used({each.buffer: allocation.rows[each.buffer] for each in lifetimes}),
+            )
+        )
+    return tuple(found)
+
+
+class _Steps:
+    """The time step of every command, and the sections of a network."""
+
+    def __init__(self, ops: Sequence[Op], groups: Sequence[Group]) -> None:
+        self.sections: list[tuple[range, tuple[Group, ...]]] = []
+        for cut, run in groupby(groups, key=lambda group: group.layers if _is_cut(group) else None):
+            some = tuple(run)
+            members = cut or range(some[0].layers.start, some[-1].layers.stop)
+            self.sections.append((members, some))
+        section = {i: members for members, _ in self.sections for i in members}
+        self.moments: list[Moment] = []
+        self._at: list[int] = []
+        for op in ops:
+            if op.opcode in (Opcode.LOAD, Opcode.STORE):
+                self._at.append(max(len(self.moments) - 1, 0))
+                continue
+            before = self.moments[-1] if self.moments else None
+            if before is None or before.layer not in section[op.layer]:
+                self.moments.append(Moment(op.layer, 0))
+            elif before.layer != op.layer:
+                again = op.layer < before.layer
+                self.moments.append(Moment(op.layer, before.slice + again))
+            self._at.append(len(self.moments) - 1)
+        if not self.moments:  # nothing is computed, only moved
+            self.moments = [Moment(ops[0].layer if ops else 0, 0)]
+
+    def moment(self, position: int) -> Moment:
+        """Return what is being computed when a command begins."""
+        return self.moments[self._at[position]]
+
+
+class _Owner(NamedTuple):
+    """What a buffer is for."""
+
+    name: str
+    kind: str
+
+    @classmethod
+    def of(cls, buffer: Buffer, layers: LayerGraph) -> "_Owner":
+        name = buffer.name.rpartition(", rows ")[0] or buffer.name
+        for each in (buffer.name, name):
+            if each in layers.activations:
+                return cls(each, "activation")
+        return cls(buffer.name, "weight" if buffer.name.startswith("weights of ") else "buffer")
+
+    def label(self, numbers: StepNumbers, layer: int) -> str:
+        if self.kind == "activation":
+            return str(numbers.activations.get(self.name, ""))
+        if self.kind == "weight" and layer in numbers.weights:
+            return f"w{numbers.weights[layer]}"
+        return f"B{numbers.layers[layer]}"
+
+
+def _is_cut(group: Group) -> bool:
+    return not group.alone
+
+
+def _needed(ops: Iterable[Op]) -> dict[Buffer, tuple[int, int]]:
+    """Return the first and the last command that compute with each buffer."""
+    found: dict[Buffer, tuple[int, int]] = {}
+    for position, op in enumerate(ops):
+        if op.opcode not in (Opcode.LOAD, Opcode.STORE):
+            for region in op.rows.values():
+                first, _ = found.get(region.buffer, (position, position))
+                found[region.buffer] = first, position
+    return found
+
+
+def _places(lifetimes: Sequence[Lifetime], schedule: Schedule) -> tuple[Lifetime, ...]:
+    """Return live ranges of places: what is made in place counts once."""
+    return replace(schedule, lifetimes=tuple(lifetimes)).places
