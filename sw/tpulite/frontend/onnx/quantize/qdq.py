@@ -15,6 +15,7 @@ from tpulite.frontend.onnx.quantize.propagate import (
     move,
     spread_quantization,
 )
+from tpulite.frontend.onnx.quantize.scaled_sums import scale_sums
 from tpulite.frontend.onnx.translate.elementwise import UNARY
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
@@ -58,7 +59,7 @@ def fuse_quantization(graph: Graph, *, exact_biases: bool = False) -> Graph:
     draft = Draft(graph)
     spread_quantization(draft)
     fuse = partial(_fuse, exact_biases=exact_biases)
-    for merge in (merge_equal, move, meet, _drop_clips, fuse, express):
+    for merge in (scale_sums, merge_equal, move, meet, _drop_clips, fuse, express):
         _repeat(draft, merge)
     _fold_constants(draft)
     return draft.freeze()

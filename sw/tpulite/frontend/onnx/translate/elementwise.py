@@ -66,6 +66,13 @@ def _function(graph: Importer, node: OnnxNode) -> str | None:
     return None
 
 
+def _relu(graph: Importer, node: OnnxNode) -> str | None:
+    """Emit a relu; of integers the one that compares them with 0, whatever they mean."""
+    if graph.quantization(node.inputs[0]) is None:
+        return _function(graph, node)
+    return _clip_integers(graph, node, 0, np.inf)
+
+
 def _gelu(graph: Importer, node: OnnxNode) -> str | None:
     if reason := graph.obstacle(node.inputs[0]):
         return reason
@@ -105,9 +112,15 @@ def _clip_integers(graph: Importer, node: OnnxNode, low: float, high: float) -> 
     if meaning is None or meaning.axis is not None:
         return "bounds of integers that have no scale"
     graph.quantize_tensor(node.outputs[0], meaning)
-    limits = np.clip([low, high], *_extremes(graph.dtype(node.inputs[0]))).astype(np.int64)
-    least, most = meaning.real(limits).astype(np.float32).tolist()
-    graph.emit("clip", node.inputs[:1], node.outputs, low=least, high=most)
+    least, most = _extremes(graph.dtype(node.inputs[0]))
+    limits = np.clip([low, high], least, most).astype(np.int64)
+    bounds = meaning.real(limits).astype(np.float32).tolist()
+    real_low = -np.inf if low <= least else bounds[0]
+    real_high = np.inf if high >= most else bounds[1]
+    if op := _CLIPS.get((real_low, real_high)):
+        graph.emit(op, node.inputs[:1], node.outputs)
+    else:
+        graph.emit("clip", node.inputs[:1], node.outputs, low=real_low, high=real_high)
     return None
 
 
@@ -173,6 +186,7 @@ def _divide(graph: Importer, node: OnnxNode) -> str | None:
 
 ELEMENTWISE_RULES: dict[str, Rule] = {
     **dict.fromkeys(_FUNCTIONS, _function),
+    "Relu": _relu,
     "Add": _arithmetic("add"),
     "Clip": _clip,
     "Div": _divide,
