@@ -31,9 +31,9 @@ def test_shapes_outside_the_range(values, message):
         dynamic.bind(**values)
 
 
-@pytest.mark.parametrize("pair", [(0, 3), (5, 4), (-1, -1)])
+@pytest.mark.parametrize("pair", [(-1, 3), (5, 4), (-1, -1)])
 def test_ranges_that_are_empty(pair):
-    message = f"^Range of width must be two numbers in order from 1 on, not \\({pair[0]}, {pair[1]}"
+    message = f"^Range of width must be two numbers in order from 0 on, not \\({pair[0]}, {pair[1]}"
     with pytest.raises(ValueError, match=message):
         ShapeRange((1, 1), (1, 1), pair, (1, 1))
 
@@ -67,7 +67,7 @@ def test_the_same_range_on_a_larger_machine_is_possible():
 @pytest.mark.parametrize(
     ("graph", "shapes", "message"),
     [
-        (affine(16), ranged(17), "Layer 'bn' can have 1..16 channels, not 17..17"),
+        (affine(16), ranged(17), "Layer 'bn' can have 0..16 channels, not 17..17"),
         (conv((3, 3), 16, 8), ranged(17), "Layer 'conv' can have 16..16 channels, not 17..17"),
         (
             conv((3, 3), 16, 8),

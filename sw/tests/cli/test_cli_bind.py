@@ -57,10 +57,29 @@ def test_a_table_tells_strategies_tiles_buffers_and_cycles_of_a_shape(tpulite, t
 
 def test_shapes_that_are_none(tpulite):
     for words, message in (
-        (("8x8",), "'8x8' is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96"),
+        *(
+            (
+                (text,),
+                f"'{text}' is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96, or that and "
+                "xCHANNELS",
+            )
+            for text in ("8x8", "1x8x8x1x1", "1x-8x8", "1x8x8xC")
+        ),
+        *(
+            (
+                ("--shapes", text, "1x8x8"),
+                f"'{text}' is no range of batch, height, width, channels: it must be like "
+                "height=96..224",
+            )
+            for text in ("depth=3..4", "height=3..", "height=..4", "height=-1..4", "height")
+        ),
         (
-            ("--shapes", "depth=3..4", "1x8x8"),
-            "'depth=3..4' is no range: it must be like height=96..224",
+            ("--shapes", "height=9..8", "1x8x8"),
+            "Range of height must be two numbers in order from 0 on, not (9, 8)",
+        ),
+        (
+            ("--shapes", "channels=1..16", "1x8x8"),
+            "has 1 channels, not 1..16: those of several layers do not vary",
         ),
         (
             ("--shapes", "height=12..16", "1x17x16"),

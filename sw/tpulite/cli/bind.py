@@ -26,9 +26,12 @@ __all__ = ["bind_file", "padding_notes"]
 
 @click.command("bind")
 @click.argument("network", type=NETWORK)
-@click.argument("asked", nargs=-1, required=True, metavar="BATCHxHEIGHTxWIDTH...")
+@click.argument("asked", nargs=-1, required=True, metavar="NxHxW[xC]...")
 @click.option(
-    "--shapes", "limits", metavar="RANGE", help="Like batch=1..8,height=96..224,width=96..224."
+    "--shapes",
+    "limits",
+    metavar="RANGE",
+    help="Like batch=1..8,height=96..224,width=0..96,channels=16.",
 )
 @click.option("-o", "--output", type=PATH, default=Path(), help="Folder for the programs.")
 @plan_options
@@ -42,6 +45,9 @@ def bind_file(
     json_path: Path | None,
 ) -> None:
     """Compile a network once for a range of shapes, and bind it to some: 1x96x96 4x192x160.
+
+    A shape may have channels behind its extents, as in 1x8x6x64, if the network is one layer that
+    computes each channel for itself. With a 0 in it the program does nothing.
 
     Without a range it is compiled for all extents between the least and the most that are bound.
     If the host has to compute some of it, the machine's largest part is bound. Padding is that of
@@ -80,6 +86,8 @@ def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[st
 
     A file's reader has made numbers of SAME. With strides they depend on the extents.
     """
+    if not height or not width:
+        return
     network = program.network
     extents = network.extents(height, width)
     for node in network.nodes:

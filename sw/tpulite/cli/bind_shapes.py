@@ -7,7 +7,7 @@ from tpulite.compiler.bind import ShapeRange
 
 __all__ = ["AskedShape", "asked_range", "asked_shape"]
 
-_EXTENTS = ("batch", "height", "width")
+_EXTENTS = ("batch", "height", "width", "channels")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AskedShape:
 
 
 def asked_shape(text: str) -> AskedShape:
-    """Read a shape like ``1x96x96``.
+    """Read a shape like ``1x96x96``, or ``1x96x96x16`` with channels.
 
     Raises
     ------
@@ -41,15 +41,19 @@ def asked_shape(text: str) -> AskedShape:
         If the text is no shape.
     """
     parts = text.split("x")
-    if len(parts) != len(_EXTENTS) or not all(part.isdigit() for part in parts):
-        raise ValueError(f"{text!r} is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96")
+    if len(parts) not in (3, 4) or not all(_is_extent(part) for part in parts):
+        raise ValueError(
+            f"{text!r} is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96, or that and "
+            "xCHANNELS"
+        )
     return AskedShape(*map(int, parts))
 
 
 def asked_range(text: str | None, shapes: Sequence[AskedShape]) -> ShapeRange:
-    """Read a range like ``batch=1..8,height=96..224``.
+    """Read a range like ``batch=1..8,height=96..224``; a single number is a range, too.
 
-    Extents that it does not name go from the least to the most of ``shapes``.
+    Extents that it does not name go from the least to the most of ``shapes``. Channels that
+    neither names are those of the file.
 
     Raises
     ------
@@ -58,12 +62,19 @@ def asked_range(text: str | None, shapes: Sequence[AskedShape]) -> ShapeRange:
     """
     limits: dict[str, tuple[int, int]] = {}
     for name in _EXTENTS:
-        values = [getattr(shape, name) for shape in shapes]
-        limits[name] = min(values), max(values)
+        values = [value for shape in shapes if (value := getattr(shape, name)) is not None]
+        if values:
+            limits[name] = min(values), max(values)
     for part in text.split(",") if text else ():
         name, _, values = part.partition("=")
         low, dots, high = values.partition("..")
-        if name not in _EXTENTS or not low.isdigit() or not (high or low).isdigit():
-            raise ValueError(f"{part!r} is no range: it must be like height=96..224")
+        if name not in _EXTENTS or not _is_extent(low) or (dots and not _is_extent(high)):
+            raise ValueError(
+                f"{part!r} is no range of {', '.join(_EXTENTS)}: it must be like height=96..224"
+            )
         limits[name] = int(low), int(high if dots else low)
     return ShapeRange(**limits)
+
+
+def _is_extent(text: str) -> bool:
+    return text.isascii() and text.isdigit()

@@ -57,7 +57,7 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
     n, blocks = config.array_size, spec.blocks(config)
     padded = np.zeros((spec.m, blocks * n), spec.dtype)
     padded[:, : spec.depth] = values.reshape(spec.m, spec.depth)
-    rows = padded.reshape(spec.m, blocks, n).transpose(1, 0, 2).reshape(blocks, -1)
+    rows = padded.reshape(spec.m, blocks, n).transpose(1, 0, 2).reshape(blocks, spec.m * n)
     image = np.zeros((blocks, spec.block_bytes(config)), np.uint8)
     data = np.ascontiguousarray(rows).view(np.uint8)
     image[:, : data.shape[1]] = data
@@ -87,7 +87,8 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
         return np.stack([unpack_activations(one, spec.one, config) for one in images])
     n, blocks = config.array_size, spec.blocks(config)
     used = spec.m * n * np.dtype(spec.dtype).itemsize
-    data = np.ascontiguousarray(image.reshape(blocks, -1)[:, :used]).view(spec.dtype)
+    rows = image.reshape(blocks, spec.block_bytes(config))
+    data = np.ascontiguousarray(rows[:, :used]).view(spec.dtype)
     channels = data.reshape(blocks, spec.m, n).transpose(1, 0, 2).reshape(spec.m, blocks * n)
     return np.ascontiguousarray(channels[:, : spec.channels]).reshape(spec.shape)
 

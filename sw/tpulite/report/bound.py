@@ -48,6 +48,8 @@ class BoundReport:
     def passes(self) -> str:
         """How a batch goes through the network."""
         plan = self.plan
+        if not plan.times:
+            return "empty, so that there is nothing to compute"
         if plan.times == 1:
             return f"a batch of {plan.together} at once" if plan.together > 1 else "one image"
         return f"{plan.times} images, one after the other"

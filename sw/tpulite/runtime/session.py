@@ -85,7 +85,8 @@ class Session:
             )
         self.device = device
         device.write(self.job.program_address, program.encode())
-        device.write(self.job.windows[Window.CONSTANTS].base, program.constants)
+        if program.constants:
+            device.write(self.job.windows[Window.CONSTANTS].base, program.constants)
 
     def run(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> Results:
         """Write the inputs, run the program, read the outputs.

@@ -20,7 +20,7 @@ def check_covering(network: Network, shapes: ShapeRange) -> None:
     Raises
     ------
     ValueError
-        If one is not.
+        If one is not, or a window is too large for an extent of the range.
     """
     network.check_extents(shapes.height[0], shapes.width[0])
     least = network.extents(shapes.height[0], shapes.width[0])
@@ -52,9 +52,9 @@ def check_channels(node: Node, least: int, most: int, config: Config) -> None:
         If it may not.
     """
     layer = node.layer
-    allowed = range(1, _BLOCKS * config.array_size + 1)
+    allowed = range(_BLOCKS * config.array_size + 1)
     if isinstance(layer, Affine):
-        allowed = range(1, len(layer.gain) + 1)
+        allowed = range(len(layer.gain) + 1)
     if isinstance(layer, Conv | Depthwise):
         allowed = range(layer.weight.shape[2], layer.weight.shape[2] + 1)
     if least not in allowed or most not in allowed:

@@ -8,6 +8,7 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.checks import check_channels, check_covering, check_windows
+from tpulite.compiler.bind.empty import bind_empty, empty_extents, plan_empty, total_strategies
 from tpulite.compiler.bind.network import Network, compile_nodes
 from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.compiler.bind.operator import Operator
@@ -50,6 +51,8 @@ class RangeProgram:
     def strategy(self, shape: Shape) -> Strategy:
         """Return the strategy with which a network of one layer is computed.
 
+        That of an empty shape is called ``empty``.
+
         Raises
         ------
         ValueError
@@ -58,7 +61,7 @@ class RangeProgram:
         self._check(shape)
         name = self.network.nodes[0].inputs[0]
         height, width = self.network.extents(shape.height, shape.width)[name]
-        strategies = self.operator.strategies(shape.batch, height, width, shape.channels)
+        strategies = total_strategies(self.operator, shape.batch, height, width, shape.channels)
         chosen = choose(strategies)
         if chosen is None:
             raise ValueError(self._why_not(shape, strategies, 0))
@@ -79,14 +82,16 @@ class RangeProgram:
         Returns
         -------
         BoundProgram
-            A legal program. The shape of its tensors is [batch, height, width, channels].
+            A legal program. The shape of its tensors is [batch, height, width, channels]. That of
+            an empty shape does nothing.
 
         Raises
         ------
         ValueError
             If the shape is not in the range.
         """
-        return self._bind(self._shape(height, width, batch, channels))
+        shape = self._shape(height, width, batch, channels)
+        return bind_empty(self.network, shape) if shape.empty else self._bind(shape)
 
     def plan(
         self, height: int, width: int, *, batch: int = 1, channels: int | None = None
@@ -95,7 +100,8 @@ class RangeProgram:
 
         Parameters are those of :meth:`bind`.
         """
-        return plan_network(self.network, self._shape(height, width, batch, channels))
+        shape = self._shape(height, width, batch, channels)
+        return plan_empty(shape) if shape.empty else plan_network(self.network, shape)
 
     def _shape(self, height: int, width: int, batch: int, channels: int | None) -> Shape:
         """Return a shape of the range; ValueError if it is in none."""
@@ -110,7 +116,7 @@ class RangeProgram:
         self.shapes.check(shape, f"{layer.title}, input {layer.inputs[0]!r}")
 
     def check_range(self) -> None:
-        """Check that every shape of the range has a strategy for each layer.
+        """Check that every shape of the range that is not empty has a strategy for each layer.
 
         What a strategy needs at least grows with the extents, so the largest ones decide; where
         rows are smaller than beats it also depends on how many of them make up whole beats.
@@ -120,16 +126,16 @@ class RangeProgram:
         ValueError
             If there is a shape without one: with what it needs and what there is.
         """
-        batch, height, width = self.shapes.batch, self.shapes.height, self.shapes.width
+        filled = self.shapes.filled
+        if filled is None:
+            return
+        limits = filled.batch, filled.height, filled.width
+        batch, height, width = (range(low, high + 1) for low, high in limits)
         if self.config.row_bytes >= BEAT_BYTES:
-            batches, heights = {*batch}, {height[1]}
-            widths = set(range(width[0], width[1] + 1))
+            batches, heights, widths = {batch[0], batch[-1]}, {height[-1]}, {*width}
         else:
-            batches = {*batch, *range(batch[0], min(batch[0] + BEAT_BYTES, batch[1] + 1))}
-            heights, widths = (
-                set(range(max(low, high + 1 - _RESIDUES), high + 1))
-                for low, high in (height, width)
-            )
+            batches = {*batch[:BEAT_BYTES], batch[-1]}
+            heights, widths = {*height[-_RESIDUES:]}, {*width[-_RESIDUES:]}
         if len(self.network.nodes) > 1:
             batches = {1}  # image after image is always possible
         for number in range(len(self.network.nodes)):
@@ -207,9 +213,15 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
     if len(network.nodes) == 1:
         check_channels(network.nodes[0], least, most, config)
     elif (least, most) != (depth, depth):
-        raise ValueError(f"Network {layers.name!r} has {depth} channels, not {least}..{most}")
-    check_covering(network, shapes)
-    check_windows(network, shapes.batch[1], shapes.height[1], shapes.width[1], most)
+        raise ValueError(
+            f"Network {layers.name!r} has {depth} channels, not {least}..{most}: those of several "
+            "layers do not vary"
+        )
+    if shapes != (filled := shapes.filled):
+        empty_extents(network, shapes.height[0], shapes.width[0])
+    if filled is not None:
+        check_covering(network, filled)
+        check_windows(network, shapes.batch[1], shapes.height[1], shapes.width[1], most)
     program = RangeProgram(network, shapes)
     program.check_range()
     return program

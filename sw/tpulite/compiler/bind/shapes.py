@@ -21,10 +21,15 @@ class Shape:
     width: int
     channels: int
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no element: an extent is 0."""
+        return not (self.batch and self.height and self.width and self.channels)
+
 
 @dataclass(frozen=True)
 class ShapeRange:
-    """Smallest and largest value of each extent, both included.
+    """Smallest and largest value of each extent, both included; a shape with a 0 is empty.
 
     Parameters
     ----------
@@ -36,7 +41,7 @@ class ShapeRange:
     Raises
     ------
     ValueError
-        If a range is not two whole numbers, is empty or begins below 1.
+        If a range is not two whole numbers, is empty or begins below 0.
     """
 
     batch: tuple[int, int]
@@ -53,11 +58,20 @@ class ShapeRange:
             if not pair or not all(_is_whole(limit) for limit in limits):
                 raise ValueError(f"Range of {field.name} must be two whole numbers, not {limits!r}")
             low, high = limits
-            if not 1 <= low <= high:
+            if not 0 <= low <= high:
                 raise ValueError(
-                    f"Range of {field.name} must be two numbers in order from 1 on, "
+                    f"Range of {field.name} must be two numbers in order from 0 on, "
                     f"not {(low, high)}"
                 )
+
+    @property
+    def filled(self) -> "ShapeRange | None":
+        """The part of it whose shapes are not empty, or None."""
+        limits = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {name: pair for name, pair in limits.items() if pair is not None}
+        if not all(high for _, high in given.values()):
+            return None
+        return ShapeRange(**{name: (max(low, 1), high) for name, (low, high) in given.items()})
 
     def check(self, shape: Shape, title: str) -> None:
         """Check that a shape is in the range.
