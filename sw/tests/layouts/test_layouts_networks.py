@@ -282,7 +282,7 @@ def test_impossible_requests_are_refused():
     for options, message in (
         ({"weights": "bf16"}, r"^test has no float layers, whose weights could be bf16$"),
         ({"weights": "f8"}, r"^weights must be one of \['f32', 'f16', 'bf16'\], not 'f8'$"),
-        ({"optimize_3ic": 4}, "4 is not a valid Fold"),
+        ({"optimize_3ic": 4}, r"^optimize_3ic must be one of \[0, 1, 2, 3\], not 4$"),
     ):
         with pytest.raises(ValueError, match=message):
             layouts.lay_out(graph, **options)

@@ -90,6 +90,10 @@ def lay_out(
     graph = simplify(graph)
     if weights is not None and weights not in FLOAT_TYPES:
         raise ValueError(f"weights must be one of {list(FLOAT_TYPES)}, not {weights!r}")
+    if optimize_3ic not in (None, *Fold):
+        raise ValueError(
+            f"optimize_3ic must be one of {[int(f) for f in Fold]}, not {optimize_3ic!r}"
+        )
     fold = None if optimize_3ic is None else Fold(optimize_3ic)
     request = _Request(geometry, fold, weights or FLOAT_TYPES[0])
     context = GraphContext(graph, Exactness.BM1684X)
@@ -101,8 +105,9 @@ def lay_out(
             if node.source or str(error):  # else it is none of the file
                 left_out.append(LeftOut(node.name, node.source or node.op, str(error)))
     if not layers:
-        why = "; ".join(f"{x.source} {x.name!r}: {x.reason}" for x in left_out if x.reason)
-        raise ValueError(f"{graph.name} has no layer to lay out{why and f' ({why})'}")
+        first = next((each for each in left_out if each.reason), None)
+        why = "" if first is None else f" ({first.source} {first.name!r}: {first.reason})"
+        raise ValueError(f"{graph.name} has no layer to lay out{why}")
     if weights is not None and all(layer.requant is not None for layer in layers):
         raise ValueError(f"{graph.name} has no float layers, whose weights could be {weights}")
     return Layout(graph.name, geometry, tuple(layers), tuple(left_out))
