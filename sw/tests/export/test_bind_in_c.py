@@ -3,7 +3,8 @@
 import ctypes
 import shutil
 import subprocess
-from dataclasses import astuple, replace
+import zlib
+from dataclasses import astuple, fields, replace
 from itertools import product
 
 import numpy as np
@@ -19,17 +20,19 @@ CASES, SHAPES = 4, 25
 KINDS = ("affine", "elementwise", "lut")
 CONFIGS = (Config(), Config(ub_rows=1024), Config(array_size=4, ub_rows=256))
 
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror")
+
 SHIM = """
 #include "{name}.h"
 static uint8_t image[{upper}_IMAGE_BYTES];
 static tpulite_bind_item work[{upper}_COMMANDS];
-const uint8_t *{name}_try(const tpulite_shape *shape, uint32_t *numbers)
+const uint8_t *{name}_try(const tpulite_shape *shape, uint32_t *numbers, uint32_t less)
 {{
     tpulite_bound bound = {{0}};
     bound.image = image;
-    bound.image_bytes = sizeof image;
+    bound.image_bytes = less == 1 ? numbers[0] : sizeof image;
     bound.work = work;
-    bound.work_items = {upper}_COMMANDS;
+    bound.work_items = less == 2 ? numbers[0] : {upper}_COMMANDS;
     numbers[0] = {name}_bind(shape, &bound);
     numbers[1] = bound.program.commands;
     numbers[2] = bound.program.command_count;
@@ -67,21 +70,23 @@ def built(tmp_path_factory):
     for name, each in exported.items():
         each.files(name, folder)
         (folder / f"{name}_try.c").write_text(SHIM.format(name=name, upper=name.upper()))
-    (folder / "main.c").unlink()
-    strict = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
     library = folder / "bind.so"
-    sources = sorted(folder.glob("*.c"))
-    subprocess.run(["gcc", *strict, "-shared", "-fPIC", *sources, "-o", library], check=True)
+    sources = sorted(path for path in folder.glob("*.c") if path.name != "main.c")
+    command = ["gcc", *STRICT, "-shared", "-fPIC", *sources, "-o", library]
+    subprocess.run(command, check=True)
     return programs, exported, ctypes.CDLL(str(library))
 
 
-def bind(library, name: str, shape: Shape) -> tuple[list[int], int]:
-    """Return what C says of a shape: numbers, and where the image is."""
+def bind(library, name: str, shape: Shape, room: int = 0, less: int = 0) -> tuple[list[int], int]:
+    """Return what C says of a shape: numbers, and where the image is.
+
+    With 1 for ``less`` the image has ``room`` bytes, with 2 there are so many items of work.
+    """
     extents = (ctypes.c_int32 * 4)(*astuple(shape))
-    numbers = (ctypes.c_uint32 * 5)()
+    numbers = (ctypes.c_uint32 * 5)(room)
     function = library[f"{name}_try"]
     function.restype = ctypes.c_void_p
-    image = function(extents, numbers)
+    image = function(extents, numbers, less)
     return [*numbers], image
 
 
@@ -111,3 +116,48 @@ def test_commands_and_constants_are_pythons(built):
             assert memory <= exported[name].memory_bytes
             chosen.add(program.strategy(shape).name)
     assert chosen == {"planes", "slabs"}, "both strategies are compared"
+
+
+def test_shapes_beyond_the_range_are_told_by_axis(built):
+    programs, _, library = built
+    name, program = next(iter(programs.items()))
+    shapes = program.shapes
+    least = Shape(*(getattr(shapes, axis.name)[0] for axis in fields(Shape)))
+    for status, axis in enumerate(fields(Shape), 1):
+        low, high = getattr(shapes, axis.name)
+        for extent in (low - 1, high + 1, -1, (1 << 31) - 1):
+            (got, *_), _ = bind(library, name, replace(least, **{axis.name: extent}))
+            assert got == status
+
+
+def test_buffers_that_are_too_small_are_told_and_kept(built):
+    programs, _, library = built
+    for name, program in programs.items():
+        shape = draw_shape(np.random.default_rng(SEED), program.shapes)
+        (_, at, count, _, _), image = bind(library, name, shape)
+        ctypes.memset(image + at + 32 * (count - 1), 0xA5, 32)
+        for less, room in ((1, at + 32 * (count - 1)), (2, count - 2)):
+            (status, *_), image = bind(library, name, shape, room, less)
+            assert status == 5 + less
+            assert ctypes.string_at(image + at + 32 * (count - 1), 32) == b"\xa5" * 32
+
+
+def test_the_example_prints_what_it_bound(tmp_path):
+    case = draw_case(np.random.default_rng(SEED), "affine")
+    shapes = case.range(2, 30, 30)
+    program = compile_range(case.graph(7, 5), shapes, Config())
+    files = export_range(program).files("norm", tmp_path)
+    sources = [path for path in files if path.suffix == ".c"]
+    subprocess.run(["gcc", *STRICT, *sources, "-o", tmp_path / "bind"], check=True)
+
+    def run(shape: str) -> subprocess.CompletedProcess[str]:
+        command = [tmp_path / "bind", shape]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    bound, chosen = program.bind(21, 9, batch=2), program.strategy(Shape(2, 21, 9, case.channels))
+    words = bound.encode()
+    said = run("2x21x9").stdout
+    assert f"strategy   {chosen.name}\ncycles     {chosen.cycles}\n" in said
+    assert f"commands   {len(words) // 32}, CRC-32 {zlib.crc32(words):08x}\n" in said
+    assert run("2x31x9").stderr == "2x31x9: height is outside of the range\n"
+    assert run("31").returncode == 2

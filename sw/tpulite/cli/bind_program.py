@@ -24,9 +24,10 @@ def range_program(
     reading : Reading
         How it is read.
     limits : str, optional
-        The range, as it was typed; without one it goes from the least to the most of ``shapes``.
+        The range, as it was typed; extents that it does not name go from the least to the most of
+        ``shapes``.
     shapes : sequence of AskedShape
-        What is to be bound.
+        What is to be bound; if nothing is yet, the shape of the file.
 
     Raises
     ------
@@ -34,7 +35,10 @@ def range_program(
         If it cannot be read or compiled.
     """
     model = reading.model(network)
-    return compile_range(_largest_part(model), asked_range(limits, shapes), model.config)
+    layers = _largest_part(model)
+    height, width, _ = layers.activations[layers.inputs[0]].shape
+    asked = shapes or [AskedShape(1, height, width)]
+    return compile_range(layers, asked_range(limits, asked), model.config)
 
 
 def _largest_part(model: Model) -> LayerGraph:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -38,6 +39,7 @@ __all__ = [
     "load_inputs",
     "mhz_option",
     "progress_bar",
+    "refuse_given",
     "save_array",
     "save_csv",
     "save_json",
@@ -88,6 +90,19 @@ json_option = click.option(
 def is_stdout(path: Path | None) -> bool:
     """Tell whether a file to write is standard output, which then is for nothing else."""
     return path is not None and str(path) == "-"
+
+
+def refuse_given(names: Sequence[str], when: str) -> None:
+    """Raise UsageError if any of these parameters of the command was given."""
+    context = click.get_current_context()
+    given = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in names
+        and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{', '.join(given)} cannot be used {when}.")
 
 
 def device_option(default: str) -> Callable[[Command], Command]:

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, seed_option
 from tpulite.cli.compiling import compile_model
+from tpulite.cli.export_shapes import export_shapes, limits_option
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.layout import LayoutChoices, layout_options
 from tpulite.cli.options import Choices, compiler_options
@@ -31,6 +32,7 @@ __all__ = ["export"]
 @click.option("--name", help="What C calls the network.  [its file's name]")
 @click.option("--input", "source", type=PATH, help="Reference inputs, as of run; else random ones.")
 @seed_option
+@limits_option
 @layout_options
 @answer_options
 @compiler_options
@@ -41,6 +43,7 @@ def export(  # noqa: PLR0913 - options of the command
     name: str | None,
     source: Path | None,
     seed: int,
+    limits: str | None,
     reading: Reading,
     choices: Choices,
     json_path: Path | None,
@@ -51,12 +54,19 @@ def export(  # noqa: PLR0913 - options of the command
     The folder gets the driver, the network, an image for the chip, a self-test with reference
     inputs and outputs, and a main.c that runs it on registers mapped into memory.
 
+    With --shapes it gets C that binds the network to any shape of a range on the target: chooses
+    the strategy, and writes commands and constants, the same that bind writes. Its main.c does so
+    for a shape of the command line: gcc -std=c99 -O2 *.c -o bind.
+
     With --layout bm1684x it gets the weights of every convolution, depthwise and dense layer
     instead, as that machine reads them: manifest.json, coefficients.bin and steps.npz, which
     tpulite.layouts.read turns back.
     """
     if layout is not None:
         layout.export(network, reading, output, json_path)
+        return
+    if limits is not None:
+        export_shapes(network, reading, limits, output, name=name, json_path=json_path)
         return
     plan = reading.model(network, choices)
     portable = plan.without_library()

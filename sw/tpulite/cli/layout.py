@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 
-from tpulite.cli.common import is_stdout, save_json
+from tpulite.cli.common import is_stdout, refuse_given, save_json
 from tpulite.cli.reading import Reading
 from tpulite.layouts import BM1684X, FLOAT_TYPES, Geometry, describe, lay_out, write
 from tpulite.quant.exactness import Exactness
@@ -122,12 +121,12 @@ def layout_options(command: Command) -> Command:
     def collect(**arguments: Any) -> Any:
         values = {name: arguments.pop(name) for name in _NAMES}
         if values["layout"] is None:
-            _refuse(_NAMES, f"without --layout {_LAYOUT}")
+            refuse_given(_NAMES, f"without --layout {_LAYOUT}")
             return command(**arguments, layout=None)
         context = click.get_current_context()
         names = [param.name for param in context.command.params if param.name]
         others = tuple(name for name in names if name not in (*_SHARED, *_NAMES))
-        _refuse(others, f"with --layout {_LAYOUT}, which compiles and runs nothing")
+        refuse_given(others, f"with --layout {_LAYOUT}, which compiles and runs nothing")
         lanes = values["lanes"]
         geometry = Geometry(
             lanes=lanes,
@@ -141,16 +140,3 @@ def layout_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         collect = option(collect)
     return collect  # type: ignore[return-value]
-
-
-def _refuse(names: tuple[str, ...], when: str) -> None:
-    """Raise UsageError if any of these parameters was given."""
-    context = click.get_current_context()
-    given = [
-        param.opts[0]
-        for param in context.command.params
-        if param.name in names
-        and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(f"{', '.join(given)} cannot be used {when}.")

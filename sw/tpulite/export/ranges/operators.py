@@ -47,19 +47,18 @@ def operator_text(network: Network, shapes: ShapeRange) -> OperatorText:
     ValueError
         If there is no C for such a layer, or for more than one.
     """
-    name = network.layers.name
     first, *others = network.nodes
     layer = first.layer
     if others:
         raise ValueError(
-            f"{others[0].layer.title} follows {layer.title} in {name!r}, and C binds one layer to "
-            "shapes; --inputs and --outputs cut one out"
+            f"{others[0].layer.title} follows {layer.title}, and C binds one layer to shapes; "
+            "--inputs and --outputs cut one out"
         )
     if isinstance(first.operator, Pointwise):
         return _pointwise(first.operator, network, shapes)
     raise ValueError(
-        f"{layer.title} of {name!r} cannot be bound in C: it is {type(layer).__name__}, and only "
-        "affine, elementwise and table layers can"
+        f"{layer.title} cannot be bound in C: it is {type(layer).__name__}, and only affine, "
+        "elementwise and table layers can"
     )
 
 

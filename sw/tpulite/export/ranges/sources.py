@@ -4,6 +4,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
 from tpulite.arch.memory import Window
 from tpulite.atomic import write_whole
 from tpulite.compiler.bind import RangeProgram
@@ -15,6 +19,15 @@ from tpulite.export.ranges.tensors import tensors_text
 from tpulite.firmware import BIND, FOLDER, RUN
 
 __all__ = ["ExportedRange", "export_range"]
+
+_ITEM_BYTES = 24
+"""Bytes of a ``tpulite_bind_item``: a command whose place is not known yet."""
+
+_ROWS = {
+    "image": "constants and commands, which the chip reads",
+    "memory": "inputs and outputs, which chip and host write",
+    "work": "for the host alone, while it binds",
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,28 @@ class ExportedRange:
             "IMAGE_BYTES": self.image_bytes,
             "MEMORY_BYTES": self.memory_bytes,
         }
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values that JSON can hold."""
+        shapes = {name: list(limits) for name, limits in asdict(self.program.shapes).items()}
+        work = _ITEM_BYTES * self.commands
+        return {
+            "shapes": shapes,
+            "commands": self.commands,
+            "image": self.image_bytes,
+            "memory": self.memory_bytes,
+            "work": work,
+        }
+
+    def table(self, title: str) -> Table:
+        """Return the sizes of the buffers that the caller gives."""
+        table = Table(title=escape(title), box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column("what", no_wrap=True)
+        table.add_column("bytes", justify="right", no_wrap=True)
+        table.add_column("where")
+        for name, where in _ROWS.items():
+            table.add_row(name, f"{self.as_dict()[name]:,}", where)
+        return table
 
     def files(self, name: str, folder: Path) -> tuple[Path, ...]:
         """Write all sources, and return their paths.

@@ -1,0 +1,60 @@
+"""What ``export --shapes`` does: C that binds a network to shapes of a range."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tpulite.cli.bind_program import range_program
+from tpulite.cli.common import is_stdout, refuse_given, save_json
+from tpulite.cli.reading import Reading
+from tpulite.export.c_text import identifier
+from tpulite.export.ranges import export_range
+from tpulite.frontend.files import network_name
+
+__all__ = ["export_shapes", "limits_option"]
+
+limits_option = click.option(
+    "--shapes",
+    "limits",
+    metavar="RANGE",
+    help="Write C that binds it to shapes, like batch=1..8,height=1..64,width=1..64.",
+)
+
+_USED = (
+    *("network", "output", "name", "limits", "json_path", "inputs", "outputs", "shapes", "dims"),
+    *("states", "exact", "calibration", "strict", "config_name"),
+)
+"""Parameters of the command that mean something with a range."""
+
+
+def export_shapes(
+    network: Path,
+    reading: Reading,
+    limits: str,
+    output: Path,
+    *,
+    name: str | None,
+    json_path: Path | None,
+) -> None:
+    """Compile a network for a range of shapes, write the folder, and print sizes.
+
+    Raises
+    ------
+    UsageError
+        If an option was given that is for one shape.
+    ValueError
+        If it is no network, or C cannot bind a layer of it.
+    """
+    names = [param.name for param in click.get_current_context().command.params if param.name]
+    others = tuple(each for each in names if each not in _USED)
+    refuse_given(others, "with --shapes, which compiles for no shape and runs nothing")
+    exported = export_range(range_program(network, reading, limits, ()))
+    called = identifier(name or network_name(network))
+    files = exported.files(called, output)
+    save_json(json_path, exported.as_dict() | {"files": [str(file) for file in files]})
+    if not is_stdout(json_path):
+        console = Console()
+        console.print(exported.table(f"{called}: at most, for any shape"))
+        said = f"{output}: {len(files)} files; {called}_bind() of {called}.h binds it to a shape"
+        console.print(said, highlight=False, markup=False, soft_wrap=True)
