@@ -40,9 +40,9 @@ def network(op, dtype, points, scales, shapes=(PIXELS, PIXELS), constant=None):
 def call_of(data):
     graph = as_library(simplify(load_onnx(data, "net")), Exactness.ORT)
     (node,) = (n for n in graph.nodes if n.source.startswith("QLinear"))
-    make = library_call(node, graph, Exactness.ORT)
-    assert make is not None
-    return make(), node
+    planned = library_call(node, graph, Exactness.ORT)
+    assert planned is not None
+    return planned.make(), [node.inputs.index(name) for name in planned.reads]
 
 
 def compiled(folder, call):
@@ -97,13 +97,12 @@ BINARY = [
 def test_pairs_of_bytes_are_the_librarys(case, tmp_path):
     op, dtype, points, scales = BINARY[case]
     data = network(op, dtype, points, scales)
-    call, node = call_of(data)
+    call, order = call_of(data)
     library = compiled(tmp_path, call)
     rng = np.random.default_rng(case)
     for _ in range(20):
         operands = [rng.integers(0, 256, PIXELS).astype(dtype) for _ in range(2)]
         feeds = {f"x{i}": real(x, points[i], scales[i]) for i, x in enumerate(operands)}
-        order = [node.inputs.index(name) for name in call.reads]
         got = run_c(library, call, [operands[i] for i in order], PIXELS, dtype)
         due = run_library(data, feeds)
         np.testing.assert_array_equal(real(got, points[2], scales[2]), due)

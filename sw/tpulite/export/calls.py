@@ -1,11 +1,11 @@
 """Calls of C functions: what a step of the CPU is in an exported network."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["HostCall"]
+__all__ = ["HostCall", "PlannedCall"]
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,26 @@ class HostCall:
     fields : mapping of str to value
         The arguments; or their only value.
     pointers : mapping of str to ndarray
-        Arrays that more of its arguments point to: float32 or uint32.
-    reads : tuple of str
-        The tensors that it reads, if these are not the first input of its node.
+        Arrays that more of its arguments point to: float32, int32 or uint32.
     """
 
     function: str
     arguments: str
     fields: Mapping[str, object] | int
     pointers: Mapping[str, np.ndarray] = field(default_factory=dict)
-    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call whose arguments are computed when they are needed, for which a library may run.
+
+    Parameters
+    ----------
+    reads : tuple of str
+        The tensors that it reads, one or two.
+    make : callable
+        Returns the call; ValueError if its tables would not have the bits of the library.
+    """
+
+    reads: tuple[str, ...]
+    make: Callable[[], HostCall]

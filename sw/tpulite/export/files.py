@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from tpulite.atomic import write_whole
-from tpulite.export.host_steps import FLOAT_SOFTMAX
 from tpulite.export.network import ExportedNetwork, HostStep
 from tpulite.export.references import References, selftest_text
 from tpulite.export.sizes import Sizes
@@ -15,6 +14,9 @@ from tpulite.firmware import FOLDER
 __all__ = ["describe", "export_files"]
 
 _SUFFIXES = (".c", ".h")
+
+_FLOAT = "tpulite_host_float"
+"""The source that only networks need which compute with floats."""
 
 
 def export_files(
@@ -44,9 +46,10 @@ def export_files(
     }
     calls = {step.call.function for step in network.steps if isinstance(step, HostStep)}
     for source in sorted(FOLDER.iterdir()):
-        needed = FLOAT_SOFTMAX in calls or source.stem != FLOAT_SOFTMAX
+        text = source.read_text()
+        needed = source.stem != _FLOAT or any(f"void {call}(" in text for call in calls)
         if source.suffix in _SUFFIXES and needed:
-            texts[source.name] = source.read_text()
+            texts[source.name] = text
     blobs = {f"{name}_image.bin": network.image}
     for what, tensors in (("input", references.inputs), ("output", references.outputs)):
         for index, values in enumerate(tensors.values()):

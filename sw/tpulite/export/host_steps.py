@@ -13,9 +13,7 @@ from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.ops import dequantize, quantize
 from tpulite.runtime.host.softmax import exponentials
 
-__all__ = ["FLOAT_SOFTMAX", "copied", "host_call"]
-
-FLOAT_SOFTMAX = "tpulite_softmax_float"
+__all__ = ["along_axis", "copied", "host_call", "least_floats"]
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256
@@ -39,13 +37,42 @@ def copied(tensor: Tensor) -> HostCall:
 
 
 def _quantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
-    """Find the least float of each integer by bisection, of all integers at once."""
     _, y = _ends(node, graph)
     assert y.quantization is not None
     meaning, limits = y.quantization, np.iinfo(y.dtype)
 
+    def integers(values: np.ndarray) -> np.ndarray:
+        return quantize(values, meaning, y.dtype, exact)
+
+    least = least_floats(integers, f"{node.name!r} ({node.source})")
+    fields = {"count": math.prod(y.shape), "least": limits.min & 0xFF, "thresholds": least}
+    return HostCall("tpulite_quantize", "tpulite_quantization", fields)
+
+
+def least_floats(integers: Callable[[np.ndarray], np.ndarray], named: str) -> np.ndarray:
+    """Find the least float of each integer by bisection, of all integers at once.
+
+    Parameters
+    ----------
+    integers : callable
+        Returns the int8 or uint8 that become of float32.
+    named : str
+        What messages call the operator.
+
+    Returns
+    -------
+    ndarray of int64, [255]
+        The place of each in the order of floats, as ``tpulite_quantize`` has it.
+
+    Raises
+    ------
+    ValueError
+        If integers do not rise with floats.
+    """
+
     def levels(keys: np.ndarray) -> np.ndarray:
-        return quantize(_floats(keys), meaning, y.dtype, exact).astype(np.int64) - limits.min
+        found = integers(_floats(keys))
+        return found.astype(np.int64) - np.iinfo(found.dtype).min
 
     wanted = np.arange(1, _INTEGERS)
     low, high = (np.full(_INTEGERS - 1, sign * _INFINITY, np.int64) for sign in (-1, 1))
@@ -55,9 +82,8 @@ def _quantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     tried = np.array([-_INFINITY, -1, 0, 1, _INFINITY], np.int64)
     if (levels(tried) != np.searchsorted(high, tried, side="right")).any():
-        raise ValueError(f"{node.name!r} ({node.source}) does not rise with its input")
-    fields = {"count": math.prod(y.shape), "least": limits.min & 0xFF, "thresholds": high}
-    return HostCall("tpulite_quantize", "tpulite_quantization", fields)
+        raise ValueError(f"{named} does not rise with its input")
+    return high
 
 
 def _floats(keys: np.ndarray) -> np.ndarray:
@@ -109,7 +135,7 @@ def _transpose(node: Node, graph: Graph, exact: Exactness) -> HostCall:
 
 def _argmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     x, y = _ends(node, graph)
-    fields = _axis(node, x) | {"result_bytes": np.dtype(y.dtype).itemsize}
+    fields = along_axis(node, x) | {"result_bytes": np.dtype(y.dtype).itemsize}
     return HostCall("tpulite_argmax", "tpulite_argmax_axis", fields)
 
 
@@ -119,13 +145,14 @@ def _softmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     scale, beta = float(x.quantization.scale[0]), float(node.attributes.get("beta", 1.0))
     if exact in FIXED_POINT:
         exps = fixed_point_exponentials(scale, beta)
-        fields = _axis(node, x) | {"exps": exps}
+        fields = along_axis(node, x) | {"exps": exps}
         return HostCall("tpulite_softmax", "tpulite_softmax_integers", fields)
-    fields = _axis(node, x) | {"exps": exponentials(scale, beta)}
-    return HostCall(FLOAT_SOFTMAX, "tpulite_softmax_floats", fields)
+    fields = along_axis(node, x) | {"exps": exponentials(scale, beta)}
+    return HostCall("tpulite_softmax_float", "tpulite_softmax_floats", fields)
 
 
-def _axis(node: Node, x: Tensor) -> dict[str, object]:
+def along_axis(node: Node, x: Tensor) -> dict[str, object]:
+    """Return the fields of a call that works along an axis: extents around it, and the type."""
     axis = node.attributes.get("axis", -1) % len(x.shape)
     return {
         "outer": math.prod(x.shape[:axis]),

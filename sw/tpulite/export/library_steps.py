@@ -1,18 +1,27 @@
 """Operators that a library runs on the CPU, as calls of C functions with tables of its results."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.export.calls import HostCall
+from tpulite.export.calls import HostCall, PlannedCall
+from tpulite.export.float_softmax import softmax_of_bytes
+from tpulite.export.float_sums import summed
+from tpulite.export.float_windows import pooled, resized
+from tpulite.export.host_steps import host_call
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import FUNCTIONS
+from tpulite.quant.own import is_own
+from tpulite.quant.partition import HostSegment
 
-__all__ = ["library_call"]
+__all__ = ["library_call", "planned_calls"]
+
+_OF_ONE_NUMBER = FUNCTIONS | {"dequantize"}
 
 _PAIRS = ("add", "sub", "mul")
 _AVERAGE = "QLinearGlobalAveragePool"
@@ -21,11 +30,37 @@ _AVERAGE = "QLinearGlobalAveragePool"
 _MOST_EXCEPTIONS = 4096
 """Pairs of bytes that a table may list beside its formula: 16 kB of constants."""
 
-Make = Callable[[], HostCall]
+
+def planned_calls(
+    segment: HostSegment, graph: Graph, exact: Exactness
+) -> list[tuple[Node, PlannedCall | None]]:
+    """Return the calls that compute a segment, in order, and None for what no function computes.
+
+    What only serves operators that are computed together with others is left out.
+
+    Parameters
+    ----------
+    segment : HostSegment
+        The segment.
+    graph : Graph
+        Its graph.
+    exact : Exactness
+        The numerics.
+    """
+    planned, needed = [], set(segment.outputs)
+    for node in reversed(segment.nodes):
+        if needed.isdisjoint(node.outputs):
+            continue
+        call = library_call(node, graph, exact)
+        if call is None and is_own(node, graph, exact):
+            call = PlannedCall(node.inputs[:1], partial(host_call, node, graph, exact))
+        needed.update(node.inputs if call is None else call.reads)
+        planned.append((node, call))
+    return planned[::-1]
 
 
-def library_call(node: Node, graph: Graph, exact: Exactness) -> Make | None:
-    """Return what makes the call that computes a node as its library does.
+def library_call(node: Node, graph: Graph, exact: Exactness) -> PlannedCall | None:
+    """Return the call that computes a node as its library does.
 
     Making it runs the library; that there is one is known at once. None if no function computes
     the node.
@@ -39,24 +74,49 @@ def library_call(node: Node, graph: Graph, exact: Exactness) -> Make | None:
     exact : Exactness
         The numerics.
     """
+    if graph.source is None or len(node.outputs) != 1:
+        return None
+    if node.op in FUNCTIONS:
+        return _function(node, graph, exact)
+    if node.op == "quantize":
+        return softmax_of_bytes(node, graph, exact)
+    trial = Trial.of(graph, exact, node)
+    if not trial.is_possible:
+        return None
     tensors = [graph.tensors[name] for name in node.inputs if name]
     y = graph.tensors[node.outputs[0]]
-    if len(node.outputs) != 1 or graph.source is None or not all(map(_has_bytes, (*tensors, y))):
+    if all(map(_has_bytes, (*tensors, y))):
+        if node.op in _PAIRS and len(tensors) == 2 and (order := _full_first(tensors, y)):
+            reads = order[0].name, order[1].name
+            return PlannedCall(reads, lambda: _pair(trial, *order, y))
+        if node.source == _AVERAGE and node.op == "mean" and y.shape[-1] == tensors[0].shape[-1]:
+            return PlannedCall(node.inputs[:1], lambda: _average(trial, tensors[0], y))
+    if not exact.ort:
         return None
-    trial = Trial(node, graph, exact)
-    if (
-        node.op in FUNCTIONS
-        and len(tensors) == 1
-        and math.prod(tensors[0].shape) == math.prod(y.shape)
-    ):
-        return lambda: HostCall(
-            "tpulite_look_up", "tpulite_table", _count(y) | {"values": trial.table()}
-        )
-    if node.op in _PAIRS and len(tensors) == 2 and (order := _full_first(tensors, y)):
-        return lambda: _pair(trial, *order, y)
-    if node.source == _AVERAGE and node.op == "mean" and y.shape[-1] == tensors[0].shape[-1]:
-        return lambda: _average(trial, tensors[0], y)
-    return None
+    return pooled(trial, node) or resized(trial, node) or summed(trial, node)
+
+
+def _function(node: Node, graph: Graph, exact: Exactness) -> PlannedCall | None:
+    """Plan a table of functions of one byte, which may have been turned into a float."""
+    x, y, nodes = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]], [node]
+    makers = {name: each for each in graph.nodes for name in each.outputs}
+    while x.dtype == "float32" and (maker := makers.get(x.name)) and maker.op in _OF_ONE_NUMBER:
+        x, nodes = graph.tensors[maker.inputs[0]], [maker, *nodes]
+    whole = all(len([name for name in each.inputs if name]) == 1 for each in nodes)
+    whole = whole and math.prod(x.shape) == math.prod(y.shape) and _has_bytes(x)
+    if not whole or not (y.dtype == "float32" or _has_bytes(y)):
+        return None
+    trial, count = Trial.of(graph, exact, *nodes), math.prod(y.shape)
+
+    def make() -> HostCall:
+        values = trial.table()
+        if y.dtype == "float32":
+            fields = {"count": count, "rest": 0, "values": values}
+            return HostCall("tpulite_dequantize", "tpulite_dequantization", fields)
+        fields = {"count": count, "values": values.view(np.uint8)}
+        return HostCall("tpulite_look_up", "tpulite_table", fields)
+
+    return PlannedCall((x.name,), make)
 
 
 def _has_bytes(tensor: Tensor) -> bool:
@@ -86,7 +146,7 @@ def _pair(trial: Trial, full: Tensor, other: Tensor, inner: int, y: Tensor) -> H
     used = np.ones(BYTES, bool)
     if other.data is not None:
         used = np.isin(np.arange(BYTES), other.data.reshape(-1).view(np.uint8))
-    terms, is_product = _terms(trial.node, full, other, y)
+    terms, is_product = _terms(trial.nodes[0], full, other, y)
     a, b, shift = terms
     assert y.quantization is not None
     offset = int(y.quantization.zero_point[0])
@@ -96,8 +156,8 @@ def _pair(trial: Trial, full: Tensor, other: Tensor, inner: int, y: Tensor) -> H
     different = np.argwhere((formula != found) & used)
     if len(different) > _MOST_EXCEPTIONS:
         raise ValueError(
-            f"{trial.node.name!r} ({trial.node.source}) cannot be exported: {len(different):,} "
-            "pairs of bytes are no products or sums"
+            f"{trial.named} cannot be exported: {len(different):,} pairs of bytes are no products "
+            "or sums"
         )
     results = found[tuple(different.T)] & 0xFF
     listed = (different[:, 0] << 16 | different[:, 1] << 8 | results).astype(np.uint32)
@@ -111,8 +171,7 @@ def _pair(trial: Trial, full: Tensor, other: Tensor, inner: int, y: Tensor) -> H
         **{"a": a, "b": b},
     }
     pointers = {"exceptions": listed} if len(listed) else {}
-    reads = full.name, other.name
-    return HostCall("tpulite_pair", "tpulite_pair_tables", fields, pointers, reads)
+    return HostCall("tpulite_pair", "tpulite_pair_tables", fields, pointers)
 
 
 def _terms(
@@ -167,7 +226,7 @@ def _average(trial: Trial, x: Tensor, y: Tensor) -> HostCall:
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     tried = np.unique(np.concatenate([np.clip(high + d, 0, top) for d in (-1, 0)]))
     if (levels(tried) != np.searchsorted(high, tried, side="right")).any():
-        raise ValueError(f"{trial.node.name!r} ({trial.node.source}) does not rise with its sum")
+        raise ValueError(f"{trial.named} does not rise with its sum")
     fields: Mapping[str, object] = {
         "channels": x.shape[-1],
         "pixels": pixels,

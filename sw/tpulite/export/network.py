@@ -9,12 +9,11 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.export.calls import HostCall
-from tpulite.export.host_steps import copied, host_call
+from tpulite.export.host_steps import copied
 from tpulite.export.layouts import layout_fields
-from tpulite.export.library_steps import library_call
+from tpulite.export.library_steps import planned_calls
 from tpulite.graph.graph import Graph, State, Tensor
 from tpulite.program import Program
-from tpulite.quant.own import is_own
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.model import Model
 
@@ -175,14 +174,15 @@ def check_exportable(model: Model) -> None:
         the machine, or an option asks for programs that differ from run to run.
     """
     graph = model.graph
-    refused = [
-        f"{node.source or node.op} {node.name!r} ({reason})"
-        for segment in model.segments
-        if isinstance(segment, HostSegment)
-        for node, reason in zip(segment.nodes, segment.reasons, strict=True)
-        if not is_own(node, graph, model.exactness)
-        and library_call(node, graph, model.exactness) is None
-    ]
+    refused = []
+    for segment in model.segments:
+        if isinstance(segment, HostSegment):
+            reasons = dict(zip((node.name for node in segment.nodes), segment.reasons, strict=True))
+            refused += [
+                f"{node.source or node.op} {node.name!r} ({reasons[node.name]})"
+                for node, call in planned_calls(segment, graph, model.exactness)
+                if call is None
+            ]
     if refused:
         raise ValueError(
             f"{graph.name} cannot be exported: firmware has no function for {'; '.join(refused)}; "
@@ -246,14 +246,10 @@ class _Exporter:
         )
 
     def _host(self, segment: HostSegment) -> Iterator[HostStep]:
-        graph, exact = self.model.graph, self.model.exactness
-        for node in segment.nodes:
-            own = is_own(node, graph, exact)
-            make = None if own else library_call(node, graph, exact)
-            call = host_call(node, graph, exact) if make is None else make()
-            sources = call.reads or node.inputs[:1]
-            numbers = tuple(self._number(name) for name in sources)
-            yield HostStep(call, numbers, self._number(node.outputs[0]))
+        for node, call in planned_calls(segment, self.model.graph, self.model.exactness):
+            assert call is not None, "check_exportable refuses it"
+            numbers = tuple(self._number(name) for name in call.reads)
+            yield HostStep(call.make(), numbers, self._number(node.outputs[0]))
 
     def _passed_on(self) -> Iterator[HostStep]:
         """Yield copies of the outputs that nobody computes: inputs and constants."""

@@ -101,6 +101,9 @@ def _table_bytes(call: HostCall) -> int:
         "tpulite_table": 4 + 256,
         "tpulite_softmax_integers": 4 * 260,
         "tpulite_softmax_floats": 4 * 260,
+        "tpulite_softmax_quotients": 4 * 262,
+        "tpulite_window_sums": 4 * 19,
+        "tpulite_axis_sums": 4 * 8,
         "tpulite_pair_tables": 4 * (10 + 512),
         "tpulite_average_sums": 4 * 258,
     }

@@ -1,8 +1,8 @@
-"""Operators of a library as integer tables: all values of their bytes are tried there.
+"""Operators of a library as integer tables: values of their bytes are tried there.
 
-Libraries compute these operators with floats. What becomes of an element depends on its bytes
-alone, so that all of these are tried when a network is exported, and the tables have the bits of
-the library on the computer that exports.
+Libraries compute these operators with floats. What becomes of an element often depends on its
+bytes alone, so that all of these are tried when a network is exported, and the tables have the
+bits of the library on the computer that exports.
 """
 
 import math
@@ -25,30 +25,84 @@ BYTES = 256
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """An operator of a network whose results have 8 bits, run by its library on values of ours.
+    """Operators of a network with one result, run by their library on values of ours.
 
     Parameters
     ----------
-    node : Node
-        The operator.
     graph : Graph
         The network.
     exactness : Exactness
         The numerics.
+    nodes : tuple of Node
+        The operators, each of which reads what the one before computes.
     """
 
-    node: Node
     graph: Graph
     exactness: Exactness
+    nodes: tuple[Node, ...]
 
-    def table(self) -> NDArray[np.uint8]:
-        """Return the byte that becomes of each byte of the only activation."""
+    @classmethod
+    def of(cls, graph: Graph, exactness: Exactness, *nodes: Node) -> "Trial":
+        """Return a trial from a tensor of the file to another, beyond reshapes if there are some.
+
+        Parameters
+        ----------
+        graph : Graph
+            The network.
+        exactness : Exactness
+            The numerics.
+        *nodes : Node
+            The operators, whose operands and result have the same order in these tensors.
+        """
+        assert graph.source is not None
+        around, origins = list(nodes), graph.source.origins
+        while (name := around[0].inputs[0]) not in origins:
+            before = [each for each in graph.nodes if name in each.outputs and each.op == "reshape"]
+            if not before:
+                break
+            around[:0] = before
+        while (name := around[-1].outputs[0]) not in origins:
+            after = [each for each in graph.nodes if name in each.inputs and each.op == "reshape"]
+            if not after:
+                break
+            around += after[:1]
+        return cls(graph, exactness, tuple(around))
+
+    @property
+    def name(self) -> str:
+        """The name of its activation, if it has one."""
+        return self._activations()[0].name
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the file has the tensors from and to which its library computes."""
+        assert self.graph.source is not None
+        ends = (*(x.name for x in self._activations()), self.nodes[-1].outputs[0])
+        return self.graph.source.origins.keys() >= set(ends)
+
+    @property
+    def named(self) -> str:
+        """What messages call the operator."""
+        return f"{self.nodes[-1].name!r} ({self.nodes[-1].source})"
+
+    def table(self) -> NDArray:
+        """Return what becomes of each byte of the only activation, in the result's type.
+
+        Raises
+        ------
+        ValueError
+            If it depends on where the byte is, too.
+        """
         (x,) = self._activations()
-        compute, result = self._opened(), np.zeros(BYTES, np.uint8)
+        compute = self.opened()
+        result = np.zeros(BYTES, self.graph.tensors[self.nodes[-1].outputs[0]].dtype)
         places = np.arange(math.prod(x.shape))
         for start in range(0, BYTES, len(places)):
             chosen = (start + places) % BYTES
-            result[chosen] = compute({x.name: chosen})
+            found = compute({x.name: chosen})
+            result[chosen] = found
+            if not np.array_equal(result[chosen], found):
+                raise ValueError(f"{self.named} is no function of one byte in its library")
         return result
 
     def pairs(self, full: Tensor, other: Tensor, inner: int) -> NDArray[np.uint8]:
@@ -63,7 +117,7 @@ class Trial:
         inner : int
             Elements of ``full`` that meet one of ``other`` before the next one.
         """
-        compute, result = self._opened(), np.zeros((BYTES, BYTES), np.uint8)
+        compute, result = self.opened(), np.zeros((BYTES, BYTES), np.uint8)
         places, count = np.arange(math.prod(full.shape)), math.prod(other.shape)
         for begin in range(0, BYTES, count) if other.data is None else (0,):
             second = (begin + np.arange(count)) % BYTES
@@ -71,9 +125,8 @@ class Trial:
                 second = other.data.reshape(-1).view(np.uint8)
             for start in range(0, BYTES, len(places) // count):
                 first = (start + places // (inner * count) * inner + places % inner) % BYTES
-                result[first, second[places // inner % count]] = compute(
-                    {full.name: first, other.name: second}
-                )
+                found = compute({full.name: first, other.name: second}).view(np.uint8)
+                result[first, second[places // inner % count]] = found
         return result
 
     def averages(self, sums: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -86,31 +139,35 @@ class Trial:
         """
         (x,) = self._activations()
         channels = x.shape[-1]
-        pixels, compute = math.prod(x.shape) // channels, self._opened()
+        pixels, compute = math.prod(x.shape) // channels, self.opened()
         flip, result = 0x80 if x.dtype == "int8" else 0, []
         for start in range(0, len(sums), channels):
             part = np.resize(sums[start : start + channels], channels)
             extra = np.arange(pixels)[:, None] < part % pixels
-            result.append(compute({x.name: (part // pixels + extra) ^ flip}))
+            found = compute({x.name: (part // pixels + extra) ^ flip})
+            result.append(found.view(np.uint8))
         return np.concatenate(result)[: len(sums)]
 
-    def _activations(self) -> list[Tensor]:
-        names = dict.fromkeys(name for name in self.node.inputs if name)
-        tensors = (self.graph.tensors[name] for name in names)
-        return [tensor for tensor in tensors if tensor.data is None]
-
-    def _opened(self) -> Callable[[dict[str, NDArray]], NDArray[np.uint8]]:
-        """Return what computes the bytes of the result from those of activations."""
+    def opened(self) -> Callable[[dict[str, NDArray]], NDArray]:
+        """Return what computes the result, flat, from activations: floats, or integers' bytes."""
         activations = self._activations()
-        inputs, outputs = tuple(x.name for x in activations), self.node.outputs[:1]
-        segment = HostSegment((self.node,), inputs, outputs, ("",), 0, True)
+        inputs, outputs = tuple(x.name for x in activations), self.nodes[-1].outputs[:1]
+        segment = HostSegment(self.nodes, inputs, outputs, ("",) * len(self.nodes), 0, True)
         part = HostPart(self.graph, segment, self.exactness).open()
 
-        def compute(values: dict[str, NDArray]) -> NDArray[np.uint8]:
-            given = {
-                x.name: values[x.name].astype(np.uint8).view(x.dtype).reshape(x.shape)
-                for x in activations
-            }
-            return part.run(given)[outputs[0]].reshape(-1).view(np.uint8)
+        def typed(x: Tensor, value: NDArray) -> NDArray:
+            if x.dtype != "float32":
+                value = value.astype(np.uint8).view(x.dtype)
+            return value.reshape(x.shape)
+
+        def compute(values: dict[str, NDArray]) -> NDArray:
+            given = {x.name: typed(x, values[x.name]) for x in activations}
+            return part.run(given)[outputs[0]].reshape(-1)
 
         return compute
+
+    def _activations(self) -> list[Tensor]:
+        made = {name for node in self.nodes for name in node.outputs}
+        names = dict.fromkeys(name for node in self.nodes for name in node.inputs if name)
+        tensors = (self.graph.tensors[name] for name in names if name not in made)
+        return [tensor for tensor in tensors if tensor.data is None]

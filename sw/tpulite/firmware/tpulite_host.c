@@ -11,23 +11,27 @@ static int32_t ordered(float value)
     return word.bits >> 31 ? -magnitude : magnitude;
 }
 
+uint8_t tpulite_quantized(const int32_t thresholds[255], uint8_t least, float value)
+{
+    const int32_t infinity = 0x7F800000;
+    int32_t key = ordered(value);
+    uint32_t level = 0;
+    if (key <= infinity && key >= -infinity) {
+        for (uint32_t step = 128; step; step >>= 1) {
+            if (key >= thresholds[level + step - 1])
+                level += step;
+        }
+    }
+    return (uint8_t)(level + least);
+}
+
 void tpulite_quantize(const void *quantization, const void *x, void *y)
 {
     const tpulite_quantization *q = quantization;
     const float *from = x;
     uint8_t *to = y;
-    const int32_t infinity = 0x7F800000;
-    for (uint32_t i = 0; i < q->count; i++) {
-        int32_t key = ordered(from[i]);
-        uint32_t level = 0;
-        if (key <= infinity && key >= -infinity) {
-            for (uint32_t step = 128; step; step >>= 1) {
-                if (key >= q->thresholds[level + step - 1])
-                    level += step;
-            }
-        }
-        to[i] = (uint8_t)(level + q->least);
-    }
+    for (uint32_t i = 0; i < q->count; i++)
+        to[i] = tpulite_quantized(q->thresholds, q->least, from[i]);
 }
 
 void tpulite_dequantize(const void *dequantization, const void *x, void *y)

@@ -1,5 +1,5 @@
 /* What the host computes of a network, at its ends: with the very bits of the library that the
- * network was exported for, and without floating-point operations but for tpulite_softmax_float.
+ * network was exported for, and without floating-point operations but for the last four.
  *
  * Each function computes one input; `x` and `y` are as the types of the tensors say.
  */
@@ -17,6 +17,7 @@ typedef struct {
     int32_t thresholds[255];
 } tpulite_quantization;
 void tpulite_quantize(const void *quantization, const void *x, void *y);
+uint8_t tpulite_quantized(const int32_t thresholds[255], uint8_t least, float value);
 
 /* 8-bit integers to floats: the float of each byte. The last elements may have another table. */
 typedef struct {
@@ -89,5 +90,43 @@ typedef struct {
     float exps[256];
 } tpulite_softmax_floats;
 void tpulite_softmax_float(const void *floats, const void *x, void *y);
+
+/* Softmax of ONNX Runtime: quotients of exponentials, in the result's units, and their sum. */
+typedef struct {
+    uint32_t outer, count, inner;
+    uint32_t is_signed;
+    int32_t zero_point;
+    float unit;
+    float exps[256];
+} tpulite_softmax_quotients;
+void tpulite_softmax_quotient(const void *quotients, const void *x, void *y);
+
+/* Sums of windows divided by their sizes, in single precision: average pooling, and interpolation.
+ * An element of the sum is weighted by its row and column. The sum goes row by row, or it is that
+ * of the sums of columns. `values` are those of bytes, or NULL if `x` is float; `thresholds` and
+ * `least` as for tpulite_quantize, or NULL if `y` is float. */
+typedef struct {
+    const float *values;
+    const int32_t *thresholds;
+    uint8_t least;
+    uint32_t images, height, width, channels; /* of x */
+    uint32_t rows, columns;                   /* of y */
+    uint32_t row_taps, column_taps, by_columns;
+    const uint32_t *row_places, *column_places; /* of the taps of each row or column */
+    const float *row_weights, *column_weights;
+    const float *row_sizes, *column_sizes;
+} tpulite_window_sums;
+void tpulite_pool(const void *sums, const void *x, void *y);
+
+/* Sums along an axis divided by a number, in single precision: sums of groups are added, the last
+ * ones smaller by powers of two; or lanes of the last axis, if `group` is 0. */
+typedef struct {
+    const float *values;
+    const int32_t *thresholds;
+    uint8_t least;
+    uint32_t outer, count, inner, group;
+    float divisor;
+} tpulite_axis_sums;
+void tpulite_sum(const void *sums, const void *x, void *y);
 
 #endif

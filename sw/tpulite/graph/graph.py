@@ -108,7 +108,8 @@ class Node:
     - resize_bilinear, resize_nearest: x, size; align_corners, half_pixel_centers
     - space_to_batch, batch_to_space: x, block, amounts (padding, crops), as in TFLite
     - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile: as in TFLite
-    - unsupported: a form of a known operator that has no attributes here; reason
+    - unsupported: a form of a known operator that has no attributes here; reason, and for a linear
+      interpolation places (of each axis the positions between elements)
     - softmax, argmax and everything else: the host's
 
     Parameters

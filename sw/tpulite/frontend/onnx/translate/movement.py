@@ -148,15 +148,22 @@ def _resize(graph: Importer, node: OnnxNode) -> str | None:
     scales = _scales(graph, node, shape, result, old=old)
     if scales is None:
         return _COMPUTED
-    axes: dict[int, Positions] = {}
+    positions: dict[int, np.ndarray] = {}
     for axis, scale in scales.items():
         inputs, outputs = shape[axis], result[axis]
         if inputs == outputs and scale == 1:
             continue
         x = _PLACES[places](np.arange(outputs, dtype=np.float32), scale, inputs, outputs)
-        if mode == "linear" and np.any((x := np.clip(x, 0, inputs - 1)) % 1):
-            return "linear interpolation between pixels"
-        axes[axis] = np.clip(_NEAREST[nearest](x).astype(np.int64), 0, inputs - 1)
+        positions[axis] = np.clip(x, 0, inputs - 1) if mode == "linear" else x
+    if mode == "linear" and any(np.any(x % 1) for x in positions.values()):
+        reason, between = "linear interpolation between pixels", sorted(positions.items())
+        attributes = {"reason": reason, "places": tuple((i, tuple(x.tolist())) for i, x in between)}
+        graph.emit("unsupported", node.inputs, node.outputs, **attributes)
+        return None
+    axes: dict[int, Positions] = {
+        axis: np.clip(_NEAREST[nearest](x).astype(np.int64), 0, shape[axis] - 1)
+        for axis, x in positions.items()
+    }
     _emit(graph, node, node.outputs[0], axes)
     return None
 
