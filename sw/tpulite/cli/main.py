@@ -23,6 +23,7 @@ _COMMANDS = {
     "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
     "zoo": ("zoo", "Networks that others have trained."),
     "bind": ("bind:bind_file", "Compile once for a range of shapes."),
+    "gemm": ("gemm", "A matrix product, in panels and on the machine."),
     "bench": ("bench", "Run workloads beside figures of other machines."),
     "verilog": ("verilog", "Write the chip for other tools: Verilog, SDC, LPF."),
     "info": ("info", "What a compiled file holds; configurations and devices."),

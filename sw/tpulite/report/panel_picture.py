@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.cut import split
 from tpulite.layout.panel_products import DEPTH, fixed_stride_elements
 from tpulite.layout.panels import NARROW, panel_rows
@@ -171,7 +171,7 @@ def draw_tiles(m: int, k: int, n: int, config: Config) -> str:
     """
     _check((m, k, n))
     size = config.array_size
-    rows = split(m, -(-m // size), 1)
+    rows = split(m, -(-m // size), max(1, BEAT_BYTES // size))
     depth, columns = (
         [range(start, start + size) for start in range(0, extent, size)] for extent in (k, n)
     )
