@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["members", "opened", "packed"]
+__all__ = ["holds", "members", "opened", "packed"]
 
 _UNPACKED_BYTES = 1 << 28
 _RATIO = 4
@@ -35,6 +35,15 @@ def _digest(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
     for name in sorted(parts):
         digest.update(f"\n{name} {len(parts[name])}\n".encode() + parts[name])
     return digest.hexdigest()
+
+
+def holds(kind: str, path: Path) -> bool:
+    """Tell whether a file is an archive of a kind: its name does not matter."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"{kind}.json" in archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        return False
 
 
 def members(data: bytes) -> dict[str, bytes]:

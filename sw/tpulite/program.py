@@ -8,10 +8,17 @@ from typing import Any
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
 from tpulite.arch.memory import WINDOWS
-from tpulite.archive import opened, packed
+from tpulite.archive import holds, opened, packed
 from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 
-__all__ = ["LayerInfo", "PackedRows", "Patches", "Program", "TensorSpec"]
+__all__ = [
+    "LayerInfo",
+    "PackedRows",
+    "Patches",
+    "Program",
+    "TensorSpec",
+    "is_program_file",
+]
 
 _VERSION = 6
 
@@ -85,6 +92,11 @@ class Program:
         return max((spec.batch for spec in (*self.inputs, *self.outputs)), default=1)
 
     @property
+    def images(self) -> int:
+        """Images of a run, those included that are one tensor: see :class:`TensorSpec`."""
+        return max((spec.images for spec in (*self.inputs, *self.outputs)), default=1)
+
+    @property
     def macs(self) -> int:
         """Multiplications of one run, padding not counted."""
         return sum(layer.macs for layer in self.layers)
@@ -142,6 +154,11 @@ class Program:
     def load(cls, path: str | Path) -> "Program":
         """Read a program file; raise ValueError if it is none."""
         return cls.unpack(Path(path).read_bytes(), path)
+
+
+def is_program_file(path: Path) -> bool:
+    """Tell whether a file holds a program, and not a network: one that ``bind`` wrote, say."""
+    return holds("program", path)
 
 
 def _check_numbers(metadata: Mapping[str, Any]) -> None:

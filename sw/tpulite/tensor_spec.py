@@ -149,6 +149,12 @@ class TensorSpec:
         return one if self.batch == 1 else (self.batch, *one)
 
     @property
+    def images(self) -> int:
+        """Images that it holds, of the batch and of one that is several."""
+        image = self.image or ()
+        return self.batch * (image[0] if len(image) == 3 else 1)
+
+    @property
     def one(self) -> "TensorSpec":
         """One image of the batch, alone."""
         return replace(self, batch=1, stacked=False)

@@ -55,6 +55,35 @@ def test_a_table_tells_strategies_tiles_buffers_and_cycles_of_a_shape(tpulite, t
     assert json.loads(out)[0]["layers"] == record["layers"]
 
 
+def test_bound_programs_run_and_are_profiled_like_networks(tpulite, tmp_path):
+    x = np.random.default_rng(1).integers(-128, 128, (4, 16, 16, 1), np.int8)
+    np.save("x.npy", x)
+    assert tpulite("bind", CNN_DIGITS, "2x16x16", "--json", "bind.json")[0] == 0
+    (record,) = json.loads((tmp_path / "bind.json").read_text())
+    name = record["program"]
+    code, out, err = tpulite("run", name, "--input", "x.npy", "--output", "y.npy", "--mhz", 100)
+    assert (code, err) == (0, "")
+    due = Model.load(CNN_DIGITS).reference(x)["dense"]
+    np.testing.assert_array_equal(np.load("y.npy").reshape(due.shape), due)
+    assert f"cycle model: {record['cycles']:,} cycles a batch of 2; at 100 MHz" in out
+    assert [line for line in out.splitlines() if line.startswith("x.npy")] == [
+        "x.npy[0]",
+        "x.npy[1]",
+    ]
+    words = ("--trace", "t.pftrace", "--json", "profile.json", "--html", "page.html")
+    code, out, err = tpulite("profile", name, *words)
+    assert (code, err) == (0, "")
+    profile = json.loads((tmp_path / "profile.json").read_text())
+    layers = [(each["name"], each["cycles"]) for each in profile["layers"][1:-1]]
+    assert layers == [(each["name"], each["cycles"]) for each in record["layers"]]
+    assert (profile["cycles"], profile["batch"]) == (record["cycles"], 2)
+    assert b"conv_2d_0" in (tmp_path / "t.pftrace").read_bytes()
+    assert "conv_2d_0" in (tmp_path / "page.html").read_text()
+    code, out, _ = tpulite("disasm", name)
+    assert (code, len(out.splitlines())) == (0, record["commands"])
+    assert "input image: int8 [2, 16, 16, 1]" in tpulite("info", name)[1]
+
+
 def test_shapes_that_are_none(tpulite):
     for words, message in (
         *(

@@ -18,14 +18,17 @@ from tpulite.cli.common import (
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
+from tpulite.cli.program import refuse_networks_options
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.views import Views, view_options
+from tpulite.frontend.files import network_name
+from tpulite.program import Program, is_program_file
 from tpulite.report.activity import activity_line
 from tpulite.report.advice import advise, advise_slowest
-from tpulite.report.profile import Profile, profile_model
+from tpulite.report.profile import Profile, profile_model, profile_run
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
-from tpulite.report.traced_run import CYCLE_MODEL
+from tpulite.report.traced_run import CYCLE_MODEL, trace_program
 from tpulite.runtime.device import require_device
 
 __all__ = ["profile"]
@@ -71,14 +74,22 @@ def profile(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Show the cycles of each layer, what they are spent on, and what would help.
 
-    NETWORK is a file (.tflite, .onnx, .npz, .tpulite) or a name of the zoo.
+    NETWORK is a file (.tflite, .onnx, .npz, .tpulite, or a program that bind wrote) or a name of
+    the zoo.
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
-    model = compile_model(reading.model(network, choices), cache=choices.cache)
-    result = profile_model(model, device, seed=seed)
-    speed = Speed(result.cycles, result.batch, mhz, model.cpu_share, host_ms)
-    views.save(model, result, mhz, host_ms)
+    if is_program_file(network):
+        refuse_networks_options(network, reading, choices, {"--host-ms": host_ms})
+        run = trace_program(Program.load(network), device, seed=seed)
+        result = profile_run(network_name(network), run, device)
+        speed = Speed(result.cycles, result.batch, mhz)
+        views.save_program(result, speed)
+    else:
+        model = compile_model(reading.model(network, choices), cache=choices.cache)
+        result = profile_model(model, device, seed=seed)
+        speed = Speed(result.cycles, result.batch, mhz, model.cpu_share, host_ms)
+        views.save(model, result, mhz, host_ms)
     if csv_path is not None:
         save_csv(csv_path, [layer.as_dict() for layer in result.layers])
     slowest = [{"name": x.name, "advice": advise(x, result)} for x in result.slowest]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from tpulite.arch.config import Config
 from tpulite.cli.common import config_option
 from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
@@ -176,6 +177,19 @@ class Reading:
                 )
                 raise ValueError(f"{error}{advice}") from error
         model = load_model_file(path)
+        self.refuse(path, model.config)
+        if choices is not None:
+            choices.refuse(f"{path} is compiled")
+        return model
+
+    def refuse(self, path: Path, compiled_for: Config) -> None:
+        """Check that nothing was chosen that a compiled network or program has settled.
+
+        Raises
+        ------
+        ValueError
+            If something was.
+        """
         if self.inputs or self.outputs:
             raise ValueError(f"{path} is compiled: it cannot be cut any more")
         if self.shapes:
@@ -184,14 +198,11 @@ class Reading:
             raise ValueError(f"{path} is compiled: its states are settled")
         if self.exact or self.strict or self.calibration:
             raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
-        if choices is not None:
-            choices.refuse(f"{path} is compiled")
         chosen = click.get_current_context().get_parameter_source("config_name")
-        if chosen is ParameterSource.COMMANDLINE and config != model.config:
+        if chosen is ParameterSource.COMMANDLINE and named_config(self.config_name) != compiled_for:
             raise ValueError(
                 f"{path} is compiled: it runs on the configuration it was compiled for"
             )
-        return model
 
 
 def meaning_options(command: Command) -> Command:

@@ -14,7 +14,6 @@ from tpulite.cli.common import (
     host_ms_option,
     is_stdout,
     json_option,
-    load_array,
     mhz_option,
     progress_bar,
     save_array,
@@ -27,17 +26,15 @@ from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, 
 from tpulite.cli.labels import load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
+from tpulite.cli.program import RunChoices, refuse_networks_options, run_program
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.run_report import RunReport
 from tpulite.cli.views import Views, view_options
 from tpulite.golden.timing import predict_cycles
-from tpulite.program import Program
 from tpulite.report.profile import profile_model
-from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
-from tpulite.runtime.session import Session
 
 __all__ = ["run"]
 
@@ -87,15 +84,16 @@ def run(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Run a network (.tflite, .onnx), a compiled one (.tpulite) or a program.
 
-    Without --input a network gets a random one. Of a network with states, inputs are frames of one
-    sequence, in order. A device without a clock has the cycles of the cycle model; --trace and
-    --html show the first run.
+    A program, as bind writes it, takes and gives the integers of its tensors, in their shapes:
+    those of info. Without --input there is a random one. Of a network with states, inputs are
+    frames of one sequence, in order. A device without a clock has the cycles of the cycle model;
+    --trace and --html show the first run.
     """
     if not _is_network(file):
-        choices.refuse(f"{file} is a program, and compiled")
-        if views:
-            raise click.UsageError("--trace and --html are for networks.")
-        _run_program(file, source, output, device, mhz)
+        idle = {"--labels": labels, "--pixels": pixels, "--reset": reset or None}
+        refuse_networks_options(file, reading, choices, idle | {"--host-ms": host_ms})
+        chosen = RunChoices(source, limit, seed, device, mhz)
+        run_program(file, chosen, views, output, (json_path, csv_path))
         return
     model = reading.model(file, choices)
     if reset and not model.graph.states:
@@ -149,25 +147,6 @@ def _inputs(
     if source is not None:
         return InputReader(model.graph, model.exactness, pixels, states=True).read(source, limit)
     return Inputs.drawn(model.graph, limit or model.options.batch, seed)
-
-
-def _run_program(
-    file: Path, source: Path | None, output: Path | None, device: str, mhz: float | None
-) -> None:
-    """Run a bare program, which knows nothing of the host."""
-    program = Program.load(file)
-    if source is None or output is None:
-        missing = "--input" if source is None else "--output"
-        raise click.UsageError(f"Missing option '{missing}'.")
-    results = Session(program, device).run(load_array(source))
-    if results.fault is not None:
-        raise RuntimeError(f"The program stopped at {results.fault}")
-    save_array(output, results.output)
-    cycles, whose = results.cycles, device
-    if cycles is None:
-        cycles, whose = predict_cycles(program.commands, program.config), "the cycle model"
-    speed = Speed(cycles, program.batch, mhz).line()
-    click.echo(f"{output}: {results.output.dtype} {list(results.output.shape)}; {whose}: {speed}")
 
 
 def _run_all(

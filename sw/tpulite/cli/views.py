@@ -13,6 +13,7 @@ from tpulite.cli.compiling import report_model
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
 from tpulite.needs import require_package
+from tpulite.report import report_programs
 from tpulite.report.html import PACKAGES, write_page
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.perfetto_trace import write_trace
@@ -47,18 +48,30 @@ class Views:
         self, model: Model, profile: Profile, mhz: float | None, host_ms: float | None = None
     ) -> None:
         """Write them, each whole or not at all."""
-        speed = Speed(profile.cycles, profile.batch, mhz, model.cpu_share, host_ms)
-        if self.trace is not None:
-            nanoseconds = 1000 / (mhz or 1000)
-            save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)
-            write_whole(self.trace, save)
+        self._write_trace(profile, mhz)
         if self.html is not None:
             network = NetworkGraph.of(model.plan.placed)
+            speed = Speed(profile.cycles, profile.batch, mhz, model.cpu_share, host_ms)
             facts = facts_of(model)
             for report in report_model(model, full=False, cache=True).values():
                 facts["a run"] = report.line()
             save = partial(write_page, profile=profile, speed=speed, network=network, facts=facts)
             write_whole(self.html, save)
+
+    def save_program(self, profile: Profile, speed: Speed) -> None:
+        """Write those of a program that is no network's, each whole or not at all."""
+        self._write_trace(profile, speed.mhz)
+        if self.html is not None:
+            programs = [run.program for run in profile.runs]
+            facts = {"a run": report_programs(programs, cycles=False).line()}
+            save = partial(write_page, profile=profile, speed=speed, network=None, facts=facts)
+            write_whole(self.html, save)
+
+    def _write_trace(self, profile: Profile, mhz: float | None) -> None:
+        if self.trace is not None:
+            nanoseconds = 1000 / (mhz or 1000)
+            save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)
+            write_whole(self.trace, save)
 
 
 def page_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -96,6 +96,10 @@ def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
         parts = members(data)
     except _UNREADABLE as error:
         raise ValueError(f"the archive cannot be read: {error}") from error
+    if "program.json" in parts:
+        raise ValueError(
+            "this is a compiled program and no network: run, profile, disasm and info take it"
+        )
     if parts and all(each.endswith(".npy") for each in parts):
         if given:
             raise ValueError("--shape and --dim are for TFLite and ONNX files")

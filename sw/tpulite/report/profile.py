@@ -19,7 +19,14 @@ from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.model import Model
 
-__all__ = ["LayerProfile", "Profile", "profile_model", "profile_program", "profile_runs"]
+__all__ = [
+    "LayerProfile",
+    "Profile",
+    "profile_model",
+    "profile_program",
+    "profile_run",
+    "profile_runs",
+]
 
 _NOTHING = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
 
@@ -195,6 +202,12 @@ def profile_runs(model: Model, runs: Sequence[TracedRun], device: str) -> Profil
             layers += profile_program(next(parts))
     batch = max((program.batch for program in model.programs), default=1)
     return Profile(model.graph.name, device, model.config, batch, tuple(layers), tuple(runs))
+
+
+def profile_run(name: str, run: TracedRun, device: str) -> Profile:
+    """Account for a run of a program that is no network's, but has a name."""
+    program, layers = run.program, tuple(profile_program(run))
+    return Profile(name, device, program.config, program.images, layers, (run,))
 
 
 def profile_program(run: TracedRun) -> list[LayerProfile]:

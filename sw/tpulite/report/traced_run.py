@@ -10,9 +10,11 @@ from tpulite.program import Program
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
+from tpulite.runtime.program_graph import program_graph
 from tpulite.runtime.results import EngineTrace, Results
+from tpulite.runtime.session import Session
 
-__all__ = ["CYCLE_MODEL", "TracedRun", "trace_runs"]
+__all__ = ["CYCLE_MODEL", "TracedRun", "trace_program", "trace_runs"]
 
 CYCLE_MODEL = "cycle model"
 
@@ -53,6 +55,19 @@ class TracedRun:
         """Return what the cycle model says."""
         timeline = predict(program.commands, program.config)
         return cls(program, timeline.traces(), timeline.cycles)
+
+
+def trace_program(program: Program, device: str = CYCLE_MODEL, *, seed: int = 2024) -> TracedRun:
+    """Find out what each engine does while a program runs that is no network's.
+
+    Parameters and errors are those of :func:`trace_runs`.
+    """
+    if device == CYCLE_MODEL:
+        return TracedRun.predicted(program)
+    session = Session(program, device)
+    session.record_traces(True)
+    inputs = random_inputs(program_graph(program), 1, seed)
+    return TracedRun.of(program, session.run(inputs), device)
 
 
 def trace_runs(

@@ -8,7 +8,6 @@ Version 4 of the format has, besides the graph, its plan and programs (``model.j
 """
 
 import io
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.archive import opened, packed
+from tpulite.archive import holds, opened, packed
 from tpulite.arrays import read_array
 from tpulite.compiler.options import Options
 from tpulite.graph.graph import Origin
@@ -68,11 +67,7 @@ def save_model(model: Model, path: Path, example: Example | None = None) -> None
 
 def is_model_file(path: Path) -> bool:
     """Tell whether a file is an archive of :func:`save_model`."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return f"{_KIND}.json" in archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
-        return False
+    return holds(_KIND, path)
 
 
 def load_model_file(path: Path) -> Model:

@@ -9,7 +9,7 @@ from tpulite.arch.memory import PAGE_BYTES
 from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
-from tpulite.runtime.device import Device, Tracing, Watched, open_device
+from tpulite.runtime.device import Device, Watched, open_device
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
@@ -149,8 +149,7 @@ class Runner:
     def record_traces(self, on: bool) -> None:
         """Let the device record what its engines do in the runs to come, if it can."""
         for session in self.sessions:
-            if isinstance(session.device, Tracing):
-                session.device.trace = on
+            session.record_traces(on)
 
     def watch(self, tell: Callable[[int], None]) -> None:
         """Let the device tell the cycles of each program's run that have passed, if it can."""

@@ -8,7 +8,7 @@ from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
 from tpulite.layout import pack_activations, unpack_activations
 from tpulite.program import Program
-from tpulite.runtime.device import Device, Job, open_device
+from tpulite.runtime.device import Device, Job, Tracing, open_device
 from tpulite.runtime.results import Results
 
 __all__ = ["Session"]
@@ -87,6 +87,11 @@ class Session:
         device.write(self.job.program_address, program.encode())
         if program.constants:
             device.write(self.job.windows[Window.CONSTANTS].base, program.constants)
+
+    def record_traces(self, on: bool) -> None:
+        """Let the device record what its engines do in the runs to come, if it can."""
+        if isinstance(self.device, Tracing):
+            self.device.trace = on
 
     def run(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> Results:
         """Write the inputs, run the program, read the outputs.

@@ -16,7 +16,11 @@ PACKAGES = ("bokeh", "fast_sugiyama")
 
 
 def write_page(
-    path: Path, profile: Profile, speed: Speed, network: NetworkGraph, facts: Mapping[str, str]
+    path: Path,
+    profile: Profile,
+    speed: Speed,
+    network: NetworkGraph | None,
+    facts: Mapping[str, str],
 ) -> None:
     """Write a page that any browser shows, without a network.
 
@@ -28,8 +32,8 @@ def write_page(
         What the run costs, layer by layer, and what each engine does when.
     speed : Speed
         Its cycles, in milliseconds if there is a clock.
-    network : NetworkGraph
-        Its operators.
+    network : NetworkGraph, optional
+        Its operators; a program without a network has none.
     facts : mapping of str to str
         What else stands in its head: how it was compiled.
 

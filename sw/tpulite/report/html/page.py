@@ -22,20 +22,21 @@ __all__ = ["make_page"]
 
 
 def make_page(
-    profile: Profile, speed: Speed, network: NetworkGraph, facts: Mapping[str, str]
+    profile: Profile, speed: Speed, network: NetworkGraph | None, facts: Mapping[str, str]
 ) -> str:
     """Return the page as HTML; see :func:`tpulite.report.html.write_page`."""
-    notes = cycle_notes(profile, network)
-    parts: list[UIElement] = [
-        make_head(profile, speed, facts),
-        heading(
-            "Network",
-            "Who computes each operator, and in how many cycles; a bar says how many beside the "
-            "slowest. The mouse wheel zooms, dragging moves, on the left, too.",
-        ),
-        make_legend(network, notes),
-        make_graph(network, notes),
-    ]
+    parts: list[UIElement] = [make_head(profile, speed, facts)]
+    if network is not None:
+        notes = cycle_notes(profile, network)
+        parts += [
+            heading(
+                "Network",
+                "Who computes each operator, and in how many cycles; a bar says how many beside "
+                "the slowest. The mouse wheel zooms, dragging moves, on the left, too.",
+            ),
+            make_legend(network, notes),
+            make_graph(network, notes),
+        ]
     if profile.runs:
         timeline = make_timeline(profile.runs)
         parts += [

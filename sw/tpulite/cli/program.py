@@ -1,0 +1,242 @@
+"""Programs without a network on the command line: those that ``bind`` writes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+
+from tpulite.cli.common import is_stdout, save_array, save_csv, save_json
+from tpulite.cli.inputs import InputReader, Inputs
+from tpulite.cli.options import Choices
+from tpulite.cli.reading import Reading
+from tpulite.cli.views import Views
+from tpulite.frontend.files import network_name
+from tpulite.golden.timing import predict_cycles
+from tpulite.program import Program
+from tpulite.quant.exactness import Exactness
+from tpulite.report import report_programs
+from tpulite.report.answers import Answer, answer
+from tpulite.report.profile import Profile, profile_run
+from tpulite.report.profile_table import profile_table
+from tpulite.report.speed import Speed
+from tpulite.report.traced_run import TracedRun
+from tpulite.runtime.program_graph import program_graph
+from tpulite.runtime.results import Results
+from tpulite.runtime.session import Session
+
+__all__ = ["RunChoices", "refuse_networks_options", "run_program"]
+
+_ANSWERS = 10
+"""Runs whose outputs are printed; all are in the record."""
+
+
+@dataclass(frozen=True)
+class RunChoices:
+    """How a program is to run.
+
+    Parameters
+    ----------
+    source : Path, optional
+        Its inputs; else some are drawn.
+    limit : int, optional
+        Most runs.
+    seed : int
+        Of inputs that are drawn.
+    device : str
+        Where it runs.
+    mhz : float, optional
+        A clock to reckon with.
+    """
+
+    source: Path | None
+    limit: int | None
+    seed: int
+    device: str
+    mhz: float | None
+
+
+def refuse_networks_options(
+    path: Path, reading: Reading, choices: Choices, given: Mapping[str, object]
+) -> None:
+    """Check that nothing was asked of a program that only a network can do.
+
+    Parameters
+    ----------
+    path : Path
+        The program.
+    reading, choices : Reading, Choices
+        How a network would be read and compiled.
+    given : mapping of str to object
+        Other options that are for networks; None if one was not given.
+
+    Raises
+    ------
+    UsageError, ValueError
+        If something was.
+    """
+    choices.refuse(f"{path} is a program, and compiled")
+    reading.refuse(path, Program.load(path).config)
+    for option, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"{option} is for networks, and {path} is a program.")
+
+
+def run_program(
+    path: Path,
+    choices: RunChoices,
+    views: Views,
+    output: Path | None,
+    records: tuple[Path | None, Path | None],
+) -> None:
+    """Run a program, and write what was asked for.
+
+    Parameters
+    ----------
+    path : Path
+        The program.
+    choices : RunChoices
+        How it runs.
+    views : Views
+        What to draw of the first run.
+    output : Path, optional
+        Where the output goes (.npy).
+    records : tuple of Path, optional
+        Where the figures go, as JSON and as CSV.
+    """
+    program, (json_path, csv_path) = Program.load(path), records
+    if output is not None and len(program.outputs) != 1:
+        raise ValueError(f"--output writes one output, not {[x.name for x in program.outputs]}")
+    graph = program_graph(program)
+    if choices.source is None:
+        inputs = Inputs.drawn(graph, choices.limit or 1, choices.seed)
+    else:
+        inputs = InputReader(graph, Exactness.LITERT_REF).read(choices.source, choices.limit)
+    console = Console(quiet=is_stdout(json_path) or is_stdout(csv_path))
+    for remark in inputs.remarks:
+        console.print(remark, highlight=False, markup=False, soft_wrap=True)
+    each = inputs.each(choices.limit)
+    names = inputs.names[: len(each)]
+    report = _Report(network_name(path), program, names, _run_all(program, each, choices), choices)
+    if views:
+        views.save_program(report.profile or report.predicted, report.speed)
+    if csv_path is not None:
+        save_csv(csv_path, report.layers)
+    if output is not None:
+        save_array(output, np.concatenate([results.output for results in report.results]))
+    save_json(json_path, report.as_dict())
+    report.print(console)
+
+
+def _run_all(
+    program: Program, inputs: Sequence[Mapping[str, np.ndarray]], choices: RunChoices
+) -> list[Results]:
+    session, runs = Session(program, choices.device), []
+    for number, one in enumerate(inputs):
+        session.record_traces(number == 0)  # which takes time
+        runs.append(session.run(one))
+        if (fault := runs[-1].fault) is not None:
+            raise RuntimeError(f"The program stopped at {fault}")
+    return runs
+
+
+@dataclass(frozen=True, eq=False)
+class _Report:
+    """What came out of runs of a program, as :class:`~tpulite.cli.run_report.RunReport` has it."""
+
+    name: str
+    program: Program
+    inputs: Sequence[str]
+    results: Sequence[Results]
+    choices: RunChoices
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """Cycles of the first run by layer, if the device has a clock and keeps a trace."""
+        first, device = self.results[0], self.choices.device
+        if first.cycles is None or not first.traces:
+            return None
+        return profile_run(self.name, TracedRun.of(self.program, first, device), device)
+
+    @property
+    def predicted(self) -> Profile:
+        """The same by the cycle model."""
+        return profile_run(self.name, TracedRun.predicted(self.program), "cycle model")
+
+    @property
+    def layers(self) -> list[dict[str, object]]:
+        """The rows of that profile, as plain values; none without it."""
+        return [] if self.profile is None else [x.as_dict() for x in self.profile.layers]
+
+    @cached_property
+    def cycles(self) -> list[int]:
+        """Cycles of each run: the device's own, else those of the cycle model."""
+        counted = [results.cycles for results in self.results if results.cycles is not None]
+        if counted:
+            return counted
+        return [predict_cycles(self.program.commands, self.program.config)] * len(self.results)
+
+    @property
+    def cycles_of(self) -> str:
+        """Whose cycles they are."""
+        return "cycle model" if self.results[0].cycles is None else self.choices.device
+
+    @property
+    def speed(self) -> Speed:
+        """Cycles of a run, and what follows of them."""
+        return Speed(round(float(np.mean(self.cycles))), self.program.images, self.choices.mhz)
+
+    def answers(self, results: Results) -> list[Answer]:
+        """Return the outputs of a run."""
+        tensors = program_graph(self.program).tensors
+        return [answer(tensors[name], value) for name, value in results.outputs.items()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "program": self.name,
+            "device": self.choices.device,
+            "inputs": len(self.inputs),
+            "batch": self.program.images,
+            "macs": self.program.macs,
+            "cycles": self.cycles,
+            "cycles_of": self.cycles_of,
+            **self.speed.as_dict(),
+            "answers": [
+                {"input": name, "outputs": [each.as_dict() for each in self.answers(results)]}
+                for name, results in zip(self.inputs, self.results, strict=True)
+            ],
+            "layers": self.layers,
+        }
+
+    def print(self, console: Console) -> None:
+        """Print all of it."""
+        lines = []
+        for name, results in [*zip(self.inputs, self.results, strict=True)][:_ANSWERS]:
+            lines.append(name)
+            lines += [f"  {line}" for each in self.answers(results) for line in each.lines()]
+        if (more := len(self.inputs) - _ANSWERS) > 0:
+            lines.append(f"and {more} more, which --output and --json write")
+        for line in lines:
+            console.print(line, highlight=False, markup=False)
+        if self.profile is not None:
+            console.print(profile_table(self.profile))
+        for line in self._lines():
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _lines(self) -> list[str]:
+        program = self.program
+        kinds = (("input", program.inputs), ("output", program.outputs))
+        return [
+            *(
+                f"{kind} {spec.name}: {spec.dtype} {list(spec.shape)}, NHWC"
+                for kind, specs in kinds
+                for spec in specs
+            ),
+            report_programs([program], cycles=False).line(),
+            f"{self.cycles_of}: {self.speed.line()}",
+        ]
