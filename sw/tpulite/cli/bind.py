@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from tpulite.atomic import write_whole
+from tpulite.cli.bind_cores import cores_option, save_cores
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
 from tpulite.cli.common import is_stdout, json_option, save_json
@@ -34,6 +35,7 @@ __all__ = ["bind_file", "padding_notes"]
     help="Like batch=1..8,height=96..224,width=0..96,channels=16.",
 )
 @click.option("-o", "--output", type=PATH, default=Path(), help="Folder for the programs.")
+@cores_option
 @plan_options
 @json_option
 def bind_file(
@@ -41,6 +43,7 @@ def bind_file(
     asked: tuple[str, ...],
     limits: str | None,
     output: Path,
+    cores: int,
     reading: Reading,
     json_path: Path | None,
 ) -> None:
@@ -53,7 +56,7 @@ def bind_file(
     If the host has to compute some of it, the machine's largest part is bound. Padding is that of
     the file, in numbers; a note says where SAME would differ. For each program a table tells the
     strategy of each layer, its tiles, the rows of the unified buffer that they take in turn, and
-    its cycles.
+    its cycles. With several cores there is a program for each of them, and a table of their parts.
     """
     shapes = [asked_shape(text) for text in asked]
     program = range_program(network, reading, limits, shapes)
@@ -62,6 +65,9 @@ def bind_file(
         for note in padding_notes(program, shape.height, shape.width):
             click.echo(f"tpulite: note: {note}", err=True)
         path = output / f"{network_name(network)}_{shape}.tpu"
+        if cores > 1:
+            records.append(save_cores(program, shape, cores, path, console))
+            continue
         report, milliseconds = _bind(program, shape, str(path))
         write_whole(path, report.program.save)
         console.print(f"{path}: {summary(report.program)}", highlight=False, soft_wrap=True)

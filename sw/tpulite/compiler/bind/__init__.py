@@ -7,7 +7,17 @@ or scheduled.
 """
 
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
+from tpulite.compiler.bind.cores import CoreProgram, bind_cores
 from tpulite.compiler.bind.network_plan import LayerPlan, NetworkPlan
 from tpulite.compiler.bind.shapes import Shape, ShapeRange
 
-__all__ = ["LayerPlan", "NetworkPlan", "RangeProgram", "Shape", "ShapeRange", "compile_range"]
+__all__ = [
+    "CoreProgram",
+    "LayerPlan",
+    "NetworkPlan",
+    "RangeProgram",
+    "Shape",
+    "ShapeRange",
+    "bind_cores",
+    "compile_range",
+]

@@ -90,7 +90,7 @@ class RangeProgram:
         ValueError
             If the shape is not in the range.
         """
-        shape = self._shape(height, width, batch, channels)
+        shape = self.shape(height, width, batch=batch, channels=channels)
         return bind_empty(self.network, shape) if shape.empty else self._bind(shape)
 
     def plan(
@@ -100,11 +100,13 @@ class RangeProgram:
 
         Parameters are those of :meth:`bind`.
         """
-        shape = self._shape(height, width, batch, channels)
+        shape = self.shape(height, width, batch=batch, channels=channels)
         return plan_empty(shape) if shape.empty else plan_network(self.network, shape)
 
-    def _shape(self, height: int, width: int, batch: int, channels: int | None) -> Shape:
-        """Return a shape of the range; ValueError if it is in none."""
+    def shape(
+        self, height: int, width: int, *, batch: int = 1, channels: int | None = None
+    ) -> Shape:
+        """Return a shape of the range; parameters and errors are those of :meth:`bind`."""
         assert self.shapes.channels is not None
         most = self.shapes.channels[1]
         shape = Shape(batch, height, width, most if channels is None else channels)
