@@ -86,7 +86,7 @@ def test_what_cannot_be_compiled_is_refused(tpulite, monkeypatch):
     def compile_parts(*arguments, **options):
         raise ValueError("Layer 'conv' has weights of 3 channels, not 6")
 
-    monkeypatch.setattr("tpulite.runtime.model_plan.compile_parts", compile_parts)
+    monkeypatch.setattr("tpulite.runtime.model_compile.compile_parts", compile_parts)
     code, out, err = tpulite("compare", CNN_DIGITS, *REF)
     assert (code, out) == (2, "") and err.endswith("weights of 3 channels, not 6\n")
 

@@ -82,6 +82,13 @@ def test_bad_input_is_one_line(tpulite, words, message):
     assert err.count("\n") == 1
 
 
+def test_a_network_is_read_without_importing_the_compiler():
+    script = "import sys, tpulite.cli.reading; print('tpulite.compiler.pipeline' in sys.modules)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_help_lists_commands_without_importing_them(tpulite):
     code, out, err = tpulite()
     assert (code, err) == (0, "") and tpulite("--help") == (code, out, err)

@@ -30,7 +30,7 @@ def test_a_saved_model_runs_as_before(saved, monkeypatch):
     x = DigitsTest.load().images[:2].reshape(-1, 16, 16, 1)
     np.testing.assert_array_equal(loaded.reference(x)["dense"], model.reference(x)["dense"])
     # Nothing is compiled again.
-    monkeypatch.setattr("tpulite.runtime.model_plan.compile_parts", None)
+    monkeypatch.setattr("tpulite.runtime.model_compile.compile_parts", None)
     np.testing.assert_array_equal(loaded.run(x).output, model.run(x).output)
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.simplify.network import Simplified, simplify_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.layers import LayerGraph
@@ -21,7 +20,9 @@ from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
 from tpulite.runtime.compile_cache import ProgramCache
 from tpulite.runtime.host.part import HostPart, LibraryFile
-from tpulite.runtime.model_compile import Dump, Progress, compile_parts
+
+if TYPE_CHECKING:  # the compiler is imported when something is compiled
+    from tpulite.runtime.model_compile import Dump, Progress
 
 __all__ = ["Plan", "PlannedModel"]
 
@@ -163,6 +164,8 @@ class PlannedModel:
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:  # noqa: D102
+        from tpulite.runtime.model_compile import compile_parts
+
         return self.compiled or compile_parts(self.layers, self.config, self.options)
 
     @property
@@ -186,7 +189,7 @@ class PlannedModel:
         return replace(self, compiled=(), planned=planned)
 
     def compile(
-        self, *, cache: bool = False, progress: Progress | None = None, dump: Dump | None = None
+        self, *, cache: bool = False, progress: "Progress | None" = None, dump: "Dump | None" = None
     ) -> Self:
         """Return this model with its programs, which are compiled unless they are known.
 
@@ -207,6 +210,8 @@ class PlannedModel:
         """
         if self.compiled:
             return self
+        from tpulite.runtime.model_compile import compile_parts
+
         programs = compile_parts(
             self.layers,
             self.config,
@@ -222,6 +227,8 @@ class PlannedModel:
 
         Their images are those of the simplified layers.
         """
+        from tpulite.compiler.pipeline import compile_layers
+
         every = (self._all_outputs(each.layers) for each in self.simplified)
         return tuple(compile_layers(layers, self.config, self.options) for layers in every)
 

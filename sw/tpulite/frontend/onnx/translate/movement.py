@@ -156,9 +156,9 @@ def _resize(graph: Importer, node: OnnxNode) -> str | None:
         x = _PLACES[places](np.arange(outputs, dtype=np.float32), scale, inputs, outputs)
         positions[axis] = np.clip(x, 0, inputs - 1) if mode == "linear" else x
     if mode == "linear" and any(np.any(x % 1) for x in positions.values()):
-        reason, between = "linear interpolation between pixels", sorted(positions.items())
-        attributes = {"reason": reason, "places": tuple((i, tuple(x.tolist())) for i, x in between)}
-        graph.emit("unsupported", node.inputs, node.outputs, **attributes)
+        reason = "linear interpolation between pixels"
+        between = tuple((axis, tuple(positions[axis].tolist())) for axis in sorted(positions))
+        graph.emit("unsupported", node.inputs, node.outputs, reason=reason, places=between)
         return None
     axes: dict[int, Positions] = {
         axis: np.clip(_NEAREST[nearest](x).astype(np.int64), 0, shape[axis] - 1)
