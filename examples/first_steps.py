@@ -5,16 +5,17 @@ handwritten digits.
 """
 
 import tpulite
-from tpulite.models import CNN_DIGITS, MLP_DIGITS, DigitsTest
+from tpulite.models import CNN_DIGITS, DigitsTest
 
 # A model knows where each operator runs; it is compiled when its programs are needed.
-model = tpulite.load(MLP_DIGITS, batch=16)
+model = tpulite.load("mlp_digits", batch=16)
 print(model)
 
 # The golden model computes in numpy; device="rtl" is the Verilated chip, with the same bits.
 digits = DigitsTest.load()
 results = tpulite.run(model, digits.images)
-print(f"{digits.accuracy(results.output):.2%} of {len(digits)} digits are right")
+right = (results.classes == digits.labels).mean()
+print(f"{right:.2%} of {len(digits)} digits are right")
 
 # Where do the cycles go? The cycle model says so in a moment; in a notebook this is a table, too.
 print(tpulite.profile(CNN_DIGITS))

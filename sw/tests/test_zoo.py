@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tpulite import zoo
+from tpulite.models import MLP_DIGITS
 
 
 @pytest.fixture
@@ -96,8 +97,20 @@ def test_what_pip_says_is_passed_on(cache, small, monkeypatch):
 
 
 def test_an_unknown_network_is_refused(cache):
-    with pytest.raises(ValueError, match=r"must be one of resnet8, .*, not 'alexnet'$"):
+    with pytest.raises(ValueError, match=r"one of mlp_digits, .*, resnet8, .*, not 'alexnet'$"):
         zoo.fetch("alexnet")
+
+
+def test_our_own_networks_and_data_come_with_the_package(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer(monkeypatch, code=1)
+    assert zoo.find_network("mlp_digits") == zoo.fetch("mlp_digits") == MLP_DIGITS
+    Path("mlp_digits").mkdir()  # as an export may have made it
+    assert zoo.find_network("mlp_digits") == MLP_DIGITS
+    assert zoo.find_data("digits").name == "mlp_digits_test.npz"
+    Path("digits").mkdir()
+    assert zoo.find_data("digits") == Path("digits")
+    assert not cache.exists()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +130,8 @@ def test_the_cache_lies_where_the_environment_says(monkeypatch, variables, folde
 
 
 def test_names_and_files_are_unique():
-    assert len({entry.name for entry in zoo.ENTRIES}) == len(zoo.ENTRIES)
+    every = (*zoo.OWN, *zoo.DATA, *zoo.ENTRIES)
+    assert len({entry.name for entry in every}) == len(every)
     assert len({entry.sha256 for entry in zoo.ENTRIES}) == len(zoo.ENTRIES)
 
 

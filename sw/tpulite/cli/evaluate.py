@@ -21,7 +21,7 @@ from tpulite.cli.inputs import pixels_option
 from tpulite.cli.labelled import SetReader
 from tpulite.cli.labels import count_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import NETWORK, PATH
+from tpulite.cli.paths import DATA, NETWORK, PATH
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
@@ -41,10 +41,10 @@ __all__ = ["evaluate"]
 @click.argument("file", type=NETWORK)
 @click.option(
     "--data",
-    type=PATH,
+    type=DATA,
     required=True,
     help="A folder with a folder of pictures for each class, or one of pictures, or a .npz file "
-    "with images x and classes y.",
+    "with images x and classes y, or digits.",
 )
 @click.option(
     "--labels",

@@ -1,5 +1,6 @@
 """Inputs on the command line: arrays, pictures, and folders of them."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,24 +11,29 @@ import click
 import numpy as np
 
 from tpulite.cli.common import load_inputs
-from tpulite.cli.paths import PATH
-from tpulite.graph.graph import Graph
+from tpulite.cli.paths import DATA
+from tpulite.graph.graph import Graph, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs, random_inputs
 from tpulite.runtime.pictures import PICTURES, load_picture, picture_remark
 from tpulite.runtime.states import States
 
 __all__ = [
+    "PAIRS",
     "PIXELS",
     "InputReader",
     "Inputs",
     "drawn_named",
+    "image_shaped",
     "named_error",
     "pixels_option",
     "source_option",
 ]
 
 _ARRAYS = (".npy", ".npz")
+
+PAIRS = (("x", "y"), ("images", "labels"), ("x_test", "y_test"))
+"""What archives call images and their classes."""
 
 
 class _Pixels(click.ParamType):
@@ -52,8 +58,8 @@ PIXELS = _Pixels()
 source_option = click.option(
     "--input",
     "source",
-    type=PATH,
-    help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), or a folder of them.",
+    type=DATA,
+    help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), a folder of them, or digits.",
 )
 
 pixels_option = click.option(
@@ -78,12 +84,15 @@ class Inputs:
         What was done to them, in words.
     states : dict of str to ndarray
         States that the first of them finds, by name; the others as the network has them.
+    labels : ndarray, optional
+        The class of each, if their file is a data set.
     """
 
     values: dict[str, np.ndarray]
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     states: dict[str, np.ndarray] = field(default_factory=dict)
+    labels: np.ndarray | None = None
 
     def each(self, limit: int | None = None) -> list[dict[str, np.ndarray]]:
         """Return the first inputs, each by names."""
@@ -161,13 +170,15 @@ class InputReader:
             (name,) = self.graph.inputs
             remark = picture_remark(self.graph, self.pixels)
             return Inputs({name: image[None]}, (path.name,), (remark,))
-        given = load_inputs(path)
+        given, labels = load_inputs(path), None
         try:
             remarks, states = {}, {}
             if self.states and not isinstance(given, np.ndarray):
                 names = [state.name for state in self.graph.states if state.name in given]
                 states = {name: given.pop(name) for name in names}
                 States(self.graph).begin(states)  # raises if one does not fit
+            if not isinstance(given, np.ndarray):
+                given, labels = self._images(given)
             if isinstance(given, np.ndarray) and len(self.graph.inputs) == 1:
                 given = {self.graph.inputs[0]: given}
             if not isinstance(given, np.ndarray):
@@ -178,7 +189,18 @@ class InputReader:
             raise named_error(path, error) from error
         names = [f"{path.name}[{i}]" for i in range(count)] if count > 1 else [path.name]
         said = tuple(f"{path.name}: {x}" for x in remarks)
-        return Inputs(values, tuple(names), said, states)
+        return Inputs(values, tuple(names), said, states, labels)
+
+    def _images(
+        self, given: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray | dict[str, np.ndarray], np.ndarray | None]:
+        """Return the images of a data set and their classes; other arrays as they are."""
+        for images, classes in PAIRS:
+            found = images in given and classes in given and images not in self.graph.inputs
+            if found and len(self.graph.inputs) == 1:
+                tensor = self.graph.tensors[self.graph.inputs[0]]
+                return image_shaped(given[images], tensor), given[classes]
+        return given, None
 
     def _converted(
         self, given: dict[str, np.ndarray], remarks: dict[str, None]
@@ -189,6 +211,14 @@ class InputReader:
                 if said:
                     remarks[said] = None
                 yield name, converted
+
+
+def image_shaped(images: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Return images, each of which may be flat, in the shape of an input."""
+    shape = tensor.shape[1:]
+    if images.ndim == 2 and images.shape[1] == math.prod(shape):
+        return images.reshape(-1, *shape)
+    return images
 
 
 @contextmanager

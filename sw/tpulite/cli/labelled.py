@@ -1,7 +1,6 @@
 """Data sets on the command line: images and their classes."""
 
 import csv
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.cli.common import load_array, load_inputs
-from tpulite.cli.inputs import named_error
+from tpulite.cli.inputs import PAIRS, image_shaped, named_error
 from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs
@@ -23,9 +22,6 @@ from tpulite.runtime.pictures import (
 )
 
 __all__ = ["DataSet", "SetReader"]
-
-_PAIRS = (("x", "y"), ("images", "labels"), ("x_test", "y_test"))
-"""What archives call images and their classes."""
 
 Values = Mapping[str, np.ndarray]
 
@@ -101,9 +97,9 @@ class SetReader:
     def _archive(self, path: Path, labels: Path | None) -> DataSet:
         given = load_inputs(path)
         arrays = {"x": given} if isinstance(given, np.ndarray) else given
-        pair = next((pair for pair in _PAIRS if pair[0] in arrays), None)
+        pair = next((pair for pair in PAIRS if pair[0] in arrays), None)
         if pair is None:
-            known = " or ".join(f"{x!r} and {y!r}" for x, y in _PAIRS)
+            known = " or ".join(f"{x!r} and {y!r}" for x, y in PAIRS)
             raise ValueError(f"{path} must hold {known}, not {', '.join(arrays) or 'nothing'}")
         images, classes = arrays[pair[0]], arrays.get(pair[1])
         if labels is not None and classes is not None:
@@ -211,11 +207,9 @@ class SetReader:
         try:
             if self._are_pixels(images):
                 return {name: pixels_to_inputs(part, self.graph, self.exact, self.pixels)}
-            part, _ = as_inputs(part, self.graph.tensors[name], self.exact)
-            shape = self.graph.tensors[name].shape[1:]
-            if part.ndim == 2 and part.shape[1] == math.prod(shape):  # flat
-                part = part.reshape(-1, *shape)
-            return check_inputs(self.graph, {name: part})[0]
+            tensor = self.graph.tensors[name]
+            part, _ = as_inputs(part, tensor, self.exact)
+            return check_inputs(self.graph, {name: image_shaped(part, tensor)})[0]
         except ValueError as error:
             raise named_error(path, error) from error
 

@@ -21,7 +21,7 @@ _COMMANDS = {
     "export": ("export", "Write C sources that run a network from firmware."),
     "compare": ("compare", "Compare every bit with a library, or with the RTL."),
     "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
-    "zoo": ("zoo", "Networks that others have trained."),
+    "zoo": ("zoo", "Networks by name: our own, and others'."),
     "bind": ("bind:bind_file", "Compile once for a range of shapes."),
     "gemm": ("gemm", "A matrix product, in panels and on the machine."),
     "bench": ("bench", "Run workloads beside figures of other machines."),

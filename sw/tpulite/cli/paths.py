@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from tpulite.zoo import find_network
+from tpulite.zoo import find_data, find_network
 
-__all__ = ["FOLDER", "NETWORK", "OUTPUT", "PATH"]
+__all__ = ["DATA", "FOLDER", "NETWORK", "OUTPUT", "PATH"]
 
 PATH = click.Path(path_type=Path)
 
@@ -19,6 +19,13 @@ class _Network(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         return find_network(os.fsdecode(super().convert(value, param, ctx)))
+
+
+class _Data(click.Path):
+    """A file or folder of data, or the name of a data set that comes with the package."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        return find_data(os.fsdecode(super().convert(value, param, ctx)))
 
 
 class _Output(click.Path):
@@ -48,6 +55,8 @@ class _Folder(click.Path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
         return path
 
+
+DATA = _Data(path_type=Path)
 
 FOLDER = _Folder(path_type=Path)
 

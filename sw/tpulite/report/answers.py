@@ -47,20 +47,24 @@ class Answer:
         return np.argsort(-values, kind="stable")[:_TOP].tolist()
 
     def lines(self) -> list[str]:
-        """Return the likeliest classes if they have names, else shape and values."""
+        """Return the likeliest classes if they have names, else the class, shape and values."""
         flat = self.values.reshape(-1)
         if self.names:
             return [f"{flat[i]:8.4g}  {self.names[i]}" for i in self.top]
         head = f"{self.tensor.name}: {self.tensor.dtype} {list(self.tensor.shape)}"
         if not flat.size:
             return [head]
+        said = [] if self.classes is None else [f"class {self.top[0]} of {self.classes}"]
+        return [*said, f"{head}{self._described(flat)}"]
+
+    def _described(self, flat: np.ndarray) -> str:
+        """Return few values one by one, of many the range and the largest."""
         if flat.size <= _FEW:
-            said = "" if self.classes is None else f"; class {self.top[0]} of {self.classes}"
-            return [f"{head}: {' '.join(f'{x:.3g}' for x in flat)}{said}"]
-        text = f"{head}, {flat.min():.4g} to {flat.max():.4g}"
+            return f": {' '.join(f'{x:.3g}' for x in flat)}"
+        text = f", {flat.min():.4g} to {flat.max():.4g}"
         if self.top:
-            return [f"{text}, largest {', '.join(f'{flat[i]:.4g} at {i}' for i in self.top[:3])}"]
-        return [f"{text}, mean {flat.mean():.4g}"]
+            return f"{text}, largest {', '.join(f'{flat[i]:.4g} at {i}' for i in self.top[:3])}"
+        return f"{text}, mean {flat.mean():.4g}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
