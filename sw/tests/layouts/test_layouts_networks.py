@@ -125,9 +125,8 @@ def machine_result(layer, x, padding):
     values = found.filter.view(layer.filter.dtype).astype(np.int64) - rule.filter_zero_point
     rows, columns = x.shape[0] - spec.kh + 1, x.shape[1] - spec.kw + 1
     y = np.zeros((rows, columns, spec.oc), np.int64)
-    groups = spec.oc if spec.depthwise else layer.group
     for c in range(spec.oc):
-        first = c // (spec.oc // groups) * spec.ic
+        first = c // (spec.oc // layer.group) * spec.ic
         for i, dy, dx in np.ndindex(spec.ic, spec.kh, spec.kw):
             y[..., c] += x[dy : dy + rows, dx : dx + columns, first + i] * values[c, i, dy, dx]
     if found.bias is not None:
@@ -217,6 +216,22 @@ def test_a_mode_is_used_where_it_fits():
     assert [layer.spec.fold for layer in automatic.layers] == [3, 2, 0, 0, 0]
 
 
+def test_depthwise_is_one_channel_a_group_and_more_than_one():
+    layout = layouts.lay_out(
+        weighted_graph(
+            [
+                Weighted(op="depthwise", oc=1),
+                Weighted(op="conv", oc=4, ic=1, group=4),
+                Weighted(op="conv", oc=4, ic=2, group=4),
+                Weighted(op="depthwise", oc=4, group=2),
+            ]
+        )
+    )
+    assert [layer.kind for layer in layout.layers] == ["conv", "depthwise", "conv", "conv"]
+    assert [layer.group for layer in layout.layers] == [1, 4, 4, 2]
+    assert [layer.spec.fold for layer in layout.layers] == [3, 0, 0, 0]
+
+
 def test_steps_are_those_of_the_document():
     graph = weighted_graph(
         [Weighted(oc=128, ic=64), Weighted(oc=128, ic=64, dtype="float32", bias=False)]
@@ -242,6 +257,21 @@ def test_steps_are_those_of_the_document():
         "step1/filter": ("uint16", (128, 64, 3, 3)),
         "step2/filter": ("uint16", (1, 128, 1, 576)),
     }
+
+
+def test_weights_of_float16_stay_so_unless_another_type_is_asked_for():
+    b = GraphBuilder()
+    w = b.constant("w", np.float16([[1, 0.1, -2], [3, 65504, 1e-7]]))
+    bias = b.constant("b", np.float16([0.5, 0.1]))
+    inputs = b.input("x", (1, 3), dtype="float16"), w, bias
+    graph = b.build(b.node("dense", inputs, "y", (1, 2), dtype="float16", activation="none"))
+    for weights, due in ((None, "float16"), ("f32", "float32"), ("bf16", "float32")):
+        layer = layouts.lay_out(graph, weights=weights).layers[0]
+        assert layer.filter.dtype == due
+        exact = value(graph, "w").astype(np.float32)
+        assert np.array_equal(layer.filter[:, :, 0, 0], exact) == (weights != "bf16")
+        assert layer.bias is not None
+        np.testing.assert_array_equal(layer.bias, value(graph, "b").astype(np.float32))
 
 
 def test_float_weights_are_rounded_to_nearest_or_refused():

@@ -57,7 +57,7 @@ _OPTIONS = (
     click.option(
         "--weights",
         type=click.Choice(FLOAT_TYPES),
-        help=f"Type of the weights of float layers.  [{FLOAT_TYPES[0]}]",
+        help="Type of the weights of float layers.  [as in the file]",
     ),
 )
 

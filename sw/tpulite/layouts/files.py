@@ -184,7 +184,7 @@ def _read_layer(entry: Mapping[str, Any], geometry: Geometry, data: bytes) -> La
         kh=kh,
         kw=kw,
         dtype=entry["type"],
-        depthwise=entry["kind"] == "depthwise" and entry["group"] == 1,
+        depthwise=entry["kind"] == "depthwise",
         has_bias=has_bias or (requant is not None and requant["input_zero_point"] != 0),
         fold=Fold(entry["3ic_optimize"]),
         geometry=geometry,

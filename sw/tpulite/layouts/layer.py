@@ -67,7 +67,8 @@ class Layer:
     Parameters
     ----------
     name, kind, source : str
-        Its name; ``conv``, ``depthwise`` or ``dense``; what the file calls the operator.
+        Its name; ``conv``, ``depthwise`` (one output channel for each input channel, and more than
+        one) or ``dense``; what the file calls the operator.
     spec : ConvSpec
         The convolution that it is, and the machine; a dense layer is one of 1 x 1. It has a bias
         if the layer has one, or the input of an int8 layer a zero point.
@@ -77,7 +78,7 @@ class Layer:
     bias : ndarray of int32 or float32, [oc], optional
         Bias as the network has it.
     group : int
-        Groups of channels; 1 if it is depthwise.
+        Groups of channels; of a depthwise layer as many as channels.
     requant : Requant, optional
         Of an int8 layer.
     """

@@ -29,7 +29,10 @@ from tpulite.zoo import find_network
 __all__ = ["FLOAT_TYPES", "lay_out"]
 
 FLOAT_TYPES = ("f32", "f16", "bf16")
-"""How weights of float layers may be stored; the first is the default."""
+"""How weights of float layers may be stored."""
+
+_FLOATS = {"float32": "f32", "float16": "f16"}
+"""Types of a file's weights, and how they are stored unless another type is asked for."""
 
 _KINDS = {"conv": (4, 0), "depthwise": (3, 2), "dense": (2, 0)}
 """Operators that are laid out: axes of their weights, and which is that of the channels."""
@@ -47,7 +50,7 @@ class _Request:
 
     geometry: Geometry
     fold: Fold | None
-    weights: str
+    weights: str | None
 
 
 def lay_out(
@@ -75,8 +78,8 @@ def lay_out(
         input channels of layers in which they fit, 0 folds none. By default each int8 layer
         gets the mode that the vendor's compiler chooses.
     weights : str, optional
-        ``f32`` (the default), ``f16`` or ``bf16``, for float layers; rounded to nearest, ties to
-        even.
+        ``f32``, ``f16`` or ``bf16``, for float layers; rounded to nearest, ties to even. By default
+        what the network has.
 
     Raises
     ------
@@ -95,7 +98,7 @@ def lay_out(
             f"optimize_3ic must be one of {[int(f) for f in Fold]}, not {optimize_3ic!r}"
         )
     fold = None if optimize_3ic is None else Fold(optimize_3ic)
-    request = _Request(geometry, fold, weights or FLOAT_TYPES[0])
+    request = _Request(geometry, fold, weights)
     context = GraphContext(graph, Exactness.BM1684X)
     layers, left_out = [], []
     for node in graph.nodes:
@@ -121,7 +124,7 @@ def _layer(node: Node, context: GraphContext, request: _Request) -> Layer:
     if weight.data is None:
         raise UnsupportedError(f"its weights {weight.name!r} are computed")
     require_rank(weight, _KINDS[node.op][0])
-    if weight.dtype == "float32" and x.dtype == "float32":
+    if weight.dtype in _FLOATS and x.dtype in _FLOATS:
         return _float_layer(node, weight, context, request)
     return _integer_layer(node, weight, context, request)
 
@@ -134,7 +137,7 @@ def _why_not(node: Node, context: GraphContext) -> str:
     constants = (context.tensor(name) for name in node.inputs if name)
     numbers = ("float32", "float16", "int8", "uint8")
     if any(x.data is not None and x.dtype in numbers and x.data.size > 1 for x in constants):
-        return "its constants are no filter"
+        return "it is no convolution, depthwise or dense layer"
     return ""
 
 
@@ -153,24 +156,30 @@ def _filter(node: Node, values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(ordered)
 
 
-def _group(node: Node, channels: int) -> int:
-    """Return groups of channels; a depthwise layer with a multiplier is a convolution in groups."""
-    if node.op == "depthwise":
-        return channels // node["multiplier"] if node["multiplier"] > 1 else 1
-    return node.attributes.get("group", 1)
+def _kind(node: Node, shape: Sequence[int]) -> tuple[str, int]:
+    """Return ``conv``, ``depthwise`` or ``dense``, and the groups of channels.
+
+    Depthwise is what the vendor's compiler takes for it, whatever the file says: as many groups as
+    channels before and behind it, and more than one.
+    """
+    oc, ic = shape[:2]
+    if node.op == "dense":
+        return "dense", 1
+    group = oc // node["multiplier"] if node.op == "depthwise" else node.attributes.get("group", 1)
+    return "depthwise" if ic == 1 and 1 < oc == group else "conv", group
 
 
 def _spec(node: Node, shape: Sequence[int], dtype: str, request: _Request, bias: bool) -> ConvSpec:
     """Return the convolution that a node is, with the asked fold where it fits."""
     oc, ic, kh, kw = shape
-    group = _group(node, oc)
+    kind, group = _kind(node, shape)
     spec = ConvSpec(
         oc=oc,
         ic=ic,
         kh=kh,
         kw=kw,
         dtype=dtype,
-        depthwise=node.op == "depthwise" and group == 1,
+        depthwise=kind == "depthwise",
         has_bias=bias,
         fold=Fold.NONE if group > 1 else None,
         geometry=request.geometry,
@@ -178,8 +187,7 @@ def _spec(node: Node, shape: Sequence[int], dtype: str, request: _Request, bias:
     if request.fold is None:
         return spec
     factor = request.fold.factor(kh, kw)
-    plain = spec.depthwise or dtype == "f32" or group > 1
-    fits = not plain and factor > 1 and ic * factor <= spec.parallel
+    fits = group == 1 and dtype != "f32" and factor > 1 and ic * factor <= spec.parallel
     return replace(spec, fold=request.fold if fits else Fold.NONE)
 
 
@@ -207,14 +215,15 @@ def _integer_layer(node: Node, weight: Tensor, context: GraphContext, request: _
         high=made.high - INT8[0] + y.low,
     )
     has_bias = len(node.inputs) > 2 and bool(node.inputs[2])
+    kind, group = _kind(node, values.shape)
     return Layer(
         name=node.name,
-        kind=node.op,
+        kind=kind,
         source=node.source or node.op,
         spec=_spec(node, values.shape, "int8", request, has_bias or x.zero_point != 0),
         filter=values,
         bias=each(made.bias) if has_bias else None,
-        group=_group(node, channels),
+        group=group,
         requant=requant,
     )
 
@@ -224,32 +233,36 @@ def _type(activation: Quantized) -> str:
 
 
 def _float_layer(node: Node, weight: Tensor, context: GraphContext, request: _Request) -> Layer:
-    values = _rounded(_filter(node, weight.data), request.weights, node)  # type: ignore[arg-type]
+    dtype = request.weights or _FLOATS[weight.dtype]
+    values = _rounded(_filter(node, weight.data), dtype, node)  # type: ignore[arg-type]
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
         tensor = context.tensor(node.inputs[2])
-        if tensor.data is None or tensor.dtype != "float32":
-            raise UnsupportedError(f"its bias {tensor.name!r} is not a constant of float32")
-        bias = np.ascontiguousarray(tensor.data.reshape(-1))
+        if tensor.data is None or tensor.dtype not in _FLOATS:
+            raise UnsupportedError(f"its bias {tensor.name!r} is not a constant of floats")
+        bias = tensor.data.reshape(-1).astype(np.float32)
+    kind, group = _kind(node, values.shape)
     return Layer(
         name=node.name,
-        kind=node.op,
+        kind=kind,
         source=node.source or node.op,
-        spec=_spec(node, values.shape, request.weights, request, bias is not None),
+        spec=_spec(node, values.shape, dtype, request, bias is not None),
         filter=values,
         bias=bias,
-        group=_group(node, len(values)),
+        group=group,
     )
 
 
 def _rounded(values: np.ndarray, dtype: str, node: Node) -> np.ndarray:
     """Round weights to a type; bf16 stays float32."""
+    values = values.astype(np.float32)
     if dtype == "f32":
         return values
-    with np.errstate(over="ignore"):
-        rounded = (
-            values.astype(np.float16) if dtype == "f16" else from_bfloat16(to_bfloat16(values))
-        )
+    if dtype == "f16":
+        with np.errstate(over="ignore"):  # said below
+            rounded = values.astype(np.float16)
+    else:
+        rounded = from_bfloat16(to_bfloat16(values))
     lost = np.isinf(rounded) & np.isfinite(values)
     if lost.any():
         raise ValueError(f"{node.name}: the weight {values[lost][0]:g} is beyond {dtype}")
