@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.cli.common import load_array
 from tpulite.graph.graph import Graph
 
-__all__ = ["count_classes", "load_classes", "load_names"]
+__all__ = ["check_classes", "count_classes", "load_classes", "load_names"]
 
 
 def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
@@ -41,7 +41,17 @@ def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray | None:
     """
     if path.suffix != ".npy":
         return None
-    labels = load_array(path)
+    return check_classes(path, load_array(path), count, graph)
+
+
+def check_classes(path: Path, labels: np.ndarray, count: int, graph: Graph) -> np.ndarray:
+    """Return a class for each of so many inputs, [count], from what a file has.
+
+    Raises
+    ------
+    ValueError
+        If they are no classes of the only output, or not so many.
+    """
     integers = np.issubdtype(labels.dtype, np.integer)
     if labels.size != count or len(labels.reshape(-1)) != len(labels) or not integers:
         raise ValueError(

@@ -23,18 +23,20 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, source_option
-from tpulite.cli.labels import load_classes, load_names
+from tpulite.cli.labels import check_classes, load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.program import RunChoices, refuse_networks_options, run_program
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.run_report import RunReport
+from tpulite.cli.steps_report import StepsReport
 from tpulite.cli.views import Views, view_options
 from tpulite.golden.timing import predict_cycles
 from tpulite.report.profile import profile_model
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
+from tpulite.runtime.model_steps import check_steps
 
 __all__ = ["run"]
 
@@ -53,6 +55,15 @@ _PROGRAMS = (".tpl", ".tpulite")
     "the accuracy.",
 )
 @click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
+@click.option(
+    "--steps",
+    "steps_path",
+    type=OUTPUT,
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE.npz]",
+    help="Run dense layers step by step, too: show every sum and activation, or write them here.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
 @click.option("--reset", is_flag=True, help="Let states begin anew with every input.")
 @mhz_option
@@ -70,6 +81,7 @@ def run(  # noqa: PLR0913 - options of the command
     pixels: tuple[float, float] | None,
     labels: Path | None,
     output: Path | None,
+    steps_path: Path | None,
     limit: int | None,
     reset: bool,
     mhz: float | None,
@@ -91,24 +103,24 @@ def run(  # noqa: PLR0913 - options of the command
     """
     if not _is_network(file):
         idle = {"--labels": labels, "--pixels": pixels, "--reset": reset or None}
-        refuse_networks_options(file, reading, choices, idle | {"--host-ms": host_ms})
+        idle |= {"--host-ms": host_ms, "--steps": steps_path}
+        refuse_networks_options(file, reading, choices, idle)
         chosen = RunChoices(source, limit, seed, device, mhz)
         run_program(file, chosen, views, output, (json_path, csv_path))
         return
     model = reading.model(file, choices)
-    if reset and not model.graph.states:
-        raise click.UsageError(f"--reset: {file} has no states")
-    if source is None and labels is not None:
-        raise click.UsageError("--labels needs --input: random inputs have no classes.")
-    if source is None and pixels is not None:
-        raise click.UsageError("--pixels needs --input: random inputs are no pictures.")
+    _check_options(model, source, pixels, labels, reset)
     if output is not None and len(model.graph.outputs) != 1:
         raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
+    if steps_path is not None:
+        check_steps(model)
     inputs = _inputs(model, source, pixels, limit, seed)
     names = () if labels is None else load_names(labels, model.graph)
     classes = inputs.labels
     if labels is not None:
         classes = load_classes(labels, len(inputs.names), model.graph)
+    elif source is not None and classes is not None:
+        classes = check_classes(source, classes, len(inputs.names), model.graph)
     count = min(len(inputs.names), limit or len(inputs.names))
 
     quiet = is_stdout(json_path) or is_stdout(csv_path)
@@ -127,8 +139,32 @@ def run(  # noqa: PLR0913 - options of the command
         save_csv(csv_path, report.layers)
     if output is not None:
         save_array(output, results.output)
-    save_json(json_path, report.as_dict())
+    record, steps = report.as_dict(), None
+    if steps_path is not None:
+        (values,) = inputs.values.values()
+        steps = StepsReport.of(model, values[:count], results.output, device)
+        steps.save(steps_path)
+        record |= steps.as_dict()
+    save_json(json_path, record)
     report.print(console)
+    if steps is not None:
+        steps.print(console)
+
+
+def _check_options(
+    model: Model,
+    source: Path | None,
+    pixels: tuple[float, float] | None,
+    labels: Path | None,
+    reset: bool,
+) -> None:
+    """Refuse options that this network, or random inputs, have no use for."""
+    if reset and not model.graph.states:
+        raise click.UsageError(f"--reset: {model.graph.name} has no states")
+    if source is None and labels is not None:
+        raise click.UsageError("--labels needs --input: random inputs have no classes.")
+    if source is None and pixels is not None:
+        raise click.UsageError("--pixels needs --input: random inputs are no pictures.")
 
 
 def _is_network(file: Path) -> bool:
