@@ -115,7 +115,7 @@ def _record(order: str, product: Product) -> dict[str, Any]:
 
 def _orders(records: list[dict[str, Any]], macs: int, config: Config) -> Table:
     """Return what each order takes."""
-    right = ("products", "most rows", "cycles", "MACs/cycle", "DRAM bytes")
+    right = ("CONVs", "rows at most", "cycles", "MACs/cycle", "DRAM bytes")
     table = _table("order", right=right)
     for record in records:
         order, products, rows, cycles, moved = record.values()
