@@ -69,7 +69,7 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
             sizes["name"] = strategy.name.partition("/")[0]
             if kind == "pool":
                 sizes["slots"] = int(sizes["slots"])
-            rows = buffer_rows(kind, program.operator._facts, sizes)
+            rows = buffer_rows(kind, program.operator.facts, sizes)
             assert (rows <= config.ub_rows).all(), strategy.name
             mode = strategy.name.partition("/")[2]
             if kind == "conv" and mode == "image" and config.row_bytes >= BEAT_BYTES:
@@ -77,7 +77,7 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
                 assert (vectors <= np.maximum(config.acc_rows, sizes["out_columns"])).all()
             for name in ("slabs", "parts", "panels", "slab_rows", "in_rows", "out_columns"):
                 assert (sizes[name] >= 1).all(), (strategy.name, name)
-            if not getattr(program.operator, "_flat", False):
+            if not getattr(program.operator, "flat", False):
                 most = batch * out_height
                 assert (sizes["slabs"] <= most[here]).all(), "no slab is empty"
         done += 1

@@ -63,6 +63,13 @@ class Convolution(Operator):
     packed_rows : bool
         Whether it is the only layer that reads that input, so that it may lie in packed rows.
 
+    Attributes
+    ----------
+    facts : ConvFacts
+        What its strategies depend on.
+    flat : bool
+        Whether a vector needs one vector alone: all pixels of a batch are rows of one column.
+
     Raises
     ------
     ValueError
@@ -72,7 +79,7 @@ class Convolution(Operator):
     def __init__(
         self, layer: Conv, shapes: ShapeRange, config: Config, *, packed_rows: bool
     ) -> None:
-        self._layer, self._config = layer, config
+        self.layer, self._config = layer, config
         kh, kw, channels, _ = layer.weight.shape
         for what, value, limit in (
             ("padding", max(layer.padding), LARGEST_PAD),
@@ -92,9 +99,17 @@ class Convolution(Operator):
             x = Axis(weight.shape[1], 1, 1, 0, 0)
         form, records = pack_records(layer, config)
         blocks, n_blocks = (ceil_div(count, config.array_size) for count in weight.shape[2:])
-        # Where a vector needs one vector alone, all pixels of a batch are rows of one column.
-        self._flat = (kh, kw, *layer.stride, *layer.padding) == (1, 1, 1, 1, 0, 0, 0, 0)
-        self._facts = ConvFacts(
+        self.flat = self._dense is None and (kh, kw, *layer.stride, *layer.padding) == (
+            1,
+            1,
+            1,
+            1,
+            0,
+            0,
+            0,
+            0,
+        )
+        self.facts = ConvFacts(
             config=config,
             y=self._y,
             x=x,
@@ -104,14 +119,14 @@ class Convolution(Operator):
             form=form,
             record_rows=len(records[0]) // config.row_bytes,
         )
-        self.constants = pack_conv(layer, weight, records, self._facts)
+        self.constants = pack_conv(layer, weight, records, self.facts)
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)
         self.key: Hashable | None = (Conv, geometry, form, self.weight_rows)
 
     def _packed_rows(self, shapes: ShapeRange) -> _Dense | None:
         """Return how inputs are packed, if that saves k-tiles and every shape permits it."""
-        layer, size = self._layer, self._config.array_size
+        layer, size = self.layer, self._config.array_size
         kh, kw, channels, _ = layer.weight.shape
         dense = _Dense(channels, layer.stride[1] * channels, kw * channels)
         chunks = ceil_div(dense.length, size)
@@ -127,7 +142,7 @@ class Convolution(Operator):
     @property
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
-        return self._facts.large.total
+        return self.facts.large.total
 
     def _vectors(self, width: Number) -> Number:
         """Return the vectors of an image row."""
@@ -139,7 +154,7 @@ class Convolution(Operator):
         return ceil_div(ceil_div(used, size), unit) * unit
 
     def _extents(self, batch: Number, height: Number, width: Number) -> ActivationExtents:
-        if self._flat and self._dense is None:
+        if self.flat:
             pixels = batch * height * width
             return ActivationExtents(1, pixels, 1, pixels, 1)
         outputs = self._y.outputs(height), self._x.outputs(width)
@@ -155,31 +170,31 @@ class Convolution(Operator):
     ) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`conv_strategies`."""
         room = room or Room(self._config.ub_rows)
-        return conv_strategies(self._facts, self._extents(batch, height, width), room)
+        return conv_strategies(self.facts, self._extents(batch, height, width), room)
 
     def source_spec(self, spec: TensorSpec) -> TensorSpec:
         """Return how an input that only this layer reads should lie in DRAM."""
         if self._dense is None:
             return spec
         assert spec.image is not None
-        fill = self._layer.input_zero_point + (128 if spec.dtype == "uint8" else 0)
+        fill = self.layer.input_zero_point + (128 if spec.dtype == "uint8" else 0)
         width = spec.image[-1] if spec.patches is None else spec.patches.count[1]
         packed_rows = PackedRows(self._vectors(width), self._x.before, fill)
         return replace(spec, m=spec.m // width, packed_rows=packed_rows)
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
         """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
-        facts, sizes = self._facts, strategy.sizes
+        facts, sizes = self.facts, strategy.sizes
         extents = self._extents(shape.batch, shape.height, shape.width)
         kind, _, mode = strategy.name.partition("/")
         bounds = slab_bounds(mode, sizes["parts"], slab_rows(facts, extents, room))
-        flat = self._flat and self._dense is None
+        flat = self.flat
         cut = [Cut("pixels" if flat else "rows", tuple(bounds.tolist()))]
         if not flat:
             unit = BEAT_BYTES // min(BEAT_BYTES, self._config.row_bytes)
             cut.append(even_cut("columns", extents.out_width, sizes["panels"], unit))
         tiles = prod(map(len, cut))
-        cut.append(Cut("channels", (0, self._layer.weight.shape[3])))
+        cut.append(Cut("channels", (0, self.layer.weight.shape[3])))
         slots: Slots = sizes["slots"]
         by_tile = kind in ("resident", "followed", "streamed")
         weights = 1 if kind in ("resident", "followed") else slots.weights
@@ -204,5 +219,5 @@ class Convolution(Operator):
         for task in tasks:
             operator, shape = task.operator, task.shape
             extents = operator._extents(shape.batch, shape.height, shape.width)
-            works.append(ConvWork(operator._facts, extents, task.strategy, task.site))
+            works.append(ConvWork(operator.facts, extents, task.strategy, task.site))
         return conv_steps(works)

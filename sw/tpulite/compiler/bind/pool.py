@@ -39,6 +39,13 @@ class Pooling(Operator):
     whole : bool
         Whether its window is the whole tensor, whatever that is.
 
+    Attributes
+    ----------
+    facts : PoolFacts
+        What its strategies depend on.
+    fields : mapping of str to int
+        Fields of all of its commands.
+
     Raises
     ------
     ValueError
@@ -46,7 +53,7 @@ class Pooling(Operator):
     """
 
     def __init__(self, layer: Pool, config: Config, *, whole: bool = False) -> None:
-        self._config, self._layer, self._whole = config, layer, whole
+        self._config, self.layer, self._whole = config, layer, whole
         if max(layer.window) > LARGEST_WINDOW and not whole:
             raise ValueError(
                 f"{layer.title}: a window must cover {LARGEST_WINDOW} positions of an axis "
@@ -60,14 +67,14 @@ class Pooling(Operator):
         maximum = layer.op == "max"
         operation = VectorOp.MAX if maximum else VectorOp.SUM
         self._records: dict[int, bytes] = {}
-        rows = 0 if maximum else len(self._record(1)) // config.row_bytes
+        rows = 0 if maximum else len(self.record(1)) // config.row_bytes
         if layer.op == "average" and not whole:  # as many as there are sizes of windows
             rows *= min(y.kernel, y.clipped + 1) * min(x.kernel, x.clipped + 1)
-        self._facts = PoolFacts(config, y, x, rows, operation)
+        self.facts = PoolFacts(config, y, x, rows, operation)
         self.constants, self.zero_points = b"", (0, 0)
         self.key: Hashable | None = None
         summed = layer.op == "sum"
-        self._fields = {
+        self.fields = {
             "operation": operation,
             "low": INT8[0] if summed else layer.low,
             "high": INT8[-1] if summed else layer.high,
@@ -77,18 +84,18 @@ class Pooling(Operator):
         """Return the geometries along height and width."""
         if self._whole:
             return Axis(height, 1, 1, 0, 0), Axis(width, 1, 1, 0, 0)
-        return self._facts.y, self._facts.x
+        return self.facts.y, self.facts.x
 
     def _facts_of(self, height: Number, width: Number) -> PoolFacts:
         if not self._whole:
-            return self._facts
+            return self.facts
         y, x = self.axes_of(height, width)
-        return replace(self._facts, y=y, x=x)
+        return replace(self.facts, y=y, x=x)
 
     @property
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
-        return self._facts.record_rows
+        return self.facts.record_rows
 
     def strategies(
         self,
@@ -130,22 +137,22 @@ class Pooling(Operator):
         records, param_row = self._parameters(*commands.sizes)
         rows = len(records) // self._config.row_bytes
         first = constants.add(records) - task.offset if rows else 0
-        return commands.step(self._fields, param_row, first, rows)
+        return commands.step(self.fields, param_row, first, rows)
 
     def _parameters(self, y: np.ndarray, x: np.ndarray) -> tuple[bytes, np.ndarray]:
         """Return the records that windows of some sizes need, and the row of each one's."""
-        if self._layer.op != "average":
-            records = b"" if self._layer.op == "max" else self._record(1)
+        if self.layer.op != "average":
+            records = b"" if self.layer.op == "max" else self.record(1)
             return records, np.zeros((len(y), len(x)), np.int64)
         counts, index = np.unique(y[:, None] * x, return_inverse=True)
-        records = [self._record(count) for count in counts.tolist()]
+        records = [self.record(count) for count in counts.tolist()]
         rows = len(records[0]) // self._config.row_bytes
         return b"".join(records), index.reshape(len(y), len(x)) * rows
 
-    def _record(self, count: int) -> bytes:
+    def record(self, count: int) -> bytes:
         """Return the record of windows of ``count`` vectors."""
         if count not in self._records:
-            layer, requantization = self._layer, self._layer.requantization
+            layer, requantization = self.layer, self.layer.requantization
             if requantization is None:
                 requantization = average_requantization(count, layer.low, layer.high, layer.offset)
             self._records[count] = common_record(requantization, self._config).tobytes()

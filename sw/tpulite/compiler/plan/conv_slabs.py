@@ -113,6 +113,8 @@ def conv_strategies(
         tried = unmet(strategies) if spare else True
         if tried is False:
             return tuple(strategies)
+        if name == "followed":
+            tried = both(tried, few)
         for slabs in slab_modes(
             rows,
             in_cost=sourced * slots.inputs * blocks * width,

@@ -1,6 +1,6 @@
 """The most that a formula gives for any shape of a range: formulas on intervals."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tpulite.export.ranges.symbols import Formulas, Symbol, Term
 
-__all__ = ["Interval", "evaluate", "pieces"]
+__all__ = ["Interval", "evaluate"]
 
 
 class Interval(NamedTuple):
@@ -23,27 +23,35 @@ class Interval(NamedTuple):
     low: NDArray[np.int64]
     high: NDArray[np.int64]
 
+    def some(self, chosen: NDArray[np.int64]) -> "Interval":
+        """Return those of some of the boxes."""
+        return Interval(self.low[chosen], self.high[chosen])
 
-def pieces(limits: tuple[int, int], count: int) -> Interval:
-    """Return ``count`` intervals, or fewer, that make up a range; their ends grow alike."""
-    low, high = limits
-    ends = np.geomspace(low, high + 1, count + 1).astype(np.int64)
-    ends = np.unique(np.clip(ends, low, high + 1))
-    ends[0], ends[-1] = low, high + 1
-    return Interval(ends[:-1], ends[1:] - 1)
+    def joined(self, other: "Interval") -> "Interval":
+        """Return those of more boxes."""
+        return Interval(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
-def evaluate(formulas: Formulas, extents: Mapping[str, Interval], value: Any) -> Interval:
-    """Return between which numbers the value of a formula lies, for each box of extents."""
-    known: list[Interval] = []
-    for formula in formulas.all:
-        op, arguments, _ = formula
+def evaluate(
+    formulas: Formulas, extents: Mapping[str, Interval], values: Sequence[Any]
+) -> list[Interval]:
+    """Return between which numbers the values of formulas lie, for each box of extents."""
+    needed = {value.number for value in values if isinstance(value, Symbol)}
+    for number in range(len(formulas.all) - 1, -1, -1):
+        if number in needed:
+            needed |= {x.number for x in formulas.all[number].arguments if isinstance(x, Term)}
+    known: dict[int, Interval] = {}
+    for number in sorted(needed):
+        op, arguments, _ = formulas.all[number]
         if op == "name":
-            known.append(extents[arguments[0]])
+            known[number] = extents[arguments[0]]
             continue
         operands = [known[x.number] if isinstance(x, Term) else _exactly(x) for x in arguments]
-        known.append(_OPERATIONS[op](*operands))
-    return known[value.number] if isinstance(value, Symbol) else _exactly(int(value))
+        known[number] = _OPERATIONS[op](*operands)
+    return [
+        known[value.number] if isinstance(value, Symbol) else _exactly(int(value))
+        for value in values
+    ]
 
 
 def _exactly(number: int) -> Interval:

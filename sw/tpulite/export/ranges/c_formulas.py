@@ -75,7 +75,7 @@ class CFormulas:
         if op == "where":
             return f"({texts[0]} ? {texts[1]} : {texts[2]})"
         if op in ("neg", "not"):
-            return ("-" if op == "neg" else "!") + texts[0]
+            return f"({'-' if op == 'neg' else '!'}{texts[0]})"
         if op == "+" and isinstance(arguments[1], int) and arguments[1] < 0:
             return f"({texts[0]} - {-arguments[1]})"
         return f"({texts[0]} {op} {texts[1]})"

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tpulite.compiler.bind import Shape
-from tpulite.compiler.bind.network import Node
+from tpulite.compiler.bind.network import Network
 from tpulite.compiler.plan.conv_slabs import Slots
 from tpulite.compiler.plan.strategy import Strategy, cost
 from tpulite.export.c_text import quoted
 from tpulite.export.ranges.c_formulas import CFormulas
 from tpulite.export.ranges.symbols import Formulas
 
-__all__ = ["EXTENTS", "selector_text", "symbols_of"]
+__all__ = ["EXTENTS", "selector_text", "strategies_of", "symbols_of"]
 
 EXTENTS = ("batch", "height", "width", "channels")
 
@@ -21,19 +21,26 @@ def symbols_of(formulas: Formulas) -> Shape:
     return Shape(*(formulas.name(name) for name in EXTENTS))  # type: ignore[arg-type]
 
 
-def selector_text(node: Node, kinds: Mapping[str, int]) -> str:
+def strategies_of(network: Network, shape: Shape) -> tuple[Strategy, ...]:
+    """Return all strategies of a network of one layer for shapes that are not empty."""
+    node = network.nodes[0]
+    height, width = network.extents(shape.height, shape.width)[node.inputs[0]]
+    return node.operator.strategies(shape.batch, height, width, shape.channels)
+
+
+def selector_text(network: Network, kinds: Mapping[str, int]) -> str:
     """Return the function that offers all strategies of a layer.
 
     Parameters
     ----------
-    node : Node
-        The layer.
+    network : Network
+        A network of one layer.
     kinds : mapping of str to int
         Number of each kind of strategy, as its C knows it.
     """
     formulas = Formulas()
     shape = symbols_of(formulas)
-    found = node.operator.strategies(shape.batch, shape.height, shape.width, shape.channels)
+    found = strategies_of(network, shape)
     offers = [_Offer(strategy, kinds) for strategy in found if strategy.feasible is not False]
     written = CFormulas(formulas, [value for offer in offers for value in offer.values])
     lines = ["static void choose(const tpulite_shape *shape, tpulite_choice *best)", "{"]

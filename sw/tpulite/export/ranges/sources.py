@@ -13,7 +13,8 @@ from tpulite.atomic import write_whole
 from tpulite.compiler.bind import RangeProgram
 from tpulite.export.c_text import Code, define, quoted
 from tpulite.export.ranges.most import image_bytes, most_commands, most_memory, up
-from tpulite.export.ranges.operators import OperatorText, operator_text
+from tpulite.export.ranges.operator_text import OperatorText
+from tpulite.export.ranges.operators import operator_text
 from tpulite.export.ranges.selector import EXTENTS, selector_text
 from tpulite.export.ranges.tensors import tensors_text
 from tpulite.firmware import BIND, FOLDER, RUN
@@ -154,7 +155,7 @@ class ExportedRange:
             "#ifndef NULL\n#define NULL ((void *)0)\n#endif\n",
             operator.facts,
             "/* All strategies, in closed form; of those that fit, the cheapest is taken. */\n"
-            + selector_text(network.nodes[0], operator.kinds),
+            + selector_text(network, operator.kinds),
             tensors_text(network),
             define("static const tpulite_range", "range", range_fields),
             f"tpulite_bind_status {name}_bind(const tpulite_shape *shape, tpulite_bound *bound)\n"
@@ -171,9 +172,11 @@ def export_range(program: RangeProgram) -> ExportedRange:
     ValueError
         If C cannot bind a layer of it: which one.
     """
-    network, shapes = program.network, program.shapes
+    network, shapes = program.network, program.shapes.filled
+    if shapes is None:
+        raise ValueError("every shape of the range is empty: there is nothing to bind")
     operator = operator_text(network, shapes)
-    commands, windows = most_commands(network, shapes), most_memory(network, shapes)
+    commands, windows = most_commands(network, operator, shapes), most_memory(network, shapes)
     return ExportedRange(
         program,
         operator,

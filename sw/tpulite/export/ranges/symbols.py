@@ -5,6 +5,7 @@ of two is a formula that says so. So C evaluates the very formulas that Python d
 strategy is written twice.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -104,9 +105,12 @@ class Symbol:
     def __invert__(self) -> "Symbol":
         return self._formulas.add("not", (self,), truth=True)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> "Symbol":
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
         assert method == "__call__"
-        return self._formulas.add(_UFUNCS[ufunc], inputs)
+        op = _UFUNCS[ufunc]
+        if op == "min" and (known := _lowest_bit(*inputs)) is not None:
+            return known
+        return self._formulas.add(op, inputs)
 
     def __array_function__(
         self, function: Callable[..., Any], _types: Any, inputs: Sequence[Any], _: Any
@@ -185,6 +189,26 @@ def _simplified(op: str, a: Any, b: Any) -> Any:
         same = isinstance(a, Symbol) and a.number == b.number
         return 1 if same and op == "//" else None
     return {"//": a, "%": 0}.get(op) if b == 1 else None
+
+
+def _lowest_bit(number: Any, limit: Any) -> int | None:
+    """Return the least of ``x & -x`` and a limit, if x is a multiple of that; None: else."""
+    if not isinstance(number, Symbol) or isinstance(limit, Symbol) or number.formula.op != "&":
+        return None
+    a, b = number.formula.arguments
+    formulas = number._formulas
+    lowest = isinstance(b, Term) and formulas.all[b.number] == Formula("neg", (a,))
+    return int(limit) if lowest and _divisor(formulas, a) % limit == 0 else None
+
+
+def _divisor(formulas: Formulas, term: Any) -> int:
+    """Return a power of two that divides a formula, or a number."""
+    if not isinstance(term, Term):
+        return term & -term
+    op, arguments, _ = formulas.all[term.number]
+    if op == "*":
+        return math.prod(_divisor(formulas, each) for each in arguments)
+    return 1
 
 
 def _is_truth(value: Any) -> bool:

@@ -45,11 +45,36 @@ static tpulite_bind_status check(const tpulite_range *range, const tpulite_shape
     return TPULITE_BOUND;
 }
 
+static int is_empty(const tpulite_shape *shape)
+{
+    return !shape->batch || !shape->height || !shape->width || !shape->channels;
+}
+
+/* Tensors of an empty shape: nothing is laid out. */
+static void lay_out_nothing(const tpulite_range *range, tpulite_bound *bound)
+{
+    static const tpulite_layout nothing = {0};
+    for (uint32_t i = 0; i <= range->input_count; i++) {
+        tpulite_tensor *tensor = &bound->tensors[i];
+        tensor->bytes = 0;
+        bound->layouts[i] = nothing;
+        bound->layouts[i].tensor = i;
+        for (uint32_t axis = 0; axis < tensor->rank; axis++) {
+            if (tensor->shape[axis] > INT32_MAX) /* a window on less than it needs */
+                tensor->shape[axis] = 0;
+        }
+    }
+    bound->program.bytes[TPULITE_WINDOW_INPUT] = 0;
+    bound->program.bytes[TPULITE_WINDOW_OUTPUT] = 0;
+}
+
 /* Tensors, windows, and the network of one step. */
 static void describe(const tpulite_range *range, const tpulite_shape *shape, tpulite_bound *bound)
 {
     uint32_t inputs = range->input_count, *bytes = bound->program.bytes;
     range->lay_out(shape, bound);
+    if (is_empty(shape))
+        lay_out_nothing(range, bound);
     bound->program.offset[TPULITE_WINDOW_OUTPUT] = to_page(bytes[TPULITE_WINDOW_INPUT]);
     bound->layouts[inputs].offset += bound->program.offset[TPULITE_WINDOW_OUTPUT];
     bound->program.commands = to_page(range->constants_most);
@@ -83,7 +108,10 @@ tpulite_bind_status tpulite_bind(const tpulite_range *range, const tpulite_shape
     tpulite_bind_status status = check(range, shape);
     if (status)
         return status;
-    range->choose(shape, &bound->choice);
+    if (is_empty(shape))
+        bound->choice.strategy = "empty";
+    else
+        range->choose(shape, &bound->choice);
     if (!bound->choice.strategy)
         return TPULITE_UNBOUND;
     describe(range, shape, bound);
@@ -97,7 +125,8 @@ tpulite_bind_status tpulite_bind(const tpulite_range *range, const tpulite_shape
     binding.commands = bound->image + commands;
     uint32_t room = (bound->image_bytes - commands) / TPULITE_COMMAND_BYTES - 1; /* and END */
     binding.capacity = room < bound->work_items ? room : bound->work_items;
-    range->commands(&binding);
+    if (!is_empty(shape))
+        range->commands(&binding);
     if (binding.status)
         return binding.status;
     if (binding.count > binding.capacity)

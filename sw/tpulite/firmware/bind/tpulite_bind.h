@@ -27,6 +27,8 @@ typedef enum {
 /* Numbers and sizes of tiles; of those that a strategy has not, 0. `mode` says how images are cut:
  * into parts of one, several at a time, or through from one to the next. Places are those that tiles
  * take in turn. */
+enum { TPULITE_IMAGE, TPULITE_IMAGES, TPULITE_THROUGH }; /* modes */
+
 typedef struct {
     int32_t tiles, slabs, parts, panels, groups, mode;
     int32_t tile_blocks, tile_pixels, slab_rows, in_rows, in_columns, out_columns;

@@ -67,6 +67,10 @@ void tpulite_say_load(tpulite_binding *binding, const tpulite_word *word, int32_
 /* Say a computation, which waits for STORE `freed`; -1: for none. */
 void tpulite_say_compute(tpulite_binding *binding, const tpulite_word *word, int32_t freed);
 
+/* Say a product; `early` is the LOAD of its weights, -1 if they are there. */
+void tpulite_say_product(tpulite_binding *binding, const tpulite_word *word, int32_t freed,
+                         int32_t early);
+
 /* Say a STORE behind the computation before. */
 void tpulite_say_store(tpulite_binding *binding, const tpulite_word *word);
 
@@ -86,6 +90,18 @@ typedef struct {
 tpulite_word tpulite_transfer(uint32_t opcode, const tpulite_dram *tensor, int64_t first_block,
                               int64_t blocks, int64_t first_vector, int64_t vectors, int64_t row,
                               int64_t pitch);
+
+/* Rows of an image, and vectors of each. */
+typedef struct {
+    int64_t lines, vectors;
+} tpulite_box;
+
+/* Transfer a part of the rows of an image of a block, from vector `first` on; rows are `width`
+ * vectors long there, and `pitch` rows of the buffer apart. */
+tpulite_word tpulite_rectangle(uint32_t opcode, const tpulite_dram *tensor, int64_t block,
+                               int64_t first, tpulite_box box, int64_t width, int64_t row,
+                               int64_t pitch);
+
 tpulite_word tpulite_load_constants(int64_t offset, int64_t rows, int64_t row);
 
 /* The tensors of a bound network: inputs by number, and the output. */

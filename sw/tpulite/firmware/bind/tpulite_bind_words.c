@@ -47,10 +47,16 @@ void tpulite_say_load(tpulite_binding *binding, const tpulite_word *word, int32_
     say(binding, word, (tpulite_bind_item){TPULITE_ON_LOAD, due, first, freed, 0, 0});
 }
 
-void tpulite_say_compute(tpulite_binding *binding, const tpulite_word *word, int32_t freed)
+void tpulite_say_product(tpulite_binding *binding, const tpulite_word *word, int32_t freed,
+                         int32_t early)
 {
     binding->computes++;
-    say(binding, word, (tpulite_bind_item){TPULITE_ON_ARRAY, -1, -1, freed, 0, 0});
+    say(binding, word, (tpulite_bind_item){TPULITE_ON_ARRAY, early, -1, freed, 0, 0});
+}
+
+void tpulite_say_compute(tpulite_binding *binding, const tpulite_word *word, int32_t freed)
+{
+    tpulite_say_product(binding, word, freed, -1);
 }
 
 void tpulite_say_store(tpulite_binding *binding, const tpulite_word *word)
@@ -94,6 +100,23 @@ tpulite_word tpulite_transfer(uint32_t opcode, const tpulite_dram *tensor, int64
     TPULITE_PUT(&word, LOAD_ROWS, length * tensor->vector_rows);
     TPULITE_PUT(&word, LOAD_ROW, row);
     TPULITE_PUT(&word, LOAD_PITCH, lines == 1 ? 0 : pitch);
+    return word;
+}
+
+tpulite_word tpulite_rectangle(uint32_t opcode, const tpulite_dram *tensor, int64_t block,
+                               int64_t first, tpulite_box box, int64_t width, int64_t row,
+                               int64_t pitch)
+{
+    tpulite_word word = tpulite_command(opcode);
+    TPULITE_PUT(&word, LOAD_WINDOW, tensor->window);
+    TPULITE_PUT(&word, LOAD_FLIP, tensor->flip);
+    TPULITE_PUT(&word, LOAD_OFFSET,
+                tensor->begin + block * tensor->block_bytes + first * tensor->vector_bytes);
+    TPULITE_PUT(&word, LOAD_STRIDE, width * tensor->vector_bytes);
+    TPULITE_PUT(&word, LOAD_LINES, box.lines);
+    TPULITE_PUT(&word, LOAD_ROWS, box.vectors * tensor->vector_rows);
+    TPULITE_PUT(&word, LOAD_ROW, row);
+    TPULITE_PUT(&word, LOAD_PITCH, pitch);
     return word;
 }
 

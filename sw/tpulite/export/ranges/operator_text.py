@@ -1,0 +1,53 @@
+"""What C must know of an operator before its shape is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.plan.closed_forms import Number
+from tpulite.compiler.plan.strategy import Strategy
+from tpulite.compiler.plan.windows import Axis
+from tpulite.export.c_text import array
+
+__all__ = ["OperatorText", "axis_fields", "bytes_text"]
+
+
+@dataclass(frozen=True)
+class OperatorText:
+    """An operator in C.
+
+    Parameters
+    ----------
+    function : str
+        The function that says its commands.
+    facts : str
+        Definitions, of which ``facts`` is the last.
+    kinds : mapping of str to int
+        Number of each kind of strategy.
+    constants_most : int
+        Most bytes of its constants.
+    commands : callable
+        Returns a number that the commands of a strategy for a shape do not exceed, in closed form.
+    plane : bool
+        Whether batch, height and width count as their product alone.
+    """
+
+    function: str
+    facts: str
+    kinds: Mapping[str, int]
+    constants_most: int
+    commands: Callable[[Strategy, Shape], Number]
+    plane: bool = False
+
+
+def bytes_text(name: str, data: bytes) -> str:
+    """Return the definition of a constant array of bytes."""
+    return "static " + array("uint8_t", name, np.frombuffer(data, np.uint8)) + "\n"
+
+
+def axis_fields(axis: Axis) -> dict[str, Any]:
+    """Return the fields of a ``tpulite_axis``."""
+    return vars(axis)
