@@ -113,6 +113,7 @@ def test_filter_and_bias_are_those_of_the_network():
     np.testing.assert_array_equal(layout["conv_y0"].bias, value(graph, "b0"))
     assert [layer.group for layer in layout.layers] == [3, 3, 1]
     assert not any(layer.spec.depthwise for layer in layout.layers)
+    assert "biases are laid out with the input's zero point" in str(layout)
 
 
 def machine_result(layer, x, padding):
@@ -305,6 +306,7 @@ def test_what_is_left_out_is_named_with_the_reason():
         "dense_z": "tensor 'long' is int16, not int8 or uint8",
     }
     assert "left out: transposed_conv 'transposed_conv_up': the document" in str(layout)
+    assert "biases" not in str(layout)  # the inputs have no zero point
 
 
 def test_impossible_requests_are_refused():

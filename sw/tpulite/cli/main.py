@@ -18,7 +18,7 @@ _COMMANDS = {
     "run": ("run", "Run a network: results, accuracy, cycles."),
     "evaluate": ("evaluate", "Accuracy on a data set, and what is mistaken."),
     "regress": ("regress", "Check this version at random, by seeds."),
-    "export": ("export", "Write C sources that run a network from firmware."),
+    "export": ("export", "Write C that runs a network, or weights for a BM1684X."),
     "compare": ("compare", "Compare every bit with a library, or with the RTL."),
     "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
     "zoo": ("zoo", "Networks by name: our own, and others'."),

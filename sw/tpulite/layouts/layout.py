@@ -6,7 +6,7 @@ from rich.console import Console, Group
 
 from tpulite.layout.bm1684x import Geometry
 from tpulite.layouts.layer import Layer
-from tpulite.layouts.table import layer_table, left_out_lines
+from tpulite.layouts.table import layer_table, notes
 
 __all__ = ["Layout", "LeftOut"]
 
@@ -60,7 +60,7 @@ class Layout:
         raise KeyError(name)
 
     def __rich__(self) -> Group:
-        return Group(layer_table(self), *left_out_lines(self.left_out))
+        return Group(layer_table(self), *notes(self))
 
     def __repr__(self) -> str:
         return f"<Layout of {self.network}: {len(self.layers)} layers, {self.nbytes:,} bytes>"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tpulite.layouts.layer import Layer
     from tpulite.layouts.layout import Layout, LeftOut
 
-__all__ = ["layer_table", "left_out_lines"]
+__all__ = ["layer_table", "notes"]
 
 _KINDS = {"conv": "conv", "depthwise": "dw", "dense": "dense"}
 _WIDTHS = ("S", "w1", "w2", "w3", "w4", "bias", "filter", "w5")
@@ -67,7 +67,16 @@ def _cells(layer: "Layer") -> tuple[str | NameCell, ...]:
     )
 
 
-def left_out_lines(left_out: Sequence["LeftOut"]) -> list[Text]:
+def notes(layout: "Layout") -> list[Text]:
+    """Return lines that belong below the table: what its biases are, and what is left out."""
+    rules = [layer.requant for layer in layout.layers]
+    if any(rule is not None and rule.input_zero_point for rule in rules):
+        said = "biases are laid out with the input's zero point: bias - zero point * sum(filter)"
+        return [Text(said), *_left_out_lines(layout.left_out)]
+    return _left_out_lines(layout.left_out)
+
+
+def _left_out_lines(left_out: Sequence["LeftOut"]) -> list[Text]:
     """Return a line for each reason: which operators, and how many of which kind if they are many.
 
     What has no weights comes last, in one line.
