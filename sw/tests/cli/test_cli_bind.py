@@ -55,6 +55,28 @@ def test_a_table_tells_strategies_tiles_buffers_and_cycles_of_a_shape(tpulite, t
     assert json.loads(out)[0]["layers"] == record["layers"]
 
 
+def test_explain_shows_which_strategy_is_where_and_writes_no_program(tpulite, tmp_path):
+    words = ("--explain", "--shapes", "height=8..12,width=8..12", "1x9x9", "--svg", "map.svg")
+    code, out, err = tpulite("bind", CNN_DIGITS, *words, "--json", "map.json")
+    assert (code, err) == (0, "")
+    assert {path.name for path in tmp_path.glob("*.*")} == {"map.svg", "map.json"}
+    (record,) = json.loads((tmp_path / "map.json").read_text())
+    assert out.startswith(f"layer {record['layer']}, batch 1, channels 1\n")
+    assert "1  1x9x9x1" in out
+    assert len(record["choices"]) == len(record["rows"]) == 5
+    (point,) = record["points"]
+    assert point["strategy"] in [x["strategy"] for x in point["candidates"] if x["feasible"]]
+    for words, message in (
+        ((), "Missing argument 'NxHxW[xC]...': the shapes to bind."),
+        (("--explain",), "has one shape: a grid needs a range of them"),
+        (("1x8x8", "--layer", "add_3"), "--layer needs --explain."),
+        (("--explain", "--shapes", "width=8..9", "--layer", "none"), "'none' is no layer of"),
+    ):
+        code, out, err = tpulite("bind", CNN_DIGITS, *words)
+        assert (code, out) == (2, "")
+        assert message in err
+
+
 def test_bound_programs_run_and_are_profiled_like_networks(tpulite, tmp_path):
     x = np.random.default_rng(1).integers(-128, 128, (4, 16, 16, 1), np.int8)
     np.save("x.npy", x)

@@ -10,11 +10,12 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.bind_cores import cores_option, save_cores
+from tpulite.cli.bind_explain import Explaining, explain_range
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
 from tpulite.cli.common import is_stdout, json_option, save_json
 from tpulite.cli.info import summary
-from tpulite.cli.paths import NETWORK, PATH
+from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.bind import RangeProgram
 from tpulite.frontend.files import network_name
@@ -27,7 +28,7 @@ __all__ = ["bind_file", "padding_notes"]
 
 @click.command("bind")
 @click.argument("network", type=NETWORK)
-@click.argument("asked", nargs=-1, required=True, metavar="NxHxW[xC]...")
+@click.argument("asked", nargs=-1, metavar="NxHxW[xC]...")
 @click.option(
     "--shapes",
     "limits",
@@ -36,14 +37,22 @@ __all__ = ["bind_file", "padding_notes"]
 )
 @click.option("-o", "--output", type=PATH, default=Path(), help="Folder for the programs.")
 @cores_option
+@click.option(
+    "--explain", is_flag=True, help="Write no programs: show which strategy is taken where."
+)
+@click.option("--layer", metavar="NAME", help="Explain this layer.  [the most costly one]")
+@click.option("--svg", type=OUTPUT, help="Write the picture of --explain here.")
 @plan_options
 @json_option
-def bind_file(
+def bind_file(  # noqa: PLR0913 - options of the command
     network: Path,
     asked: tuple[str, ...],
     limits: str | None,
     output: Path,
     cores: int,
+    explain: bool,
+    layer: str | None,
+    svg: Path | None,
     reading: Reading,
     json_path: Path | None,
 ) -> None:
@@ -57,9 +66,20 @@ def bind_file(
     the file, in numbers; a note says where SAME would differ. For each program a table tells the
     strategy of each layer, its tiles, the rows of the unified buffer that they take in turn, and
     its cycles. With several cores there is a program for each of them, and a table of their parts.
+
+    --explain walks a grid of shapes of the range through the selector, and prints which strategy
+    it takes where; for shapes that are named, all strategies that it compared.
     """
+    how = Explaining(explain, layer, svg)
+    if not asked and not explain:
+        raise click.UsageError("Missing argument 'NxHxW[xC]...': the shapes to bind.")
+    if explain and cores > 1:
+        raise click.UsageError("--cores cannot be used with --explain, which writes no programs.")
     shapes = [asked_shape(text) for text in asked]
     program = range_program(network, reading, limits, shapes)
+    if how.on:
+        explain_range(program, shapes, how, json_path)
+        return
     console, records = Console(quiet=is_stdout(json_path)), []
     for shape in shapes:
         for note in padding_notes(program, shape.height, shape.width):

@@ -1,0 +1,224 @@
+"""Which strategy the selector takes where: a grid of shapes of a range."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from typing import Any
+
+import numpy as np
+
+from tpulite.compiler.bind import LayerPlan, RangeProgram, Shape
+
+__all__ = ["Axis", "StrategyMap", "choice_name", "draw_maps"]
+
+_COLUMNS, _ROWS = 64, 20
+"""Most shapes along the axes of a picture: what 80 columns and a screen hold."""
+
+_REFUSED = "refused"
+"""What cells are called whose shape cannot be bound."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Shapes along an axis of a grid, from the least to the most, in equal ratios.
+
+    Parameters
+    ----------
+    name : str
+        ``batch``, ``height``, ``width``, ``channels``, or ``height x width``: both grow together.
+    values : tuple of mapping of str to int
+        The extents of each.
+    """
+
+    name: str
+    values: tuple[dict[str, int], ...]
+
+    @classmethod
+    def of(cls, limits: dict[str, tuple[int, int]], count: int) -> "Axis":
+        """Return an axis of at most so many different values of some extents."""
+        steps = {
+            name: np.geomspace(max(low, 1), high, count).round().astype(int).tolist()
+            for name, (low, high) in limits.items()
+        }
+        values = dict.fromkeys(zip(*steps.values(), strict=True))
+        return cls(" x ".join(limits), tuple(dict(zip(limits, x, strict=True)) for x in values))
+
+    def label(self, index: int) -> str:
+        """Return what a value is called: 8x8."""
+        return "x".join(map(str, self.values[index].values()))
+
+    def nearest(self, shape: Shape) -> int:
+        """Return the value that is nearest to a shape, by the ratio of their products."""
+        products = [self._product(value) for value in self.values]
+        wanted = self._product({name: getattr(shape, name) for name in self.values[0]})
+        return min(range(len(products)), key=lambda i: abs(log(products[i] / wanted)))
+
+    @staticmethod
+    def _product(extents: dict[str, int]) -> int:
+        return int(np.prod([*extents.values()]))
+
+
+@dataclass(frozen=True)
+class StrategyMap:
+    """A grid of shapes, and what is chosen for a layer at each of them.
+
+    Parameters
+    ----------
+    layer : str
+        The layer.
+    fixed : mapping of str to int
+        Extents that all shapes have in common.
+    rows, columns : Axis
+        The axes.
+    names : tuple of tuple of str
+        What is chosen, [rows][columns]; see :func:`choice_name`.
+    points : tuple of (Shape, LayerPlan)
+        Shapes of the range that were asked for, with all that was compared.
+    """
+
+    layer: str
+    fixed: dict[str, int]
+    rows: Axis
+    columns: Axis
+    names: tuple[tuple[str, ...], ...]
+    points: tuple[tuple[Shape, LayerPlan], ...]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How many shapes of the grid get each choice, most first."""
+        return Counter(dict(Counter(x for row in self.names for x in row).most_common()))
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """A letter for each choice: the first of its name that no other one has."""
+        taken: dict[str, str] = {}
+        for name in self.counts:
+            spare = [*name.replace(" ", ""), *"abcdefghijklmnopqrstuvwxyz"]
+            letters = (x for x in spare if x.isalpha() and x.lower() not in taken.values())
+            taken[name] = next(letters).lower()
+        return taken
+
+    def marks(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the number of each point, from 1 on, with its row and column."""
+        for number, (shape, _) in enumerate(self.points, start=1):
+            yield number, self.rows.nearest(shape), self.columns.nearest(shape)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "layer": self.layer,
+            "fixed": self.fixed,
+            "rows": list(self.rows.values),
+            "columns": list(self.columns.values),
+            "choices": [list(row) for row in self.names],
+            "points": [
+                {
+                    "shape": vars(shape),
+                    "choice": choice_name(plan),
+                    "strategy": plan.strategy.name,
+                    "candidates": [
+                        {
+                            "strategy": each.name,
+                            "feasible": bool(each.feasible),
+                            "cycles": int(each.cycles),
+                            "traffic_rows": int(each.traffic),
+                            "needed_rows": int(each.sizes["needed_rows"]),
+                        }
+                        for each in plan.candidates
+                    ],
+                }
+                for shape, plan in self.points
+            ],
+        }
+
+
+def choice_name(layer: LayerPlan) -> str:
+    """Return what a choice is called: the strategy, and what a tile is.
+
+    A plane is that of a channel block.
+    """
+    name, tiling = layer.strategy.name, layer.tiling
+    if tiling.tiles == 1:
+        return f"{name}, one tile"
+    if name not in ("planes", "slabs"):
+        return name
+    sizes = layer.strategy.sizes
+    if sizes["parts"] > 1:
+        return f"{name}, parts of a plane"
+    return f"{name}, {'several planes' if sizes['tile_blocks'] > 1 else 'one plane'} a tile"
+
+
+def draw_maps(
+    program: RangeProgram, points: Sequence[Shape], layer: str | None
+) -> list[StrategyMap]:
+    """Walk grids of shapes of a range through the selector.
+
+    If channels are a range, the axes are channels, and height and width together; else height and
+    width; or the batch, if no two extents are ranges. There is a grid for the smallest and one for
+    the largest batch.
+
+    Parameters
+    ----------
+    program : RangeProgram
+        The network.
+    points : sequence of Shape
+        Shapes to mark.
+    layer : str, optional
+        Which layer; by default the one with the most cycles at the largest shape.
+
+    Raises
+    ------
+    ValueError
+        If there is no such layer, or the range is a single shape.
+    """
+    filled = program.shapes.filled
+    limits = {} if filled is None else vars(filled)
+    vary = {name for name, (low, high) in limits.items() if low < high}
+    if not vary:
+        raise ValueError(f"{program.layers.name!r} has one shape: a grid needs a range of them")
+    number = _number_of(program, layer, {name: high for name, (_, high) in limits.items()})
+    if "channels" in vary:
+        down, across = ("channels",), ("height", "width")
+    elif vary >= {"height", "width"}:
+        down, across = ("height",), ("width",)
+    else:
+        down, across = ("batch",), ("height", "width")
+    rows = Axis.of({name: limits[name] for name in down}, _ROWS)
+    columns = Axis.of({name: limits[name] for name in across}, _COLUMNS)
+    fixed = {name: limits[name][1] for name in limits if name not in (*down, *across)}
+    maps = []
+    for batch in dict.fromkeys(limits["batch"] if "batch" in fixed else [0]):
+        here = fixed | ({"batch": batch} if batch else {})
+        names = tuple(
+            tuple(_chosen(program, number, {**here, **row, **column}) for column in columns.values)
+            for row in rows.values
+        )
+        inside = [x for x in points if all(getattr(x, name) == here[name] for name in here)]
+        plans = tuple((shape, _plan(program, number, vars(shape))) for shape in inside)
+        name = program.network.nodes[number].layer.name
+        maps.append(StrategyMap(name, here, rows, columns, names, plans))
+    return maps
+
+
+def _number_of(program: RangeProgram, layer: str | None, largest: dict[str, int]) -> int:
+    """Return which node a layer is, or the most costly one."""
+    names = [node.layer.name for node in program.network.nodes]
+    if layer is None:
+        costs = [each.strategy.cycles for each in program.plan(**largest).layers]
+        return costs.index(max(costs))
+    if layer not in names:
+        raise ValueError(f"{layer!r} is no layer of {program.layers.name!r}: {', '.join(names)}")
+    return names.index(layer)
+
+
+def _plan(program: RangeProgram, number: int, extents: dict[str, int]) -> LayerPlan:
+    return program.plan(**extents).layers[number]
+
+
+def _chosen(program: RangeProgram, number: int, extents: dict[str, int]) -> str:
+    try:
+        return choice_name(_plan(program, number, extents))
+    except ValueError:  # strides round the extents of branches that join, each in its own way
+        return _REFUSED

@@ -1,0 +1,96 @@
+"""Grids of strategies as text, in 80 columns."""
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.table import Table
+
+from tpulite.compiler.plan.strategy import Strategy, cost
+from tpulite.report.strategy_map import StrategyMap, choice_name
+
+__all__ = ["candidates_table", "legend_table", "map_lines"]
+
+_TICK = 12
+"""Columns from a label of the horizontal axis to the next."""
+
+_PUBLISHED = {
+    "planes, one tile": "Tiling_1, Tiling_3 in one transfer",
+    "slabs, one tile": "Tiling_1, Tiling_3 in one transfer",
+    "planes, several planes a tile": "Tiling_3, several planes",
+    "planes, one plane a tile": "Tiling_1, Tiling_3, Tiling_2 uncut",
+    "slabs, one plane a tile": "Tiling_1, Tiling_3, Tiling_2 uncut",
+    "slabs, parts of a plane": "Tiling_2, a plane in slabs",
+    "bands, one tile": "Tiling_1 in one transfer",
+    "bands": "Tiling_1, pixels of all channels",
+}
+"""What the published selector of BatchNorm has instead. A plane here has as many channels as the
+array has rows: channels are parallel in every tile, as they are in Tiling_1."""
+
+
+def map_lines(strategies: StrategyMap) -> Iterator[str]:
+    """Yield a line for each row of the grid, the largest one first, and the axis below."""
+    rows, columns, letters = strategies.rows, strategies.columns, strategies.letters
+    fixed = ", ".join(f"{name} {value}" for name, value in strategies.fixed.items())
+    yield f"layer {strategies.layer}" + (f", {fixed}" if fixed else "")
+    width = max(len(rows.name), *(len(rows.label(i)) for i in range(len(rows.values))))
+    yield f"{rows.name:>{width}}"
+    cells = [[letters[name] for name in row] for row in strategies.names]
+    for number, row, column in strategies.marks():
+        cells[row][column] = str(number)[-1]
+    for i in reversed(range(len(rows.values))):
+        yield f"{rows.label(i):>{width}} |{''.join(cells[i])}"
+    yield f"{'':{width}} +{'-' * len(columns.values)}"
+    ticks = "".join(f"{columns.label(i):<{_TICK}}" for i in range(0, len(columns.values), _TICK))
+    yield f"{'':{width}}  {ticks.rstrip()}"
+    last = columns.label(len(columns.values) - 1)
+    yield f"{'':{width}}  {columns.name}, up to {last}"
+
+
+def legend_table(strategies: StrategyMap) -> Table:
+    """Return what the letters mean, and how often each is chosen.
+
+    For layers without windows and weights it also says what the published selector has there.
+    """
+    mapped = any(name in _PUBLISHED for name in strategies.counts)
+    table = _table("", "strategy", "shapes", *(["published tiling"] if mapped else []))
+    table.columns[2].justify = "right"
+    for name, count in strategies.counts.items():
+        published = [_PUBLISHED.get(name, "")] if mapped else []
+        table.add_row(strategies.letters[name], name, f"{count:,}", *published)
+    return table
+
+
+def candidates_table(strategies: StrategyMap) -> Table:
+    """Return all strategies that were compared for each marked shape; * is the cheapest."""
+    table = _table("", "shape", "strategy", "cycles", "rows moved", "tiles or why not")
+    for column in table.columns[3:5]:
+        column.justify = "right"
+    for number, (shape, plan) in enumerate(strategies.points, start=1):
+        rows = plan.room.rows
+        for i, each in enumerate(sorted(plan.candidates, key=lambda x: not x.feasible)):
+            head = ("", "")
+            if not i:
+                head = str(number), "x".join(str(x) for x in vars(shape).values())
+            if not each.feasible:
+                needed = each.sizes["needed_rows"]
+                why = f"needs {needed:,} rows of {rows:,}" if needed > rows else "does not apply"
+                table.add_row(*head, f"  {each.name}", "", "", why)
+                continue
+            best = each is _cheapest(plan.candidates)
+            said = f"{plan.tiling.tiles:,}: {choice_name(plan)}" if best else ""
+            name = f"{'*' if best else ' '} {each.name}"
+            table.add_row(*head, name, f"{each.cycles:,}", f"{each.traffic:,}", said)
+    return table
+
+
+def _cheapest(candidates: Sequence[Strategy]) -> Strategy:
+    """Return what the selector takes, of strategies some of which are feasible."""
+    return min((x for x in candidates if x.feasible), key=lambda x: cost(x.cycles, x.traffic))
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    table.columns[-1].no_wrap = False
+    return table
