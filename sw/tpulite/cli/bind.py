@@ -21,7 +21,7 @@ from tpulite.compiler.bind import RangeProgram
 from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
 from tpulite.graph.layers import Conv, Depthwise, Pool
-from tpulite.report.bound import BoundReport
+from tpulite.report.bound import COLUMNS, BoundReport
 
 __all__ = ["bind_file", "padding_notes"]
 
@@ -91,8 +91,11 @@ def bind_file(  # noqa: PLR0913 - options of the command
         report, milliseconds = _bind(program, shape, str(path))
         write_whole(path, report.program.save)
         console.print(f"{path}: {summary(report.program)}", highlight=False, soft_wrap=True)
+        console.print(report.heading, highlight=False, markup=False, soft_wrap=True)
         console.print(report.table())
         records.append({"program": str(path), "milliseconds": milliseconds, **report.as_dict()})
+    for line in COLUMNS if cores == 1 else ():
+        console.print(line, highlight=False)
     save_json(json_path, records)
 
 

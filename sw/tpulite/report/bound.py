@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from tpulite.compiler.bind import LayerPlan, NetworkPlan
@@ -16,7 +15,14 @@ from tpulite.report.name_cell import NameCell
 from tpulite.report.profile import LayerProfile, profile_program
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["BoundReport", "tile_words"]
+__all__ = ["COLUMNS", "BoundReport"]
+
+COLUMNS = (
+    "tiles: rows x columns x channels, or pixels x channels, of the output",
+    "buffers: how many, for what, and the rows of the unified buffer where they begin",
+    "cycles: in closed form; below, by the cycle model",
+)
+"""What the columns of the table mean."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,13 @@ class BoundReport:
         return sum(layer.cycles for layer in self._profile)
 
     @property
-    def passes(self) -> str:
+    def heading(self) -> str:
+        """The shapes of its inputs, as the host sees them, and how they go through the network."""
+        shapes = (f"{x.name} {x.dtype} {list(x.shape)}, NHWC" for x in self.program.inputs)
+        return f"{', '.join(shapes)}; {self._passes}"
+
+    @property
+    def _passes(self) -> str:
         """How a batch goes through the network."""
         plan = self.plan
         if not plan.times:
@@ -57,11 +69,6 @@ class BoundReport:
     def table(self) -> Table:
         """Return a row for each layer, and the sums, in 80 columns."""
         table = Table(
-            title=escape(f"{_shapes(self.program)}: {self.passes}"),
-            caption="tiles: rows x columns x channels, or pixels x channels of the output\n"
-            "buffers: the rows of the unified buffer where each begins\n"
-            "cycles: closed form, and below it the cycle model's share of the program",
-            caption_justify="left",
             show_footer=True,
             box=box.SIMPLE_HEAD,
             show_edge=False,
@@ -125,13 +132,13 @@ class BoundReport:
         return zip(self.plan.layers, self._profile[1:-1], strict=True)
 
 
-def tile_words(tiling: Tiling, which: str) -> str:
+def _tile_words(tiling: Tiling, which: str) -> str:
     """Return the ``first``, ``last`` or ``largest`` part of each axis, as 4 x 32 x 16."""
     return " x ".join(f"{getattr(cut, which):,}" for cut in tiling.cuts)
 
 
 def _tile_lines(tiling: Tiling) -> Iterator[str]:
-    first, last, largest = (tile_words(tiling, which) for which in ("first", "last", "largest"))
+    first, last, largest = (_tile_words(tiling, which) for which in ("first", "last", "largest"))
     yield f"{tiling.tiles:,} of {largest}"
     if first != largest:
         yield f"first {first}"
@@ -147,11 +154,6 @@ def _buffer_lines(layer: LayerPlan) -> Iterator[str]:
         yield "input in the buffer"
     if not layer.room.stored:
         yield "output in the buffer"
-
-
-def _shapes(program: Program) -> str:
-    """Return the shapes of the inputs, as the host sees them."""
-    return ", ".join(f"{x.name} {x.dtype} {list(x.shape)} (NHWC)" for x in program.inputs)
 
 
 def _tensor(spec: TensorSpec) -> dict[str, Any]:

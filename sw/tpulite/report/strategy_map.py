@@ -171,8 +171,12 @@ def draw_maps(
     Raises
     ------
     ValueError
-        If there is no such layer, or the range is a single shape.
+        If there is no such layer, the range is a single shape, or a point is empty.
     """
+    for point in points:
+        if point.empty:
+            extents = "x".join(map(str, vars(point).values()))
+            raise ValueError(f"{extents} is empty: no strategy is chosen for it")
     filled = program.shapes.filled
     limits = {} if filled is None else vars(filled)
     vary = {name for name, (low, high) in limits.items() if low < high}
