@@ -45,10 +45,9 @@ def export_files(
         "main.c": (FOLDER / "main.c.in").read_text().replace("@NAME@", name),
     }
     calls = {step.call.function for step in network.steps if isinstance(step, HostStep)}
-    for source in sorted(FOLDER.iterdir()):
+    for source in sorted(path for path in FOLDER.iterdir() if path.suffix in _SUFFIXES):
         text = source.read_text()
-        needed = source.stem != _FLOAT or any(f"void {call}(" in text for call in calls)
-        if source.suffix in _SUFFIXES and needed:
+        if source.stem != _FLOAT or any(f"void {call}(" in text for call in calls):
             texts[source.name] = text
     blobs = {f"{name}_image.bin": network.image}
     for what, tensors in (("input", references.inputs), ("output", references.outputs)):
