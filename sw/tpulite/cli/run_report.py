@@ -93,14 +93,16 @@ class RunReport:
         return float((self.results.classes == self.labels[: len(self.inputs)]).mean())
 
     def answers(self, number: int) -> list[Answer]:
-        """Return the outputs of an input."""
-        graph, count = self.model.graph, len(self.inputs)
-        return [
-            answer(
-                graph.tensors[name], values.reshape(count, -1)[number], self.names, graph.classes
-            )
-            for name, values in self.results.outputs.items()
-        ]
+        """Return the outputs of an input; of several those that have a shape of their own."""
+        graph, count, answers = self.model.graph, len(self.inputs), []
+        for name, values in self.results.outputs.items():
+            tensor = graph.tensors[name]
+            if tensor.dtype != "object":
+                values = values.reshape(count, -1)[number]
+            elif count > 1:
+                continue
+            answers.append(answer(tensor, values, self.names, graph.classes))
+        return answers
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

@@ -1,7 +1,7 @@
 """What a network answers, in words and figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,12 @@ class Answer:
 def answer(
     tensor: Tensor, value: np.ndarray, names: Sequence[str] = (), classes: int | None = None
 ) -> Answer:
-    """Return an answer; integers with a scale become the real numbers that they mean."""
+    """Return an answer; integers with a scale become the real numbers that they mean.
+
+    A tensor whose shape only the run knows has that of its value.
+    """
+    if tensor.dtype == "object":
+        tensor = replace(tensor, shape=value.shape, dtype=value.dtype.name)
     q = tensor.quantization
     integers = np.issubdtype(tensor.dtype, np.integer)
     real = q.real(value) if q is not None and integers else value.astype(np.float64)
