@@ -47,6 +47,16 @@ def test_several_operators_on_one_tensor_are_one_function(tmp_path, op):
     assert sum(placed) > len(placed) / 2
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((1, 5, 7, 6), "uint8"), ((1, 18, 9), "int8")])
+def test_an_average_pool_of_the_whole_image_is_the_machines(tmp_path, shape, dtype):
+    """ONNX Runtime computes it of integers, as a GlobalAveragePool."""
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", shape), 0.05, 17, dtype)
+    y = b.node("AveragePool", x, kernel_shape=list(shape[2:]))
+    model = equals_library(tmp_path, b.build(b.quantize(y, 0.05, 3, dtype)), "ort", 4)
+    assert [type(segment) for segment in model.segments] == ONE_PROGRAM
+
+
 def test_transposed_convolution_between_convolutions(tmp_path):
     b, rng = OnnxBuilder(opset=18), np.random.default_rng(5)
     y = b.quantize(b.input("x", (1, 3, 9, 7)), 2.0**-4, -7)

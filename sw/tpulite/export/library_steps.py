@@ -24,8 +24,8 @@ __all__ = ["library_call", "planned_calls"]
 _OF_ONE_NUMBER = FUNCTIONS | {"dequantize"}
 
 _PAIRS = ("add", "sub", "mul")
-_AVERAGE = "QLinearGlobalAveragePool"
-"""Averages that are computed from integer sums; others add floats."""
+_AVERAGES = ("QLinearGlobalAveragePool", "QLinearAveragePool")
+"""Means that are computed from integer sums; others add floats."""
 
 _MOST_EXCEPTIONS = 4096
 """Pairs of bytes that a table may list beside its formula: 16 kB of constants."""
@@ -89,7 +89,7 @@ def library_call(node: Node, graph: Graph, exact: Exactness) -> PlannedCall | No
         if node.op in _PAIRS and len(tensors) == 2 and (order := _full_first(tensors, y)):
             reads = order[0].name, order[1].name
             return PlannedCall(reads, lambda: _pair(trial, *order, y))
-        if node.source == _AVERAGE and node.op == "mean" and y.shape[-1] == tensors[0].shape[-1]:
+        if node.source in _AVERAGES and node.op == "mean" and y.shape[-1] == tensors[0].shape[-1]:
             return PlannedCall(node.inputs[:1], lambda: _average(trial, tensors[0], y))
     if not exact.ort:
         return None

@@ -205,6 +205,11 @@ def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
     if window is None:
         return DIMENSIONS
     x, padding = node.inputs[0], window.padding
+    whole = window.kernel == (1, *image[2:])[-2:] and not any((*padding, *window.extra))
+    if whole and node.source == "QLinearAveragePool":  # its global average, of integers
+        axes = tuple(range(2, len(image)))
+        graph.emit("mean", node.inputs[:1], node.outputs, axes=axes, keep_dims=True)
+        return None
     counted = bool(node.attributes.get("count_include_pad", 0)) and any(padding)
     if counted and any(window.extra):
         if len(image) != 4:
