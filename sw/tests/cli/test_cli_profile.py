@@ -48,7 +48,7 @@ def test_pages_of_compile_and_compare_say_how(tpulite, tmp_path):
     code, out, err = tpulite(*words)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert (code, err) == (0, "") and out.splitlines()[1] in page
-    assert "rolling=False" in page and "conv" in page
+    assert "rolling=False" in page and "conv" in page and "live activation" in page
     for exact, verdict in (("litert-xnnpack", "same"), ("litert-ref", "differ")):
         words = ("--oracle", "litert-xnnpack", "--exact", exact, "--limit", 3, "--html", "d.html")
         code, out, err = tpulite("compare", CNN_DIGITS, *words)

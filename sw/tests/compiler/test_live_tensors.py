@@ -1,5 +1,7 @@
 """Live ranges of tensors, as the allocator has them."""
 
+from itertools import combinations
+
 import pytest
 
 from tpulite.compiler.pipeline import compile_layers
@@ -45,4 +47,9 @@ def test_every_buffer_has_its_place_and_none_lies_where_another_one_lives(seed):
             assert each.rows > 0 and {x.layer for x in each.needed} & {*section.layers}
             if each.stays:
                 assert (each.needed[0].slice, each.needed[1].slice) == (0, last)
+    blocks = {each for section in sections for each in section.buffers}
+    for each, other in combinations(blocks, 2):
+        apart = each.time[1] <= other.time[0] or other.time[1] <= each.time[0]
+        apart |= each.row + each.rows <= other.row or other.row + other.rows <= each.row
+        assert apart or (each.row, each.rows) == (other.row, other.rows)  # made in place
     assert max(each.bound for each in sections) <= places.bound

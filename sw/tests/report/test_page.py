@@ -17,6 +17,10 @@ from bokeh.models import ColumnDataSource, Div
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.slices import plan_steps
+from tpulite.compiler.options import Options
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
 from tpulite.models import CNN_DIGITS
 from tpulite.report.buffer_map import map_buffer
 from tpulite.report.html import write_page
@@ -185,6 +189,48 @@ def test_roofline_and_table_hold_what_the_profile_says(
     for column, name in (("cycles", "cycles"), ("macs", "macs"), ("read", "dram_read_bytes")):
         assert rows[column] == [record[name] or None for record in records]
     assert set(rows["where"]) == {"", "MXU", "VPU"}
+
+
+def test_live_ranges_and_slices_are_those_of_the_compilation(
+    profile: Profile, network: NetworkGraph, model: Model, tmp_path: Path
+) -> None:
+    config = Config(ub_rows=256)
+    options = Options(groups="document", allocator="longest", effort=0)
+    made: dict = {}
+    compile_layers(model.layers[0], config, options, dump=made.__setitem__)
+    layers, groups = made["layers"], made["group"]
+    sections = live_sections(layers, groups, made["schedule"], made["allocate"])
+    shown = replace(profile, config=config)
+    write_page(tmp_path / "page", shown, Speed(0), network, {}, [Grouped(layers, sections)])
+    elements = Elements()
+    elements.feed((tmp_path / "page").read_text(encoding="utf-8"))
+    (record,) = elements.records
+    (each,) = json.loads(unescape(record)).values()
+    document = Document.from_json(each)
+
+    buffers = {x for section in sections for x in section.buffers}
+    for kind in ("activation", "weight", "buffer"):
+        drawn = columns(document, f"live {kind}")
+        found = zip(*(drawn[x] for x in ("left", "rows", "top", "bottom")), strict=True)
+        expected = [(x.row, x.rows, *x.time) for x in buffers if x.kind == kind]
+        assert sorted(found) == sorted(expected)
+
+    cut = [group for group in groups if group.slices > 1]
+    assert cut
+    for group in cut:
+        drawn = columns(document, f"rows of {layers.layers[group.layers[-1]].name}")
+        found = {
+            (name, number, left, right)
+            for name, number, left, right, what in zip(
+                *(drawn[x] for x in ("name", "slice", "left", "right", "what")), strict=True
+            )
+            if what != "kept"
+        }
+        assert found == {
+            (name, number, rows.new.start, rows.new.stop)
+            for number, step in enumerate(plan_steps(layers, group))
+            for name, rows in step.items()
+        }
 
 
 def test_a_network_of_the_host_alone_has_a_table(

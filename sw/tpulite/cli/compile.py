@@ -61,7 +61,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
         raise click.UsageError("--validate cannot be used with --resident.")
     if plan.compiled and dumps.stages:
         raise click.UsageError(f"--dump cannot be used: {network} is compiled.")
-    model = compile_model(plan, cache=choices.cache, dump=dumps if dumps.stages else None)
+    model = compile_model(plan, cache=choices.cache, dump=dumps if dumps.stages or html else None)
     texts = dumps.texts(model)
     statement = validate_model(model) if validate else ""
     reports = report_model(model, full=report, cache=choices.cache)
@@ -71,7 +71,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
     save_json(json_path, {name: each.as_dict() for name, each in reports.items()})
     dumps.write(texts)
     if html is not None:
-        Views(html=html).save(model, profile_model(model), None)
+        Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))
     if model.programs:
         click.echo(f"{output}: {'; '.join(summary(program) for program in model.programs)}")
     else:

@@ -11,6 +11,7 @@ from tpulite.atomic import write_whole
 from tpulite.cli.paths import FOLDER
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
 from tpulite.compiler.schedule.allocate import Allocation
+from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.model import Model
@@ -19,7 +20,7 @@ __all__ = ["Dumps", "dump_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_NEEDED = ("layers", "schedule", "allocate")
+_NEEDED = ("layers", "group", "schedule", "allocate")
 """Stages that others refer to: layers have numbers in the order that the compiler gives them."""
 
 
@@ -88,7 +89,7 @@ class Dumps:
         """
         texts = {}
         for part, layers in enumerate(model.layers if self.stages else ()):
-            ordered, schedule, places = (self._values.get((part, stage)) for stage in _NEEDED)
+            ordered, _, schedule, places = (self._values.get((part, stage)) for stage in _NEEDED)
             assert isinstance(ordered, LayerGraph)
             assert schedule is None or isinstance(schedule, Schedule)
             assert places is None or isinstance(places, Allocation)
@@ -98,6 +99,16 @@ class Dumps:
                     raise ValueError(f"Compiling {layers.name} has no stage {stage!r}")
                 texts[f"{part}.{stage}"] = stage_text(self._values[part, stage], about)
         return texts
+
+    def grouped(self, model: Model) -> tuple[Grouped, ...]:
+        """Return the live ranges of each part; of none that was not compiled now."""
+        found = []
+        for part in range(len(model.layers)):
+            layers, groups, schedule, places = (self._values.get((part, x)) for x in _NEEDED)
+            if isinstance(schedule, Schedule) and isinstance(places, Allocation):
+                assert isinstance(layers, LayerGraph) and isinstance(groups, tuple)
+                found.append(Grouped(layers, live_sections(layers, groups, schedule, places)))
+        return tuple(found)
 
     def write(self, texts: dict[str, str]) -> None:
         """Print texts, or write files."""

@@ -1,6 +1,6 @@
 """The options ``--trace`` and ``--html``: a run to look at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -12,6 +12,7 @@ from tpulite.atomic import write_whole
 from tpulite.cli.compiling import report_model
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
+from tpulite.compiler.schedule.live_tensors import Grouped
 from tpulite.needs import require_package
 from tpulite.report import report_programs
 from tpulite.report.html import PACKAGES, write_page
@@ -45,9 +46,14 @@ class Views:
         return self.trace is not None or self.html is not None
 
     def save(
-        self, model: Model, profile: Profile, mhz: float | None, host_ms: float | None = None
+        self,
+        model: Model,
+        profile: Profile,
+        mhz: float | None,
+        host_ms: float | None = None,
+        grouped: Sequence[Grouped] = (),
     ) -> None:
-        """Write them, each whole or not at all."""
+        """Write them, each whole or not at all; ``grouped`` are live ranges for the page."""
         self._write_trace(profile, mhz)
         if self.html is not None:
             network = NetworkGraph.of(model.plan.placed)
@@ -55,7 +61,14 @@ class Views:
             facts = facts_of(model)
             for report in report_model(model, full=False, cache=True).values():
                 facts["a run"] = report.line()
-            save = partial(write_page, profile=profile, speed=speed, network=network, facts=facts)
+            save = partial(
+                write_page,
+                profile=profile,
+                speed=speed,
+                network=network,
+                facts=facts,
+                grouped=grouped,
+            )
             write_whole(self.html, save)
 
     def save_program(self, profile: Profile, speed: Speed) -> None:

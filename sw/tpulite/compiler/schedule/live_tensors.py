@@ -4,6 +4,7 @@ Time steps have the numbers of the LayerGroup document: one count for everything
 that goes through what a layer reads for the first time, its weights, itself, and what it computes.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,7 +18,7 @@ from tpulite.compiler.schedule.longest import rows_used
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, lower_bound
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph
 
-__all__ = ["LiveBuffer", "Moment", "Section", "StepNumbers", "live_sections"]
+__all__ = ["Grouped", "LiveBuffer", "Moment", "Section", "StepNumbers", "live_sections"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class LiveBuffer:
         First and last layer that compute with it.
     lives : tuple of Moment
         What is being computed when it is loaded, or written, and when it is free again.
+    time : tuple of float
+        The same in time steps since the start of the network: its commands share a step.
     stays : bool
         Whether all slices share it.
     """
@@ -93,6 +96,7 @@ class LiveBuffer:
     rows: int
     needed: tuple[Moment, Moment]
     lives: tuple[Moment, Moment]
+    time: tuple[float, float]
     stays: bool
 
 
@@ -122,6 +126,18 @@ class Section:
     buffers: tuple[LiveBuffer, ...]
     bound: int
     reached: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether it is one group that runs slice by slice, or block by block."""
+        return not self.groups[0].alone
+
+
+class Grouped(NamedTuple):
+    """A network, and its live ranges section by section."""
+
+    layers: LayerGraph
+    sections: tuple[Section, ...]
 
 
 def live_sections(
@@ -163,6 +179,7 @@ def live_sections(
                     each.buffer.rows,
                     uses,
                     lives,
+                    (steps.time(each.first), steps.time(each.last + 1)),
                     stays=last > 0
                     and owner.kind != "activation"
                     and (uses[0].slice, uses[1].slice) == (0, last),
@@ -207,6 +224,16 @@ class _Steps:
             self._at.append(len(self.moments) - 1)
         if not self.moments:  # nothing is computed, only moved
             self.moments = [Moment(ops[0].layer if ops else 0, 0)]
+
+        self._firsts = [bisect_left(self._at, n) for n in range(len(self.moments) + 1)]
+
+    def time(self, position: int) -> float:
+        """Return when a command begins, in time steps."""
+        if position == len(self._at):
+            return len(self.moments)
+        step = self._at[position]
+        first, stop = self._firsts[step : step + 2]
+        return step + (position - first) / (stop - first)
 
     def moment(self, position: int) -> Moment:
         """Return what is being computed when a command begins."""

@@ -1,8 +1,9 @@
 """Pages for the browser: everything in one file, nothing is loaded from elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tpulite.compiler.schedule.live_tensors import Grouped
 from tpulite.needs import require_package
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import Profile
@@ -21,6 +22,7 @@ def write_page(
     speed: Speed,
     network: NetworkGraph | None,
     facts: Mapping[str, str],
+    grouped: Sequence[Grouped] = (),
 ) -> None:
     """Write a page that any browser shows, without a network.
 
@@ -36,6 +38,8 @@ def write_page(
         Its operators; a program without a network has none.
     facts : mapping of str to str
         What else stands in its head: how it was compiled.
+    grouped : sequence of Grouped
+        Live ranges of each part, if it has just been compiled.
 
     Raises
     ------
@@ -45,7 +49,7 @@ def write_page(
     _require()
     from tpulite.report.html.page import make_page  # takes a second to import
 
-    path.write_text(make_page(profile, speed, network, facts), encoding="utf-8")
+    path.write_text(make_page(profile, speed, network, facts, grouped), encoding="utf-8")
 
 
 def write_comparison(

@@ -1,17 +1,22 @@
 """The whole page: its head, and the figures below each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bokeh.models import UIElement
 
+from tpulite.arch.config import Config
+from tpulite.compiler.geometry.slices import plan_steps
+from tpulite.compiler.schedule.live_tensors import Grouped
 from tpulite.report.html.buffer_map import make_buffer_map
 from tpulite.report.html.graph import make_graph
 from tpulite.report.html.graph_boxes import make_legend
 from tpulite.report.html.head import make_head
 from tpulite.report.html.layer_bars import make_layer_bars
 from tpulite.report.html.layer_table import make_layer_table
+from tpulite.report.html.live_ranges import make_live_ranges
 from tpulite.report.html.notes import cycle_notes
 from tpulite.report.html.roofline import make_roofline
+from tpulite.report.html.slice_rows import make_slice_rows
 from tpulite.report.html.style import heading, whole_page
 from tpulite.report.html.timeline import make_bandwidth, make_timeline
 from tpulite.report.network_graph import NetworkGraph
@@ -22,7 +27,11 @@ __all__ = ["make_page"]
 
 
 def make_page(
-    profile: Profile, speed: Speed, network: NetworkGraph | None, facts: Mapping[str, str]
+    profile: Profile,
+    speed: Speed,
+    network: NetworkGraph | None,
+    facts: Mapping[str, str],
+    grouped: Sequence[Grouped] = (),
 ) -> str:
     """Return the page as HTML; see :func:`tpulite.report.html.write_page`."""
     parts: list[UIElement] = [make_head(profile, speed, facts)]
@@ -69,8 +78,39 @@ def make_page(
             ),
             make_roofline(profile),
         ]
+    for each in grouped:
+        parts += _groups(each, profile.config)
     parts += [
         heading("All layers", "A click on the head of a column sorts."),
         make_layer_table(profile),
     ]
     return whole_page(profile.network, parts)
+
+
+def _groups(network: Grouped, config: Config) -> list[UIElement]:
+    """Return the figures of layer groups."""
+    parts: list[UIElement] = [
+        heading(
+            "Live ranges",
+            "What the allocator has placed: time steps downward, rows of the unified buffer to the "
+            "right, so rectangles can move sideways only; where one is made in place of another "
+            "they lie on each other. T5 is layer 5 as --dump group numbers them. "
+            f"Row r lies in bank r mod {config.ub_banks}, so all but the smallest buffers lie in "
+            "all banks, and a rule not to cross them does not apply.",
+        ),
+        make_live_ranges(network, config),
+    ]
+    for section in network.sections:
+        (group, *others) = section.groups
+        if others or not group.slices or len(plan_steps(network.layers, group)) == 1:
+            continue
+        first, last = (network.layers.layers[i].name for i in (group.layers[0], group.layers[-1]))
+        parts += [
+            heading(
+                f"Slices of {first} to {last}" if len(group.layers) > 1 else f"Slices of {last}",
+                "Which rows each slice needs, from the inputs of the group down to its output; "
+                "pale ones are kept from the slice before. Rows below each other are shared.",
+            ),
+            make_slice_rows(network.layers, group),
+        ]
+    return parts

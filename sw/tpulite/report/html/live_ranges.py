@@ -1,0 +1,89 @@
+"""Figure of live ranges: rows of the unified buffer to the right, time steps downward."""
+
+from collections.abc import Callable
+
+from bokeh.models import FixedTicker, Range1d
+from bokeh.plotting import figure
+
+from tpulite.arch.config import Config
+from tpulite.compiler.schedule.live_tensors import Grouped, LiveBuffer, Moment, StepNumbers
+from tpulite.report.html.style import chart, legend_above, source, tell
+
+__all__ = ["make_live_ranges"]
+
+_COLORS = {"activation": "#4c78c8", "weight": "#2e9e5b", "buffer": "#f0a03c"}
+
+_STEP, _AXIS = 16, 110
+"""Pixels of a time step, and of axis and legend."""
+
+_LEAST, _MOST = 260, 900
+"""Pixels of the figure."""
+
+_TICKS = 40
+"""Time steps that have a label, at most."""
+
+
+def make_live_ranges(network: Grouped, config: Config) -> figure:
+    """Return what has which rows from when to when: rectangles that can move sideways only."""
+    numbers = StepNumbers.of(network.layers)
+    moments = [each for section in network.sections for each in section.moments]
+    cut = {i for section in network.sections if section.cut for i in section.layers}
+    buffers = list(dict.fromkeys(x for section in network.sections for x in section.buffers))
+
+    def name(moment: Moment) -> str:
+        text = f"T{numbers.layers[moment.layer]}"
+        return f"{text}, slice {moment.slice}" if moment.layer in cut else text
+
+    height = min(max(_AXIS + _STEP * len(moments), _LEAST), _MOST)
+    plot = chart(
+        height,
+        "pan,box_zoom,wheel_zoom,reset,save",
+        x_range=Range1d(start=0, end=config.ub_rows, bounds=(0, config.ub_rows)),
+        y_range=Range1d(start=len(moments), end=0),
+    )
+    for kind, color in _COLORS.items():
+        some = [each for each in buffers if each.kind == kind]
+        if not some:
+            continue
+        data = source(
+            f"live {kind}",
+            {
+                "left": [each.row for each in some],
+                "right": [each.row + each.rows for each in some],
+                "last": [each.row + each.rows - 1 for each in some],
+                "top": [each.time[0] for each in some],
+                "bottom": [each.time[1] for each in some],
+                "name": [f"{each.label}: {each.name}" for each in some],
+                "live": [_span(each, name) for each in some],
+                "rows": [each.rows for each in some],
+            },
+        )
+        blocks = plot.quad(
+            left="left",
+            right="right",
+            top="top",
+            bottom="bottom",
+            fill_color=color,
+            fill_alpha=0.55,
+            line_color="white",
+            legend_label=kind,
+            source=data,
+        )
+        tips = [
+            *(("holds", "@name"), ("live", "@live")),
+            ("rows", "@rows{0,0}: @left{0,0} to @last{0,0}"),
+        ]
+        tell(plot, tips, blocks)
+    step = -(-len(moments) // _TICKS)
+    plot.yaxis.ticker = FixedTicker(ticks=[i + 0.5 for i in range(0, len(moments), step)])
+    plot.yaxis.major_label_overrides = {
+        i + 0.5: name(moments[i]) for i in range(0, len(moments), step)
+    }
+    plot.xaxis.axis_label = "rows of the unified buffer"
+    legend_above(plot)
+    return plot
+
+
+def _span(each: LiveBuffer, name: Callable[[Moment], str]) -> str:
+    first, last = (name(moment) for moment in each.lives)
+    return f"from {first} to {'the end of the group' if each.stays else last}"
