@@ -4,6 +4,9 @@ from itertools import combinations
 
 import pytest
 
+from tpulite.arch.config import Config
+from tpulite.compiler.geometry.slices import plan_steps
+from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.schedule.live_tensors import StepNumbers, live_sections
 from tpulite_testing.drawn.choices import Seeded
@@ -53,3 +56,19 @@ def test_every_buffer_has_its_place_and_none_lies_where_another_one_lives(seed):
         apart |= each.row + each.rows <= other.row or other.row + other.rows <= each.row
         assert apart or (each.row, each.rows) == (other.row, other.rows)  # made in place
     assert max(each.bound for each in sections) <= places.bound
+
+
+def test_slices_of_one_layer_share_its_weights():
+    builder = GraphBuilder((40, 8, 16))
+    builder.conv("x", 16, padding=(1, 1, 1, 1))
+    values: dict = {}
+    config = Config(ub_rows=512)
+    compile_layers(builder.graph(), config, Options(effort=0), dump=values.__setitem__)
+    places = values["schedule"], values["allocate"]
+    (section,) = live_sections(values["layers"], values["group"], *places)
+    (group,) = values["group"]
+    assert section.cut and group.slices > 1
+    assert [each.slice for each in section.moments] == list(range(len(section.moments)))
+    assert len(section.moments) == len(plan_steps(values["layers"], group))
+    stay = {each.name for each in section.buffers if each.stays}
+    assert stay == {"weights of y0", "records of y0"}

@@ -78,6 +78,8 @@ class Op:
         Buffers that must be there before this command, though later ones are the first to use them.
     barrier : bool
         Whether it loads what earlier commands store: it stays behind all that store to its bytes.
+    slice : int
+        Which slice of its group it is for.
     """
 
     opcode: Opcode
@@ -86,6 +88,7 @@ class Op:
     rows: dict[str, Region]
     reserve: tuple[Buffer, ...] = ()
     barrier: bool = False
+    slice: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Running a group slice by slice: every layer computes its rows of a step, then the next step."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tpulite.compiler.geometry.group import Group, Step
 from tpulite.compiler.geometry.slices import plan_steps
@@ -61,18 +62,31 @@ class SlicedGroup:
         grains = {x.name: x.grain for x in self._rolling.values() if x.spec is not None}
         steps = plan_steps(self._graph, self._group, grains=grains)
         for number, step in enumerate(steps):
-            moved = set(self._computed)
-            for i, (context, lowering) in lowerings.items():
-                layer = self._layers[i]
-                for name in (*layer.inputs, layer.output):
-                    if name in self._rolling and (name == layer.output or name not in moved):
-                        moved.add(name)
-                        yield from self._advance(name, layer, step, context)
-                if isinstance(layer, Pool) and number + 1 < len(steps):
-                    # The matrix unit would wait for copies behind all these windows.
-                    yield from self._prepare(i, steps[number + 1], context)
-                if rows := step[layer.output].new:
-                    yield from lowering.ops(rows, again=again or number > 0)
+            following = steps[number + 1] if number + 1 < len(steps) else None
+            for op in self._step(lowerings, step, following, again=again or number > 0):
+                yield replace(op, slice=number)
+
+    def _step(
+        self,
+        lowerings: Mapping[int, tuple[LayerContext, Lowering]],
+        step: Step,
+        following: Step | None,
+        *,
+        again: bool,
+    ) -> Iterator[Op]:
+        """Yield the commands of a slice."""
+        moved = set(self._computed)
+        for i, (context, lowering) in lowerings.items():
+            layer = self._layers[i]
+            for name in (*layer.inputs, layer.output):
+                if name in self._rolling and (name == layer.output or name not in moved):
+                    moved.add(name)
+                    yield from self._advance(name, layer, step, context)
+            if isinstance(layer, Pool) and following is not None:
+                # The matrix unit would wait for copies behind all these windows.
+                yield from self._prepare(i, following, context)
+            if rows := step[layer.output].new:
+                yield from lowering.ops(rows, again=again)
 
     def _advance(self, name: str, layer: Layer, step: Step, context: LayerContext) -> Iterator[Op]:
         over = []

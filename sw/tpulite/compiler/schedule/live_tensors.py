@@ -204,27 +204,29 @@ class _Steps:
 
     def __init__(self, ops: Sequence[Op], groups: Sequence[Group]) -> None:
         self.sections: list[tuple[range, tuple[Group, ...]]] = []
-        for cut, run in groupby(groups, key=lambda group: group.layers if _is_cut(group) else None):
+        for _, run in groupby(groups, key=lambda group: None if group.alone else group.layers):
             some = tuple(run)
-            members = cut or range(some[0].layers.start, some[-1].layers.stop)
+            members = range(some[0].layers.start, some[-1].layers.stop)
             self.sections.append((members, some))
         section = {i: members for members, _ in self.sections for i in members}
+        cut = {i for members, some in self.sections if not some[0].alone for i in members}
         self.moments: list[Moment] = []
         self._at: list[int] = []
+        before: Op | None = None
         for op in ops:
             if op.opcode in (Opcode.LOAD, Opcode.STORE):
                 self._at.append(max(len(self.moments) - 1, 0))
                 continue
-            before = self.moments[-1] if self.moments else None
             if before is None or before.layer not in section[op.layer]:
                 self.moments.append(Moment(op.layer, 0))
-            elif before.layer != op.layer:
-                again = op.layer < before.layer
-                self.moments.append(Moment(op.layer, before.slice + again))
+            else:
+                again = op.layer < before.layer or (op.layer in cut and op.slice != before.slice)
+                if again or op.layer != before.layer:
+                    self.moments.append(Moment(op.layer, self.moments[-1].slice + again))
             self._at.append(len(self.moments) - 1)
+            before = op
         if not self.moments:  # nothing is computed, only moved
             self.moments = [Moment(ops[0].layer if ops else 0, 0)]
-
         self._firsts = [bisect_left(self._at, n) for n in range(len(self.moments) + 1)]
 
     def time(self, position: int) -> float:
@@ -260,10 +262,6 @@ class _Owner(NamedTuple):
         if self.kind == "weight" and layer in numbers.weights:
             return f"w{numbers.weights[layer]}"
         return f"B{numbers.layers[layer]}"
-
-
-def _is_cut(group: Group) -> bool:
-    return not group.alone
 
 
 def _needed(ops: Iterable[Op]) -> dict[Buffer, tuple[int, int]]:
