@@ -133,7 +133,7 @@ _ROWS = {
     "DRAM bytes read": "read_bytes",
     "  of them constants": "constant_bytes",
     "DRAM bytes written": "written_bytes",
-    "both, of images that leave the chip": "scratch_bytes",
+    "scratch, read and written": "scratch_bytes",
     "buffer rows used": "touched_rows",
     "  needed at one time": "live_rows",
     "  there are": "ub_rows",
