@@ -13,11 +13,15 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import tpulite as package
+from tpulite.cli.bind_program import range_program
+from tpulite.cli.bind_shapes import asked_shape
+from tpulite.cli.reading import Reading
 from tpulite.frontend.given_shapes import AS_IN_FILE
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.graph.passes.simplify import simplify
 from tpulite.runtime.model import Model
+from tpulite.runtime.session import Session
 from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
 RNG = np.random.default_rng(43)
@@ -314,3 +318,16 @@ def test_an_oracle_that_lacks_an_operator_names_one_that_has_it(written):
     ):
         package.compare(path, "litert-ref", count=1)
     assert package.compare(path, "litert-opt", count=2).same
+
+
+def test_a_file_with_open_extents_is_bound_as_a_range(tmp_path):
+    b = OpenBuilder()
+    x = b.open(b.input((1, 1, 1, 3), 0.05, -3), -1, -1, -1, 3)
+    data = b.build(b.conv(x, 3, 3, 5, -1, -1, -1, 5))
+    (tmp_path / "net.tflite").write_bytes(data)
+    shapes = [asked_shape("2x7x6"), asked_shape("1x5x9")]
+    program = range_program(tmp_path / "net.tflite", Reading(), None, shapes)
+    for shape in shapes:
+        bound = program.bind(shape.height, shape.width, batch=shape.batch)
+        given = RNG.integers(-128, 128, (shape.batch, shape.height, shape.width, 3)).astype(np.int8)
+        np.testing.assert_array_equal(Session(bound).run(given).output, by_litert(data, given))

@@ -1,21 +1,34 @@
 """From a network's file to a program for a range of shapes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from tpulite.cli.bind_shapes import AskedShape, asked_range
+from tpulite.cli.bind_shapes import AskedShape, asked_range, named_extents
 from tpulite.cli.reading import Reading
 from tpulite.compiler.bind import RangeProgram, compile_range
+from tpulite.frontend.file_inputs import FileInput
+from tpulite.frontend.files import load_image_inputs
+from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.model import Model
 
 __all__ = ["range_program"]
+
+_IMAGE = ("height", "width")
+
+_SOME = 64
+"""At which height and width a file is read of which only empty shapes are bound."""
 
 
 def range_program(
     network: Path, reading: Reading, limits: str | None, shapes: Sequence[AskedShape]
 ) -> RangeProgram:
     """Compile a network's largest part on the machine for a range of shapes.
+
+    Extents that the file leaves open are those that are asked for. Where it leaves open a height
+    or a width, the other one, if it is fixed, stays so, unless ``limits`` names it. Extents of a
+    file that fixes both can be any: windows slide as far as there is an activation.
 
     Parameters
     ----------
@@ -32,17 +45,111 @@ def range_program(
     Raises
     ------
     ValueError
-        If it cannot be read or compiled.
+        If it cannot be read or compiled; or if the file, at one of the shapes, is not the same
+        network as at the first of them but for its extents.
     """
-    model = reading.model(network)
+    inputs = load_image_inputs(network)
+    ranged = {name: each for name, each in inputs.items() if each.ranged}
+    named = named_extents(limits)
+    first = next(iter(ranged.values()), None)
+    if first is not None:
+        _check_fixed(first, named, shapes)
+    largest = max(shapes, key=lambda shape: shape.height * shape.width, default=None)
+    try:
+        at = _at(ranged, reading, named, largest)
+    except ValueError as error:
+        raise ValueError(f"{network}: {error}") from error
+    model = at.model(network)
     layers = _largest_part(model)
-    height, width, _ = layers.activations[layers.inputs[0]].shape
+    height, width, channels = layers.activations[layers.inputs[0]].shape
+    if first is not None:
+        channels = first.known(reading.shapes.dims).get("channels", channels)
     asked = shapes or [AskedShape(1, height, width)]
-    return compile_range(layers, asked_range(limits, asked), model.config)
+    program = compile_range(layers, asked_range(limits, asked, channels), model.config)
+    for shape in shapes:
+        other = _at(ranged, reading, named, shape)
+        if ranged and other != at and shape.height and shape.width:
+            _check_same(program, layers, _largest_part(other.model(network)), shape)
+    return program
+
+
+def _check_fixed(
+    image: FileInput, named: Mapping[str, tuple[int, int]], shapes: Sequence[AskedShape]
+) -> None:
+    """Check that shapes have the extents that a file fixes, which leaves open others."""
+    known = image.known({})
+    for shape in shapes:
+        for axis in _IMAGE:
+            asked, fixed = getattr(shape, axis), known.get(axis)
+            if axis not in named and fixed is not None and asked != fixed:
+                raise ValueError(
+                    f"{shape}: the file fixes its {axis} at {fixed}; "
+                    f"--shapes {axis}={asked} binds another one"
+                )
+
+
+def _at(
+    inputs: Mapping[str, FileInput],
+    reading: Reading,
+    named: Mapping[str, tuple[int, int]],
+    shape: AskedShape | None,
+) -> Reading:
+    """Return how a file is read for a shape: what it leaves open, and nobody says, is given."""
+    said = {axis: high for axis, (_, high) in named.items() if high}
+    if shape is not None:
+        extents = {axis: getattr(shape, axis) for axis in (*_IMAGE, "channels")}
+        said = dict.fromkeys(_IMAGE, _SOME) | said
+        said |= {axis: extent for axis, extent in extents.items() if extent}
+    given, found = reading.shapes, dict(reading.shapes.shapes)
+    for name, image in inputs.items():
+        extents = {**said, **image.known(given.dims)}
+        extents["batch"] = image.known(given.dims).get("batch", 1)
+        if name not in found and "height" in extents and "width" in extents:
+            if "channels" not in extents:
+                raise ValueError(
+                    f"input {name!r} leaves its channels open: type them behind the shape, as in "
+                    f"{shape or '1x96x96'}x16"
+                )
+            found[name] = tuple(extents[axis] for axis in image.axes)
+    return replace(reading, shapes=GivenShapes(found, given.dims))
+
+
+def _check_same(
+    program: RangeProgram, layers: LayerGraph, there: LayerGraph, shape: AskedShape
+) -> None:
+    """Check that what a file is at a shape is what the program computes.
+
+    SAME padding, and windows and means over all of an activation, may depend on the extents.
+    """
+    if there.activations[there.inputs[0]].shape[:2] != (shape.height, shape.width):
+        return  # in the file's order of axes, which only layers without windows keep
+    extents = program.network.extents(shape.height, shape.width)
+    own = {name: image.shape[:2] for name, image in there.activations.items()}
+    same = len(layers.layers) == len(there.layers) and all(
+        extents[name] == own.get(name)
+        for name in extents
+        if name in layers.activations and name not in program.network.packed
+    )
+    for a, b in zip(layers.layers, there.layers, strict=False):
+        if not same or _facts(a) != _facts(b):
+            raise ValueError(
+                f"{shape}: {b.title} is not that of the other shapes there: it pads or counts in "
+                "another way; bind this shape in a call of its own"
+            )
+
+
+def _facts(layer: object) -> tuple[object, ...]:
+    """Return what of a layer must not depend on the extents."""
+    record = getattr(layer, "requantization", None)
+    numbers = () if record is None else (record.multiplier, record.shift, record.bias)
+    padding, stride = getattr(layer, "padding", None), getattr(layer, "stride", None)
+    return type(layer), padding, stride, *map(bytes, numbers)
 
 
 def _largest_part(model: Model) -> LayerGraph:
     """Return the part of the machine with the most multiplications."""
     if not model.layers:
-        raise ValueError(f"{model.graph.name!r} has nothing that the machine computes")
+        title = f"{model.graph.name!r} has nothing that the machine computes"
+        lines = [f"{each.operator}: {each.reason}" for each in model.summary() if each.reason]
+        raise ValueError("; ".join([title, *dict.fromkeys(lines)]))
     return max(model.layers, key=lambda layers: sum(layers.macs().values()))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tpulite.compiler.bind import ShapeRange
 
-__all__ = ["AskedShape", "asked_range", "asked_shape"]
+__all__ = ["AskedShape", "asked_range", "asked_shape", "named_extents"]
 
 _EXTENTS = ("batch", "height", "width", "channels")
 
@@ -49,11 +49,11 @@ def asked_shape(text: str) -> AskedShape:
     return AskedShape(*map(int, parts))
 
 
-def asked_range(text: str | None, shapes: Sequence[AskedShape]) -> ShapeRange:
+def asked_range(text: str | None, shapes: Sequence[AskedShape], channels: int) -> ShapeRange:
     """Read a range like ``batch=1..8,height=96..224``; a single number is a range, too.
 
-    Extents that it does not name go from the least to the most of ``shapes``. Channels that
-    neither names are those of the file.
+    Extents that it does not name go from the least to the most of ``shapes``; shapes without
+    channels have ``channels``, those of the file.
 
     Raises
     ------
@@ -62,9 +62,21 @@ def asked_range(text: str | None, shapes: Sequence[AskedShape]) -> ShapeRange:
     """
     limits: dict[str, tuple[int, int]] = {}
     for name in _EXTENTS:
-        values = [value for shape in shapes if (value := getattr(shape, name)) is not None]
-        if values:
-            limits[name] = min(values), max(values)
+        values = [getattr(shape, name) for shape in shapes]
+        values = [channels if value is None else value for value in values]
+        limits[name] = min(values), max(values)
+    return ShapeRange(**(limits | named_extents(text)))
+
+
+def named_extents(text: str | None) -> dict[str, tuple[int, int]]:
+    """Return the extents that a range like ``batch=1..8,height=96`` names: least and most.
+
+    Raises
+    ------
+    ValueError
+        If the text is no range.
+    """
+    limits = {}
     for part in text.split(",") if text else ():
         name, _, values = part.partition("=")
         low, dots, high = values.partition("..")
@@ -73,7 +85,7 @@ def asked_range(text: str | None, shapes: Sequence[AskedShape]) -> ShapeRange:
                 f"{part!r} is no range of {', '.join(_EXTENTS)}: it must be like height=96..224"
             )
         limits[name] = int(low), int(high if dots else low)
-    return ShapeRange(**limits)
+    return limits
 
 
 def _is_extent(text: str) -> bool:

@@ -2,18 +2,21 @@
 
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from tpulite.archive import members
 from tpulite.frontend.dense_chain import load_dense_chain
+from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.foreign import check_readable
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
+from tpulite.frontend.tflite.settle import image_inputs
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 
-__all__ = ["load_graph", "network_name"]
+__all__ = ["load_graph", "load_image_inputs", "network_name"]
 
 _ZIP = b"PK\x03\x04"
 
@@ -54,6 +57,25 @@ def load_graph(path: str | Path, given: GivenShapes = AS_IN_FILE) -> Graph:
         return _load(path, given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def load_image_inputs(path: Path) -> Mapping[str, FileInput]:
+    """Return the inputs of a TFLite or ONNX file with four extents, which may be open, by name.
+
+    There are none in archives, and none in files that :func:`load_graph` refuses.
+    """
+    data = path.read_bytes() if path.is_file() else b""
+    try:
+        if data[4:8] == IDENTIFIER:
+            return image_inputs(data)
+        if data.startswith(_ZIP) or not data:
+            return {}
+        require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
+        from tpulite.frontend.onnx.read.model import read_image_inputs
+
+        return read_image_inputs(data)
+    except ValueError:
+        return {}
 
 
 def network_name(path: Path) -> str:

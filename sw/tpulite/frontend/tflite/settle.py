@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.file_inputs import AXES, FileInput
 from tpulite.frontend.given_shapes import GivenShapes, Open
 from tpulite.frontend.tflite.cut import keep_buffers, pack
 from tpulite.frontend.tflite.parse import FileModel, FileTensor, parse_tflite
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.needs import require_package
 
-__all__ = ["settle_shapes"]
+__all__ = ["image_inputs", "settle_shapes"]
 
 _SHAPES_ALONE = frozenset({"RANK", "SHAPE"})
 """Operators whose results follow from the shape of their input."""
@@ -100,6 +101,16 @@ def settle_shapes(data: bytes, given: GivenShapes) -> bytes:
             return data
         line = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"LiteRT refuses the shapes that are given: {line[0]}") from error
+
+
+def image_inputs(data: bytes) -> Mapping[str, FileInput]:
+    """Return the inputs of a TFLite file with four extents, by name; channels are the last."""
+    model = parse_tflite(data)
+    if not _sound(model):
+        return {}
+    tensors = {model.tensors[i].name or f"tensor_{i}": model.tensors[i] for i in model.inputs}
+    extents = {name: _extents(tensor) for name, tensor in tensors.items()}
+    return {name: FileInput(each, AXES) for name, each in extents.items() if len(each) == len(AXES)}
 
 
 def _sound(model: FileModel) -> bool:

@@ -21,6 +21,14 @@ _GAIN_BITS = 14
 _BIAS_BITS = 30
 """Gains are smaller where the bias would need more bits."""
 
+_NUDGES = (0, 1, -1, 2, -2, 3, -3)
+"""What is added to a bias, one after the other, until all results are right."""
+
+_TILTS = tuple(sign * k * 2.0**-26 for k in range(17) for sign in (1, -1))
+"""Likewise for factors, relatively: float32 rounds each product by up to 2**-24 of it."""
+
+Results = NDArray[np.int8]
+
 
 def lower_batch_norm(node: Node, context: GraphContext) -> None:
     """Lower ONNX Runtime's batch normalization between DequantizeLinear and QuantizeLinear.
@@ -59,7 +67,7 @@ def affine_records(
     y: Quantized,
     scale: NDArray[np.float32],
     bias: NDArray[np.float32],
-    wanted: NDArray[np.int8],
+    wanted: Results,
 ) -> tuple[NDArray[np.int16], Requantization]:
     """Return gains and records of ``x * scale + bias`` by channel.
 
@@ -89,22 +97,32 @@ def affine_records(
     offset = np.rint(np.ldexp(units, bits)) - x.zero * gain.astype(np.int64)
     for rounding in (Rounding.SINGLE, Rounding.AWAY, Rounding.FLOAT32):
         record = make_requantization(step, rounding, y.zero, bias=offset)
-        record = _adjust(record, gain, wanted)
+        record = _adjust(record, step, gain, wanted)
         if record is not None:
             return gain, record
     raise UnsupportedError("no records give ONNX Runtime's results for every number")
 
 
 def _adjust(
-    record: Requantization, gain: NDArray[np.int16], wanted: NDArray[np.int8]
+    record: Requantization, step: NDArray[np.float64], gain: NDArray[np.int16], wanted: Results
 ) -> Requantization | None:
-    """Move the biases of channels by little until all results are as wanted."""
-    bias, numbers = record.bias.copy(), np.arange(INT8[0], INT8[0] + len(wanted))[:, np.newaxis]
-    pending = np.ones(len(gain), dtype=bool)
-    for step in (0, 1, -1, 2, -2, 3, -3):
-        moved = replace(record, bias=record.bias + np.int32(step))
-        found = requantize_sums(numbers * gain.astype(np.int64), moved)
-        fits = pending & np.all(found == wanted, axis=0)
-        bias[fits] = moved.bias[fits]
-        pending &= ~fits
-    return None if pending.any() else replace(record, bias=bias)
+    """Move factors and biases of channels by little until all results are as wanted."""
+    multiplier, shift, bias = (x.copy() for x in (record.multiplier, record.shift, record.bias))
+    assert isinstance(record.rounding, Rounding)
+    numbers = np.arange(INT8[0], INT8[0] + len(wanted))[:, np.newaxis]
+    pending = np.arange(len(gain))
+    for tilt in _TILTS:
+        tilted = make_requantization(step[pending] * (1 + tilt), record.rounding, bias=0)
+        tilted = replace(record.of(pending), multiplier=tilted.multiplier, shift=tilted.shift)
+        sums, missing = numbers * gain[pending].astype(np.int64), np.ones(len(pending), dtype=bool)
+        for nudge in _NUDGES:
+            moved = replace(tilted, bias=tilted.bias + np.int32(nudge))
+            fits = missing & np.all(requantize_sums(sums, moved) == wanted[:, pending], axis=0)
+            found = pending[fits]
+            bias[found] = moved.bias[fits]
+            multiplier[found], shift[found] = moved.multiplier[fits], moved.shift[fits]
+            missing &= ~fits
+        pending = pending[missing]
+        if not len(pending):
+            return replace(record, multiplier=multiplier, shift=shift, bias=bias)
+    return None

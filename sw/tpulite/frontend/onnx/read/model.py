@@ -11,16 +11,17 @@ import onnx.version_converter
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
+from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.frontend.onnx.read.bodies import body_attributes
 from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
-from tpulite.frontend.onnx.read.inputs import fix_shapes
+from tpulite.frontend.onnx.read.inputs import fix_shapes, image_inputs
 from tpulite.frontend.onnx.read.library import learn_shapes
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
-__all__ = ["OnnxModel", "OnnxNode", "read_onnx", "with_types"]
+__all__ = ["OnnxModel", "OnnxNode", "read_image_inputs", "read_onnx", "with_types"]
 
 OLDEST_OPSET = 7
 """The first whose broadcasting is that of all later ones; older models are converted."""
@@ -143,6 +144,11 @@ def with_types(data: bytes, types: Mapping[str, tuple[str, tuple[int, ...]]]) ->
             kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
             value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shape))
     return model.SerializeToString()
+
+
+def read_image_inputs(data: bytes) -> Mapping[str, FileInput]:
+    """Return the inputs of an ONNX file with four extents; ValueError if it is none."""
+    return image_inputs(_parse(data))
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
