@@ -11,6 +11,7 @@ from tpulite.configs import CONFIGS, named_config
 from tpulite.parts import SIZES
 from tpulite.program import Program
 from tpulite.report import report_programs
+from tpulite.report.products import dense_products
 from tpulite.runtime.device import device_names
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
@@ -19,21 +20,42 @@ __all__ = ["disasm", "info", "summary"]
 
 @click.command()
 @click.argument("program", type=PATH)
-def disasm(program: Path) -> None:
+@click.option(
+    "--products",
+    is_flag=True,
+    help="Of dense layers only: which blocks of input and weights each command multiplies.",
+)
+def disasm(program: Path, products: bool) -> None:
     """Print the commands of a program or of a compiled network, one a line."""
-    if not is_model_file(program):
-        _disassemble(Program.load(program))
-        return
-    programs = load_model_file(program).programs
-    for number, part in enumerate(programs):
+    models = is_model_file(program)
+    programs = load_model_file(program).programs if models else (Program.load(program),)
+    show = _product_lines if products else _command_lines
+    lines = [show(part) for part in programs]
+    if products and not any(lines):
+        raise ValueError(f"{program}: --products is for dense layers, and no layer is one")
+    for number, part in enumerate(lines):
         if len(programs) > 1:
             click.echo(f"program {number}")
-        _disassemble(part)
+        for line in part:
+            click.echo(line)
 
 
-def _disassemble(program: Program) -> None:
-    for index, command in enumerate(program.commands):
-        click.echo(f"{index:5}  {disassemble(command)}")
+def _command_lines(program: Program) -> list[str]:
+    commands = enumerate(program.commands)
+    return [f"{index:5}  {disassemble(command)}" for index, command in commands]
+
+
+def _product_lines(program: Program) -> list[str]:
+    """Return a line for each product: command, layer, blocks, accumulators, place in the sum."""
+    products = dense_products(program)
+    names = max((len(each.layer) for each in products), default=0)
+    blocks = max((len(each.blocks) for each in products), default=0)
+    lines = []
+    for each in products:
+        rows = f"acc {each.accumulators[0]}..{each.accumulators[-1]}"
+        words = f"{each.layer:{names}}  {each.blocks:{blocks}}  {rows:<11}  {each.position}"
+        lines.append(f"{each.index:5}  {words}")
+    return lines
 
 
 @click.command()
