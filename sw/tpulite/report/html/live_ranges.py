@@ -19,6 +19,9 @@ _STEP, _AXIS = 16, 110
 _LEAST, _MOST = 260, 900
 """Pixels of the figure."""
 
+_LABELS = 80
+"""Buffers that say in the figure what they hold, at most; more of them do so below the mouse."""
+
 _TICKS = 40
 """Time steps that have a label, at most."""
 
@@ -53,6 +56,9 @@ def make_live_ranges(network: Grouped, config: Config) -> figure:
                 "last": [each.row + each.rows - 1 for each in some],
                 "top": [each.time[0] for each in some],
                 "bottom": [each.time[1] for each in some],
+                "label": [each.label for each in some],
+                "x": [each.row + each.rows / 2 for each in some],
+                "y": [sum(each.time) / 2 for each in some],
                 "name": [f"{each.label}: {each.name}" for each in some],
                 "live": [_span(each, name) for each in some],
                 "rows": [each.rows for each in some],
@@ -69,6 +75,16 @@ def make_live_ranges(network: Grouped, config: Config) -> figure:
             legend_label=kind,
             source=data,
         )
+        if len(buffers) <= _LABELS:
+            plot.text(
+                x="x",
+                y="y",
+                text="label",
+                text_align="center",
+                text_baseline="middle",
+                text_font_size="11px",
+                source=data,
+            )
         tips = [
             *(("holds", "@name"), ("live", "@live")),
             ("rows", "@rows{0,0}: @left{0,0} to @last{0,0}"),
