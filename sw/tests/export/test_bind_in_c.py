@@ -15,12 +15,13 @@ from tpulite.arch.config import Config
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.export.ranges import export_range
 from tpulite.export.ranges.most import up
+from tpulite.graph.layers import Depthwise
 from tpulite.layout import pack_activations
-from tpulite_testing.drawn.range_cases import config_name, draw_case
+from tpulite_testing.drawn.range_cases import Case, config_name, draw_case, int8, requantization
 
 SEED = 29
 SHAPES = 15
-KINDS = {"affine": 1, "elementwise": 2, "lut": 1, "pool": 1, "conv": 1}
+KINDS = {"affine": 1, "elementwise": 2, "lut": 1, "pool": 1, "conv": 1, "depthwise": 1}
 """How many layers of each kind are drawn for each machine."""
 
 CONFIGS = (Config(), Config(ub_rows=1024), Config(array_size=4, ub_rows=2048))
@@ -60,13 +61,36 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def draw_depthwise(rng) -> Case:
+    channels = int(rng.choice([3, 16, 40]))
+    kernel, stride = (tuple(int(v) for v in rng.integers(1, high, 2)) for high in (6, 4))
+    padding = tuple(int(v) for v in rng.integers(0, 4, 4))
+    dilation = (1, 1) if rng.random() < 0.7 else (2, 1)
+    layer = Depthwise(
+        name="layer",
+        inputs=("x",),
+        output="y",
+        weight=int8(rng, *kernel, channels),
+        requantization=requantization(rng, channels, 100),
+        input_zero_point=int(rng.integers(-9, 9)),
+        weight_zero_point=0,
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+    )
+    smallest = tuple(
+        max(1, (kernel[i] - 1) * dilation[i] + 1 - padding[i] - padding[i + 2]) for i in (0, 1)
+    )
+    return Case(layer, channels, channels, smallest)
+
+
 def drawn():
     """Return programs for ranges of shapes, by name."""
     rng = np.random.default_rng(SEED)
     programs = {}
     cases = [(kind, number) for kind, count in KINDS.items() for number in range(count)]
     for config, (kind, number) in product(CONFIGS, cases):
-        case = draw_case(rng, kind)
+        case = draw_depthwise(rng) if kind == "depthwise" else draw_case(rng, kind)
         shapes = case.range(int(rng.integers(1, 4)), *map(int, rng.integers(1, 60, 2)))
         if kind == "affine":
             shapes = replace(shapes, channels=(0, case.channels), batch=(0, shapes.batch[1]))

@@ -14,6 +14,7 @@ from tpulite.graph.layers import (
     Activation,
     Affine,
     Conv,
+    Depthwise,
     Elementwise,
     Layer,
     LayerGraph,
@@ -64,7 +65,7 @@ class Case:
         outputs, dtype = (height, width), "int8"
         if isinstance(layer, Pool):
             outputs = _outputs(layer, (height, width), layer.window, (1, 1))
-        if isinstance(layer, Conv):
+        if isinstance(layer, Conv | Depthwise):
             outputs = _outputs(layer, (height, width), layer.weight.shape, layer.dilation)
             dtype = "int8" if layer.requantization else "int32"
         images["y"] = Activation((*outputs, self.features), dtype)

@@ -32,6 +32,11 @@ class DepthwiseFilter(Operator):
     config : Config
         The machine.
 
+    Attributes
+    ----------
+    facts : FilterFacts
+        What its strategies depend on.
+
     Raises
     ------
     ValueError
@@ -52,7 +57,7 @@ class DepthwiseFilter(Operator):
         weights = pack_depthwise(layer, config)
         self.constants = weights.data
         blocks = -(-channels // config.array_size)
-        self._facts = FilterFacts(config, *self._axes, blocks, weights)
+        self.facts = FilterFacts(config, *self._axes, blocks, weights)
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         self.key: Hashable | None = (Depthwise, layer.weight.shape, self._axes, weights.form)
 
@@ -63,7 +68,7 @@ class DepthwiseFilter(Operator):
     @property
     def weight_rows(self) -> int:
         """Return the rows of the buffer for all weights and parameters."""
-        return self._facts.blocks * self._facts.block_rows(self._facts.weights.patterns[0])
+        return self.facts.blocks * self.facts.block_rows(self.facts.weights.patterns[0])
 
     def strategies(
         self,
@@ -75,11 +80,11 @@ class DepthwiseFilter(Operator):
     ) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`depthwise_strategies`."""
         room = room or Room(self._config.ub_rows)
-        return depthwise_strategies(self._facts, (batch, height, width), room)
+        return depthwise_strategies(self.facts, (batch, height, width), room)
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
         """Return the tiles of a strategy: slabs of rows of single channel blocks."""
-        facts, sizes = self._facts, strategy.sizes
+        facts, sizes = self.facts, strategy.sizes
         rows = filter_rows(facts, (shape.batch, shape.height, shape.width), room)
         bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
         cut = (
@@ -105,5 +110,5 @@ class DepthwiseFilter(Operator):
         works = []
         for task in tasks:
             extents = task.shape.batch, task.shape.height, task.shape.width
-            works.append(FilterWork(task.operator._facts, extents, task.strategy, task.site))
+            works.append(FilterWork(task.operator.facts, extents, task.strategy, task.site))
         return depthwise_steps(works)

@@ -1,11 +1,13 @@
 """The layer of a network in C, and which layers have none."""
 
 from tpulite.compiler.bind.conv import Convolution
+from tpulite.compiler.bind.depthwise import DepthwiseFilter
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.pointwise import Pointwise
 from tpulite.compiler.bind.pool import Pooling
 from tpulite.compiler.bind.shapes import ShapeRange
 from tpulite.export.ranges.conv_text import conv_text
+from tpulite.export.ranges.depthwise_text import depthwise_text
 from tpulite.export.ranges.operator_text import OperatorText
 from tpulite.export.ranges.pointwise_text import pointwise_text
 from tpulite.export.ranges.pool_text import pool_text
@@ -19,7 +21,7 @@ def operator_text(network: Network, shapes: ShapeRange) -> OperatorText:
     Raises
     ------
     ValueError
-        If there is no C for such a layer, or for more than one.
+        If there is more than one layer, or there is no C for the layer.
     """
     first, *others = network.nodes
     layer = first.layer
@@ -35,7 +37,6 @@ def operator_text(network: Network, shapes: ShapeRange) -> OperatorText:
             return pool_text(operator, network)
         case Convolution() as operator:
             return conv_text(operator, network)
-    raise ValueError(
-        f"{layer.title} cannot be bound in C: it is {type(layer).__name__}, and C has affine, "
-        "elementwise, table, pooling and convolution layers"
-    )
+        case DepthwiseFilter() as operator:
+            return depthwise_text(operator, network)
+    raise AssertionError(type(first.operator))

@@ -35,7 +35,7 @@ typedef struct {
     int32_t slots, in_slots, out_slots, weight_slots; /* places */
     int32_t slot_rows, in_slot, out_slot;             /* rows of each */
     int32_t weights_at, weight_rows, tile_rows, needed_rows;
-    int32_t kind; /* of the strategy, as the operator counts them */
+    int32_t kind, pattern; /* of the strategy, as the operator counts them */
 } tpulite_sizes;
 
 /* A strategy, and what it costs. */

@@ -13,6 +13,19 @@ tpulite_span tpulite_clip(const tpulite_axis *axis, int64_t output, int64_t size
                           tpulite_least(first + tpulite_extent(axis), size)};
 }
 
+tpulite_view tpulite_view_of(const tpulite_axis *axis, tpulite_span outputs, int64_t tap,
+                             int64_t taps, int64_t size)
+{
+    int64_t origin = outputs.first * axis->stride + tap * axis->dilation - axis->before;
+    int64_t reach =
+        (tpulite_length(outputs) - 1) * axis->stride + (taps - 1) * axis->dilation + 1;
+    int64_t begin = tpulite_most(origin, 0);
+    int64_t inside = tpulite_least(origin + reach, size) - begin;
+    if (inside <= 0) /* padding alone: an image of one position, beyond all that is read */
+        return (tpulite_view){reach, 1, 0};
+    return (tpulite_view){begin - origin, inside, begin};
+}
+
 int64_t tpulite_next_run(const tpulite_axis *axis, int64_t output, int64_t size)
 {
     int64_t count = tpulite_outputs(axis, size);

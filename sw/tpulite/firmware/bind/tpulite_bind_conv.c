@@ -10,11 +10,6 @@ typedef struct {
     int64_t part; /* which range of columns */
 } region;
 
-/* What the positions of some outputs are of an image. */
-typedef struct {
-    int64_t pad, seen, position;
-} seen;
-
 /* A layer at a shape. */
 typedef struct {
     tpulite_binding *binding;
@@ -42,11 +37,6 @@ typedef struct {
     tpulite_span rows, in_rows, columns, in_columns;
 } tile;
 
-static int64_t length(tpulite_span span)
-{
-    return span.stop - span.first;
-}
-
 static tile tile_of(const conv *c, int64_t number)
 {
     tile t = {number, {0, 0}, {0, 0}, {0, c->out_width}, {0, c->width}};
@@ -59,12 +49,6 @@ static tile tile_of(const conv *c, int64_t number)
         t.in_columns = tpulite_reads(&c->facts->x, t.columns, c->width, unit);
     }
     return t;
-}
-
-/* The last computation of the one that had a place before; -1: nothing had. */
-static int32_t ends_before(const int32_t *ends, int64_t number, int64_t slots)
-{
-    return number < slots ? -1 : ends[(number - slots) % TPULITE_MOST_PLACES];
 }
 
 /* The row of the place that something takes in turn. */
@@ -81,10 +65,10 @@ static void load_tile(conv *c, int64_t number)
     int64_t slots = c->sizes->in_slots;
     int32_t due = number ? (int32_t)c->binding->computes : 0;
     int32_t first = number ? due + 1 : 0;
-    int32_t freed = ends_before(c->tile_ends, number, slots);
+    int32_t freed = tpulite_ends_before(c->tile_ends, number, slots);
     tpulite_word word = tpulite_transfer(
         TPULITE_OPCODE_LOAD, &c->source, 0, c->facts->blocks, t.in_rows.first * c->width,
-        length(t.in_rows) * c->width, slot_row(number, slots, c->sizes->in_slot),
+        tpulite_length(t.in_rows) * c->width, slot_row(number, slots, c->sizes->in_slot),
         (int64_t)c->sizes->in_rows * c->sizes->in_columns);
     tpulite_say_load(c->binding, &word, due, first, freed);
 }
@@ -93,7 +77,7 @@ static void load_tile(conv *c, int64_t number)
 static void load_block(conv *c, const tile *t, const tpulite_unit *unit, int32_t freed)
 {
     int32_t due = (int32_t)c->binding->computes;
-    int64_t lines = length(t->in_rows), columns = length(t->in_columns);
+    int64_t lines = tpulite_length(t->in_rows), columns = tpulite_length(t->in_columns);
     tpulite_box box = {c->cut ? lines : 1, c->cut ? columns : lines * c->width};
     tpulite_word word = tpulite_rectangle(
         TPULITE_OPCODE_LOAD, &c->source, unit->block,
@@ -106,7 +90,7 @@ static void load_block(conv *c, const tile *t, const tpulite_unit *unit, int32_t
 static void store(const conv *c, const tile *t, int64_t output, int64_t result)
 {
     const tpulite_sizes *sizes = c->sizes;
-    int64_t lines = length(t->rows), columns = length(t->columns);
+    int64_t lines = tpulite_length(t->rows), columns = tpulite_length(t->columns);
     int64_t row = sizes->in_slots * (int64_t)sizes->in_slot
                   + slot_row(result, sizes->out_slots, sizes->out_slot);
     tpulite_box box = {c->cut ? lines : 1, c->cut ? columns : lines * c->out_width};
@@ -118,19 +102,6 @@ static void store(const conv *c, const tile *t, int64_t output, int64_t result)
     tpulite_say_store(c->binding, &word);
 }
 
-/* Describe what ranges of outputs read of an image through some taps. */
-static seen clip_image(const tpulite_axis *axis, tpulite_span outputs, int64_t tap, int64_t taps,
-                       int64_t size)
-{
-    int64_t origin = outputs.first * axis->stride + tap * axis->dilation - axis->before;
-    int64_t reach = (length(outputs) - 1) * axis->stride + (taps - 1) * axis->dilation + 1;
-    int64_t begin = tpulite_most(origin, 0);
-    int64_t inside = tpulite_least(origin + reach, size) - begin;
-    if (inside <= 0) /* padding alone: an image of one position, beyond all that is read */
-        return (seen){reach, 1, 0};
-    return (seen){begin - origin, inside, begin};
-}
-
 /* Say the product of a region and a unit. */
 static void say_product(conv *c, const tile *t, const region *r, const tpulite_unit *unit,
                         int64_t weight_row, int64_t result, int32_t early)
@@ -139,8 +110,8 @@ static void say_product(conv *c, const tile *t, const region *r, const tpulite_u
     const tpulite_sizes *sizes = c->sizes;
     int64_t image = r->rows.first / c->out_height, shift = image * c->out_height;
     tpulite_span rows = {r->rows.first - shift, r->rows.stop - shift};
-    seen y = clip_image(&facts->y, rows, unit->row, unit->rows, c->height);
-    seen x = clip_image(&facts->x, r->columns, unit->column, unit->columns, c->width);
+    tpulite_view y = tpulite_view_of(&facts->y, rows, unit->row, unit->rows, c->height);
+    tpulite_view x = tpulite_view_of(&facts->x, r->columns, unit->column, unit->columns, c->width);
     int dense = facts->byte_step > 0;
     int64_t down = tpulite_most(y.position + image * c->height - t->in_rows.first, 0);
     int64_t left = c->cut ? t->in_columns.first : 0;
@@ -157,8 +128,8 @@ static void say_product(conv *c, const tile *t, const region *r, const tpulite_u
     TPULITE_PUT(&word, CONV_RECORD_FORM, facts->form);
     TPULITE_PUT(&word, CONV_PAD, facts->input_zero);
     TPULITE_PUT(&word, CONV_WEIGHT_ZERO_POINT, facts->weight_zero);
-    TPULITE_PUT(&word, CONV_ROWS, length(rows));
-    TPULITE_PUT(&word, CONV_COLUMNS, length(r->columns));
+    TPULITE_PUT(&word, CONV_ROWS, tpulite_length(rows));
+    TPULITE_PUT(&word, CONV_COLUMNS, tpulite_length(r->columns));
     TPULITE_PUT(&word, CONV_ACT_ROW,
                 in_row + (c->by_block ? 0 : unit->block * in_block) + down * sizes->in_columns
                     + right);
@@ -213,7 +184,7 @@ static int next_region(const conv *c, const tile *t, region *r)
     if (is_last(t, r))
         return 0;
     if (c->together)
-        r->acc_row += length(r->rows) * length(r->columns);
+        r->acc_row += tpulite_length(r->rows) * tpulite_length(r->columns);
     if (r->columns.stop < t->columns.stop)
         set_region(c, t, r, r->rows.first, r->part + 1);
     else
@@ -235,13 +206,13 @@ static int64_t load_use(conv *c, const tile *t, const tpulite_unit *unit, int fi
         row += slot_row(c->uses, sizes->weight_slots, c->largest);
     if (!c->resident || first_use) {
         if (!c->resident)
-            freed = ends_before(c->use_ends, c->uses, sizes->weight_slots);
+            freed = tpulite_ends_before(c->use_ends, c->uses, sizes->weight_slots);
         *early = (int32_t)c->binding->loads;
         tpulite_word word = tpulite_load_constants(unit->offset, unit->buffer_rows, row);
         tpulite_say_load(c->binding, &word, due, due, freed);
     }
     if (c->by_block)
-        load_block(c, t, unit, ends_before(c->use_ends, c->uses, sizes->in_slots));
+        load_block(c, t, unit, tpulite_ends_before(c->use_ends, c->uses, sizes->in_slots));
     return row;
 }
 

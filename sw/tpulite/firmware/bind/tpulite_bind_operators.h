@@ -21,9 +21,6 @@ enum { TPULITE_PLANES, TPULITE_SLABS }; /* kinds of its strategies */
 
 void tpulite_bind_pointwise(tpulite_binding *binding);
 
-/* Places that anything takes in turn, at most, and one. */
-#define TPULITE_MOST_PLACES 4
-
 /* Pooling. */
 typedef struct {
     uint32_t operation;
@@ -73,5 +70,39 @@ enum {
 };
 
 void tpulite_bind_conv(tpulite_binding *binding);
+
+/* A part of the kernel of a depthwise convolution: what one command multiplies. */
+typedef struct {
+    int32_t row, rows, column, columns;
+} tpulite_taps;
+
+/* A way to use the array: rows, or columns, of the input are interleaved. Outputs along that axis
+ * are cut into parts of at most `most`: at most `few` each, or at least `many`. */
+typedef struct {
+    int32_t inner, along_rows; /* the axis, as commands name it; whether rows are along it */
+    int32_t most, few, many;
+    int32_t numbers; /* for how many numbers of outputs there are tiles of weights */
+    int32_t offset;  /* of the tiles in the constants */
+    const tpulite_taps *taps;
+    int32_t tap_count;
+} tpulite_pattern;
+
+/* Depthwise convolutions. */
+typedef struct {
+    tpulite_axis y, x;
+    const tpulite_pattern *patterns;
+    int32_t at_once; /* whether the last product drains sums, and no command after it */
+    int32_t form, drain;
+    int32_t input_zero, weight_zero;
+    int32_t blocks, accumulators, widest, banks;
+    int32_t record_rows; /* of a block */
+    int32_t zeros;       /* offset of a tile of zeros */
+    const uint8_t *constants;
+    uint32_t constants_bytes;
+} tpulite_depthwise;
+
+enum { TPULITE_DEPTHWISE_RESIDENT, TPULITE_DEPTHWISE_STREAMED };
+
+void tpulite_bind_depthwise(tpulite_binding *binding);
 
 #endif

@@ -19,11 +19,6 @@ typedef struct {
     int64_t in_row, out_row, in_block, out_block;
 } pool;
 
-static int64_t size_of(tpulite_span span)
-{
-    return span.stop - span.first;
-}
-
 /* The rows after `row`, to `stop` at most, whose windows have one size. */
 static int64_t next_row(const pool *p, int64_t row, int64_t stop)
 {
@@ -57,7 +52,7 @@ static void mark_sizes(const tpulite_axis *axis, int64_t size, uint8_t *sides)
     for (int64_t output = 0; output < count;
          output = tpulite_next_run(axis, output, size)) {
         tpulite_span span = tpulite_clip(axis, output, size);
-        sides[size_of(span)] = 1;
+        sides[tpulite_length(span)] = 1;
     }
 }
 
@@ -104,10 +99,10 @@ static tpulite_word transfer(const pool *p, uint32_t opcode, const tpulite_dram 
     if (p->cut)
         return tpulite_rectangle(opcode, tensor, p->first_block,
                                  rows.first * width + across.first,
-                                 (tpulite_box){size_of(rows), size_of(across)}, width, row,
+                                 (tpulite_box){tpulite_length(rows), tpulite_length(across)}, width, row,
                                  load ? p->sizes->in_columns : p->sizes->out_columns);
     return tpulite_transfer(opcode, tensor, p->first_block, p->sizes->tile_blocks,
-                            rows.first * width, size_of(rows) * width, row,
+                            rows.first * width, tpulite_length(rows) * width, row,
                             load ? p->in_block : p->out_block);
 }
 
@@ -129,18 +124,18 @@ static void say_windows(const pool *p, tpulite_span rows, tpulite_span columns, 
         TPULITE_PUT(&word, VECTOR_OPERATION, facts->operation);
         TPULITE_PUT(&word, VECTOR_LOW, facts->low);
         TPULITE_PUT(&word, VECTOR_HIGH, facts->high);
-        TPULITE_PUT(&word, VECTOR_ROWS, p->whole ? p->sizes->tile_blocks : size_of(rows));
-        TPULITE_PUT(&word, VECTOR_COLUMNS, size_of(columns));
+        TPULITE_PUT(&word, VECTOR_ROWS, p->whole ? p->sizes->tile_blocks : tpulite_length(rows));
+        TPULITE_PUT(&word, VECTOR_COLUMNS, tpulite_length(columns));
         TPULITE_PUT(&word, VECTOR_A_ROW, a_row + block * p->in_block);
         TPULITE_PUT(&word, VECTOR_A_PITCH, p->whole ? p->in_block : in_pitch * facts->y.stride);
         TPULITE_PUT(&word, VECTOR_A_STEP, facts->x.stride);
-        TPULITE_PUT(&word, VECTOR_WINDOW_ROWS, size_of(high));
-        TPULITE_PUT(&word, VECTOR_WINDOW_COLUMNS, size_of(wide));
+        TPULITE_PUT(&word, VECTOR_WINDOW_ROWS, tpulite_length(high));
+        TPULITE_PUT(&word, VECTOR_WINDOW_COLUMNS, tpulite_length(wide));
         TPULITE_PUT(&word, VECTOR_WINDOW_PITCH, in_pitch);
         TPULITE_PUT(&word, VECTOR_OUT_ROW, out_row + block * p->out_block);
         TPULITE_PUT(&word, VECTOR_OUT_PITCH, p->whole ? p->out_block : out_pitch);
         TPULITE_PUT(&word, VECTOR_OUT_STEP, 1);
-        TPULITE_PUT(&word, VECTOR_PARAM_ROW, record_of(p, size_of(high) * size_of(wide)));
+        TPULITE_PUT(&word, VECTOR_PARAM_ROW, record_of(p, tpulite_length(high) * tpulite_length(wide)));
         tpulite_say_compute(p->binding, &word, freed);
     }
 }
@@ -153,11 +148,12 @@ static void say_tile(pool *p, const tpulite_dram *source, const tpulite_dram *ta
     int64_t slots = p->sizes->slots, slot = p->tile % slots;
     int32_t first = (int32_t)p->binding->computes;
     int32_t freed = p->tile < slots ? -1 : (int32_t)(p->tile - slots);
+    int32_t read = tpulite_ends_before(tile_ends, p->tile, slots);
     p->in_row = p->facts->record_rows + slot * p->sizes->in_slot;
     p->out_row = p->facts->record_rows + slots * p->sizes->in_slot + slot * p->sizes->out_slot;
     tpulite_word word = transfer(p, TPULITE_OPCODE_LOAD, source, p->in_rows, p->in_across,
                                  p->width, p->in_row);
-    tpulite_say_load(p->binding, &word, first, first, freed < 0 ? -1 : tile_ends[freed % TPULITE_MOST_PLACES]);
+    tpulite_say_load(p->binding, &word, first, first, read);
     for (int64_t row = p->rows.first; row < p->rows.stop;) {
         tpulite_span rows = {row, next_row(p, row, p->rows.stop)};
         for (int64_t column = p->across.first; column < p->across.stop;) {
