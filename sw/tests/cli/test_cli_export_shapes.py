@@ -64,6 +64,15 @@ def test_what_has_no_c_or_no_meaning_is_refused_before_anything_is_written(
             (network, "--shapes", "batch=1..8", "--layout", "bm1684x"),
             "--shapes cannot be used with --layout bm1684x, which compiles and runs nothing.",
         ),
+        (
+            (network, "--shapes", "batch=1..100,height=1..1024,width=1..1024"),
+            "inputs and outputs take up to 6710886400 bytes, and C counts less than 4294967296: "
+            "the range must be smaller",
+        ),
+        (
+            (network, "--shapes", "height=0"),
+            "every shape of the range is empty: there is nothing to bind",
+        ),
     ):
         code, out, err = tpulite("export", *words, "-o", "out")
         assert (code, out) == (2, "")

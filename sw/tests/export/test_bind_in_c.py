@@ -12,12 +12,22 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.arch.memory import Window, WindowBinding
+from tpulite.arch.registers import Permission, offset_of
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.export.ranges import export_range
-from tpulite.export.ranges.most import up
 from tpulite.graph.layers import Depthwise
-from tpulite.layout import pack_activations
-from tpulite_testing.drawn.range_cases import Case, config_name, draw_case, int8, requantization
+from tpulite.runtime.device import Job
+from tpulite.runtime.golden_device import GoldenDevice
+from tpulite_testing.drawn.range_cases import (
+    Case,
+    config_name,
+    draw_case,
+    draw_inputs,
+    expected,
+    int8,
+    requantization,
+)
 
 SEED = 29
 SHAPES = 15
@@ -25,6 +35,12 @@ KINDS = {"affine": 1, "elementwise": 2, "lut": 1, "pool": 1, "conv": 1, "depthwi
 """How many layers of each kind are drawn for each machine."""
 
 CONFIGS = (Config(), Config(ub_rows=1024), Config(array_size=4, ub_rows=2048))
+
+MEMORY = 1 << 21
+"""Where the memory is for the golden machine."""
+
+READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
+WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror")
 
@@ -46,13 +62,16 @@ const uint8_t *{name}_try(const tpulite_shape *shape, uint32_t *numbers, uint32_
     numbers[4] = bound.network.memory_bytes;
     return image;
 }}
-void {name}_pack(uint32_t tensor, const void *x, uint8_t *memory)
+int {name}_run(const tpulite_chip *chip, uint8_t *memory, const void *const *inputs,
+    void *const *outputs)
 {{
-    tpulite_pack(&bound.layouts[tensor], x, memory + bound.layouts[tensor].offset);
-}}
-void {name}_unpack(uint32_t tensor, const uint8_t *memory, void *y)
-{{
-    tpulite_unpack(&bound.layouts[tensor], memory + bound.layouts[tensor].offset, y);
+    tpulite_account account;
+    tpulite_placement placement = {{0}};
+    placement.chip = *chip;
+    placement.memory = memory;
+    placement.memory_address = {memory}u;
+    placement.polls = 1;
+    return tpulite_network_run(&bound.network, &placement, inputs, outputs, &account);
 }}
 """
 
@@ -85,7 +104,7 @@ def draw_depthwise(rng) -> Case:
 
 
 def drawn():
-    """Return programs for ranges of shapes, by name."""
+    """Return programs for ranges of shapes, and their layers, by name."""
     rng = np.random.default_rng(SEED)
     programs = {}
     cases = [(kind, number) for kind, count in KINDS.items() for number in range(count)]
@@ -97,7 +116,7 @@ def drawn():
         name = f"{kind}_{config_name(config)}_{number}"
         graph = case.graph(shapes.height[1], shapes.width[1])
         with suppress(ValueError):  # the buffer is too small
-            programs[name] = compile_range(graph, shapes, config)
+            programs[name] = compile_range(graph, shapes, config), case
     return programs
 
 
@@ -106,10 +125,12 @@ def built(tmp_path_factory):
     """Return all programs, what was exported of each, and their C as one library."""
     folder = tmp_path_factory.mktemp("bind")
     programs = drawn()
-    exported = {name: export_range(program) for name, program in programs.items()}
+    exported = {name: export_range(program) for name, (program, _) in programs.items()}
     for name, each in exported.items():
         each.files(name, folder)
-        (folder / f"{name}_try.c").write_text(SHIM.format(name=name, upper=name.upper()))
+        (folder / f"{name}_try.c").write_text(
+            SHIM.format(name=name, upper=name.upper(), memory=MEMORY)
+        )
     library = folder / "bind.so"
     sources = sorted(path for path in folder.glob("*.c") if path.name != "main.c")
     command = ["gcc", *STRICT, "-shared", "-fPIC", *sources, "-o", library]
@@ -150,7 +171,7 @@ def test_commands_and_constants_are_pythons(built):
     programs, exported, library = built
     rng = np.random.default_rng(SEED)
     chosen = set()
-    for name, program in programs.items():
+    for name, (program, _) in programs.items():
         for _ in range(SHAPES):
             shape = draw_shape(rng, program.shapes)
             (status, at, count, size, memory), image = bind(library, name, shape)
@@ -165,34 +186,66 @@ def test_commands_and_constants_are_pythons(built):
     assert len(chosen) >= 10, "most kinds of strategies are compared"
 
 
-def test_tensors_are_laid_out_as_the_program_wants_them(built):
-    programs, _, library = built
+class _Chip:
+    """A golden machine behind registers, whose DRAM has the image at 0."""
+
+    def __init__(self, program, image: int, image_bytes: int, memory: np.ndarray) -> None:
+        self._device = GoldenDevice(program.config, dram_bytes=2 * MEMORY)
+        self._image, self._memory, self._registers = (image, image_bytes), memory, {}
+        self.functions = READ(self._read), WRITE(self._write)
+
+    def _read(self, _context, offset: int) -> int:
+        return int(offset == offset_of("IRQ_STATUS"))
+
+    def _write(self, _context, offset: int, value: int) -> None:
+        self._registers[offset] = value
+        if offset == offset_of("CONTROL"):
+            self._start()
+
+    def _start(self) -> None:
+        values = self._registers
+        stride = offset_of("WINDOW1_LOW") - offset_of("WINDOW0_LOW")
+
+        def window(number: int) -> WindowBinding:
+            names = "WINDOW0_LOW", "WINDOW0_SIZE", "WINDOW0_PERMISSION"
+            base, size, permission = (values[offset_of(x) + number * stride] for x in names)
+            return WindowBinding(
+                base, size, *(bool(permission & x) for x in (Permission.READ, Permission.WRITE))
+            )
+
+        self._device.write(0, ctypes.string_at(*self._image))
+        self._device.write(MEMORY, self._memory)
+        windows = tuple(map(window, range(len(Window))))
+        first, count = (values[offset_of(f"PROGRAM_{x}")] for x in ("LOW", "LENGTH"))
+        assert self._device.run(Job(first, count, windows)).fault is None
+        self._memory[:] = self._device.read(MEMORY, len(self._memory))
+
+
+def test_bound_networks_run_on_the_golden_machine(built):
+    programs, exported, library = built
     rng = np.random.default_rng(SEED)
-    for name, program in programs.items():
+    for name, (program, case) in programs.items():
         filled = program.shapes.filled
-        shape = draw_shape(rng, filled)
-        (*_, size), _ = bind(library, name, shape)
+        height, width = (min(limits[1], limits[0] + 8) for limits in (filled.height, filled.width))
+        shape = Shape(filled.batch[1], height, width, filled.channels[1])
+        (*_, size), image = bind(library, name, shape)
         bound = bind_in_python(program, shape)
-        memory = np.zeros(size, np.uint8)
-        for number, spec in enumerate(bound.inputs):
-            x = rng.integers(0, 256, spec.shape).astype(np.uint8).view(spec.dtype)
-            library[f"{name}_pack"](number, pointer(x), pointer(memory))
-            due = pack_activations(x, spec, program.config).reshape(-1).view(np.uint8)
-            assert (memory[spec.offset : spec.offset + len(due)] == due).all(), (name, shape)
-        (spec,) = bound.outputs
-        y = rng.integers(0, 256, (*spec.shape, np.dtype(spec.dtype).itemsize)).astype(np.uint8)
-        y = y.view(spec.dtype).reshape(spec.shape)
-        image = pack_activations(y, spec, program.config).reshape(-1).view(np.uint8)
-        begin = up(sum(each.nbytes(program.config) for each in bound.inputs))
-        memory[begin : begin + len(image)] = image
-        got = np.zeros_like(y)
-        library[f"{name}_unpack"](len(bound.inputs), pointer(memory), pointer(got))
-        assert (got == y).all(), (name, shape)
+        inputs = draw_inputs(rng, bound)
+        due = expected(case, inputs)
+        memory, y = np.zeros(size, np.uint8), np.zeros_like(due)
+        chip = _Chip(program, image, exported[name].image_bytes, memory)
+        functions = (ctypes.c_void_p * 3)(
+            *(ctypes.cast(x, ctypes.c_void_p).value for x in chip.functions)
+        )
+        sources = (ctypes.c_void_p * 2)(*(x.ctypes.data for x in inputs.values()))
+        targets = (ctypes.c_void_p * 1)(y.ctypes.data)
+        assert library[f"{name}_run"](functions, pointer(memory), sources, targets) == 0
+        np.testing.assert_array_equal(y, due, err_msg=f"{name} {shape}")
 
 
 def test_shapes_beyond_the_range_are_told_by_axis(built):
     programs, _, library = built
-    name, program = next(iter(programs.items()))
+    name, (program, _) = next(iter(programs.items()))
     shapes = program.shapes
     least = Shape(*(getattr(shapes, axis.name)[0] for axis in fields(Shape)))
     for status, axis in enumerate(fields(Shape), 1):
@@ -204,7 +257,7 @@ def test_shapes_beyond_the_range_are_told_by_axis(built):
 
 def test_buffers_that_are_too_small_are_told_and_kept(built):
     programs, _, library = built
-    for name, program in programs.items():
+    for name, (program, _) in programs.items():
         shape = draw_shape(np.random.default_rng(SEED), program.shapes.filled)
         (_, at, count, _, _), image = bind(library, name, shape)
         ctypes.memset(image + at + 32 * (count - 1), 0xA5, 32)

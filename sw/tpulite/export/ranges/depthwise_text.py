@@ -63,7 +63,8 @@ def depthwise_text(operator: DepthwiseFilter, network: Network) -> OperatorText:
         regions = (found["slabs"] + shape.batch + ceil_div(rows, lines)) * across
         return facts.blocks * (regions * (len(pattern.taps) + 1) + 4 * found["slabs"]) + 1
 
-    return OperatorText("tpulite_bind_depthwise", text, _KINDS, len(operator.constants), commands)
+    size = len(operator.constants)
+    return OperatorText("tpulite_bind_depthwise", text, _KINDS, size, commands, passes=facts.blocks)
 
 
 def _pattern(pattern: Pattern, number: int) -> dict[str, object]:

@@ -31,6 +31,8 @@ class OperatorText:
         Most bytes of its constants.
     commands : callable
         Returns a number that the commands of a strategy for a shape do not exceed, in closed form.
+    passes : int
+        How often the tiles that a strategy counts as slabs are computed: for each channel block.
     plane : bool
         Whether batch, height and width count as their product alone.
     """
@@ -40,6 +42,7 @@ class OperatorText:
     kinds: Mapping[str, int]
     constants_most: int
     commands: Callable[[Strategy, Shape], Number]
+    passes: int = 1
     plane: bool = False
 
 

@@ -37,6 +37,6 @@ def operator_text(network: Network, shapes: ShapeRange) -> OperatorText:
             return pool_text(operator, network)
         case Convolution() as operator:
             return conv_text(operator, network)
-        case DepthwiseFilter() as operator:
+        case operator:
+            assert isinstance(operator, DepthwiseFilter)
             return depthwise_text(operator, network)
-    raise AssertionError(type(first.operator))

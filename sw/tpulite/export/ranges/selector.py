@@ -9,6 +9,7 @@ from tpulite.compiler.plan.conv_slabs import Slots
 from tpulite.compiler.plan.strategy import Strategy, cost
 from tpulite.export.c_text import quoted
 from tpulite.export.ranges.c_formulas import CFormulas
+from tpulite.export.ranges.operator_text import OperatorText
 from tpulite.export.ranges.symbols import Formulas
 
 __all__ = ["EXTENTS", "selector_text", "strategies_of", "symbols_of"]
@@ -28,20 +29,20 @@ def strategies_of(network: Network, shape: Shape) -> tuple[Strategy, ...]:
     return node.operator.strategies(shape.batch, height, width, shape.channels)
 
 
-def selector_text(network: Network, kinds: Mapping[str, int]) -> str:
+def selector_text(network: Network, text: OperatorText) -> str:
     """Return the function that offers all strategies of a layer.
 
     Parameters
     ----------
     network : Network
         A network of one layer.
-    kinds : mapping of str to int
-        Number of each kind of strategy, as its C knows it.
+    text : OperatorText
+        Its layer.
     """
     formulas = Formulas()
     shape = symbols_of(formulas)
     found = strategies_of(network, shape)
-    offers = [_Offer(strategy, kinds) for strategy in found if strategy.feasible is not False]
+    offers = [_Offer(strategy, text) for strategy in found if strategy.feasible is not False]
     written = CFormulas(formulas, [value for offer in offers for value in offer.values])
     lines = ["static void choose(const tpulite_shape *shape, tpulite_choice *best)", "{"]
     lines += written.definitions
@@ -56,9 +57,12 @@ _MODES = {"image": 0, "images": 1, "through": 2}
 class _Offer:
     """A strategy, as C offers it."""
 
-    def __init__(self, strategy: Strategy, kinds: Mapping[str, int]) -> None:
+    def __init__(self, strategy: Strategy, text: OperatorText) -> None:
         kind, _, mode = strategy.name.partition("/")
-        sizes = {"kind": kinds[kind], "mode": _MODES.get(mode, 0), **_flat(strategy.sizes)}
+        sizes = {"kind": text.kinds[kind], "mode": _MODES.get(mode, 0), **_flat(strategy.sizes)}
+        if "tiles" not in sizes:
+            tiles = sizes["slabs"] * sizes.get("panels", 1) * sizes.get("groups", 1)
+            sizes["tiles"] = tiles * text.passes
         self._name, self._feasible = strategy.name, strategy.feasible
         self._cost = cost(strategy.cycles, strategy.traffic)
         self._others = {"cycles": strategy.cycles, "traffic": strategy.traffic}

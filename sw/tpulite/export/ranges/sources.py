@@ -24,6 +24,8 @@ __all__ = ["ExportedRange", "export_range"]
 _ITEM_BYTES = 24
 """Bytes of a ``tpulite_bind_item``: a command whose place is not known yet."""
 
+_MOST_BYTES = 1 << 32
+
 _ROWS = {
     "image": "constants and commands, which the chip reads",
     "memory": "inputs and outputs, which chip and host write",
@@ -155,7 +157,7 @@ class ExportedRange:
             "#ifndef NULL\n#define NULL ((void *)0)\n#endif\n",
             operator.facts,
             "/* All strategies, in closed form; of those that fit, the cheapest is taken. */\n"
-            + selector_text(network, operator.kinds),
+            + selector_text(network, operator),
             tensors_text(network),
             define("static const tpulite_range", "range", range_fields),
             f"tpulite_bind_status {name}_bind(const tpulite_shape *shape, tpulite_bound *bound)\n"
@@ -170,17 +172,19 @@ def export_range(program: RangeProgram) -> ExportedRange:
     Raises
     ------
     ValueError
-        If C cannot bind a layer of it: which one.
+        If C cannot bind a layer of it: which one; or if shapes are too large, or all are empty.
     """
     network, shapes = program.network, program.shapes.filled
     if shapes is None:
         raise ValueError("every shape of the range is empty: there is nothing to bind")
     operator = operator_text(network, shapes)
-    commands, windows = most_commands(network, operator, shapes), most_memory(network, shapes)
-    return ExportedRange(
-        program,
-        operator,
-        commands,
-        image_bytes(operator.constants_most, commands),
-        up(windows[Window.INPUT]) + up(windows[Window.OUTPUT]),
-    )
+    windows = most_memory(network, shapes)
+    memory = up(windows[Window.INPUT]) + up(windows[Window.OUTPUT])
+    if memory >= _MOST_BYTES:
+        raise ValueError(
+            f"inputs and outputs take up to {memory} bytes, and C counts less than {_MOST_BYTES}: "
+            "the range must be smaller"
+        )
+    commands = most_commands(network, operator, shapes)
+    image = image_bytes(operator.constants_most, commands)
+    return ExportedRange(program, operator, commands, image, memory)
