@@ -45,6 +45,16 @@ def test_a_grid_has_a_line_a_row_and_marks_what_was_asked_for(batch_norm):
     assert make_svg([drawn]).count("<circle") == 2
 
 
+def test_extents_at_which_branches_do_not_join_are_left_out():
+    net = Builder(np.random.default_rng(1), (24, 24, 16))
+    parts = net.conv("x", 16, 3, 2, padding=(0, 0, 1, 1)), net.conv("x", 16, 1, 2, padding=(0,) * 4)
+    graph = net.graph(net.join(*parts))
+    program = compile_range(graph, ShapeRange((1, 1), (19, 25), (24, 24)), Config())
+    (drawn,) = draw_maps(program, [], None)
+    assert [each["height"] for each in drawn.columns.values] == [20, 22, 24]
+    assert "refused" not in drawn.counts
+
+
 def test_axes_are_those_that_vary():
     net = Builder(np.random.default_rng(1), (16, 16, 16))
     graph = net.graph(net.conv(net.conv("x", 16, 3), 16, 3))

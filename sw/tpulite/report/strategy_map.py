@@ -1,20 +1,25 @@
 """Which strategy the selector takes where: a grid of shapes of a range."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import log
 from typing import Any
 
 import numpy as np
 
 from tpulite.compiler.bind import LayerPlan, RangeProgram, Shape
+from tpulite.compiler.bind.network import Network
 
 __all__ = ["Axis", "StrategyMap", "choice_name", "draw_maps"]
 
 _COLUMNS, _ROWS = 64, 20
 """Most shapes along the axes of a picture: what 80 columns and a screen hold."""
+
+_STRIDES = 64
+"""Product of all strides, at most: among so many heights is one that all branches can have."""
 
 _REFUSED = "refused"
 """What cells are called whose shape cannot be bound."""
@@ -36,14 +41,16 @@ class Axis:
     values: tuple[dict[str, int], ...]
 
     @classmethod
-    def of(cls, limits: dict[str, tuple[int, int]], count: int) -> "Axis":
-        """Return an axis of at most so many different values of some extents."""
-        steps = {
-            name: np.geomspace(max(low, 1), high, count).round().astype(int).tolist()
-            for name, (low, high) in limits.items()
-        }
-        values = dict.fromkeys(zip(*steps.values(), strict=True))
-        return cls(" x ".join(limits), tuple(dict(zip(limits, x, strict=True)) for x in values))
+    def of(cls, extents: Mapping[str, Sequence[int]], count: int) -> "Axis":
+        """Return an axis of at most so many of the values that some extents can have."""
+        steps = []
+        for values in map(np.array, extents.values()):
+            wanted = np.geomspace(values[0], values[-1], count)
+            after = np.searchsorted(values, wanted).clip(1, max(len(values) - 1, 1))
+            near = np.stack([values[after - 1], values[np.minimum(after, len(values) - 1)]])
+            steps.append(near[np.abs(near - wanted).argmin(axis=0), np.arange(count)].tolist())
+        chosen = dict.fromkeys(zip(*steps, strict=True))
+        return cls(" x ".join(extents), tuple(dict(zip(extents, x, strict=True)) for x in chosen))
 
     def label(self, index: int) -> str:
         """Return what a value is called: 8x8."""
@@ -157,7 +164,7 @@ def draw_maps(
 
     If channels are a range, the axes are channels, and height and width together; else height and
     width; or the batch, if no two extents are ranges. There is a grid for the smallest and one for
-    the largest batch.
+    the largest batch. Extents for which branches do not join are left out.
 
     Parameters
     ----------
@@ -182,15 +189,19 @@ def draw_maps(
     vary = {name for name, (low, high) in limits.items() if low < high}
     if not vary:
         raise ValueError(f"{program.layers.name!r} has one shape: a grid needs a range of them")
-    number = _number_of(program, layer, {name: high for name, (_, high) in limits.items()})
     if "channels" in vary:
         down, across = ("channels",), ("height", "width")
     elif vary >= {"height", "width"}:
         down, across = ("height",), ("width",)
     else:
         down, across = ("batch",), ("height", "width")
-    rows = Axis.of({name: limits[name] for name in down}, _ROWS)
-    columns = Axis.of({name: limits[name] for name in across}, _COLUMNS)
+    values: dict[str, Sequence[int]] = {
+        name: range(low, high + 1) for name, (low, high) in limits.items()
+    }
+    values |= _joining(program.network, values["height"], values["width"])
+    number = _number_of(program, layer, {name: each[-1] for name, each in values.items()})
+    rows = Axis.of({name: values[name] for name in down}, _ROWS)
+    columns = Axis.of({name: values[name] for name in across}, _COLUMNS)
     fixed = {name: limits[name][1] for name in limits if name not in (*down, *across)}
     maps = []
     for batch in dict.fromkeys(limits["batch"] if "batch" in fixed else [0]):
@@ -204,6 +215,31 @@ def draw_maps(
         name = program.network.nodes[number].layer.name
         maps.append(StrategyMap(name, here, rows, columns, names, plans))
     return maps
+
+
+def _joining(
+    network: Network, heights: Sequence[int], widths: Sequence[int]
+) -> dict[str, Sequence[int]]:
+    """Return the heights and widths at which branches that join have the same extents.
+
+    Strides round the extents of each branch in its own way, but rows and columns alike.
+    """
+
+    def joins(height: int, width: int) -> bool:
+        try:
+            network.check_branches(network.extents(height, width))
+        except ValueError:
+            return False
+        return True
+
+    last = product(heights[-_STRIDES:][::-1], widths[-_STRIDES:][::-1])
+    height, width = next((pair for pair in last if joins(*pair)), (0, 0))
+    if not height:
+        return {"height": heights, "width": widths}
+    return {
+        "height": [each for each in heights if joins(each, width)],
+        "width": [each for each in widths if joins(height, each)],
+    }
 
 
 def _number_of(program: RangeProgram, layer: str | None, largest: dict[str, int]) -> int:
