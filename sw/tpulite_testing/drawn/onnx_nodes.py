@@ -253,6 +253,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Mul": _two("Mul"),
     "Mul (SiLU)": _silu,
     "Pad": _pad,
+    "ReduceMax": _reduced("ReduceMax"),
     "ReduceMean": _reduced("ReduceMean"),
     "ReduceSum": _reduced("ReduceSum"),
     "Reshape": _flat("Reshape", [1, -1]),

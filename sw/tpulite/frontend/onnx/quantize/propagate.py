@@ -20,9 +20,13 @@ _MOVING = (
 """Operators on one tensor that mean the same on the integers of any quantization."""
 
 
+_LARGEST = ("max_pool", "reduce_max", "reduce_min")
+"""Operators whose results are some of their integers, which the machine must be told a meaning of."""
+
+
 def spread_quantization(draft: Draft) -> None:
     """Give integers that are only moved the quantization of where they come from or go to."""
-    nodes = [node for node in draft.nodes if node.op in _MOVING]
+    nodes = [node for node in draft.nodes if node.op in (*_MOVING, *_LARGEST)]
     for ordered, forward in ((nodes, True), (nodes[::-1], False)):
         for node in ordered:
             x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
@@ -36,7 +40,7 @@ def spread_quantization(draft: Draft) -> None:
     for node in nodes:
         for name in (node.inputs[0], node.outputs[0]):
             tensor = draft.tensors[name]
-            if node.op == "max_pool" and tensor.dtype in INT8 and tensor.quantization is None:
+            if node.op in _LARGEST and tensor.dtype in INT8 and tensor.quantization is None:
                 draft.add_tensor(replace(tensor, quantization=unit))
 
 

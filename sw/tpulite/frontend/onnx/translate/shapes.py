@@ -102,8 +102,10 @@ def _reduction(graph: Importer, node: OnnxNode) -> str | None:
         axes = graph.constant(node.inputs[1])
         if axes is None:
             return _COMPUTED
-    reason = graph.obstacle(x)
-    if shape is None or reason:
+    if shape is None:
+        return UNKNOWN_SHAPE
+    picks = node.op in ("ReduceMax", "ReduceMin")  # one of the integers, whatever they mean
+    if not picks and (reason := graph.obstacle(x)):
         return reason
     if axes is None or not len(axes):
         if node.attributes.get("noop_with_empty_axes", 0):
