@@ -43,6 +43,13 @@ def softmax(b, x, axis):
     return b.node("Softmax", x, axis=axis)
 
 
+def sliced(b, x):
+    starts, ends, axes, steps = (
+        np.array(each) for each in ([1, 20, 7], [9, 1, -20], [1, 2, 3], [2, -3, -2])
+    )
+    return b.node("Transpose", b.node("Slice", x, starts, ends, axes, steps), perm=[0, 3, 1, 2])
+
+
 def mean(b, x, *axes):
     return b.node("ReduceMean", x, axes=list(axes), keepdims=0)
 
@@ -73,6 +80,7 @@ CASES = {
         {},
         1 / 255,
     ),
+    "every_other_backwards": (sliced, (1, 7, 12, 9), {}, SCALE),
     "mean_of_images": (lambda b, x: mean(b, x, 2, 3), (1, 6, 6, 7), {}, SCALE),
     "mean_of_few": (lambda b, x: mean(b, x, 2), (1, 12, 3), {}, 0.0107),
     "mean_of_tokens": (lambda b, x: mean(b, x, 1), (1, 12, 12), {}, SCALE),
@@ -87,7 +95,12 @@ def files():
         x = b.quantize(b.input("x", shape), SCALE, POINT, "uint8")
         y = operator(b, x, **attributes)
         point = 0 if name.startswith("softmax") else 121
-        yield name, b.build(b.quantize(y, scale, point, "uint8"), dtype="float32")
+        yield (
+            name,
+            b.build(
+                b.quantize(y, scale, POINT if scale == SCALE else point, "uint8"), dtype="float32"
+            ),
+        )
 
 
 def opened(data):

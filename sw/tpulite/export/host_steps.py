@@ -127,6 +127,7 @@ def _transpose(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     fields = {
         "rank": len(x.shape),
         "element_bytes": size,
+        "first": 0,
         "extents": [x.shape[axis] for axis in node["perm"]],
         "steps": [steps[axis] for axis in node["perm"]],
     }

@@ -12,6 +12,7 @@ from tpulite.export.float_softmax import softmax_of_bytes
 from tpulite.export.float_sums import summed
 from tpulite.export.float_windows import pooled, resized
 from tpulite.export.host_steps import host_call
+from tpulite.export.moves import moved
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
@@ -54,6 +55,7 @@ def planned_calls(
         call = library_call(node, graph, exact)
         if call is None and is_own(node, graph, exact):
             call = PlannedCall(node.inputs[:1], partial(host_call, node, graph, exact))
+        call = call or moved(node, graph)
         needed.update(node.inputs if call is None else call.reads)
         planned.append((node, call))
     return planned[::-1]

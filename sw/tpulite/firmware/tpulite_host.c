@@ -109,7 +109,7 @@ void tpulite_average(const void *sums, const void *x, void *y)
 void tpulite_transpose(const void *transposition, const void *x, void *y)
 {
     const tpulite_transposition *t = transposition;
-    const uint8_t *from = x;
+    const uint8_t *from = (const uint8_t *)x + t->first;
     uint8_t *to = y;
     uint32_t place[8] = {0};
     for (;;) {
@@ -123,7 +123,7 @@ void tpulite_transpose(const void *transposition, const void *x, void *y)
             from += t->steps[axis];
             if (++place[axis] < t->extents[axis])
                 break;
-            from -= place[axis] * t->steps[axis];
+            from -= (int32_t)place[axis] * t->steps[axis];
             place[axis] = 0;
         }
     }

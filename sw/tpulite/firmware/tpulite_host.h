@@ -57,10 +57,12 @@ typedef struct {
 } tpulite_average_sums;
 void tpulite_average(const void *sums, const void *x, void *y);
 
-/* Elements in another order of axes: extents of the result, and steps in bytes of `x`. */
+/* Elements in another order of axes, or some of them: extents of the result, and the first element
+ * and steps in bytes of `x`. */
 typedef struct {
-    uint32_t rank, element_bytes;
-    uint32_t extents[8], steps[8];
+    uint32_t rank, element_bytes, first;
+    uint32_t extents[8];
+    int32_t steps[8];
 } tpulite_transposition;
 void tpulite_transpose(const void *transposition, const void *x, void *y);
 

@@ -21,7 +21,7 @@ _MOVING = (
 
 
 _LARGEST = ("max_pool", "reduce_max", "reduce_min")
-"""Operators whose results are some of their integers, which the machine must be told a meaning of."""
+"""Operators whose results are some of their integers, which get a meaning if they have none."""
 
 
 def spread_quantization(draft: Draft) -> None:
