@@ -3,6 +3,7 @@
 from tpulite.compiler.dump.text import columns, short
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_steps, repeated
+from tpulite.compiler.schedule.live_tensors import StepNumbers
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["picture_of_rows", "slices_text"]
@@ -10,7 +11,7 @@ __all__ = ["picture_of_rows", "slices_text"]
 _SHOWN = 3
 """Slices of which rows are listed."""
 
-_WIDTH = 56
+_WIDTH = 64
 """Characters of a picture of rows, at most."""
 
 _NAME = 18
@@ -27,7 +28,7 @@ def slices_text(layers: LayerGraph, group: Group) -> str:
     """
     steps = plan_steps(layers, group)
     rows = []
-    for name in _backward(layers, group):
+    for number, name in _backward(layers, group):
         height = layers.activations[name].shape[0]
         slices = [step[name].live for step in steps]
         new = [step[name].new for step in steps]
@@ -36,14 +37,15 @@ def slices_text(layers: LayerGraph, group: Group) -> str:
         shown = " ".join(f"[{each.start},{each.stop})" for each in slices[:_SHOWN])
         rows.append(
             (
-                f"  {short(name, _NAME)}",
+                f"  {number}",
+                short(name, _NAME),
                 str(height),
                 f"{text}{' > h/2' * repeated(new, height)}",
                 f"{shown}{' ...' * (len(slices) > _SHOWN)}",
             )
         )
-    heads = ("  rows of", "h", "repeated", "slice by slice")
-    return columns(heads, rows, right=(1, 2))
+    heads = ("  id", "rows of", "h", "repeated", "slice by slice")
+    return columns(heads, rows, right=(2, 3))
 
 
 def picture_of_rows(layers: LayerGraph, group: Group) -> str:
@@ -53,26 +55,22 @@ def picture_of_rows(layers: LayerGraph, group: Group) -> str:
     """
     steps = plan_steps(layers, group)
     rows = []
-    for name in _backward(layers, group):
+    for number, name in _backward(layers, group):
         height = layers.activations[name].shape[0]
         cells = []
         for cell in range(min(height, _WIDTH)):
             y = cell * height // min(height, _WIDTH)
             users = [n for n, step in enumerate(steps) if y in step[name].live]
-            cells.append(
-                _SHARED
-                if len(users) > 1
-                else _LETTERS[users[0] % len(_LETTERS)]
-                if users
-                else _SKIPPED
-            )
-        rows.append((f"  {short(name, _NAME)}", "".join(cells)))
-    return columns(("  picture of rows", "a, b, ...: slice; #: several"), rows)
+            letter = _LETTERS[users[0] % len(_LETTERS)] if users else _SKIPPED
+            cells.append(_SHARED if len(users) > 1 else letter)
+        rows.append((f"  {number}", "".join(cells)))
+    return columns(("  id", "rows of slices a, b, ...; # of several"), rows)
 
 
-def _backward(layers: LayerGraph, group: Group) -> tuple[str, ...]:
-    """Return the tensors of a group, from its last output to its inputs."""
+def _backward(layers: LayerGraph, group: Group) -> list[tuple[int, str]]:
+    """Return numbers and names of the tensors of a group, from its last output to its inputs."""
     members = [layers.layers[i] for i in reversed(group.layers)]
     outputs = dict.fromkeys(layer.output for layer in members)
     inputs = dict.fromkeys(name for layer in members for name in layer.inputs)
-    return tuple(outputs | inputs)
+    numbers = StepNumbers.of(layers).activations
+    return [(numbers[name], name) for name in outputs | inputs]
