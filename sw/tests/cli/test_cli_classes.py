@@ -76,6 +76,7 @@ def test_the_option_says_otherwise_and_is_kept(tpulite, negative):
     assert classes("net.tpulite") == 12
     assert classes("net.tpulite", "--classes", 4) == 4
     assert api.load("net.tpulite", classes=5).graph.classes == 5
+    assert "\nclasses: 10, the first values of the output\n" in tpulite("inspect", negative)[1]
     code, out, _ = tpulite("run", negative, "--classes", 1)
     assert code == 0 and out.count("  class 0 of 1\n") == 1
     Path("names.txt").write_text("\n".join("abcd"))

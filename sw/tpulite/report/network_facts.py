@@ -12,7 +12,7 @@ __all__ = ["fact_lines", "next_step", "parameter_bytes", "peak_rows"]
 
 
 def fact_lines(graph: Graph, parts: Sequence[LayerGraph], config: Config) -> Iterator[str]:
-    """Yield lines on inputs, outputs, states, parameters and the buffer that feature maps need.
+    """Yield lines on ends, classes, states, parameters and the buffer that feature maps need.
 
     Parameters
     ----------
@@ -26,6 +26,8 @@ def fact_lines(graph: Graph, parts: Sequence[LayerGraph], config: Config) -> Ite
     for what, names in (("input", graph.inputs), ("output", graph.outputs)):
         for name in names:
             yield f"{what} {name}: {_text(graph.tensors[name])}"
+    if graph.classes is not None:
+        yield f"classes: {graph.classes}, the first values of the output"
     for state in graph.states:
         yield f"state {state.name}: {_text(graph.tensors[state.input])}"
     yield f"parameters: {parameter_bytes(graph):,} bytes"
