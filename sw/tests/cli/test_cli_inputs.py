@@ -102,3 +102,6 @@ def test_images_of_a_data_set_bring_their_classes(tpulite):
         record = json.loads(out)
         classes = [each["outputs"][0]["top"][0]["class"] for each in record["answers"]]
         assert code == 0 and classes == test.labels[:3].tolist() and record["accuracy"] == 1
+    np.savez("set.npz", x=test.images[:2], y=[3, 10])
+    code, _, err = tpulite("run", "mlp_digits", "--input", "set.npz")
+    assert (code, err) == (2, "tpulite: set.npz: labels must be from 0 to 9, not 10\n")
