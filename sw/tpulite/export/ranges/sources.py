@@ -21,6 +21,9 @@ from tpulite.firmware import BIND, FOLDER, RUN
 
 __all__ = ["ExportedRange", "export_range"]
 
+_COMMON = ("tpulite_bind.c", "tpulite_bind_axis.c", "tpulite_bind_link.c", "tpulite_bind_words.c")
+"""Sources that all layers need; each has another one that says its commands."""
+
 _ITEM_BYTES = 24
 """Bytes of a ``tpulite_bind_item``: a command whose place is not known yet."""
 
@@ -99,9 +102,9 @@ class ExportedRange:
         folder.mkdir(exist_ok=True)
         texts = {f"{name}.h": self._header(name), f"{name}.c": self._source(name)}
         texts |= {file: (FOLDER / file).read_text() for file in RUN}
-        for source in sorted(BIND.iterdir()):
-            if source.suffix in (".c", ".h"):
-                texts[source.name] = source.read_text()
+        headers = (path.name for path in sorted(BIND.glob("*.h")))
+        for file in (*headers, *_COMMON, f"{self.operator.function}.c"):
+            texts[file] = (BIND / file).read_text()
         main = (BIND / "bind_main.c.in").read_text()
         texts["main.c"] = main.replace("@NAME@", name).replace("@UPPER@", name.upper())
         for file, text in texts.items():
