@@ -68,7 +68,7 @@ def test_explain_shows_which_strategy_is_where_and_writes_no_program(tpulite, tm
     assert point["strategy"] in [x["strategy"] for x in point["candidates"] if x["feasible"]]
     for words, message in (
         ((), "Missing argument 'NxHxW[xC]...': the shapes to bind."),
-        (("--explain",), "has one shape: a grid needs a range of them"),
+        (("--explain",), "has one shape, and a grid needs a range of them: --shapes"),
         (("1x8x8", "--layer", "add_3"), "--layer needs --explain."),
         (("--explain", "--shapes", "width=8..9", "--layer", "none"), "'none' is no layer of"),
     ):

@@ -67,5 +67,7 @@ def test_axes_are_those_that_vary():
     (drawn,) = draw_maps(program, [], "layer0")
     assert (drawn.layer, drawn.rows.name, len(drawn.columns.values)) == ("layer0", "batch", 1)
     program = compile_range(graph, ShapeRange((1, 1), (8, 8), (8, 8)), Config())
-    with pytest.raises(ValueError, match="has one shape: a grid needs a range of them"):
+    with pytest.raises(
+        ValueError, match="has one shape, and a grid needs a range of them: --shapes"
+    ):
         draw_maps(program, [], None)

@@ -188,7 +188,10 @@ def draw_maps(
     limits = {} if filled is None else vars(filled)
     vary = {name for name, (low, high) in limits.items() if low < high}
     if not vary:
-        raise ValueError(f"{program.layers.name!r} has one shape: a grid needs a range of them")
+        raise ValueError(
+            f"{program.layers.name!r} has one shape, and a grid needs a range of them: "
+            "--shapes height=8..64,width=8..64"
+        )
     if "channels" in vary:
         down, across = ("channels",), ("height", "width")
     elif vary >= {"height", "width"}:
