@@ -10,12 +10,15 @@ from tpulite.compiler.bind import RangeProgram, compile_range
 from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.files import load_image_inputs
 from tpulite.frontend.given_shapes import GivenShapes
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 from tpulite.runtime.model import Model
 
 __all__ = ["range_program"]
 
 _IMAGE = ("height", "width")
+
+_POINTWISE = (Affine, Elementwise, Lut)
+"""Layers that compute each position alike, whatever the extents are."""
 
 _SOME = 64
 """At which height and width a file is read of which only empty shapes are bound."""
@@ -66,9 +69,11 @@ def range_program(
         channels = first.known(reading.shapes.dims).get("channels", channels)
     asked = shapes or [AskedShape(1, height, width)]
     program = compile_range(layers, asked_range(limits, asked, channels), model.config)
+    if not ranged or all(isinstance(layer, _POINTWISE) for layer in layers.layers):
+        return program
     for shape in shapes:
         other = _at(ranged, reading, named, shape)
-        if ranged and other != at and shape.height and shape.width:
+        if other != at and shape.height and shape.width:
             _check_same(program, layers, _largest_part(other.model(network)), shape)
     return program
 
@@ -121,8 +126,6 @@ def _check_same(
 
     SAME padding, and windows and means over all of an activation, may depend on the extents.
     """
-    if there.activations[there.inputs[0]].shape[:2] != (shape.height, shape.width):
-        return  # in the file's order of axes, which only layers without windows keep
     extents = program.network.extents(shape.height, shape.width)
     own = {name: image.shape[:2] for name, image in there.activations.items()}
     same = len(layers.layers) == len(there.layers) and all(
