@@ -31,8 +31,9 @@ class Comparison:
     inputs : int
         How many inputs were compared.
     tensors : tuple of TensorDifference
-        One for each tensor that the compiled program leaves in DRAM, or a CPU part computes, and
-        that the oracle shows: the outputs, and some inside.
+        One for each tensor between the compiled programs and CPU parts, or that a CPU part
+        computes, if the oracle shows it: the outputs, and some inside. What programs keep in
+        SCRATCH is among the layers.
     layers : tuple of TensorDifference
         The same by the definition of the layers: one for each tensor that the oracle shows.
     left_out : mapping of str to str
