@@ -47,6 +47,8 @@ def entry(name: str) -> Entry:
     for candidate in ENTRIES:
         if candidate.name == name:
             return candidate
+    if name in [own.name for own in OWN]:
+        raise ValueError(f"{name} comes with tpulite: name a network that is fetched from PyPI")
     names = ", ".join(_names())
     hint = f"; did you mean {near[0]}?" if (near := _near(name)) else ""
     raise ValueError(f"Network of the zoo must be one of {names}, not {name!r}{hint}")
