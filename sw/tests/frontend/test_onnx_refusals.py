@@ -82,13 +82,6 @@ def test_missing_scales():
     assert refusal(changed(quantized(), change)).startswith("Not a valid ONNX model: Node(q)")
 
 
-def test_two_meanings_of_one_tensor():
-    b = OnnxBuilder()
-    y = b.node("QuantizeLinear", b.input("x", (1, 4)), np.float32(0.1), np.int8(0))
-    y = b.node("DequantizeLinear", y, np.float32(0.5), np.int8(0))
-    assert refusal(b.build(y)).startswith("Tensor 'quantizelinear0' has two quantizations: scales")
-
-
 def test_weights_in_another_file():
     def change(model):
         tensor = model.graph.initializer[0]

@@ -42,3 +42,20 @@ def test_what_no_scale_should_be_is_the_librarys(scale):
     y = b.node("Conv", b.quantize(y, 0.1, 7), b.weight(weight, 0.01))
     model = equals_library(b.build(b.quantize(y, 0.1, 7)))
     assert model.host_macs == 0
+
+
+@pytest.mark.parametrize("reader", ["dequantize", "conv", "relu"])
+def test_who_takes_integers_for_others_than_were_written_is_the_librarys(reader):
+    b = OnnxBuilder()
+    written, read, step = np.float32(0.1), np.float32(0.07), np.float32(0.02)
+    conv = (RNG.integers(-9, 10, (4, 4, 3, 3)).astype(np.int8), step, np.int8(0))
+    x = b.node("QuantizeLinear", b.input("x", X.shape), written, np.int8(1))
+    y = b.node("QLinearConv", x, written, np.int8(1), *conv, written, np.int8(0), pads=[1] * 4)
+    if reader == "conv":
+        y = b.node("QLinearConv", y, read, np.int8(3), *conv, read, np.int8(3), pads=[1] * 4)
+    elif reader == "relu":
+        y = b.node("Relu", y)
+    model = equals_library(
+        b.build(b.node("DequantizeLinear", y, read, np.int8(3)), dtype="float32")
+    )
+    assert any(isinstance(segment, MachineSegment) for segment in model.segments)

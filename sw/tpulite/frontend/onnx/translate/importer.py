@@ -50,6 +50,10 @@ _VOCABULARY = frozenset(
 _QUANTIZED = ("int8", "uint8", "int4", "uint4", "int2", "uint2", "int16", "uint16", "int32")
 
 
+class OtherMeaningError(ValueError):
+    """A node reads integers with another scale than they were written with."""
+
+
 class Importer:
     """Collects the nodes and tensors of a graph.
 
@@ -80,7 +84,10 @@ class Importer:
         for node in self.model.nodes:
             self._node = node
             rule = None if node.domain else self.rules.get(node.op)
-            reason = rule(self, node) if rule else None
+            try:
+                reason = rule(self, node) if rule else None
+            except OtherMeaningError as error:
+                reason = str(error)
             if rule is None or reason is not None:
                 self._keep(node, reason)
         for output in self.model.outputs:
@@ -193,8 +200,8 @@ class Importer:
 
         Raises
         ------
-        ValueError
-            If they mean something else elsewhere.
+        OtherMeaningError
+            If they mean something else elsewhere: the node is then the library's.
         """
         name = self._declare(self._resolve(name))
         tensor = self.tensors[name]
@@ -202,7 +209,7 @@ class Importer:
             self.tensors[name] = Tensor(name, tensor.shape, tensor.dtype, quantization, tensor.data)
         elif not same_quantization(tensor.quantization, quantization):
             if tensor.data is None:
-                raise ValueError(
+                raise OtherMeaningError(
                     f"Tensor {name!r} has two quantizations: scales "
                     f"{tensor.quantization.scale.tolist()} and {quantization.scale.tolist()}, zero "
                     f"points {tensor.quantization.zero_point.tolist()} and "
