@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tpulite.cli.bind_reductions import check_reductions
 from tpulite.cli.bind_shapes import AskedShape, asked_range, named_extents
 from tpulite.cli.reading import Reading
-from tpulite.compiler.bind import RangeProgram, compile_range
+from tpulite.compiler.bind import RangeProgram, ShapeRange, compile_range
 from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.files import load_image_inputs
 from tpulite.frontend.given_shapes import GivenShapes
@@ -31,7 +32,8 @@ def range_program(
 
     Extents that the file leaves open are those that are asked for. Where it leaves open a height
     or a width, the other one, if it is fixed, stays so, unless ``limits`` names it. Extents of a
-    file that fixes both can be any: windows slide as far as there is an activation.
+    file that fixes both can be any, but for those that it reduces: windows slide as far as there
+    is an activation.
 
     Parameters
     ----------
@@ -49,7 +51,8 @@ def range_program(
     ------
     ValueError
         If it cannot be read or compiled; or if the file, at one of the shapes, is not the same
-        network as at the first of them but for its extents.
+        network as at the first of them but for its extents; or if it fixes extents over which it
+        reduces, and a shape has others.
     """
     inputs = load_image_inputs(network)
     ranged = {name: each for name, each in inputs.items() if each.ranged}
@@ -69,13 +72,28 @@ def range_program(
         channels = first.known(reading.shapes.dims).get("channels", channels)
     asked = shapes or [AskedShape(1, height, width)]
     program = compile_range(layers, asked_range(limits, asked, channels), model.config)
-    if not ranged or all(isinstance(layer, _POINTWISE) for layer in layers.layers):
+    if all(isinstance(layer, _POINTWISE) for layer in layers.layers):
         return program
     for shape in shapes:
         other = _at(ranged, reading, named, shape)
-        if other != at and shape.height and shape.width:
+        if not shape.height or not shape.width:
+            continue
+        if other != at:
             _check_same(program, layers, _largest_part(other.model(network)), shape)
+        else:
+            check_reductions(program, model.graph, inputs, shape)
+    if len(layers.layers) == 1:  # C binds it to all of the range
+        for shape in _ends(program.shapes):
+            check_reductions(program, model.graph, inputs, shape)
     return program
+
+
+def _ends(shapes: ShapeRange) -> list[AskedShape]:
+    """Return the least and the most of a range, but for empty ones."""
+    filled = shapes.filled
+    if filled is None:
+        return []
+    return [AskedShape(filled.batch[0], filled.height[i], filled.width[i]) for i in (0, 1)]
 
 
 def _check_fixed(
