@@ -2,6 +2,7 @@ import json
 import math
 
 import numpy as np
+import pytest
 
 from tpulite.arch.config import Config
 from tpulite.cli.bind import padding_notes
@@ -141,6 +142,15 @@ def test_shapes_that_are_none(tpulite):
         assert (code, out) == (2, "")
         assert err.startswith("tpulite: ")
         assert err.endswith(f"{message}\n")
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_no_program_is_written_if_a_later_shape_cannot_be_bound(tpulite, tmp_path, cores):
+    words = ("--shapes", "height=12..16", "2x12x12", "2x17x12", "--cores", cores)
+    code, out, err = tpulite("bind", CNN_DIGITS, *words)
+    assert (code, out) == (2, "")
+    assert err.endswith("height must be in 12..16, for which the program is compiled, not 17\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_note_says_where_same_padding_would_differ():

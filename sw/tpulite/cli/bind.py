@@ -3,13 +3,16 @@
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
 from tpulite.atomic import write_whole
-from tpulite.cli.bind_cores import cores_option, save_cores
+from tpulite.cli.bind_cores import cores_option, split
 from tpulite.cli.bind_explain import Explaining, explain_range
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
@@ -80,34 +83,46 @@ def bind_file(  # noqa: PLR0913 - options of the command
     if how.on:
         explain_range(program, shapes, how, json_path)
         return
+    paths = [output / f"{network_name(network)}_{shape}.tpu" for shape in shapes]
+    bind = partial(split, cores=cores) if cores > 1 else _bind
+    bound = [bind(program, *each) for each in zip(shapes, paths, strict=True)]
     console, records = Console(quiet=is_stdout(json_path)), []
-    for shape in shapes:
+    for shape, each in zip(shapes, bound, strict=True):
         for note in padding_notes(program, shape.height, shape.width):
             click.echo(f"tpulite: note: {note}", err=True)
-        path = output / f"{network_name(network)}_{shape}.tpu"
-        if cores > 1:
-            records.append(save_cores(program, shape, cores, path, console))
-            continue
-        report, milliseconds = _bind(program, shape, str(path))
-        write_whole(path, report.program.save)
-        console.print(f"{path}: {summary(report.program)}", highlight=False, soft_wrap=True)
-        console.print(report.heading, highlight=False, markup=False, soft_wrap=True)
-        console.print(report.table())
-        records.append({"program": str(path), "milliseconds": milliseconds, **report.as_dict()})
+        records.append(each.save(console))
     for line in COLUMNS if cores == 1 else ():
         console.print(line, highlight=False)
     save_json(json_path, records)
 
 
-def _bind(program: RangeProgram, shape: AskedShape, title: str) -> tuple[BoundReport, float]:
+@dataclass(frozen=True)
+class _Bound:
+    """A program, not yet written."""
+
+    path: Path
+    report: BoundReport
+    milliseconds: float
+
+    def save(self, console: Console) -> dict[str, Any]:
+        """Write it, print what it is, and return that for JSON."""
+        path, report = self.path, self.report
+        write_whole(path, report.program.save)
+        console.print(f"{path}: {summary(report.program)}", highlight=False, soft_wrap=True)
+        console.print(report.heading, highlight=False, markup=False, soft_wrap=True)
+        console.print(report.table())
+        return {"program": str(path), "milliseconds": self.milliseconds, **report.as_dict()}
+
+
+def _bind(program: RangeProgram, shape: AskedShape, path: Path) -> _Bound:
     """Bind a program, and say how many milliseconds that takes, if stderr is a terminal."""
     extents = (shape.height, shape.width), {"batch": shape.batch, "channels": shape.channels}
     start = time.perf_counter()
     bound = program.bind(*extents[0], **extents[1])
     milliseconds = 1e3 * (time.perf_counter() - start)
     if sys.stderr.isatty():
-        click.echo(f"{title}: bound in {milliseconds:.1f} ms", err=True)
-    return BoundReport(bound, program.plan(*extents[0], **extents[1])), milliseconds
+        click.echo(f"{path}: bound in {milliseconds:.1f} ms", err=True)
+    return _Bound(path, BoundReport(bound, program.plan(*extents[0], **extents[1])), milliseconds)
 
 
 def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[str]:

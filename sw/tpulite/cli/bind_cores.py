@@ -1,5 +1,6 @@
 """Shapes split among several cores, for ``bind --cores``."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tpulite.cli.bind_shapes import AskedShape
 from tpulite.compiler.bind import RangeProgram, bind_cores
 from tpulite.report.cores import CoresReport
 
-__all__ = ["cores_option", "save_cores"]
+__all__ = ["Split", "cores_option", "split"]
 
 cores_option = click.option(
     "--cores",
@@ -22,10 +23,35 @@ cores_option = click.option(
 )
 
 
-def save_cores(
-    program: RangeProgram, asked: AskedShape, cores: int, path: Path, console: Console
-) -> dict[str, Any]:
-    """Write a program for each core, print which part it computes, and return that for JSON.
+@dataclass(frozen=True)
+class Split:
+    """A shape's programs, not yet written.
+
+    Parameters
+    ----------
+    report : CoresReport
+        The programs, and what they are called.
+    note : str, optional
+        Why there are fewer of them than cores.
+    """
+
+    report: CoresReport
+    note: str | None
+
+    def save(self, console: Console) -> dict[str, Any]:
+        """Write a program for each core, print which part it computes, and return that for JSON."""
+        report = self.report
+        if self.note is not None:
+            click.echo(f"tpulite: note: {self.note}", err=True)
+        for part, name in zip(report.cores, report.names, strict=True):
+            write_whole(Path(name), part.program.save)
+        console.print(report.line(), highlight=False, soft_wrap=True)
+        console.print(report.table())
+        return report.as_dict()
+
+
+def split(program: RangeProgram, asked: AskedShape, path: Path, cores: int) -> Split:
+    """Bind a program for each core.
 
     Parameters
     ----------
@@ -33,28 +59,21 @@ def save_cores(
         The network.
     asked : AskedShape
         A shape of its range.
-    cores : int
-        How many cores there are.
     path : Path
         What the program of one core would be called; ``_core0`` and so on is added to its name.
-    console : Console
-        Where to print.
+    cores : int
+        How many cores there are.
     """
     extents = {"batch": asked.batch, "channels": asked.channels}
     alone = program.bind(asked.height, asked.width, **extents)
     parts = bind_cores(program, program.shape(asked.height, asked.width, **extents), cores)
-    if len(parts) < cores:
-        several = len(program.layers.layers) > 1
-        blocks = "" if several else " and blocks of channels"
-        click.echo(
-            f"tpulite: note: {asked} is work for {len(parts)} of {cores} cores: it is split by "
-            f"images{blocks}, and has no more of them",
-            err=True,
-        )
     paths = [path.with_stem(f"{path.stem}_core{number}") for number in range(len(parts))]
     report = CoresReport(parts, alone, [str(each) for each in paths])
-    for part, each in zip(parts, paths, strict=True):
-        write_whole(each, part.program.save)
-    console.print(report.line(), highlight=False, soft_wrap=True)
-    console.print(report.table())
-    return report.as_dict()
+    if len(parts) == cores:
+        return Split(report, None)
+    blocks = "" if len(program.layers.layers) > 1 else " and blocks of channels"
+    note = (
+        f"{asked} is work for {len(parts)} of {cores} cores: it is split by images{blocks}, and "
+        "has no more of them"
+    )
+    return Split(report, note)
