@@ -69,13 +69,37 @@ def test_explain_shows_which_strategy_is_where_and_writes_no_program(tpulite, tm
     assert point["strategy"] in [x["strategy"] for x in point["candidates"] if x["feasible"]]
     for words, message in (
         ((), "Missing argument 'NxHxW[xC]...': the shapes to bind."),
-        (("--explain",), "has one shape, and a grid needs a range of them: --shapes"),
+        (
+            ("--explain", "--shapes", "batch=1"),
+            "a single shape makes no grid: give a range of them, as in --shapes height",
+        ),
         (("1x8x8", "--layer", "add_3"), "--layer needs --explain."),
         (("--explain", "--shapes", "width=8..9", "--layer", "none"), "'none' is no layer of"),
     ):
         code, out, err = tpulite("bind", CNN_DIGITS, *words)
         assert (code, out) == (2, "")
         assert message in err
+
+
+def test_a_grid_that_nobody_named_goes_from_the_shapes_of_the_file_on(tpulite):
+    for network, words, limits in (
+        (CNN_DIGITS, (), "height=16..32,width=16..32"),
+        (CNN_DIGITS, ("1x15x33",), "height=15..32,width=16..33"),
+        ("mlp_digits", (), "batch=1..16"),
+    ):
+        code, out, err = tpulite("bind", network, "--explain", *words)
+        assert code == 0
+        assert err == f"tpulite: note: the grid is --shapes {limits}; type another range\n"
+        assert out.startswith("layer ")
+
+
+def test_a_folder_is_made_when_there_are_programs_for_it(tpulite, tmp_path):
+    assert tpulite("bind", CNN_DIGITS, "1x8x8", "1x1x1", "-o", "new")[0] == 2
+    assert not (tmp_path / "new").exists()
+    for options in ((), ("--cores", "2")):
+        folder = tmp_path / f"new{len(options)}"
+        assert tpulite("bind", CNN_DIGITS, "2x8x8", "-o", folder, *options)[0] == 0
+        assert len([*folder.iterdir()]) == max(1, len(options))
 
 
 def test_bound_programs_run_and_are_profiled_like_networks(tpulite, tmp_path):

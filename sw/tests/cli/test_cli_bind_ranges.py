@@ -138,3 +138,28 @@ def test_channels_that_neither_file_nor_shape_says_are_asked_for(tpulite):
     check_bits(data, "net_1x5x4x3.tpu")
     assert tpulite("bind", "net.onnx", "0x0x4x20", "--shapes", "channels=0..33")[0] == 0
     check_bits(data, "net_0x0x4x20.tpu")
+
+
+def test_a_grid_of_open_extents_needs_no_range(tpulite):
+    Path("bn.onnx").write_bytes(batch_norm(40))
+    code, out, err = tpulite("bind", "bn.onnx", "--explain")
+    assert code == 0
+    limits = "height=8..256,width=8..256"
+    assert err == f"tpulite: note: the grid is --shapes {limits}; type another range\n"
+    assert "slabs, parts of a plane" in out
+
+
+def test_what_is_not_bound_is_named(tpulite):
+
+    def add(b: OnnxBuilder, x: str) -> str:
+        y = b.quantize(add_batch_norm(b, x, 5), 0.04, 123, "uint8")
+        return b.node("InstanceNormalization", y, draw(5), draw(5), name="last")
+
+    Path("net.onnx").write_bytes(quantized((1, 5, 4, 4), add, "uint8"))
+    for command, *words in (("bind", "1x4x4"), ("export", "--shapes", "height=1..4", "-o", "out")):
+        code, _, err = tpulite(command, "net.onnx", *words)
+        assert code == 0
+        assert err == (
+            "tpulite: note: only 'BatchNormalization_1' is bound, the largest part on the machine; "
+            "left out: last; tpulite inspect net.onnx says why\n"
+        )

@@ -132,3 +132,10 @@ def test_an_interruption_is_one_line(tpulite, monkeypatch):
     monkeypatch.setattr("tpulite.cli.profile.profile_model", interrupted)
     code, out, err = tpulite("profile", CNN_DIGITS)
     assert (code, out, err.strip()) == (130, "", "tpulite: interrupted")
+
+
+def test_an_empty_program_has_a_page(tpulite, tmp_path):
+    assert tpulite("bind", CNN_DIGITS, "0x8x8")[0] == 0
+    code, _, err = tpulite("profile", "cnn_digits_0x8x8.tpu", "--html", "page.html")
+    assert (code, err) == (0, "")
+    assert "start" in (tmp_path / "page.html").read_text()

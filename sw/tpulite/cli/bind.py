@@ -13,12 +13,12 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.bind_cores import cores_option, split
-from tpulite.cli.bind_explain import Explaining, explain_range
+from tpulite.cli.bind_explain import Explaining, explain_range, grid_range
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
 from tpulite.cli.common import is_stdout, json_option, save_json
 from tpulite.cli.info import summary
-from tpulite.cli.paths import NETWORK, OUTPUT, PATH
+from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.bind import RangeProgram
 from tpulite.frontend.files import network_name
@@ -38,7 +38,7 @@ __all__ = ["bind_file", "padding_notes"]
     metavar="RANGE",
     help="Like batch=1..8,height=96..224,width=0..96,channels=16.",
 )
-@click.option("-o", "--output", type=PATH, default=Path(), help="Folder for the programs.")
+@click.option("-o", "--output", type=FOLDER, default=Path(), help="Folder for the programs.")
 @cores_option
 @click.option(
     "--explain", is_flag=True, help="Write no programs: show which strategy is taken where."
@@ -71,7 +71,8 @@ def bind_file(  # noqa: PLR0913 - options of the command
     its cycles. With several cores there is a program for each of them, and a table of their parts.
 
     --explain walks a grid of shapes of the range through the selector, and prints which strategy
-    it takes where; for shapes that are named, all strategies that it compared.
+    it takes where; for shapes that are named, all strategies that it compared. Without a range a
+    note says which one is taken.
     """
     how = Explaining(explain, layer, svg)
     if not asked and not explain:
@@ -79,6 +80,8 @@ def bind_file(  # noqa: PLR0913 - options of the command
     if explain and cores > 1:
         raise click.UsageError("--cores cannot be used with --explain, which writes no programs.")
     shapes = [asked_shape(text) for text in asked]
+    if explain and limits is None:
+        limits = grid_range(network, reading, shapes)
     program = range_program(network, reading, limits, shapes)
     if how.on:
         explain_range(program, shapes, how, json_path)
@@ -86,6 +89,7 @@ def bind_file(  # noqa: PLR0913 - options of the command
     paths = [output / f"{network_name(network)}_{shape}.tpu" for shape in shapes]
     bind = partial(split, cores=cores) if cores > 1 else _bind
     bound = [bind(program, *each) for each in zip(shapes, paths, strict=True)]
+    output.mkdir(exist_ok=True)
     console, records = Console(quiet=is_stdout(json_path)), []
     for shape, each in zip(shapes, bound, strict=True):
         for note in padding_notes(program, shape.height, shape.width):

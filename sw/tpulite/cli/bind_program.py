@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
 from tpulite.cli.bind_reductions import check_reductions
 from tpulite.cli.bind_shapes import AskedShape, asked_range, named_extents
 from tpulite.cli.reading import Reading
@@ -12,6 +14,7 @@ from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.files import load_image_inputs
 from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
+from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
 
 __all__ = ["range_program"]
@@ -21,6 +24,9 @@ _IMAGE = ("height", "width")
 _POINTWISE = (Affine, Elementwise, Lut)
 """Layers that compute each position alike, whatever the extents are."""
 
+_NAMED = 5
+"""Operators that a note names, at most."""
+
 _SOME = 64
 """At which height and width a file is read of which only empty shapes are bound."""
 
@@ -28,7 +34,7 @@ _SOME = 64
 def range_program(
     network: Path, reading: Reading, limits: str | None, shapes: Sequence[AskedShape]
 ) -> RangeProgram:
-    """Compile a network's largest part on the machine for a range of shapes.
+    """Compile a network's largest part on the machine for a range of shapes; note what is left out.
 
     Extents that the file leaves open are those that are asked for. Where it leaves open a height
     or a width, the other one, if it is fixed, stays so, unless ``limits`` names it. Extents of a
@@ -67,6 +73,7 @@ def range_program(
         raise ValueError(f"{network}: {error}") from error
     model = at.model(network)
     layers = _largest_part(model)
+    _note_left_out(network, model, layers)
     height, width, channels = layers.activations[layers.inputs[0]].shape
     if first is not None:
         channels = first.known(reading.shapes.dims).get("channels", channels)
@@ -174,3 +181,24 @@ def _largest_part(model: Model) -> LayerGraph:
         lines = [f"{each.operator}: {each.reason}" for each in model.summary() if each.reason]
         raise ValueError("; ".join([title, *dict.fromkeys(lines)]))
     return max(model.layers, key=lambda layers: sum(layers.macs().values()))
+
+
+def _note_left_out(network: Path, model: Model, layers: LayerGraph) -> None:
+    """Say which operators are not bound, but for those that are naturally the CPU's."""
+    (bound,) = (x for x in model.segments if isinstance(x, MachineSegment) and x.layers is layers)
+    inside = {node.name for node in bound.nodes}
+    left_out = []
+    for node in model.graph.nodes:
+        placement = model.plan.placed.placements.get(node.name)
+        if placement is None or node.name in inside or placement.engine == "none":
+            continue
+        if placement.engine != "host" or not (placement.natural or placement.follows):
+            left_out.append(node.name)
+    if left_out:
+        ends = dict.fromkeys(repr(bound.nodes[i].name) for i in (0, -1))
+        more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+        click.echo(
+            f"tpulite: note: only {' to '.join(ends)} is bound, the largest part on the machine; "
+            f"left out: {', '.join(left_out[:_NAMED])}{more}; tpulite inspect {network} says why",
+            err=True,
+        )

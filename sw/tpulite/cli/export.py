@@ -54,9 +54,10 @@ def export(  # noqa: PLR0913 - options of the command
     The folder gets the driver, the network, an image for the chip, a self-test with reference
     inputs and outputs, and a main.c that runs it on registers mapped into memory.
 
-    With --shapes it gets C that binds the network to any shape of a range on the target: chooses
-    the strategy, and writes commands and constants, the same that bind writes. Its main.c does so
-    for a shape of the command line: gcc -std=c99 -O2 *.c -o bind.
+    With --shapes it gets C that binds a network of one layer (--inputs and --outputs cut one out)
+    to any shape of a range on the target: chooses the strategy, and writes commands and constants,
+    the same that bind writes. Its main.c does so for a shape of the command line: gcc -std=c99 -O2
+    *.c -o bind.
 
     With --layout bm1684x it gets the weights of every convolution, depthwise and dense layer
     instead, as that machine reads them: manifest.json, coefficients.bin and steps.npz, which

@@ -18,7 +18,7 @@ limits_option = click.option(
     "--shapes",
     "limits",
     metavar="RANGE",
-    help="Write C that binds it to shapes, like batch=1..8,height=1..64,width=1..64.",
+    help="Write C that binds one layer to shapes, like batch=1..8,height=1..64,width=1..64.",
 )
 
 _USED = (

@@ -189,7 +189,7 @@ def draw_maps(
     vary = {name for name, (low, high) in limits.items() if low < high}
     if not vary:
         raise ValueError(
-            f"{program.layers.name!r} has one shape, and a grid needs a range of them: "
+            "a single shape makes no grid: give a range of them, as in "
             "--shapes height=8..64,width=8..64"
         )
     if "channels" in vary:

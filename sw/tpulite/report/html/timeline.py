@@ -43,9 +43,9 @@ def make_timeline(runs: Sequence[TracedRun]) -> figure:
         for engine in run.traces
         for each in _slices(run, engine, begin, color)
     ]
-    columns: dict[str, Any] = dict(
-        zip(_Slice._fields, map(list, zip(*slices, strict=True)), strict=True)
-    )
+    columns: dict[str, Any] = {
+        name: [getattr(each, name) for each in slices] for name in _Slice._fields
+    }
     for name in _NUMBERS:
         columns[name] = np.array(columns[name], np.int32)  # the page holds arrays in binary
     data = source("commands", columns)
