@@ -41,6 +41,8 @@ commands included, and writes. Each line is what
 
 prints, for the networks of the zoo; the last ones are drawn networks of `tpulite bench`.
 Where nothing has to leave the chip, in {rows:,} rows, all ways move about the same bytes.
+The document takes the longest group that fits and never asks what it costs, so its groups are
+often slower than none.
 Groups by cost count cycles first, and may move more bytes; with `--optimize memory` they count
 bytes first.
 

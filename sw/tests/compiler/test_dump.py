@@ -12,6 +12,7 @@ from tpulite.compiler.group.predictions import predict_groups
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.schedule.allocate import place_buffers
 from tpulite.compiler.schedule.schedule import schedule
 from tpulite.models import CNN_DIGITS
@@ -156,6 +157,37 @@ def test_slices_that_repeat_more_than_half_are_flagged():
         ["3", "y0", "12", "8", "(67%)", ">", "h/2", "[0,6)", "[2,10)", "[6,12)"],
         ["0", "x", "12", "16", "(133%)", ">", "h/2", "[0,8)", "[0,12)", "[4,12)"],
     ]
+
+
+def test_folded_inputs_are_said_to_have_rows_of_patches():
+    builder = GraphBuilder((64, 64, 3))
+    builder.conv("x", 16, stride=(2, 2), padding=(1, 1, 1, 1), name="y")
+    layers = pack_patches(builder.graph(), Config())
+    patches = layers.packed["x"].patches
+    assert patches is not None
+    rows, columns = patches.size
+    lines = slices_text(layers, Group(range(1), slices=2)).splitlines()
+    note = f"  0: rows of folded patches, {rows}x{columns} of 64x64 pixels each"
+    assert lines[2].split()[:3] == ["0", "x", "32"] and lines[3:] == [note]
+
+
+def test_one_table_of_live_ranges_names_all_its_groups_and_breaks_names_at_words():
+    layer = "a_convolution_with_a_name_that_is_long"
+    builder = GraphBuilder((8, 8, 16))
+    builder.conv(builder.conv("x", 16, name=layer), 16, name="y")
+    values = {}
+    compile_layers(builder.graph(), Config(), Options(grouping=False), dump=values.__setitem__)
+    places = values["schedule"], values["allocate"]
+    about = Compilation(values["layers"], Config(), Options(), *places)
+    text = stage_text(values["group"], about)
+    *groups, lives, _ = text.split("\n\n")
+    assert lives.startswith("live ranges of groups 0 to 1\n")
+    assert not any(" kind " in group for group in groups)
+    lines = lives.splitlines()
+    (at,) = (i for i, line in enumerate(lines) if line.startswith("  w1 "))
+    assert lines[at].endswith("  weights of") and lines[at + 1].lstrip().startswith("a_")
+    assert "  n: buffers of a tensor; rows, bytes: of the largest; at row: of the middle" in lives
+    assert max(map(len, lines)) <= 80
 
 
 def test_placement_says_where_images_are(layers, stages):

@@ -194,8 +194,8 @@ def test_roofline_and_table_hold_what_the_profile_says(
 def test_live_ranges_and_slices_are_those_of_the_compilation(
     profile: Profile, network: NetworkGraph, model: Model, tmp_path: Path
 ) -> None:
-    config = Config(ub_rows=256)
-    options = Options(groups="document", allocator="longest", effort=0)
+    config = Config(ub_rows=512)
+    options = Options(groups="document", allocator="longest", effort=0, batch=2)
     made: dict = {}
     compile_layers(model.layers[0], config, options, dump=made.__setitem__)
     layers, groups = made["layers"], made["group"]
@@ -215,8 +215,11 @@ def test_live_ranges_and_slices_are_those_of_the_compilation(
         expected = [(x.row, x.rows, *x.time) for x in buffers if x.kind == kind]
         assert sorted(found) == sorted(expected)
 
+    spans = " ".join(columns(document, "live activation")["live"])
+    assert {"image 0", "image 1"} == set(re.findall(r"image \d+", spans))
     cut = [group for group in groups if group.slices > 1]
-    assert cut
+    slices = max(len(plan_steps(layers, group)) for group in cut)
+    assert {f"slice {i}" for i in range(slices)} == set(re.findall(r"slice \d+", spans))
     for group in cut:
         drawn = columns(document, f"rows of {layers.layers[group.layers[-1]].name}")
         found = {

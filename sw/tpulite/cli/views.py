@@ -20,7 +20,6 @@ from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.perfetto_trace import write_trace
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
-from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_summary import host_lines
 
@@ -131,7 +130,7 @@ def facts_of(model: Model) -> dict[str, str]:
     chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
     host = [line.removeprefix("host, ") for line in host_lines(model.summary())]
     return {
-        "arithmetic": f"bits of {library_name(model.graph.format, model.exactness)}",
+        "arithmetic": f"bits of {model.exactness}",
         "compiler": ", ".join(chosen) or "all options as they are by default",
         "host": "; ".join(host) or "computes nothing",
     }

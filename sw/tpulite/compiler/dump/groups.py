@@ -40,13 +40,18 @@ def groups_text(
     costs = GroupCosts(GraphTable(layers, config, options), config.ub_rows)
     resident = resident_activations(costs, groups)
     numbers = StepNumbers.of(layers)
-    lives = {section.groups[-1]: live_text(section, numbers, config) for section in sections}
-    texts = [
-        f"group {i}: {_header(group, layers, numbers)}"
-        f"{_cut(group, layers, options)}{_cost(costs.cost(group, resident), config)}"
-        f"{_rows(group, layers)}{lives.get(group, '')}"
-        for i, group in enumerate(groups)
-    ]
+    lives = {section.groups[-1]: section for section in sections}
+    texts = []
+    for i, group in enumerate(groups):
+        texts.append(
+            f"group {i}: {_header(group, layers, numbers)}"
+            f"{_cut(group, layers, options)}{_cost(costs.cost(group, resident), config)}"
+            f"{_rows(group, layers)}"
+        )
+        if section := lives.get(group):
+            first = i + 1 - len(section.groups)
+            title = f"\nlive ranges of groups {first} to {i}\n" if first < i else ""
+            texts[-1] += f"{title}{live_text(section, numbers, config)}"
     return "\n".join((*texts, _sums(groups, layers, config, options)))
 
 

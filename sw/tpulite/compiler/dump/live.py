@@ -1,6 +1,7 @@
 """Readable text of live ranges: which tensor has which rows, from which time step to which."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, short
@@ -17,19 +18,35 @@ def live_text(section: Section, numbers: StepNumbers, config: Config) -> str:
 
     ``needed`` are the layers that compute with it; ``live`` begins when it is loaded, which is
     while an earlier layer computes. ``T5-`` is in the slice before, ``T5+`` in the next one.
+    Names that are too long go on in the next line.
     """
     rows = [_row(buffers, section, numbers, config) for buffers in _by_tensor(section.buffers)]
     heads = ("  id", "kind", "rows", "bytes", "needed", "live", "at row", "n", "tensor")
     right = (2, 3, 6, 7)
     others = columns(heads[:-1], [row[:-1] for row in rows], right=right)
     rest = _WIDTH - 2 - max(map(len, others.splitlines()))
-    rows = [(*row[:-1], short(row[-1], max(10, rest))) for row in rows]
+    rows = [line for row in rows for line in _folded(row, max(10, rest))]
     share = f" ({section.reached / section.bound:.2f} times)" if section.bound else ""
     return (
-        f"{columns(heads, rows, right=right)}"
+        f"{columns(heads, rows, right=right)}{_legend(section)}"
         f"  {section.bound:,} rows live at one time at most, "
         f"{section.reached:,} rows used{share}\n"
     )
+
+
+def _folded(row: Sequence[str], width: int) -> list[tuple[str, ...]]:
+    """Return a row as lines: its last cell is broken at words."""
+    first, *others = wrap(row[-1], width, break_long_words=False)
+    blank = ("",) * (len(row) - 1)
+    return [(*row[:-1], short(first, width)), *((*blank, short(x, width)) for x in others)]
+
+
+def _legend(section: Section) -> str:
+    """Return what the columns mean where that is not plain."""
+    text = "  n: buffers of a tensor; rows, bytes: of the largest; at row: of the middle one\n"
+    if any(each.slice for each in section.moments):
+        text += "  T5-: in the slice before; T5+: in the next slice; end: of the last slice\n"
+    return text
 
 
 def _by_tensor(buffers: Sequence[LiveBuffer]) -> list[list[LiveBuffer]]:

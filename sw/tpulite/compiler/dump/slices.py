@@ -1,6 +1,6 @@
 """Readable text of how a group is cut: the rows of each slice, going backward from its output."""
 
-from tpulite.compiler.dump.text import columns, short
+from tpulite.compiler.dump.text import columns, extents, short
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_steps, repeated
 from tpulite.compiler.schedule.live_tensors import StepNumbers
@@ -24,12 +24,16 @@ _SHARED, _SKIPPED = "#", "."
 def slices_text(layers: LayerGraph, group: Group) -> str:
     """Return a line for each tensor of a group: its rows, those computed again, and its slices.
 
-    Tensors of which slices repeat more than half of the rows are flagged.
+    Tensors of which slices repeat more than half of the rows are flagged; inputs that are folded
+    into patches have rows of patches.
     """
     steps = plan_steps(layers, group)
-    rows = []
+    rows, notes = [], ""
     for number, name in _backward(layers, group):
         height = layers.activations[name].shape[0]
+        if (spec := layers.packed.get(name)) and spec.patches:
+            size, pixels = (extents(x) for x in (spec.patches.size, spec.image or ()))
+            notes += f"  {number}: rows of folded patches, {size} of {pixels} pixels each\n"
         slices = [step[name].live for step in steps]
         new = [step[name].new for step in steps]
         again = sum(map(len, new)) - height
@@ -45,7 +49,7 @@ def slices_text(layers: LayerGraph, group: Group) -> str:
             )
         )
     heads = ("  id", "rows of", "h", "repeated", "slice by slice")
-    return columns(heads, rows, right=(2, 3))
+    return columns(heads, rows, right=(2, 3)) + notes
 
 
 def picture_of_rows(layers: LayerGraph, group: Group) -> str:

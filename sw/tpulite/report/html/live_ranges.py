@@ -6,7 +6,14 @@ from bokeh.models import FixedTicker, Range1d
 from bokeh.plotting import figure
 
 from tpulite.arch.config import Config
-from tpulite.compiler.schedule.live_tensors import Grouped, LiveBuffer, Moment, StepNumbers
+from tpulite.compiler.geometry.slices import plan_steps
+from tpulite.compiler.schedule.live_tensors import (
+    Grouped,
+    LiveBuffer,
+    Moment,
+    Section,
+    StepNumbers,
+)
 from tpulite.report.html.style import chart, legend_above, source, tell
 
 __all__ = ["make_live_ranges"]
@@ -16,13 +23,13 @@ _COLORS = {"activation": "#4c78c8", "weight": "#2e9e5b", "buffer": "#f0a03c"}
 _STEP, _AXIS = 16, 110
 """Pixels of a time step, and of axis and legend."""
 
-_LEAST, _MOST = 260, 900
+_LEAST, _MOST = 260, 2400
 """Pixels of the figure."""
 
 _LABELS = 80
-"""Buffers that say in the figure what they hold, at most; more of them do so below the mouse."""
+"""Buffers that say in the figure what they hold, the largest; others do so below the mouse."""
 
-_TICKS = 40
+_TICKS = (_MOST - _AXIS) // _STEP
 """Time steps that have a label, at most."""
 
 
@@ -30,12 +37,15 @@ def make_live_ranges(network: Grouped, config: Config) -> figure:
     """Return what has which rows from when to when: rectangles that can move sideways only."""
     numbers = StepNumbers.of(network.layers)
     moments = [each for section in network.sections for each in section.moments]
-    cut = {i for section in network.sections if section.cut for i in section.layers}
+    cut = {i: _slices(network, each) for each in network.sections if each.cut for i in each.layers}
     buffers = list(dict.fromkeys(x for section in network.sections for x in section.buffers))
+    labeled = set(sorted(buffers, key=_area, reverse=True)[:_LABELS])
 
     def name(moment: Moment) -> str:
-        text = f"T{numbers.layers[moment.layer]}"
-        return f"{text}, slice {moment.slice}" if moment.layer in cut else text
+        images, slices = cut.get(moment.layer, (1, 1))
+        image, index = divmod(moment.slice, slices)
+        texts = [f"image {image}"] * (images > 1) + [f"slice {index}"] * (slices > 1)
+        return ", ".join((f"T{numbers.layers[moment.layer]}", *texts))
 
     height = min(max(_AXIS + _STEP * len(moments), _LEAST), _MOST)
     plot = chart(
@@ -56,7 +66,7 @@ def make_live_ranges(network: Grouped, config: Config) -> figure:
                 "last": [each.row + each.rows - 1 for each in some],
                 "top": [each.time[0] for each in some],
                 "bottom": [each.time[1] for each in some],
-                "label": [each.label for each in some],
+                "label": [each.label if each in labeled else "" for each in some],
                 "x": [each.row + each.rows / 2 for each in some],
                 "y": [sum(each.time) / 2 for each in some],
                 "name": [f"{each.label}: {each.name}" for each in some],
@@ -75,16 +85,15 @@ def make_live_ranges(network: Grouped, config: Config) -> figure:
             legend_label=kind,
             source=data,
         )
-        if len(buffers) <= _LABELS:
-            plot.text(
-                x="x",
-                y="y",
-                text="label",
-                text_align="center",
-                text_baseline="middle",
-                text_font_size="11px",
-                source=data,
-            )
+        plot.text(
+            x="x",
+            y="y",
+            text="label",
+            text_align="center",
+            text_baseline="middle",
+            text_font_size="11px",
+            source=data,
+        )
         tips = [
             *(("holds", "@name"), ("live", "@live")),
             ("rows", "@rows{0,0}: @left{0,0} to @last{0,0}"),
@@ -98,6 +107,19 @@ def make_live_ranges(network: Grouped, config: Config) -> figure:
     plot.xaxis.axis_label = "rows of the unified buffer"
     legend_above(plot)
     return plot
+
+
+def _slices(network: Grouped, section: Section) -> tuple[int, int]:
+    """Return the images that a section goes through, and the slices of each."""
+    steps = 1 + max((each.slice for each in section.moments), default=0)
+    group = section.groups[0]
+    parts = len(plan_steps(network.layers, group)) * group.columns if group.slices else steps
+    return (steps // parts, parts) if steps % parts == 0 else (1, steps)
+
+
+def _area(each: LiveBuffer) -> float:
+    """Return rows times time steps."""
+    return each.rows * (each.time[1] - each.time[0])
 
 
 def _span(each: LiveBuffer, name: Callable[[Moment], str]) -> str:

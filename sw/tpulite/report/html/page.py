@@ -94,7 +94,7 @@ def _groups(network: Grouped, config: Config) -> list[UIElement]:
             "Live ranges",
             "What the allocator has placed: time steps downward, rows of the unified buffer to the "
             "right, so rectangles can move sideways only; where one is made in place of another "
-            "they lie on each other. T5 is layer 5 as --dump group numbers them. "
+            "they lie on each other. T5 is the step of the layer with the id 5 in --dump group. "
             f"Row r lies in bank r mod {config.ub_banks}, so all but the smallest buffers lie in "
             "all banks, and a rule not to cross them does not apply.",
         ),
@@ -105,11 +105,16 @@ def _groups(network: Grouped, config: Config) -> list[UIElement]:
         if others or not group.slices or len(plan_steps(network.layers, group)) == 1:
             continue
         first, last = (network.layers.layers[i].name for i in (group.layers[0], group.layers[-1]))
+        shared = (
+            "pale ones are kept from the slice before"
+            if group.rolling
+            else "those that several slices need are loaded or computed again"
+        )
         parts += [
             heading(
                 f"Slices of {first} to {last}" if len(group.layers) > 1 else f"Slices of {last}",
                 "Which rows each slice needs, from the inputs of the group down to its output; "
-                "pale ones are kept from the slice before. Rows below each other are shared.",
+                f"{shared}. Rows below each other are shared.",
             ),
             make_slice_rows(network.layers, group),
         ]

@@ -52,7 +52,7 @@ def make_slice_rows(layers: LayerGraph, group: Group) -> figure:
             "name": [names[lane] for lane, *_ in parts],
             "slice": [number for _, number, _, _ in parts],
             "what": ["computed or loaded" if o == 1.0 else "kept" for *_, o in parts],
-            "color": [layer_color(number) for _, number, _, _ in parts],
+            "color": [layer_color(2 * number) for _, number, _, _ in parts],  # no pale ones
             "alpha": [opacity for *_, opacity in parts],
         },
     )
