@@ -70,7 +70,7 @@ def test_states_are_listed(tpulite, stream):
         (("run", "{net}", "--batch", "4"), "net keeps states from run to run: a run takes one"),
         (("run", "{net}", "--state", "y"), "'y' must be as in h_next=h: an output, and its input"),
         (("inspect", "{net}", "--state", "t=t3"), "net.tflite: there is no output 't' that could"),
-        (("run", CNN_DIGITS, "--reset"), f"--reset: {CNN_DIGITS} has no states"),
+        (("run", CNN_DIGITS, "--reset"), "--reset: cnn_digits has no states"),
     ],
 )
 def test_bad_states_are_one_line(tpulite, stream, words, message):

@@ -33,7 +33,10 @@ def moved(node: Node, graph: Graph) -> PlannedCall | None:
     places = np.arange(np.prod(x.shape, dtype=np.int64)).reshape(x.shape)
     constants = {name: graph.tensors[name].data for name in names}
     values = [places if name == x.name else constants[name] for name in names]
-    (found,) = rule(node, values, [y])  # type: ignore[arg-type]
+    try:
+        (found,) = rule(node, values, [y])  # type: ignore[arg-type]
+    except ValueError:  # it computes, too: a bilinear resize between pixels
+        return None
     strides = strided(found.reshape(-1))
     if strides is None:
         return None
