@@ -115,8 +115,8 @@ def mlp(
         W of each layer.
     biases : sequence of ndarray of int32, [outputs] or [1, outputs]
         b of each layer.
-    scales : sequence of float or ndarray of float32, one number or [outputs]
-        scale of each layer, positive.
+    scales : sequence of float or ndarray of float32 or float64, one number or [outputs]
+        scale of each layer, positive, rounded to float32.
     classes : int, optional
         How many of the last layer's outputs are classes, the first ones; all by default.
     save : str or Path, optional

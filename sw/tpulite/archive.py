@@ -78,6 +78,8 @@ def opened(
     """
     try:
         parts = members(data)
+        if f"{kind}.json" not in parts:
+            raise ValueError(f"it holds no {kind}.json")
         metadata = json.loads(parts.pop(f"{kind}.json"))
         if metadata["format"] != f"tpulite-{kind}":
             raise ValueError(f"format {metadata['format']!r}")

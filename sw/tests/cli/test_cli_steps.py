@@ -1,15 +1,19 @@
 """``run --steps``: the eleven matrices of the source document, computed by a device."""
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import tpulite as api
+from tpulite.cli.steps_report import StepsReport
 from tpulite.models import MLP_DIGITS, DigitsTest
 from tpulite.runtime.golden_device import GoldenDevice
-from tpulite.runtime.model_steps import run_steps
+from tpulite.runtime.model_steps import Step, run_steps
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -30,6 +34,18 @@ def by_the_document(x: np.ndarray) -> dict[str, np.ndarray]:
             if i < 3:
                 steps[next(names)] = x = np.maximum(x, 0)
     return steps
+
+
+def fixed(rows: int) -> bytes:
+    """Return the document's network as an ONNX file for so many inputs at once."""
+    b, unit, zero = OnnxBuilder(), np.float32(1), np.int8(0)
+    x = b.input("x", (rows, 256), "int8")
+    with np.load(MLP_DIGITS) as file:
+        for i in (1, 2, 3):
+            layer = file[f"W{i}"], file[f"scale{i}"], zero, file[f"b{i}"][0]
+            x = b.node("QGemm", x, unit, zero, *layer, unit, zero)
+            x = b.node("Relu", x) if i < 3 else x
+    return b.build(x)
 
 
 def test_every_matrix_of_the_document_is_computed_by_the_machine(tpulite, monkeypatch):
@@ -74,13 +90,40 @@ def test_a_machine_that_errs_is_told(tpulite, monkeypatch):
 
 @pytest.mark.parametrize(
     ("network", "words"),
-    [("cnn_digits", "and 'image' is no vector of int8"), ("small.tpl", "--steps")],
+    [("cnn_digits", "and 'image' is no matrix of int8"), ("small.tpl", "--steps")],
 )
 def test_other_networks_are_refused_in_one_line(tpulite, network, words):
     small = [np.ones((4, 4), np.int8)], [np.ones(4, np.int32)], [0.5]
     api.mlp(*small, config="4x4", effort=0).programs[0].save(Path("small.tpl"))
     code, out, err = tpulite("run", network, "--steps")
     assert (code, out) == (2, "") and words in err and len(err.splitlines()) == 1
+
+
+def test_the_widest_numbers_leave_names_shapes_and_ends_whole():
+    ends = np.iinfo(np.int32)
+    values = np.full((1000, 4), ends.min, np.int32)
+    values[0, 3] = ends.max
+    step, text = Step("A", "int8(B * scale1)", values, values), io.StringIO()
+    StepsReport([step], values, values, "golden").print(Console(file=text, width=80))
+    (row,) = (line for line in text.getvalue().splitlines() if line.startswith("A "))
+    assert len(row) <= 80 and row.endswith("…")
+    whole = ("A", "int8(B", "*", "scale1)", "1000x4", "int32", f"{ends.min:,}", f"{ends.max:,}")
+    assert tuple(row.split()[: len(whole)]) == whole
+
+
+def test_a_matrix_that_the_file_fixes_has_its_rows_shown(tpulite):
+    Path("fixed.onnx").write_bytes(fixed(COUNT))
+    np.save("x.npy", DigitsTest.load().images[:COUNT])
+    words = ("fixed.onnx", "--input", "x.npy", "--classes", 10, "--effort", 0)
+    code, out, _ = tpulite("run", *words, "--steps", "steps.npz")
+    wanted = by_the_document(np.load("x.npy"))
+    assert code == 0 and "11 steps on golden: every element is that of numpy; K is" in out
+    with np.load("steps.npz") as file:
+        assert file["x"].shape == (COUNT, 256)
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(file[name], values, err_msg=name)
+    classes = wanted["K"][:, :10].argmax(axis=1)
+    assert f"  classes {' '.join(map(str, classes))} of 10\n" in out
 
 
 def test_any_bias_and_zero_point_is_added_by_the_machine():

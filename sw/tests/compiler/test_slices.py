@@ -35,6 +35,13 @@ def test_size_is_the_larger_of_window_and_stride_and_the_last_slice_ends_with_th
     assert Reach(stride=1, pad=4, size=9, extent=20, target=20).span(5, 10) == (1, 14)
 
 
+@pytest.mark.parametrize("name", ["outputs", "kernel", "stride", "dilation"])
+def test_nothing_of_a_window_is_zero(name):
+    given = {"outputs": 3, "kernel": 3, "stride": 1, "dilation": 1} | {name: 0}
+    with pytest.raises(ValueError, match=f"^{name} must be at least 1, not 0$"):
+        backward_extent(given.pop("outputs"), **given)
+
+
 def test_what_reads_nothing_but_padding_still_needs_a_row():
     reach = Reach(stride=1, pad=5, size=2, extent=3, target=11)
     assert reach.span(0, 2) == (0, 1)

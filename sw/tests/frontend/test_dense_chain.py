@@ -53,7 +53,11 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
         ({"W2": W1}, "W2 must have 4 rows, as many as W1 has columns, not 3"),
         ({"b2": B1}, "b2 must be int32 [2] or [1, 2], not int32 [4]"),
         ({"b1": B1.astype(np.int64)}, "b1 must be int32 [4] or [1, 4], not int64 [4]"),
-        ({"scale1": np.array(0.5)}, "scale1 must be float32, one number or [4], not float64 [1]"),
+        (
+            {"scale1": np.array(1)},
+            "float32 or float64, one number or [4], not int64",
+        ),
+        ({"scale1": np.array(1e300)}, "scale1 must be positive and finite, not inf"),
         ({"scale2": np.ones(3, np.float32)}, "one number or [2], not float32 [3]"),
         ({"scale2": np.float32(0)}, "scale2 must be positive and finite, not 0"),
         ({"scale2": np.float32("nan")}, "scale2 must be positive and finite, not nan"),
@@ -82,8 +86,28 @@ def test_other_archives_of_arrays_say_what_is_expected(tmp_path):
         load_dense_chain(bytes(damaged), "net")
 
 
+def test_a_factor_of_float64_is_rounded_to_float32():
+    graph = load_dense_chain(npz(**GOOD | {"scale1": np.array(0.1)}), "net")
+    quantization = graph.tensors["dense1.weight"].quantization
+    assert quantization is not None and quantization.scale.tolist() == [np.float32(0.1)]
+
+
+@pytest.mark.parametrize("data", [b"W1 = 1, 2, 3", npz()])
+def test_a_npz_file_without_arrays_is_said_to_be_none(tmp_path, data):
+    (tmp_path / "text.npz").write_bytes(data)
+    message = r"text\.npz: this is no \.npz archive of arrays, as numpy\.savez writes it$"
+    with pytest.raises(ValueError, match=message):
+        load_graph(tmp_path / "text.npz")
+
+
 def test_lists_have_one_length_and_at_least_one_layer():
     with pytest.raises(ValueError, match="there are 2 weights, 1 biases and 2 scales"):
         dense_chain([W1, W2], [B1], [1.0, 1.0])
     with pytest.raises(ValueError, match="there is no W1"):
         dense_chain([], [], [])
+    with pytest.raises(ValueError, match=r"^weights must be a list, .* layer, not int8 \[3, 4\]$"):
+        dense_chain(W1, B1[None], np.float32(1))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^scales must be a list, with one for each layer"):
+        dense_chain([W1], [B1], np.float32(1))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^classes must be from 1 to 4, .*, not 'ten'$"):
+        dense_chain([W1], [B1], [1.0], classes="ten")  # type: ignore[arg-type]

@@ -76,3 +76,8 @@ def test_programs_without_dense_layers_say_so(model, tpulite, tmp_path):
         *(2, ""),
         "tpulite: x.tpl: --products is for dense layers, and no layer is one\n",
     )
+    assert tpulite("disasm", "resnet8", "--products") == (
+        *(2, ""),
+        "tpulite: resnet8 is not a tpulite program file, which a network becomes by tpulite "
+        "compile resnet8 -o resnet8.tpulite\n",
+    )

@@ -6,8 +6,10 @@ from pathlib import Path
 import click
 
 from tpulite.arch.isa import disassemble
+from tpulite.archive import holds
 from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS, named_config
+from tpulite.frontend.files import network_name
 from tpulite.parts import SIZES
 from tpulite.program import Program
 from tpulite.report import report_programs
@@ -27,8 +29,7 @@ __all__ = ["disasm", "info", "summary"]
 )
 def disasm(program: Path, products: bool) -> None:
     """Print the commands of a program or of a compiled network, one a line."""
-    models = is_model_file(program)
-    programs = load_model_file(program).programs if models else (Program.load(program),)
+    programs = _programs(program)
     show = _product_lines if products else _command_lines
     lines = [show(part) for part in programs]
     if products and not any(lines):
@@ -38,6 +39,18 @@ def disasm(program: Path, products: bool) -> None:
             click.echo(f"program {number}")
         for line in part:
             click.echo(line)
+
+
+def _programs(path: Path) -> tuple[Program, ...]:
+    """Return the programs of a compiled file; of another one say how it is compiled."""
+    if is_model_file(path):
+        return load_model_file(path).programs
+    if path.suffix not in (".tpl", ".tpulite") and not holds("program", path):
+        words = f"tpulite compile {path} -o {network_name(path)}.tpulite"
+        raise ValueError(
+            f"{path} is not a tpulite program file, which a network becomes by {words}"
+        )
+    return (Program.load(path),)
 
 
 def _command_lines(program: Program) -> list[str]:

@@ -113,7 +113,7 @@ def run(  # noqa: PLR0913 - options of the command
     if output is not None and len(model.graph.outputs) != 1:
         raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
     if steps_path is not None:
-        check_steps(model)
+        check_steps(model, str(file))
     inputs = _inputs(model, source, pixels, limit, seed)
     names = () if labels is None else load_names(labels, model.graph)
     classes = inputs.labels

@@ -9,6 +9,7 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import is_stdout
@@ -47,9 +48,8 @@ class StepsReport:
         cls, model: PlannedModel, inputs: np.ndarray, output: np.ndarray, device: str
     ) -> "StepsReport":
         """Run the steps; errors are those of :func:`tpulite.runtime.model_steps.run_steps`."""
-        return cls(
-            run_steps(model, inputs, device), inputs.reshape(len(inputs), -1), output, device
-        )
+        rows = inputs.reshape(-1, inputs.shape[-1])
+        return cls(run_steps(model, inputs, device), rows, output, device)
 
     @property
     def wrong(self) -> list[str]:
@@ -99,11 +99,13 @@ class StepsReport:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for column in ("step", "formula", "shape", "type"):
             table.add_column(column, no_wrap=True)
-        for column in ("min", "max", "first values"):
+        for column in ("min", "max"):
             table.add_column(column, justify="right", no_wrap=True)
+        table.add_column("first values", justify="right")  # which alone gives way
         for step in self.steps:
             values = step.values
-            first = " ".join(f"{x}" for x in values.reshape(-1)[:_FIRST])
+            words = " ".join(f"{x}" for x in values.reshape(-1)[:_FIRST])
+            first = Text(words, no_wrap=True, overflow="ellipsis")
             shape = "x".join(map(str, values.shape))
             ends = (f"{values.min():,}", f"{values.max():,}")
             table.add_row(step.name, step.formula, shape, values.dtype.name, *ends, first)

@@ -40,9 +40,9 @@ def dense_chain(
         W of each layer.
     biases : sequence of ndarray of int32, [outputs] or [1, outputs]
         b of each layer.
-    scales : sequence of float or ndarray of float32, one number or [outputs]
-        The factor of each layer's sums, positive. The product is rounded to float32, then half to
-        even to an integer, and saturated.
+    scales : sequence of float or ndarray of float32 or float64, one number or [outputs]
+        The factor of each layer's sums, positive, rounded to float32. The product is rounded to
+        float32, then half to even to an integer, and saturated.
     classes : int, optional
         How many of the last layer's outputs are classes, the first ones; all by default.
     name : str
@@ -58,6 +58,14 @@ def dense_chain(
     ValueError
         If there is no layer, or an array has another dtype or shape; the array is named first.
     """
+    for kind, given, axes in (
+        ("weights", weights, 3),
+        ("biases", biases, 2),
+        ("scales", scales, 1),
+    ):
+        if not isinstance(given, Sequence) and np.ndim(given) < axes:
+            found = _described(np.asarray(given))
+            raise ValueError(f"{kind} must be a list, with one for each layer, not {found}")
     if not len(weights) == len(biases) == len(scales):
         found = f"{len(weights)} weights, {len(biases)} biases and {len(scales)} scales"
         raise ValueError(f"a layer has one of each: weight, bias and scale; there are {found}")
@@ -165,12 +173,17 @@ def _bias(i: int, array: np.ndarray, width: int) -> np.ndarray:
 
 def _scale(i: int, scale: ArrayLike, width: int) -> np.ndarray:
     """Check a scale, and return it as [1] or [outputs]."""
-    plain = type(scale) in (int, float)  # a number of Python, which has no dtype to be wrong
-    array = np.atleast_1d(np.asarray(scale, np.float32 if plain else None))
-    if array.dtype != np.float32 or array.ndim != 1 or len(array) not in (1, width):
+    array = np.atleast_1d(np.asarray(scale, float if type(scale) is int else None))
+    if (
+        array.dtype not in (np.float32, np.float64)
+        or array.ndim != 1
+        or len(array) not in (1, width)
+    ):
         raise ValueError(
-            f"scale{i} must be float32, one number or [{width}], not {_described(array)}"
+            f"scale{i} must be float32 or float64, one number or [{width}], not {_described(array)}"
         )
+    with np.errstate(over="ignore"):  # infinity is refused
+        array = array.astype(np.float32)
     if not (np.isfinite(array) & (array > 0)).all():
         raise ValueError(f"scale{i} must be positive and finite, not {array.min():g}")
     return array

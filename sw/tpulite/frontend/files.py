@@ -100,6 +100,8 @@ def _load(path: Path, given: GivenShapes) -> Graph:
         return _load_archive(data, name, given)
     if data[4:8] == IDENTIFIER:
         return load_tflite(data, name, given)
+    if path.suffix == ".npz":
+        raise ValueError("this is no .npz archive of arrays, as numpy.savez writes it")
     require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
     from tpulite.frontend.onnx.file import load_onnx
     from tpulite.frontend.onnx.read.external import with_weights

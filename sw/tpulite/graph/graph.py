@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -323,7 +324,7 @@ def _check_classes(classes: int, shapes: list[tuple[int, ...]]) -> None:
     if len(shapes) != 1:
         raise ValueError(f"classes are values of the only output, and there are {len(shapes)}")
     values = math.prod(shapes[0])
-    if not 1 <= classes <= values:
+    if not isinstance(classes, Integral) or not 1 <= classes <= values:
         raise ValueError(
-            f"classes must be from 1 to {values}, the values of the output, not {classes}"
+            f"classes must be from 1 to {values}, the values of the output, not {classes!r}"
         )

@@ -54,8 +54,15 @@ class Answer:
         head = f"{self.tensor.name}: {self.tensor.dtype} {list(self.tensor.shape)}"
         if not flat.size:
             return [head]
-        said = [] if self.classes is None else [f"class {self.top[0]} of {self.classes}"]
-        return [*said, f"{head}{self._described(flat)}"]
+        return [*self._class_words(), f"{head}{self._described(flat)}"]
+
+    def _class_words(self) -> list[str]:
+        """Return the class of each row, of which a file with a fixed batch has several."""
+        if self.classes is None:
+            return []
+        rows = len(self.values) if self.values.ndim > 1 else 1
+        found = self.values.reshape(rows, -1)[:, : self.classes].argmax(axis=1)
+        return [f"class{'es' * (rows > 1)} {' '.join(map(str, found))} of {self.classes}"]
 
     def _described(self, flat: np.ndarray) -> str:
         """Return few values one by one, of many the range and the largest."""

@@ -107,23 +107,25 @@ def run_steps(
     return tuple(steps)
 
 
-def check_steps(model: PlannedModel) -> None:
-    """Check that a network is a chain of dense layers; ValueError if it is not."""
-    _dense_layers(model)
+def check_steps(model: PlannedModel, name: str = "") -> None:
+    """Check that a network is a chain of dense layers; ValueError, by its name, if it is not."""
+    _dense_layers(model, name)
 
 
-def _dense_layers(model: PlannedModel) -> tuple[Conv, ...]:
+def _dense_layers(model: PlannedModel, name: str = "") -> tuple[Conv, ...]:
     """Return the layers of a network that is a chain of dense ones and nothing else."""
-    graph, where = model.graph, "--steps shows chains of dense layers of int8"
-    if len(model.layers) != 1 or model.plan.hosts or len(graph.inputs) != 1:
-        raise ValueError(f"{graph.name}: {where}, all of them on the machine")
+    name, where = name or model.graph.name, "--steps shows chains of dense layers of int8 alone"
+    if len(model.layers) != 1 or model.plan.hosts or len(model.graph.inputs) != 1:
+        raise ValueError(f"{name}: {where}, all of them on the machine: run it without")
     (part,) = model.layers
     (before,), found = part.inputs, []
     for layer in part.layers:
-        if part.activations[before].shape[:2] != (1, 1) or part.unsigned:
-            raise ValueError(f"{graph.name}: {where}, and {before!r} is no vector of int8")
+        if part.activations[before].shape[1] != 1 or part.unsigned:
+            raise ValueError(
+                f"{name}: {where}, and {before!r} is no matrix of int8: run it without"
+            )
         if not isinstance(layer, Conv) or not _is_dense(layer, before):
-            raise ValueError(f"{graph.name}: {where}, and layer {layer.name!r} is none")
+            raise ValueError(f"{name}: {where}, and layer {layer.name!r} is none: run it without")
         found.append(layer)
         before = layer.output
     return tuple(found)
@@ -131,7 +133,8 @@ def _dense_layers(model: PlannedModel) -> tuple[Conv, ...]:
 
 def _is_dense(layer: Conv, before: str) -> bool:
     scaled = layer.requantization is not None
-    return scaled and layer.inputs == (before,) and not layer.weight_zero_point
+    rowwise = layer.weight.shape[:2] == layer.stride == (1, 1) and not any(layer.padding)
+    return scaled and rowwise and layer.inputs == (before,) and not layer.weight_zero_point
 
 
 def _names() -> Iterator[str]:

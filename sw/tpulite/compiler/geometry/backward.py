@@ -66,11 +66,20 @@ def backward_extent(outputs: int, *, kernel: int, stride: int, dilation: int = 1
     A stride that is larger than the window counts as its size, so that slices that lie side by side
     need inputs without a gap. For pooling that is not so.
 
+    Raises
+    ------
+    ValueError
+        If a number is less than 1.
+
     Examples
     --------
     >>> backward_extent(3, kernel=3, stride=1), backward_extent(2, kernel=1, stride=3)
     (5, 6)
     """
+    given = {"outputs": outputs, "kernel": kernel, "stride": stride, "dilation": dilation}
+    for name, value in given.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
     return (outputs - 1) * stride + max((kernel - 1) * dilation + 1, stride)
 
 
