@@ -37,3 +37,13 @@ def test_what_is_no_size_is_refused(tpulite, tmp_path, size):
     assert (code, out) == (2, "")
     assert err == f"tpulite: {size!r} is no size: it must be MxKxN, like 25x64x49\n"
     assert not (tmp_path / "p.svg").exists()
+
+
+@pytest.mark.parametrize("size", ["9999999x99999x99999", "1x99999999x1", "9999x1x9999"])
+def test_what_is_too_large_is_named(tpulite, size):
+    assert tpulite("gemm", size) == (
+        2,
+        "",
+        f"tpulite: {size} is too large: a matrix can have 16,777,216 elements here; give smaller "
+        "extents, like 256x256x256\n",
+    )

@@ -21,6 +21,7 @@ from tpulite_testing.oracles.convolutions import OURS, SMALL, random_coefficient
     ("changes", "message"),
     [
         ({"oc": 0}, r"^oc must be at least 1, not 0$"),
+        ({"oc": 2.5}, r"^oc must be an integer, not 2\.5$"),
         ({"kw": -1}, r"^kw must be at least 1, not -1$"),
         ({"dtype": "int4"}, r"^dtype must be one of \[.*\], not 'int4'$"),
         ({"depthwise": True}, r"^ic of a depthwise filter must be 1, not 9$"),
@@ -32,7 +33,7 @@ from tpulite_testing.oracles.convolutions import OURS, SMALL, random_coefficient
         ),
         (
             {"dtype": "f16", "geometry": replace(OURS, parallel=7)},
-            r"^parallel must be even for f16, not 7$",
+            r"^parallel \(--ic-parallel\) must be even for f16, not 7$",
         ),
     ],
 )

@@ -216,3 +216,8 @@ def test_wrong_tables_are_refused():
         unpack_tiles(PackedTiles(packed.data, packed.offsets, 16, 20), Config())
     with pytest.raises(ValueError, match=r"^Offset of a tile must be from 0 to 768, not 769$"):
         unpack_tiles(PackedTiles(packed.data, packed.offsets + 1, 20, 20), Config())
+
+
+def test_rows_below_0_are_in_no_panel():
+    with pytest.raises(ValueError, match=r"^row must be at least 0, not -1$"):
+        panel_index(-1)

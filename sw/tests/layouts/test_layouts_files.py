@@ -72,14 +72,24 @@ def test_foreign_manifests_are_refused(folder, change, message):
 def test_damaged_bytes_are_refused(folder):
     path = folder / "coefficients.bin"
     data = path.read_bytes()
-    path.write_bytes(data[:-1])
-    with pytest.raises(ValueError, match=r"bytes 16704 to 16724 are not in coefficients.bin$"):
-        layouts.read(folder)
-    damaged = bytearray(data)
-    damaged[8] ^= 1  # the zero point of channel 0
-    path.write_bytes(bytes(damaged))
-    with pytest.raises(ValueError, match=r"zero points of 'conv_y0' are not all -7$"):
-        layouts.read(folder)
+    for place, said in (
+        (None, "it has 16723 bytes, and manifest.json says 16724"),
+        (8, "zero points of 'conv_y0' are not all -7"),  # that of channel 0
+        (12, "conv_y0: Byte 12 of lane 0 is padding and must be 0, not 1"),
+        (
+            16384 + 2 * 9,
+            "dense_y1: Padding of the packed filter must be 0, not 1 as in output channel 0",
+        ),
+    ):
+        damaged = bytearray(data)
+        if place is None:
+            damaged.pop()
+        else:
+            damaged[place] ^= 1
+        path.write_bytes(bytes(damaged))
+        with pytest.raises(ValueError) as error:
+            layouts.read(folder)
+        assert str(error.value) == f"{path} is damaged: {said}"
     path.unlink()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"coefficients\.bin"):
         layouts.read(folder)

@@ -309,6 +309,35 @@ def test_what_is_left_out_is_named_with_the_reason():
     assert "biases" not in str(layout)  # the inputs have no zero point
 
 
+def test_batch_norm_of_float16_is_folded_unless_a_weight_would_be_infinite():
+    for gain, names in ((2, ["dense_y"]), (4, ["dense_y"]), (65504, ["dense_y"])):
+        b = GraphBuilder()
+        w = b.constant("w", np.float16([[1, 0.1, -2], [3, 16000, 1e-7]]))
+        inputs = b.input("x", (1, 3), dtype="float16"), w
+        y = b.node("dense", inputs, "y", (1, 2), dtype="float16", activation="none")
+        parameters = [
+            b.constant(name, np.full(2, each, np.float16))
+            for name, each in (("g", gain), ("s", 0.5), ("m", 1), ("v", 1))
+        ]
+        b.node("batch_norm", (y, *parameters), "z", (1, 2), dtype="float16", epsilon=0.0)
+        layout = layouts.lay_out(b.build("z"))
+        assert [layer.name for layer in layout.layers] == names
+        folds = gain < 65504
+        assert [bool(each.reason) for each in layout.left_out] == [True] * (not folds)
+        due = value(b.build("z"), "w").astype(np.float64) * (gain if folds else 1)
+        found = layout.layers[0]
+        np.testing.assert_array_equal(found.filter[:, :, 0, 0], due.astype(np.float16))
+        assert (found.bias is not None) == folds
+        if found.bias is not None:
+            np.testing.assert_array_equal(found.bias, [0.5 - gain] * 2)
+
+
+def test_a_layer_that_is_not_there_is_answered_with_those_that_are():
+    layout = layouts.lay_out(weighted_graph([Weighted(), Weighted(op="dense")]))
+    with pytest.raises(KeyError, match="'nix' is none of the layers: conv_y0, dense_y1"):
+        layout["nix"]
+
+
 def test_impossible_requests_are_refused():
     graph = weighted_graph([Weighted()])
     for options, message in (

@@ -27,6 +27,9 @@ __all__ = ["gemm"]
 
 _SEED = 1
 
+_MOST_ELEMENTS = 2**24
+"""Of a matrix: 4096x4096; far less than what memory could hold."""
+
 
 @click.command()
 @click.argument("size", metavar="MxKxN")
@@ -84,6 +87,11 @@ def _extents(size: str) -> tuple[int, int, int]:
     if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError(f"{size!r} is no size: it must be MxKxN, like 25x64x49")
     m, k, n = map(int, parts)
+    if max(m * k, k * n, m * n) > _MOST_ELEMENTS:
+        raise ValueError(
+            f"{size} is too large: a matrix can have {_MOST_ELEMENTS:,} elements here; "
+            "give smaller extents, like 256x256x256"
+        )
     return m, k, n
 
 

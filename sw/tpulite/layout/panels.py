@@ -102,6 +102,8 @@ def panel_index(row: int, heights: tuple[int, ...] = NARROW) -> int:
     [0, 1, 2, 3]
     """
     _check_heights(heights)
+    if row < 0:
+        raise ValueError(f"row must be at least 0, not {row}")
     index = 0
     for height in heights:
         index += row // height

@@ -7,7 +7,8 @@ what lies where. ``steps.npz`` has the tensors of each step of the document for 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -127,11 +128,14 @@ def read(folder: str | Path) -> Layout:
     """
     folder = Path(folder)
     path = folder / _MANIFEST
-    data = (folder / _BYTES).read_bytes()
+    text, data = path.read_bytes(), (folder / _BYTES).read_bytes()
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = json.loads(text)
         if (manifest["format"], manifest["version"]) != (_FORMAT, _VERSION):
             raise ValueError(f"its format is not version {_VERSION} of {_FORMAT}")
+        due = manifest["coefficients"]["bytes"]
+        if len(data) != due:
+            raise _DamagedError(f"it has {len(data)} bytes, and {_MANIFEST} says {due}")
         machine = manifest["machine"]
         geometry = Geometry(
             lanes=machine["lanes"],
@@ -141,10 +145,16 @@ def read(folder: str | Path) -> Layout:
         layers = tuple(_read_layer(entry, geometry, data) for entry in manifest["layers"])
         left_out = tuple(LeftOut(**each) for each in manifest["left_out"])
         return Layout(manifest["network"], geometry, layers, left_out)
+    except _DamagedError as error:
+        raise ValueError(f"{folder / _BYTES} is damaged: {error}") from error
     except KeyError as error:
         raise ValueError(f"{path} is no manifest of a layout: it has no {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is no manifest of a layout: {error}") from error
+
+
+class _DamagedError(Exception):
+    """Bytes are not those that the manifest describes."""
 
 
 def _describe_layer(layer: Layer) -> dict[str, Any]:
@@ -192,20 +202,31 @@ def _read_layer(entry: Mapping[str, Any], geometry: Geometry, data: bytes) -> La
     tensors = {name: _tensor(data, **place) for name, place in entry["tensors"].items()}
     fields = {name: entry[name] for name in ("name", "kind", "source", "group")}
     if requant is None:
-        values = unpack_filter(tensors["filter"], spec)
+        with _damaged(entry["name"]):
+            values = unpack_filter(tensors["filter"], spec)
         return Layer(
             **fields,
             spec=spec,
             filter=from_bfloat16(values) if spec.dtype == "bf16" else values,
             bias=unpack_bias(tensors["bias"], spec) if has_bias else None,
         )
-    found = unpack_coefficients(tensors["coefficients"], spec)
+    with _damaged(entry["name"]):
+        found = unpack_coefficients(tensors["coefficients"], spec)
     values = found.filter.view(entry["filter_type"])
     rule = Requant(multiplier=found.multiplier, rshift=found.rshift, **requant)
     if np.any(found.zero_point != rule.zero_point):
-        raise ValueError(f"zero points of {entry['name']!r} are not all {rule.zero_point}")
+        raise _DamagedError(f"zero points of {entry['name']!r} are not all {rule.zero_point}")
     bias = found.bias + rule.offset(values) if has_bias and found.bias is not None else None
     return Layer(**fields, spec=spec, filter=values, bias=bias, requant=rule)
+
+
+@contextmanager
+def _damaged(layer: str) -> Iterator[None]:
+    """Blame the bytes of a layer for what cannot be unpacked."""
+    try:
+        yield
+    except ValueError as error:
+        raise _DamagedError(f"{layer}: {error}") from error
 
 
 def _tensor(data: bytes, *, offset: int, bytes: int, shape: list[int], type: str) -> np.ndarray:

@@ -57,7 +57,8 @@ class Layout:
         for layer in self.layers:
             if layer.name == name:
                 return layer
-        raise KeyError(name)
+        names = ", ".join(layer.name for layer in self.layers)
+        raise KeyError(f"{name!r} is none of the layers: {names}")
 
     def __rich__(self) -> Group:
         return Group(layer_table(self), *notes(self))

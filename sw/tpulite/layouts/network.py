@@ -10,6 +10,7 @@ from tpulite.arch.numerics import INT8
 from tpulite.frontend.files import load_graph
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes import simplify
+from tpulite.graph.passes.fold_batch_norm import fold_batch_norm
 from tpulite.layout.bm1684x import (
     BM1684X,
     ConvSpec,
@@ -63,9 +64,9 @@ def lay_out(
     """Lay out every convolution, depthwise and dense layer of a network.
 
     Layers of int8 or uint8 are laid out as int8, float layers as ``weights`` says. Nothing is
-    compiled, and no library is needed but to read the file. Batch normalizations are folded first,
-    as everywhere. Multiplier and shift are those of the numerics ``bm1684x``: the scale of input
-    and weights over that of the output, in 31 bits.
+    compiled, and no library is needed but to read the file. Batch normalizations are folded into
+    float weights first. Multiplier and shift are those of the numerics ``bm1684x``: the scale of
+    input and weights over that of the output, in 31 bits.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def lay_out(
         act on, or a weight is beyond f16 or bf16.
     """
     graph = network if isinstance(network, Graph) else load_graph(find_network(network))
-    graph = simplify(graph)
+    graph = fold_batch_norm(simplify(graph), _FLOATS)  # of float16, too
     if weights is not None and weights not in FLOAT_TYPES:
         raise ValueError(f"weights must be one of {list(FLOAT_TYPES)}, not {weights!r}")
     if optimize_3ic not in (None, *Fold):

@@ -1,5 +1,6 @@
 """Folding of batch normalization into the weights before it."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ __all__ = ["fold_batch_norm"]
 _CHANNEL_AXIS = {"conv": 0, "depthwise": 2, "dense": 0}
 
 
-def fold_batch_norm(graph: Graph) -> Graph:
+def fold_batch_norm(graph: Graph, types: Collection[str] = ("float32", "float64")) -> Graph:
     """Scale weights and bias instead of the result.
 
     With gain = gamma / sqrt(variance + epsilon), weights become weights * gain and the bias
@@ -21,9 +22,10 @@ def fold_batch_norm(graph: Graph) -> Graph:
     Neural Networks for Efficient Integer-Arithmetic-Only Inference" (arXiv:1712.05877). Computed in
     float64 and rounded to the type of the weights once.
 
-    It happens where all of them are constant floats, the node before has no activation, and nobody
-    else uses its result. A batch normalization elsewhere, or behind weights that are quantized
-    already, stays.
+    It happens where all of them are constants of these types, the node before has no activation,
+    nobody else uses its result, and no weight becomes infinite. A batch normalization elsewhere, or
+    behind weights that are quantized already, stays. float16 is not folded unless asked for: it
+    would change the results of a network that runs.
     """
     uses = count_uses(graph)
     position: dict[str, int] = {}
@@ -31,26 +33,31 @@ def fold_batch_norm(graph: Graph) -> Graph:
     tensors = dict(graph.tensors)
     for node in graph.nodes:
         at = position.get(node.inputs[0]) if node.op == "batch_norm" else None
-        if at is not None and uses[node.inputs[0]] == 1 and _foldable(nodes[at], node, tensors):
-            nodes[at] = _fold(nodes[at], node, tensors)
-            continue
+        if at is not None and uses[node.inputs[0]] == 1:
+            folded = None
+            if _foldable(nodes[at], node, tensors, types):
+                folded = _fold(nodes[at], node, tensors)
+            if folded is not None:
+                nodes[at] = folded
+                continue
         if node.op in _CHANNEL_AXIS and node["activation"] == "none":
             position[node.outputs[0]] = len(nodes)
         nodes.append(node)
     return rebuild(graph, nodes, tensors)
 
 
-def _foldable(host: Node, norm: Node, tensors: dict[str, Tensor]) -> bool:
+def _foldable(host: Node, norm: Node, tensors: dict[str, Tensor], types: Collection[str]) -> bool:
+    """Say whether both have constants of these types, one parameter for each channel."""
     names = [*host.inputs[1:], *norm.inputs[1:]]
     constants = [tensors[name] for name in names if name]
-    floats = all(t.data is not None and t.dtype in ("float32", "float64") for t in constants)
+    floats = all(t.data is not None and t.dtype in types for t in constants)
     weight = tensors[host.inputs[1]]
     channels = weight.shape[_CHANNEL_AXIS[host.op]]
     return floats and all(tensors[name].shape == (channels,) for name in norm.inputs[1:])
 
 
-def _fold(host: Node, norm: Node, tensors: dict[str, Tensor]) -> Node:
-    """Return the node with new weights, which are added to the tensors."""
+def _fold(host: Node, norm: Node, tensors: dict[str, Tensor]) -> Node | None:
+    """Return the node with new weights, added to the tensors; None if one is beyond its type."""
     gamma, beta, mean, variance = (_value(tensors[name]) for name in norm.inputs[1:])
     gain = gamma / np.sqrt(variance + norm["epsilon"])
     x, weight_name, *bias_names = host.inputs
@@ -58,13 +65,17 @@ def _fold(host: Node, norm: Node, tensors: dict[str, Tensor]) -> Node:
     axis = _CHANNEL_AXIS[host.op]
     shape = [-1 if i == axis else 1 for i in range(len(weight.shape))]
     bias = sum((_value(tensors[name]) for name in bias_names if name), np.zeros(len(gain)))
+    exact = {
+        "weight": _value(weight) * gain.reshape(shape),
+        "bias": (bias - mean) * gain + beta,
+    }
+    with np.errstate(over="ignore"):  # asked below
+        rounded = {what: value.astype(weight.dtype) for what, value in exact.items()}
+    if any(np.any(np.isinf(rounded[what]) & np.isfinite(exact[what])) for what in exact):
+        return None
     names = []
-    for what, value in (
-        ("weight", _value(weight) * gain.reshape(shape)),
-        ("bias", (bias - mean) * gain + beta),
-    ):
+    for what, data in rounded.items():
         name = unique_name(f"{host.name}.{what}", tensors)
-        data = value.astype(weight.dtype)
         tensors[name] = Tensor(name, data.shape, weight.dtype, None, data)
         names.append(name)
     return replace(host, inputs=(x, *names), outputs=norm.outputs)

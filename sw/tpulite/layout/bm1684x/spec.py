@@ -11,6 +11,14 @@ _STORAGE = {"int8": np.int8, "bf16": np.uint16, "f16": np.float16, "f32": np.flo
 """How numpy holds each type; it has no bfloat16, so its bits are an unsigned integer."""
 
 
+def _check_extent(name: str, value: int) -> None:
+    """Raise ValueError unless a size is an integer of at least 1."""
+    if not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be an integer, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
     """The sizes of a machine that its weight layout depends on.
@@ -32,8 +40,7 @@ class Geometry:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value!r}")
+            _check_extent(name, value)
 
 
 BM1684X = Geometry(lanes=64, parallel=64, lane_bytes=64)
@@ -109,15 +116,16 @@ class ConvSpec:
 
     def __post_init__(self) -> None:
         for name in ("oc", "ic", "kh", "kw"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+            _check_extent(name, getattr(self, name))
         if self.dtype not in _STORAGE:
             raise ValueError(f"dtype must be one of {list(_STORAGE)}, not {self.dtype!r}")
         if self.depthwise and self.ic != 1:
             raise ValueError(f"ic of a depthwise filter must be 1, not {self.ic!r}")
         parallel = self.geometry.parallel
         if self.dtype in ("bf16", "f16") and not self.depthwise and parallel % 2:
-            raise ValueError(f"parallel must be even for {self.dtype}, not {parallel!r}")
+            raise ValueError(
+                f"parallel (--ic-parallel) must be even for {self.dtype}, not {parallel!r}"
+            )
         object.__setattr__(self, "fold", self._resolve_fold())
 
     def _resolve_fold(self) -> Fold:
