@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tpulite.runtime.inputs import check_inputs, random_inputs
+from tpulite.quant.exactness import Exactness
+from tpulite.runtime.inputs import as_inputs, check_inputs, random_inputs
 from tpulite_testing.graphs.model_graphs import single, tensor
 
 
@@ -53,3 +54,13 @@ def test_inputs_are_counted_along_the_first_axis(batch, rows, count):
 def test_wrong_inputs_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         check_inputs(graph((1, 4)), values)
+
+
+def test_int8_of_a_file_becomes_the_uint8_that_the_library_has_made_of_it():
+    values = np.array([[-128, -1, 0, 127]], np.int8)
+    uint8 = tensor("x/uint8.nhwc", (1, 4), "uint8")
+    found, said = as_inputs(values, uint8, Exactness.ORT)
+    assert found.dtype == np.uint8 and found.tolist() == [[0, 127, 128, 255]]
+    assert said == "int8 of the file, with 128 added"
+    with pytest.raises(ValueError, match="is uint8, 0 to 255, and the values"):
+        as_inputs(values, tensor("x.nhwc", (1, 4), "uint8"), Exactness.ORT)

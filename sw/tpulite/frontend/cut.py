@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tpulite.frontend.backwards import needed
+from tpulite.frontend.onnx.signs import AS_UINT8
 from tpulite.frontend.tflite.cut import cut_tflite
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.graph.graph import Graph
@@ -82,7 +83,6 @@ def _cut_tflite(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Seque
 def _cut_onnx(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
     from tpulite.frontend.onnx.cut import cut_onnx
     from tpulite.frontend.onnx.file import load_onnx
-    from tpulite.frontend.onnx.library import AS_UINT8
     from tpulite.frontend.onnx.read.model import read_onnx, with_types
 
     model = read_onnx(data)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tpulite.frontend.onnx.signs import was_int8
 from tpulite.graph.graph import Graph, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.ops import quantize
@@ -140,6 +141,8 @@ def as_inputs(values: np.ndarray, tensor: Tensor, exact: Exactness) -> tuple[np.
         scale, zero = float(q.scale[0]), int(q.zero_point[0])
         said = f"{values.dtype} quantized as {name}: {dtype}, scale {scale:.6g}, zero point {zero}"
         return quantize_input(values, tensor, exact), said
+    if values.dtype == np.int8 and dtype == np.uint8 and was_int8(tensor.name):
+        return values.view(np.uint8) ^ 0x80, "int8 of the file, with 128 added"
     limits = np.iinfo(dtype)
     if values.size and (values.min() < limits.min or values.max() > limits.max):
         raise ValueError(

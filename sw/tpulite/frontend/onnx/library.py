@@ -11,10 +11,10 @@ from typing import Any
 
 import onnx
 
+from tpulite.frontend.onnx.signs import AS_UINT8
 from tpulite.needs import require_package
 
 __all__ = [
-    "AS_UINT8",
     "CONTRIBUTED",
     "is_quantized",
     "library_version",
@@ -24,9 +24,6 @@ __all__ = [
 
 CONTRIBUTED = "com.microsoft"
 """Domain of the operators that ONNX Runtime has besides the standard ones."""
-
-AS_UINT8 = "/uint8"
-"""What follows the name of an int8 tensor of the file that the library has made uint8."""
 
 _INTEGERS = frozenset(
     {
