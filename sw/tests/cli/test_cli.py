@@ -87,7 +87,7 @@ def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
     ("words", "message"),
     [
         (("compile", "none.npz", "-o", "out"), "none.npz: the file cannot be read: No such file"),
-        (("compile", "bad.npz", "-o", "out"), "bad.npz: this is no TFLite file"),
+        (("compile", "bad.npz", "-o", "out"), "bad.npz: this is no .npz archive of arrays"),
         (("compile", MLP, "-o", "out", "--config", "5x5"), "must be one of 4x4, 8x8, 16x16"),
         (("compile", MLP, "-o", "out", "--batch", "0"), "batch must be at least 1, not 0"),
         (("compile", MLP, "-o", "out", "--batch", "x"), "'x' is not a valid integer"),
