@@ -3,7 +3,7 @@
 from tpulite.arch.config import Config
 from tpulite.arch.isa import LOAD, RAW_ROWS, VECTOR
 from tpulite.compiler.bind.network import Network, Node
-from tpulite.compiler.bind.shapes import ShapeRange
+from tpulite.compiler.bind.shapes import ShapeRange, interval
 from tpulite.graph.layers import Affine, Conv, Depthwise
 
 __all__ = ["check_channels", "check_covering", "check_windows"]
@@ -59,7 +59,8 @@ def check_channels(node: Node, least: int, most: int, config: Config) -> None:
         allowed = range(layer.weight.shape[2], layer.weight.shape[2] + 1)
     if least not in allowed or most not in allowed:
         raise ValueError(
-            f"{layer.title} can have {allowed[0]}..{allowed[-1]} channels, not {least}..{most}"
+            f"{layer.title} can have {interval(allowed[0], allowed[-1])} channels, not "
+            f"{interval(least, most)}"
         )
 
 

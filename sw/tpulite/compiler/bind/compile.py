@@ -12,7 +12,7 @@ from tpulite.compiler.bind.empty import bind_empty, empty_extents, plan_empty, t
 from tpulite.compiler.bind.network import Network, compile_nodes
 from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.compiler.bind.operator import Operator
-from tpulite.compiler.bind.shapes import Shape, ShapeRange
+from tpulite.compiler.bind.shapes import Shape, ShapeRange, interval
 from tpulite.compiler.bind.site import bind_network, plan_network
 from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
@@ -216,8 +216,8 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
         check_channels(network.nodes[0], least, most, config)
     elif (least, most) != (depth, depth):
         raise ValueError(
-            f"Network {layers.name!r} has {depth} channels, not {least}..{most}: those of several "
-            "layers do not vary"
+            f"Network {layers.name!r} has {depth} channels, not {interval(least, most)}: those of "
+            "several layers do not vary"
         )
     if shapes != (filled := shapes.filled):
         empty_extents(network, shapes.height[0], shapes.width[0])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from numbers import Integral
 
-__all__ = ["Shape", "ShapeRange"]
+__all__ = ["Shape", "ShapeRange", "interval"]
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,17 @@ class ShapeRange:
                     f"{title}: {name} must be in {low}..{high}, for which the program is "
                     f"compiled, not {value!r}"
                 )
+
+
+def interval(low: int, high: int) -> str:
+    """Return an interval in words; of one number the number.
+
+    Examples
+    --------
+    >>> interval(0, 16), interval(3, 3)
+    ('0..16', '3')
+    """
+    return str(low) if low == high else f"{low}..{high}"
 
 
 def _is_whole(value: object) -> bool:
