@@ -134,3 +134,27 @@ def test_bad_input_is_told_in_a_line(tpulite, tmp_path, words, message):
     np.savez("wrong.npz", x=PIXELS, y=LABELS + 1)
     code, out, err = tpulite("evaluate", CNN_DIGITS, "--data", *words)
     assert (code, out) == (2, "") and err.count("\n") == 1 and message in err
+
+
+def test_images_are_rows_of_a_batch_that_the_file_fixes(tpulite, tmp_path):
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+    from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+
+    b, (scale, zero) = OnnxBuilder(), (np.float32(0.1), np.int8(0))
+    weights = np.random.default_rng(3).integers(-9, 10, (256, 10)).astype(np.int8)
+    x, wide = b.input("x", (16, 256), "int8"), np.float32(4)
+    data = b.build(b.node("QLinearMatMul", x, scale, zero, weights, scale, zero, wide, zero))
+    path = tmp_path / "sixteen.onnx"
+    path.write_bytes(data)
+    digits = DigitsTest.load()
+    images = np.concatenate([digits.images[:20], np.zeros((12, 256), np.int8)])
+    (outputs,) = (
+        np.concatenate(y)
+        for y in zip(*(run_onnx(data, part) for part in (images[:16], images[16:])), strict=True)
+    )
+    right = int((outputs[:20].argmax(axis=1) == digits.labels[:20]).sum())
+    words = ("evaluate", path, "--data", DIGITS, "--limit", 20, "--workers", 1, "--oracle", "ort")
+    code, out, err = tpulite(*words)
+    assert (code, err) == (0, "")
+    assert f"accuracy {right / 20:.2%}: {right} of 20" in out
+    assert "outputs of 20 of 20 images are equal to the bit" in out

@@ -25,6 +25,7 @@ from tpulite.cli.paths import DATA, NETWORK, PATH
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
+from tpulite.evaluate.batches import of_one_image
 from tpulite.evaluate.evaluation import Evaluation
 from tpulite.evaluate.network import Network, answer_images
 from tpulite.runtime.host.libraries import library_package
@@ -97,9 +98,10 @@ def evaluate(  # noqa: PLR0913 - options of the command
         open_oracle(oracle, file, graph)  # which says what it lacks
         reading = replace(reading, exact=reading.exact or oracle)
     model = reading.model(file, choices)
-    names = () if names_path is None else load_names(names_path, model.graph)
-    classes = count_classes(model.graph) if len(model.graph.outputs) == 1 else 0
-    data_set = SetReader(model.graph, model.exactness, classes, names, pixels).read(data, labels)
+    single = of_one_image(model.graph)
+    names = () if names_path is None else load_names(names_path, single)
+    classes = count_classes(single) if len(single.outputs) == 1 else 0
+    data_set = SetReader(single, model.exactness, classes, names, pixels).read(data, labels)
     if data_set.labels is None and oracle is None:
         raise ValueError(f"{data} has no classes: give them by --labels, or compare by --oracle")
     if data_set.labels is not None and not classes:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tpulite.cli.labelled import DataSet
 from tpulite.cli.labels import count_classes
+from tpulite.evaluate.batches import of_one_image
 from tpulite.evaluate.evaluation import Answers
 from tpulite.evaluate.network import RANKS
 from tpulite.evaluate.score import Score
@@ -59,7 +60,7 @@ class EvaluateReport:
         labels = self.data.labels
         if labels is None:
             return None
-        classes, images = count_classes(self.model.graph), self.answers.images
+        classes, images = count_classes(of_one_image(self.model.graph)), self.answers.images
         return Score.of(images, labels[: len(images)], classes)
 
     @property

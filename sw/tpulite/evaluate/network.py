@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.evaluate.batches import file_batch, in_batches
 from tpulite.graph.graph import Graph
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file, save_model
@@ -108,17 +109,17 @@ class _Opened:
 
     def answer(self, images: Images) -> dict[str, Any]:
         each, names = images.each(), self.model.graph.outputs
-        run = join_runs(list(self.runner.runs(each, reset=True)))
-        ours = [
-            {name: values.reshape(len(each), -1)[i] for name, values in run.outputs.items()}
-            for i in range(len(each))
-        ]
+        batch = file_batch(self.model.graph)
+        runs = each if batch == 1 else list(in_batches(each, batch))
+        run = join_runs(list(self.runner.runs(runs, reset=True)))
+        ours = _by_image(run.outputs, batch * len(runs))[: len(each)]
         record: dict[str, Any] = {
             "ranked": [self._ranked(one[names[0]]) for one in ours] if len(names) == 1 else None,
             "cycles": run.cycles,
         }
         if self.library is not None:
-            pairs = list(zip(ours, map(self._theirs, each), strict=True))
+            theirs = [x for one in runs for x in _by_image(self._theirs(one), batch)]
+            pairs = list(zip(ours, theirs, strict=False))  # images that fill a batch do not count
             for field, alike in (("equal", _equal), ("same", self._same)):
                 record[field] = [
                     all(alike(a[x], b[x].reshape(-1)) for x in names) for a, b in pairs
@@ -168,6 +169,12 @@ def answer_images(network: Network, images: Images) -> dict[str, Any]:
     if opened is None or opened.network is not network:
         opened = _here.opened = network.open()
     return opened.answer(images)
+
+
+def _by_image(outputs: Mapping[str, np.ndarray], count: int) -> list[dict[str, np.ndarray]]:
+    """Return the outputs of each of so many images."""
+    rows = {name: values.reshape(count, -1) for name, values in outputs.items()}
+    return [{name: values[i] for name, values in rows.items()} for i in range(count)]
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
