@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="ONNX is missing (pip install tpulite[onnx])")
-pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install tpulite[onnx])")
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnxruntime
 
 from tpulite.program import Program

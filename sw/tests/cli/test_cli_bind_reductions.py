@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install tpulite[tflite])")
-pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install tpulite[onnx])")
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnxruntime
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 

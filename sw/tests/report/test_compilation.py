@@ -148,4 +148,4 @@ def test_a_compiled_network_is_reported():
     (line,) = [line.split() for line in lines if "cycles, predicted" in line]
     assert line == ["cycles,", "predicted", f"{cycles:,}", f"{2 * cycles:,}"]
     assert f"DRAM: {report.read_bytes:,} bytes read, 16 written; " in report.line()
-    assert f"of 16,384 rows used, {report.live_rows:,} needed at one time" in report.line()
+    assert f"of 16,384 rows used, {report.live_rows:,} live at the peak" in report.line()

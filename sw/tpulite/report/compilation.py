@@ -32,7 +32,7 @@ class CompilationReport:
     touched_rows : int
         Rows of the unified buffer that are used for anything at any time.
     live_rows : int
-        Most rows that hold something needed at one time: a lower bound of ``touched_rows``.
+        Most rows that are live at one time, the peak: a lower bound of ``touched_rows``.
     ub_rows : int
         Rows that there are.
     removed_channels, removed_macs : int
@@ -63,7 +63,7 @@ class CompilationReport:
         text = (
             f"DRAM: {self.read_bytes:,} bytes read, {self.written_bytes:,} written; "
             f"buffer: {self.touched_rows:,} of {self.ub_rows:,} rows used, "
-            f"{self.live_rows:,} needed at one time"
+            f"{self.live_rows:,} live at the peak"
         )
         if self.removed_channels:
             text += (
@@ -135,7 +135,7 @@ _ROWS = {
     "DRAM bytes written": "written_bytes",
     "scratch, read and written": "scratch_bytes",
     "buffer rows used": "touched_rows",
-    "  needed at one time": "live_rows",
+    "  live at the peak": "live_rows",
     "  there are": "ub_rows",
     "channels left out": "removed_channels",
     "  their MACs": "removed_macs",

@@ -89,7 +89,7 @@ def find_lifetimes(ops: Iterable[Op]) -> tuple[Lifetime, ...]:
 
 
 def lower_bound(places: Iterable[Lifetime]) -> int:
-    """Return the largest sum of the rows that are needed at one time.
+    """Return the largest sum of the rows that are live at one time, the peak.
 
     Examples
     --------

@@ -81,5 +81,5 @@ class Uses:
 
     @property
     def bound(self) -> int:
-        """Rows that are needed at one time, even if nothing goes ahead."""
+        """Rows that are live at the peak, even if nothing goes ahead."""
         return lower_bound(self.lifetimes)

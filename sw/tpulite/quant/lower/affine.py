@@ -24,7 +24,7 @@ _BIAS_BITS = 30
 _NUDGES = (0, 1, -1, 2, -2, 3, -3)
 """What is added to a bias, one after the other, until all results are right."""
 
-_TILTS = tuple(sign * k * 2.0**-26 for k in range(17) for sign in (1, -1))
+_TILTS = (0.0, *(sign * k * 2.0**-26 for k in range(1, 17) for sign in (1, -1)))
 """Likewise for factors, relatively: float32 rounds each product by up to 2**-24 of it."""
 
 Results = NDArray[np.int8]
