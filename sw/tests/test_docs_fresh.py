@@ -35,10 +35,11 @@ def test_a_stale_file_is_named(tmp_path, name):
     )
 
 
-def test_the_dashboard_is_fresh():
-    command = [sys.executable, ROOT / "scripts/dashboard.py", "--check"]
+@pytest.mark.parametrize("script", ["dashboard.py", "machine_pictures.py"])
+def test_what_a_script_writes_is_fresh(script):
+    command = [sys.executable, ROOT / "scripts" / script, "--check"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing (Debian: apt install g++)")
