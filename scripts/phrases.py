@@ -69,7 +69,7 @@ def prose(text: str) -> str:
 
 
 def literals(text: str) -> Iterator[Passage]:
-    """Find the strings of a Python file, and docstrings of its commands."""
+    """Find strings of more than one word in a Python file, and docstrings of its commands."""
     unread: set[int] = set()  # docstrings, and the constants inside f-strings, which are read whole
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and _is_command(node):
@@ -80,7 +80,7 @@ def literals(text: str) -> Iterator[Passage]:
             unread |= {id(value) for value in node.values}
             words = [v.value if isinstance(v, ast.Constant) else "{}" for v in node.values]
             yield "".join(map(str, words)), node.lineno
-        elif isinstance(node, ast.Constant) and id(node) not in unread:
+        elif isinstance(node, ast.Constant) and id(node) not in unread and " " in str(node.value):
             yield str(node.value), node.lineno
 
 
