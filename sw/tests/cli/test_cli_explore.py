@@ -56,7 +56,7 @@ def test_a_full_disk_is_told_in_a_line_and_what_was_kept_stays(tpulite, tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((CNN_DIGITS,), "Missing option '--vary'"),
+        ((CNN_DIGITS,), "--vary is missing"),
         ((CNN_DIGITS, "--vary", "rows=1"), "'rows=1' must be FIELD=VALUES"),
         ((CNN_DIGITS, *GRID, "--objective", "joy"), "Objective must be one of cycles, "),
         ((CNN_DIGITS, *GRID, "--objective", "cycles,cycles"), "names one twice"),
@@ -66,7 +66,7 @@ def test_a_full_disk_is_told_in_a_line_and_what_was_kept_stays(tpulite, tmp_path
         ((CNN_DIGITS, *GRID, "--max-ms", 1), "--max-ms needs a clock: --mhz"),
         ((CNN_DIGITS, "--vary", "dram_latency=1"), "dram_latency must be 2 to 10,000 cycles"),
         ((CNN_DIGITS, "--vary", "ub_rows=64..32"), "ub_rows=64..32 is an empty range"),
-        ((CNN_DIGITS, *GRID, "--process", "3nm"), "'3nm' is not one of '45nm', '7nm'"),
+        ((CNN_DIGITS, *GRID, "--process", "3nm"), "--process: 3nm is none of 45nm, 7nm"),
         ((CNN_DIGITS, *GRID, "--rtl", 0), "0 is not in the range x>=1"),
         ((CNN_DIGITS, *GRID, "--store", CNN_DIGITS), "Not a directory"),
         (("none.tflite", *GRID), "none.tflite: "),

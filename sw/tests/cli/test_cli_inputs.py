@@ -87,7 +87,7 @@ def test_bad_inputs_are_one_line(tpulite, tmp_path, digits):
         (("words.npy",), "words.npy: input 'image' takes numbers, not <U1"),
         (("digits", "--labels", "two.txt"), "two.txt has 2 names, and the network 10 classes"),
         (("digits", "--labels", "bad.png"), "bad.png is no text with a name a line, nor a .npy"),
-        (("digits", "--pixels", "1"), "Invalid value for '--pixels': 1 is not LOW:HIGH"),
+        (("digits", "--pixels", "1"), "--pixels: 1 is not LOW:HIGH"),
     ):
         code, out, err = tpulite("run", CNN_DIGITS, "--input", *words)
         assert (code, out) == (2, "") and err.startswith(f"tpulite: {message}"), err

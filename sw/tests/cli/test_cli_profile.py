@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tpulite.cli.main import COMMANDS
 from tpulite.models import CNN_DIGITS
 from tpulite.needs import install_command
 from tpulite.runtime.model import Model
@@ -72,7 +73,7 @@ def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypat
         (("no.tflite",), "no.tflite: "),
         ((CNN_DIGITS, "--device", "golden"), "golden has no clock or keeps no trace"),
         ((CNN_DIGITS, "--device", "gpu"), "There is no device 'gpu'"),
-        ((CNN_DIGITS, "--mhz", 0), "Invalid value for '--mhz': "),
+        ((CNN_DIGITS, "--mhz", 0), "--mhz: "),
         ((CNN_DIGITS, "--json", "-", "--csv", "-"), "--json - and --csv - cannot be used together"),
     ],
 )
@@ -96,9 +97,9 @@ def test_help_lists_commands_without_importing_them(tpulite):
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
-    for line in out.split("Commands:\n")[1].splitlines():
-        code, text, _ = tpulite(line.split()[0], "--help")
-        assert code == 0 and text.startswith(f"Usage: tpulite {line.split()[0]}")
+    for name in COMMANDS:
+        code, text, _ = tpulite(name, "--help")
+        assert code == 0 and text.startswith(f"Usage: tpulite {name}")
 
 
 def test_the_package_is_a_command(tmp_path):

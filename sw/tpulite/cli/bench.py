@@ -33,6 +33,7 @@ from tpulite.cli.bench_tables import (
     peer_table,
 )
 from tpulite.cli.common import config_option, json_option, progress_bar, save_json
+from tpulite.cli.help import command, option
 from tpulite.configs import named_config
 from tpulite.runtime.device import Device, open_device
 
@@ -44,14 +45,14 @@ _WIDTH = 134
 """Columns of the tables where they do not go to a terminal."""
 
 
-@click.command()
+@command()
 @click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Leave out the networks that take minutes.")
-@click.option("--ablation", is_flag=True, help="Turn off each mechanism of the compiler in turn.")
-@click.option("--resident", is_flag=True, help="Keep constants on chip; measure warm programs.")
-@click.option("--compile", "compiling", is_flag=True, help="Measure how long compiling takes.")
+@option("--quick", is_flag=True, help="Leave out the networks that take minutes.")
+@option("--ablation", is_flag=True, help="Turn off each mechanism of the compiler in turn.")
+@option("--resident", is_flag=True, help="Keep constants on chip; measure warm programs.")
+@option("--compile", "compiling", is_flag=True, help="Measure how long compiling takes.")
 @json_option
-@click.option(
+@option(
     "--device",
     default="rtl",
     show_default=True,

@@ -17,6 +17,7 @@ from tpulite.cli.bind_explain import Explaining, explain_range, grid_range
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
 from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.help import Topic, command, option
 from tpulite.cli.info import summary
 from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
@@ -29,22 +30,35 @@ from tpulite.report.bound import COLUMNS, BoundReport
 __all__ = ["bind_file", "padding_notes"]
 
 
-@click.command("bind")
+@command("bind", first=("--shapes", "--output", "--config", "--explain", "--svg", "--json"))
 @click.argument("network", type=NETWORK)
 @click.argument("asked", nargs=-1, metavar="NxHxW[xC]...")
-@click.option(
+@option(
     "--shapes",
     "limits",
+    group=Topic.NETWORK,
     metavar="RANGE",
     help="Like batch=1..8,height=96..224,width=0..96,channels=16.",
 )
-@click.option("-o", "--output", type=FOLDER, default=Path(), help="Folder for the programs.")
-@cores_option
-@click.option(
-    "--explain", is_flag=True, help="Write no programs: show which strategy is taken where."
+@option(
+    "-o",
+    "--output",
+    group=Topic.OUTPUT,
+    type=FOLDER,
+    default=Path(),
+    help="Folder for the programs.",
 )
-@click.option("--layer", metavar="NAME", help="Explain this layer.  [the most costly one]")
-@click.option("--svg", type=OUTPUT, help="Write the picture of --explain here.")
+@cores_option
+@option(
+    "--explain",
+    group=Topic.OUTPUT,
+    is_flag=True,
+    help="Write no programs: show which strategy is taken where.",
+)
+@option(
+    "--layer", group=Topic.OUTPUT, metavar="NAME", help="Explain this layer.  [the most costly one]"
+)
+@option("--svg", group=Topic.OUTPUT, type=OUTPUT, help="Write the picture of --explain here.")
 @plan_options
 @json_option
 def bind_file(  # noqa: PLR0913 - options of the command
@@ -76,7 +90,7 @@ def bind_file(  # noqa: PLR0913 - options of the command
     """
     how = Explaining(explain, layer, svg)
     if not asked and not explain:
-        raise click.UsageError("Missing argument 'NxHxW[xC]...': the shapes to bind.")
+        raise click.UsageError("NxHxW[xC]... is missing: the shapes to bind.")
     if explain and cores > 1:
         raise click.UsageError("--cores cannot be used with --explain, which writes no programs.")
     shapes = [asked_shape(text) for text in asked]

@@ -9,13 +9,15 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.bind_shapes import AskedShape
+from tpulite.cli.help import Topic, option
 from tpulite.compiler.bind import RangeProgram, bind_cores
 from tpulite.report.cores import CoresReport
 
 __all__ = ["Split", "cores_option", "split"]
 
-cores_option = click.option(
+cores_option = option(
     "--cores",
+    group=Topic.MACHINE,
     type=click.IntRange(min=1),
     default=1,
     show_default=True,

@@ -3,17 +3,18 @@
 import click
 
 from tpulite.cache import PARTS, CachePart, cache_home
+from tpulite.cli.help import Choice, command, option
 
 __all__ = ["cache"]
 
 
-@click.command()
-@click.argument("parts", nargs=-1, type=click.Choice([*PARTS]))
-@click.option("--clear", is_flag=True, help="Remove them.")
+@command()
+@click.argument("parts", nargs=-1, type=Choice([*PARTS]), metavar="[PART]...")
+@option("--clear", is_flag=True, help="Remove them.")
 def cache(parts: tuple[str, ...], clear: bool) -> None:
     """Say what is kept that can be fetched or made again, and how large it is.
 
-    PARTS of it are counted, or removed; by default all.
+    Each PART of it is counted, or removed; by default all.
     """
     measured = [CachePart.measure(name) for name in parts or PARTS]
     found = [part for part in measured if part.files]

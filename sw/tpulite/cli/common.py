@@ -24,6 +24,7 @@ from rich.progress import (
 
 from tpulite.arrays import read_array, read_arrays
 from tpulite.atomic import write_whole
+from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import OUTPUT
 from tpulite.configs import CONFIGS
 from tpulite.runtime.device import require_device
@@ -50,40 +51,48 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NPY = b"\x93NUMPY"
 
-config_option = click.option(
+config_option = option(
     "--config",
     "config_name",
+    group=Topic.MACHINE,
     default="16x16",
     show_default=True,
     help=f"One of {', '.join(CONFIGS)}, perhaps with other sizes: 16x16,ub_rows=4096.",
 )
 
-csv_option = click.option(
-    "--csv", "csv_path", type=OUTPUT, help="Write the table here; - is stdout."
+csv_option = option(
+    "--csv", "csv_path", group=Topic.OUTPUT, type=OUTPUT, help="Write the table here; - is stdout."
 )
 
-seed_option = click.option(
+seed_option = option(
     "--seed",
+    group=Topic.INPUT,
     type=click.IntRange(min=0),
     default=2024,
     show_default=True,
     help="Of inputs, if none are given.",
 )
 
-mhz_option = click.option(
+mhz_option = option(
     "--mhz",
+    group=Topic.MACHINE,
     type=click.FloatRange(min=0, min_open=True),
     help="Clock frequency of the machine: also tell milliseconds and inferences/s.",
 )
 
-host_ms_option = click.option(
+host_ms_option = option(
     "--host-ms",
+    group=Topic.MACHINE,
     type=click.FloatRange(min=0),
     help="Milliseconds that the CPU takes for an inference, for the rate.",
 )
 
-json_option = click.option(
-    "--json", "json_path", type=OUTPUT, help="Write the figures here; - is stdout."
+json_option = option(
+    "--json",
+    "json_path",
+    group=Topic.OUTPUT,
+    type=OUTPUT,
+    help="Write the figures here; - is stdout.",
 )
 
 
@@ -112,8 +121,13 @@ def device_option(default: str) -> Callable[[Command], Command]:
         require_device(name)
         return name
 
-    return click.option(
-        "--device", default=default, show_default=True, callback=check, help="Where to run."
+    return option(
+        "--device",
+        group=Topic.MACHINE,
+        default=default,
+        show_default=True,
+        callback=check,
+        help="Where to run.",
     )
 
 

@@ -12,6 +12,7 @@ from tpulite.atomic import write_whole
 from tpulite.cli.common import device_option, is_stdout, json_option, progress_bar, seed_option
 from tpulite.cli.compare_report import CompareReport
 from tpulite.cli.compiling import compile_model
+from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, source_option
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
@@ -31,24 +32,29 @@ _KNOWN = 3
 """Exit code if all that differs is a known fault of the library."""
 
 
-@click.command()
+@command(first=("--oracle", "--input", "--limit", "--device", "--config", "--html"))
 @click.argument("model", type=NETWORK)
-@click.option(
+@option(
     "--oracle",
-    type=click.Choice((*ORACLES, *_DEVICES)),
+    group=Topic.NUMERICS,
+    type=Choice((*ORACLES, *_DEVICES)),
     required=True,
     help="A library's kernels; or a device, to compare it with the definition of the layers.",
 )
 @source_option
 @pixels_option
-@click.option("--limit", type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]")
-@click.option(
+@option(
+    "--limit", group=Topic.INPUT, type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]"
+)
+@option(
     "--frames",
+    group=Topic.INPUT,
     type=click.IntRange(min=1),
     help="Inputs of a sequence, with which states begin anew.  [all]",
 )
-@click.option(
+@option(
     "--tolerance",
+    group=Topic.NUMERICS,
     type=click.FloatRange(min=0),
     default=0.0,
     help="Differences up to this are none: in steps of integer tensors, in units of float ones.",

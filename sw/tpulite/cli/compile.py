@@ -9,6 +9,7 @@ from tpulite.atomic import write_whole
 from tpulite.cli.common import json_option, save_json
 from tpulite.cli.compiling import compile_model, report_model, validate_model
 from tpulite.cli.dumps import Dumps, dump_options
+from tpulite.cli.help import Topic, command, option
 from tpulite.cli.info import summary
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
@@ -26,13 +27,29 @@ __all__ = ["compile_file"]
 _COMPILED_SUFFIX = ".tpulite"
 
 
-@click.command("compile")
+@command("compile", first=("--output", "--config", "--optimize", "--strict", "--report", "--html"))
 @click.argument("network", type=NETWORK)
-@click.option("-o", "--output", type=OUTPUT, help="By default NETWORK.tpulite, in this folder.")
+@option(
+    "-o",
+    "--output",
+    group=Topic.OUTPUT,
+    type=OUTPUT,
+    help="By default NETWORK.tpulite, in this folder.",
+)
 @answer_options
 @compiler_options
-@click.option("--report", is_flag=True, help="Predict cycles, with and without layer groups.")
-@click.option("--validate", is_flag=True, help="Check that the commands compute the layers.")
+@option(
+    "--report",
+    group=Topic.OUTPUT,
+    is_flag=True,
+    help="Predict cycles, with and without layer groups.",
+)
+@option(
+    "--validate",
+    group=Topic.COMPILER,
+    is_flag=True,
+    help="Check that the commands compute the layers.",
+)
 @dump_options
 @page_option
 @json_option

@@ -11,12 +11,13 @@ from rich.table import Table
 
 from tpulite.cache import cache_home
 from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.help import command
 from tpulite.needs import Need, machine_needs
 
 __all__ = ["doctor"]
 
 
-@click.command()
+@command()
 @click.argument("parts", nargs=-1)
 @json_option
 def doctor(parts: tuple[str, ...], json_path: Path | None) -> None:

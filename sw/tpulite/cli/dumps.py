@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tpulite.atomic import write_whole
+from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
 from tpulite.compiler.schedule.allocate import Allocation
@@ -31,19 +32,21 @@ def dump_options(command: Command) -> Command:
     def collect(dump: str | None, dump_dir: Path | None, **arguments: Any) -> Any:
         return command(**arguments, dumps=Dumps(dump, dump_dir))
 
-    for option in (
-        click.option(
+    for add in (
+        option(
             "--dump-dir",
+            group=Topic.COMPILER,
             type=FOLDER,
             help="Folder for the texts of --dump, PART.STAGE.txt; else they are printed.",
         ),
-        click.option(
+        option(
             "--dump",
+            group=Topic.COMPILER,
             metavar="STAGE[,STAGE]",
             help=f"Show what stages have made: {', '.join(STAGES)}; or all.",
         ),
     ):
-        collect = option(collect)
+        collect = add(collect)
     return collect  # type: ignore[return-value]
 
 

@@ -17,6 +17,7 @@ from tpulite.cli.common import (
 )
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.evaluate_report import EvaluateReport
+from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.inputs import pixels_option
 from tpulite.cli.labelled import SetReader
 from tpulite.cli.labels import count_classes, load_names
@@ -38,28 +39,33 @@ from tpulite.runtime.oracles import ORACLES, open_oracle, oracle_package
 __all__ = ["evaluate"]
 
 
-@click.command()
+@command(first=("--data", "--labels", "--names", "--oracle", "--device", "--config"))
 @click.argument("file", type=NETWORK)
-@click.option(
+@option(
     "--data",
+    group=Topic.INPUT,
     type=DATA,
     required=True,
     help="A folder with a folder of pictures for each class, or one of pictures, or a .npz file "
     "with images x and classes y, or digits.",
 )
-@click.option(
+@option(
     "--labels",
+    group=Topic.INPUT,
     type=PATH,
     help="The images' classes, if the data have none: lines FILE,CLASS, or a .npy file.",
 )
-@click.option("--names", "names_path", type=PATH, help="Names of the classes, one a line.")
+@option(
+    "--names", "names_path", group=Topic.INPUT, type=PATH, help="Names of the classes, one a line."
+)
 @pixels_option
-@click.option(
+@option(
     "--oracle",
-    type=click.Choice(ORACLES),
+    group=Topic.NUMERICS,
+    type=Choice(ORACLES),
     help="Compare with a library's kernels.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first images.")
+@option("--limit", group=Topic.INPUT, type=click.IntRange(min=1), help="Only the first images.")
 @device_option("golden")
 @worker_options
 @answer_options

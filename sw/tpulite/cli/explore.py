@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
+from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, plan_options
@@ -49,50 +50,67 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     return names
 
 
-@click.command()
+@command(first=("--vary", "--objective", "--mhz", "--search", "--html", "--json"))
 @click.argument("networks", type=NETWORK, nargs=-1, required=True)
-@click.option(
+@option(
     "--vary",
     "axes",
+    group=Topic.SEARCH,
     multiple=True,
     required=True,
     metavar="FIELD=VALUES",
     help="A field of the configuration, dram_latency or dram_response: 8,16,32, or 1024..16384, "
     "which doubles. May be repeated.",
 )
-@click.option(
+@option(
     "--objective",
     "objectives",
+    group=Topic.SEARCH,
     default="cycles,area,bram,energy",
     show_default=True,
     callback=_objectives,
     help=f"What to make small, of {', '.join(OBJECTIVES)}.",
 )
-@click.option(
+@option(
     "--process",
-    type=click.Choice(tuple(TABLES)),
+    group=Topic.SEARCH,
+    type=Choice(tuple(TABLES)),
     default="45nm",
     show_default=True,
     help="Whose energies of operations count.",
 )
-@click.option("--max-lut", type=click.IntRange(min=1), help="Lookup tables of an ECP5, at most.")
-@click.option(
+@option(
+    "--max-lut",
+    group=Topic.SEARCH,
+    type=click.IntRange(min=1),
+    help="Lookup tables of an ECP5, at most.",
+)
+@option(
     "--max-ms",
+    group=Topic.SEARCH,
     type=click.FloatRange(min=0, min_open=True),
     help="Milliseconds of a run of each network, at most; needs --mhz.",
 )
 @mhz_option
-@click.option("--random", "count", type=click.IntRange(min=1), help="So many points of the grid.")
-@click.option(
+@option(
+    "--random",
+    "count",
+    group=Topic.SEARCH,
+    type=click.IntRange(min=1),
+    help="So many points of the grid.",
+)
+@option(
     "--search",
     "trials",
+    group=Topic.SEARCH,
     type=click.IntRange(min=1),
     help="So many points that Optuna chooses by what it has seen.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=2024, show_default=True)
-@click.option(
+@option("--seed", group=Topic.SEARCH, type=click.IntRange(min=0), default=2024, show_default=True)
+@option(
     "--rtl",
     "simulated",
+    group=Topic.SEARCH,
     type=click.IntRange(min=1),
     help="Run so many points of the front on the simulated chip, those that are best in the first "
     "objective.",

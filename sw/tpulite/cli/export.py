@@ -8,6 +8,7 @@ from rich.console import Console
 from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, seed_option
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.export_shapes import export_shapes, limits_option
+from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.layout import LayoutChoices, layout_options
 from tpulite.cli.options import Choices, compiler_options
@@ -26,11 +27,19 @@ from tpulite.runtime.inputs import random_inputs
 __all__ = ["export"]
 
 
-@click.command()
+@command(first=("--output", "--input", "--name", "--config", "--shapes", "--layout"))
 @click.argument("network", type=NETWORK)
-@click.option("-o", "--output", type=FOLDER, required=True, help="Folder for the files.")
-@click.option("--name", help="What C calls the network.  [its file's name]")
-@click.option("--input", "source", type=PATH, help="Reference inputs, as of run; else random ones.")
+@option(
+    "-o", "--output", group=Topic.OUTPUT, type=FOLDER, required=True, help="Folder for the files."
+)
+@option("--name", group=Topic.OUTPUT, help="What C calls the network.  [its file's name]")
+@option(
+    "--input",
+    "source",
+    group=Topic.INPUT,
+    type=PATH,
+    help="Reference inputs, as of run; else random ones.",
+)
 @seed_option
 @limits_option
 @layout_options

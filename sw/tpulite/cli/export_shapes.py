@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.common import is_stdout, refuse_given, save_json
+from tpulite.cli.help import Topic, option
 from tpulite.cli.reading import Reading
 from tpulite.export.c_text import identifier
 from tpulite.export.ranges import export_range
@@ -14,9 +15,10 @@ from tpulite.frontend.files import network_name
 
 __all__ = ["export_shapes", "limits_option"]
 
-limits_option = click.option(
+limits_option = option(
     "--shapes",
     "limits",
+    group=Topic.NETWORK,
     metavar="RANGE",
     help="Write C that binds one layer to shapes, like batch=1..8,height=1..64,width=1..64.",
 )

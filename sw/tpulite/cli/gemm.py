@@ -15,6 +15,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.atomic import write_whole
 from tpulite.cli.common import config_option, device_option, is_stdout, json_option, save_json
+from tpulite.cli.help import Choice, command, option
 from tpulite.cli.paths import OUTPUT
 from tpulite.configs import named_config
 from tpulite.layout.panel_products import fixed_stride_elements
@@ -31,18 +32,18 @@ _MOST_ELEMENTS = 2**24
 """Of a matrix: 4096x4096; far less than what memory could hold."""
 
 
-@click.command()
+@command()
 @click.argument("size", metavar="MxKxN")
-@click.option(
+@option(
     "--order",
-    type=click.Choice(PRODUCT_ORDERS),
+    type=Choice(PRODUCT_ORDERS),
     help="Only this one: the document's loops, or what takes the fewest cycles.  [both]",
 )
 @device_option("golden")
 @config_option
 @json_option
-@click.option("--panels", type=OUTPUT, help="Draw A, B and C in panels here, as SVG.")
-@click.option("--tiles", type=OUTPUT, help="Draw A, B and C as the array takes them here, as SVG.")
+@option("--panels", type=OUTPUT, help="Draw A, B and C in panels here, as SVG.")
+@option("--tiles", type=OUTPUT, help="Draw A, B and C as the array takes them here, as SVG.")
 def gemm(
     size: str,
     order: str | None,

@@ -7,6 +7,7 @@ import click
 
 from tpulite.arch.isa import disassemble
 from tpulite.archive import holds
+from tpulite.cli.help import command, option
 from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS, named_config
 from tpulite.frontend.files import network_name
@@ -20,9 +21,9 @@ from tpulite.runtime.model_file import is_model_file, load_model_file
 __all__ = ["disasm", "info", "summary"]
 
 
-@click.command()
+@command()
 @click.argument("program", type=PATH)
-@click.option(
+@option(
     "--products",
     is_flag=True,
     help="Of dense layers only: which blocks of input and weights each command multiplies.",
@@ -71,7 +72,7 @@ def _product_lines(program: Program) -> list[str]:
     return lines
 
 
-@click.command()
+@command()
 @click.argument("file", type=PATH, required=False, metavar="[FILE|CONFIG]")
 def info(file: Path | None) -> None:
     """Print what a compiled file or a configuration is; else all configurations, and devices.

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from tpulite.cli.common import load_inputs
+from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import DATA
 from tpulite.graph.graph import Graph, Tensor
 from tpulite.quant.exactness import Exactness
@@ -55,15 +56,17 @@ class _Pixels(click.ParamType):
 
 PIXELS = _Pixels()
 
-source_option = click.option(
+source_option = option(
     "--input",
     "source",
+    group=Topic.INPUT,
     type=DATA,
     help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), a folder of them, or digits.",
 )
 
-pixels_option = click.option(
+pixels_option = option(
     "--pixels",
+    group=Topic.INPUT,
     type=PIXELS,
     metavar="LOW:HIGH",
     help="What black and white are to the network.  [the ends of what its input holds]",

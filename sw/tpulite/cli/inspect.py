@@ -15,6 +15,7 @@ from tpulite.cli.common import (
     save_csv,
     save_json,
 )
+from tpulite.cli.help import command
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.configs import named_config
@@ -36,7 +37,7 @@ _WIDE = 100
 """Columns of a terminal that has room for the shapes of inputs, too."""
 
 
-@click.command()
+@command(first=("--shape", "--outputs", "--exact", "--calibrate", "--json", "--csv"))
 @click.argument("model", type=NETWORK)
 @meaning_options
 @json_option

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from tpulite.cli.common import is_stdout, refuse_given, save_json
+from tpulite.cli.help import Choice, Topic, option
 from tpulite.cli.reading import Reading
 from tpulite.layouts import BM1684X, FLOAT_TYPES, Geometry, describe, lay_out, write
 from tpulite.quant.exactness import Exactness
@@ -22,41 +23,47 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _LAYOUT = "bm1684x"
 
 _OPTIONS = (
-    click.option(
+    option(
         "--layout",
-        type=click.Choice([_LAYOUT]),
+        group=Topic.LAYOUT,
+        type=Choice([_LAYOUT]),
         help="Write no C, but all weights as this machine reads them.",
     ),
-    click.option(
+    option(
         "--lanes",
         "--npu-num",
+        group=Topic.LAYOUT,
         type=click.IntRange(min=1),
         default=BM1684X.lanes,
         show_default=True,
         help="Lanes of the layout (the document's NPU_NUM).",
     ),
-    click.option(
+    option(
         "--ic-parallel",
+        group=Topic.LAYOUT,
         type=click.IntRange(min=1),
         help="Input channels side by side in int8 (IC_PARALLEL).  [as many as lanes]",
     ),
-    click.option(
+    option(
         "--eu-num",
+        group=Topic.LAYOUT,
         type=click.IntRange(min=1),
         help="Bytes that a lane processes at once (EU_NUM).  [as many as lanes]",
     ),
-    click.option(
+    option(
         "--3ic-optimize",
         "--optimize-3ic",
         "optimize_3ic",
-        type=click.Choice(["auto", "0", "1", "2", "3"]),
+        group=Topic.LAYOUT,
+        type=Choice(["auto", "0", "1", "2", "3"]),
         default="auto",
         show_default=True,
         help="Fold kernel rows (1), columns (2) or both (3) into few input channels.",
     ),
-    click.option(
+    option(
         "--weights",
-        type=click.Choice(FLOAT_TYPES),
+        group=Topic.LAYOUT,
+        type=Choice(FLOAT_TYPES),
         help="Type of the weights of float layers.  [as in the file]",
     ),
 )
@@ -137,6 +144,6 @@ def layout_options(command: Command) -> Command:
         choices = LayoutChoices(geometry, None if mode == "auto" else int(mode), values["weights"])
         return command(**arguments, layout=choices)
 
-    for option in reversed(_OPTIONS):
-        collect = option(collect)
+    for add in reversed(_OPTIONS):
+        collect = add(collect)
     return collect  # type: ignore[return-value]

@@ -8,48 +8,65 @@ from pathlib import Path
 
 import click
 
-__all__ = ["commands", "main"]
+from tpulite.cli.help import Group
 
-_COMMANDS = {
-    "inspect": ("inspect", "Where each operator of a network runs, and why."),
-    "compile": ("compile:compile_file", "Compile a network to a file that runs."),
-    "profile": ("profile", "Cycles of each layer, and what would help."),
-    "explore": ("explore", "Which machine for my networks: many, compared."),
-    "run": ("run", "Run a network: results, accuracy, cycles."),
-    "evaluate": ("evaluate", "Accuracy on a data set, and what is mistaken."),
-    "regress": ("regress", "Check this version at random, by seeds."),
-    "export": ("export", "Write C that runs a network, or weights for a BM1684X."),
-    "compare": ("compare", "Compare every bit with a library, or with the RTL."),
-    "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
-    "zoo": ("zoo", "Networks by name: our own, and others'."),
-    "bind": ("bind:bind_file", "Compile once for a range of shapes."),
-    "gemm": ("gemm", "A matrix product, in panels and on the machine."),
-    "bench": ("bench", "Run workloads beside figures of other machines."),
-    "verilog": ("verilog", "Write the chip for other tools: Verilog, SDC, LPF."),
-    "info": ("info", "What a compiled file holds; configurations and devices."),
-    "disasm": ("info:disasm", "The commands of a program, one a line."),
-    "doctor": ("doctor", "What is missing on this machine, and what to type."),
-    "cache": ("cache", "What is kept to be used again; clear it."),
+__all__ = ["COMMANDS", "commands", "main"]
+
+_SECTIONS = {
+    "Your network": {
+        "inspect": ("inspect", "Where each operator of a network runs, and why."),
+        "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
+        "compile": ("compile:compile_file", "Compile a network to a file that runs."),
+        "run": ("run", "Run a network: results, accuracy, cycles."),
+        "profile": ("profile", "Cycles of each layer, and what would help."),
+    },
+    "How right it is": {
+        "evaluate": ("evaluate", "Accuracy on a data set, and what is mistaken."),
+        "compare": ("compare", "Compare every bit with a library, or with the RTL."),
+    },
+    "Into hardware": {
+        "explore": ("explore", "Which machine for my networks: many, compared."),
+        "export": ("export", "Write C that runs a network, or weights for a BM1684X."),
+        "verilog": ("verilog", "Write the chip for other tools: Verilog, SDC, LPF."),
+    },
+    "Look closer": {
+        "info": ("info", "What a compiled file holds; configurations and devices."),
+        "disasm": ("info:disasm", "The commands of a program, one a line."),
+        "bind": ("bind:bind_file", "Compile once for a range of shapes."),
+        "gemm": ("gemm", "A matrix product, in panels and on the machine."),
+        "bench": ("bench", "Run workloads beside figures of other machines."),
+        "regress": ("regress", "Check this version at random, by seeds."),
+    },
+    "Set up": {
+        "doctor": ("doctor", "What is missing on this machine, and what to type."),
+        "zoo": ("zoo", "Networks by name: our own, and others'."),
+        "cache": ("cache", "What is kept to be used again; clear it."),
+    },
 }
-"""Module and function of each command, and its line of help: a module is imported only if its
-command runs, so that help comes at once."""
+"""The commands in the order of a user's work: module and function of each, and its line of help.
+A module is imported only if its command runs, so that help comes at once."""
+
+COMMANDS = {name: each for section in _SECTIONS.values() for name, each in section.items()}
+"""All commands, by name."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """Commands that are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
         return getattr(import_module(f"tpulite.cli.{module}"), name or module)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, section in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{x:{width}}", text) for x, (_, text) in section.items()])
 
 
 def main() -> None:
@@ -60,7 +77,7 @@ def main() -> None:
         click.echo("tpulite: interrupted", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        _fail(error.format_message())
+        _fail(_said(error))
     except MemoryError:
         _fail("There is not enough memory")
     except OSError as error:
@@ -72,6 +89,20 @@ def main() -> None:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}, line {place.lineno}"
         _fail(f"This is a fault of tpulite ({where}), please report it: {error}")
+
+
+def _said(error: click.ClickException) -> str:
+    """Return the message of an error; it begins with the option or argument that is wrong."""
+    if not isinstance(error, click.BadParameter) or error.param is None:
+        return error.format_message()
+    param = error.param
+    name = max(param.opts, key=len)
+    if isinstance(param, click.Argument):
+        name = param.metavar or (param.name or "").upper()
+    if not isinstance(error, click.MissingParameter):
+        return f"{name}: {error.message}"
+    path = "tpulite" if error.ctx is None else error.ctx.command_path
+    return f"{name} is missing: {error.message or f'see {path} --help'}"
 
 
 def _fail(message: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from tpulite.cli.help import Choice, Topic, option
 from tpulite.compiler.options import ALLOCATORS, GOALS, GROUPINGS, ORDERS, Options
 
 __all__ = ["Choices", "compiler_options"]
@@ -28,65 +29,89 @@ _WITHOUT = {
 """Mechanisms that can be left out, and what the compiler does then."""
 
 _OPTIONS = (
-    click.option(
+    option(
         "--optimize",
-        type=click.Choice(GOALS),
+        group=Topic.COMPILER,
+        type=Choice(GOALS),
         default=_DEFAULTS.optimize,
         show_default=True,
         help="Fewest cycles, or fewest bytes of DRAM traffic.",
     ),
-    click.option("--batch", type=int, help="Images of a run.  [1]"),
+    option("--batch", group=Topic.COMPILER, type=int, help="Images of a run.  [1]"),
     *(
-        click.option(f"--no-{name.replace('_', '-')}", f"no_{name}", is_flag=True, help=text)
+        option(
+            f"--no-{name.replace('_', '-')}",
+            f"no_{name}",
+            group=Topic.COMPILER,
+            is_flag=True,
+            help=text,
+        )
         for name, text in _WITHOUT.items()
     ),
-    click.option(
+    option(
         "--grouping",
-        type=click.Choice(GROUPINGS),
+        group=Topic.COMPILER,
+        type=Choice(GROUPINGS),
         default=_DEFAULTS.groups,
         show_default=True,
         help="Groups by predicted cycles, or as the source document builds them.",
     ),
-    click.option("--halo-guard", is_flag=True, help="No slices that repeat over half an image."),
-    click.option(
+    option(
+        "--halo-guard",
+        group=Topic.COMPILER,
+        is_flag=True,
+        help="No slices that repeat over half an image.",
+    ),
+    option(
         "--allocator",
-        type=click.Choice(ALLOCATORS),
+        group=Topic.COMPILER,
+        type=Choice(ALLOCATORS),
         help="How addresses are found.  [online; longest with --grouping document]",
     ),
-    click.option(
+    option(
         "--moves",
+        group=Topic.COMPILER,
         type=int,
         default=_DEFAULTS.moves,
         show_default=True,
         help="Random changes of the groups to try.",
     ),
-    click.option(
+    option(
         "--moves-seed",
+        group=Topic.COMPILER,
         type=click.IntRange(min=0),
         default=_DEFAULTS.seed,
         show_default=True,
         help="Their seed.",
     ),
-    click.option(
+    option(
         "--effort",
+        group=Topic.COMPILER,
         type=int,
         default=_DEFAULTS.effort,
         show_default=True,
         help="Commands that searches for better groups and plans may estimate in small networks.",
     ),
-    click.option(
+    option(
         "--order",
-        type=click.Choice(ORDERS),
+        group=Topic.COMPILER,
+        type=Choice(ORDERS),
         default=_DEFAULTS.order,
         show_default=True,
         help="Of products: chosen; K outermost, as the MLP's document; or innermost.",
     ),
-    click.option(
+    option(
         "--resident",
+        group=Topic.COMPILER,
         is_flag=True,
         help="Weights stay on chip from run to run; only the first one loads them.",
     ),
-    click.option("--no-cache", is_flag=True, help="Compile even what has been compiled before."),
+    option(
+        "--no-cache",
+        group=Topic.COMPILER,
+        is_flag=True,
+        help="Compile even what has been compiled before.",
+    ),
 )
 
 _OF_COSTS = ("halo_guard", "moves", "moves_seed")
@@ -177,8 +202,8 @@ def compiler_options(command: Command) -> Command:
         given = tuple(name for name in _NAMES if source(name) is ParameterSource.COMMANDLINE)
         return command(**arguments, choices=Choices(values, given))
 
-    for option in reversed(_OPTIONS):
-        collect = option(collect)
+    for add in reversed(_OPTIONS):
+        collect = add(collect)
     return collect  # type: ignore[return-value]
 
 

@@ -16,6 +16,7 @@ from tpulite.cli.common import (
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
+from tpulite.cli.help import Topic, command, option
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.program import refuse_networks_options
@@ -43,10 +44,11 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     return name
 
 
-@click.command()
+@command(first=("--device", "--config", "--mhz", "--html", "--trace", "--json"))
 @click.argument("network", type=NETWORK)
-@click.option(
+@option(
     "--device",
+    group=Topic.MACHINE,
     default=_MODEL,
     show_default=True,
     callback=_device,

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar, save_csv, save_json
+from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import PIXELS
 from tpulite.cli.paths import OUTPUT, PATH
 from tpulite.cli.samples import Samples, read_samples
@@ -32,30 +33,44 @@ _SHOWN = 10
 """Tensors in the table."""
 
 
-@click.command()
+@command(first=("--calibrate", "--output", "--pixels", "--shape", "--per-tensor", "--json"))
 @click.argument("network", type=PATH)
-@click.option(
+@option(
     "--calibrate",
     "calibration",
+    group=Topic.INPUT,
     type=PATH,
     required=True,
     help="Samples of your data: an array (.npy, .npz), a picture, or a folder of them.",
 )
-@click.option(
-    "-o", "--output", type=OUTPUT, help="By default NETWORK.int8.onnx (.tflite), in this folder."
+@option(
+    "-o",
+    "--output",
+    group=Topic.OUTPUT,
+    type=OUTPUT,
+    help="By default NETWORK.int8.onnx (.tflite), in this folder.",
 )
 @shape_option
 @dim_option
-@click.option(
+@option(
     "--pixels",
+    group=Topic.INPUT,
     type=PIXELS,
     metavar="LOW:HIGH",
     help="What black and white of pictures are to the network.  [0:1]",
 )
-@click.option("--per-tensor", is_flag=True, help="One scale for all channels of weights.")
-@click.option("--symmetric", is_flag=True, help="Zero points of activations are 128.")
-@click.option(
+@option(
+    "--per-tensor",
+    group=Topic.NUMERICS,
+    is_flag=True,
+    help="One scale for all channels of weights.",
+)
+@option(
+    "--symmetric", group=Topic.NUMERICS, is_flag=True, help="Zero points of activations are 128."
+)
+@option(
     "--percentile",
+    group=Topic.NUMERICS,
     type=click.FloatRange(0, 100, min_open=True),
     default=100.0,
     show_default=True,

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from tpulite.arch.config import Config
 from tpulite.cli.common import config_option
+from tpulite.cli.help import Choice, Topic, option
 from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
 from tpulite.cli.samples import read_samples
@@ -226,48 +227,57 @@ _MEANING = ("inputs", "outputs", "shapes", "dims", "states", "exact", "calibrati
 
 _OPTIONS = {
     "config_name": config_option,
-    "host_fallback": click.option(
+    "host_fallback": option(
         "--host-fallback", is_flag=True, hidden=True, expose_value=False, help="Always so now."
     ),
-    "inputs": click.option(
+    "inputs": option(
         "--inputs",
+        group=Topic.NETWORK,
         multiple=True,
         metavar="TENSOR,...",
         help="Leave out what comes before these tensors of the file.",
     ),
-    "outputs": click.option(
+    "outputs": option(
         "--outputs",
+        group=Topic.NETWORK,
         multiple=True,
         metavar="TENSOR,...",
         help="Leave out what comes behind these tensors of the file.",
     ),
     "shapes": shape_option,
     "dims": dim_option,
-    "states": click.option(
+    "states": option(
         "--state",
         "states",
+        group=Topic.NETWORK,
         type=_Pair(),
         multiple=True,
         metavar="OUTPUT=INPUT",
         help="An output that is an input of the next run, and zero before the first.",
     ),
-    "strict": click.option(
-        "--strict", is_flag=True, help="Refuse what the machine cannot run, except at the ends."
+    "strict": option(
+        "--strict",
+        group=Topic.MACHINE,
+        is_flag=True,
+        help="Refuse what the machine cannot run, except at the ends.",
     ),
-    "exact": click.option(
+    "exact": option(
         "--exact",
-        type=click.Choice([exactness.value for exactness in Exactness]),
+        group=Topic.NUMERICS,
+        type=Choice([exactness.value for exactness in Exactness]),
         help="Whose bits.  [TFLite: litert-ref, ONNX: ort]",
     ),
-    "classes": click.option(
+    "classes": option(
         "--classes",
+        group=Topic.NETWORK,
         type=int,
         metavar="N",
         help="How many outputs are classes, the first ones.  [as the file says, else all]",
     ),
-    "calibration": click.option(
+    "calibration": option(
         "--calibrate",
         "calibration",
+        group=Topic.NUMERICS,
         type=PATH,
         help="Samples (.npy, or a folder) to quantize an ONNX file of floats with.",
     ),

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.help import command, option
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
 from tpulite.regress.jobs import JOBS
@@ -40,15 +41,15 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
     return seeds
 
 
-@click.command()
-@click.option(
+@command()
+@option(
     "--jobs",
     default="all",
     show_default=True,
     callback=_jobs,
     help=f"What to check, of {', '.join(JOBS)}.",
 )
-@click.option(
+@option(
     "--seeds",
     default="0..99",
     show_default=True,
@@ -57,8 +58,8 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
     help="Seeds of each job, both ends included; or one.",
 )
 @worker_options
-@click.option("--no-cache", is_flag=True, help="Check even what has been checked before.")
-@click.option(
+@option("--no-cache", is_flag=True, help="Check even what has been checked before.")
+@option(
     "--smallest",
     "folder",
     type=click.Path(file_okay=False, writable=True, path_type=Path),

@@ -22,6 +22,7 @@ from tpulite.cli.common import (
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
+from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, source_option
 from tpulite.cli.labels import check_classes, load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
@@ -44,28 +45,30 @@ _NETWORKS = (".tflite", ".onnx", ".zip", ".npz")
 _PROGRAMS = (".tpl", ".tpulite")
 
 
-@click.command()
+@command(first=("--input", "--labels", "--device", "--config", "--mhz", "--html"))
 @click.argument("file", type=NETWORK)
 @source_option
 @pixels_option
-@click.option(
+@option(
     "--labels",
+    group=Topic.INPUT,
     type=PATH,
     help="Names of classes, one a line, for the five likeliest; or the inputs' classes (.npy), for "
     "the accuracy.",
 )
-@click.option("--output", type=OUTPUT, help="Write the output here (.npy).")
-@click.option(
+@option("--output", group=Topic.OUTPUT, type=OUTPUT, help="Write the output here (.npy).")
+@option(
     "--steps",
     "steps_path",
+    group=Topic.OUTPUT,
     type=OUTPUT,
     is_flag=False,
     flag_value="-",
     metavar="[FILE.npz]",
     help="Run dense layers step by step, too: show every sum and activation, or write them here.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Run only the first inputs.")
-@click.option("--reset", is_flag=True, help="Let states begin anew with every input.")
+@option("--limit", group=Topic.INPUT, type=click.IntRange(min=1), help="Run only the first inputs.")
+@option("--reset", group=Topic.INPUT, is_flag=True, help="Let states begin anew with every input.")
 @mhz_option
 @host_ms_option
 @seed_option

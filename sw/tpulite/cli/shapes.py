@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tpulite.cli.help import Topic, option
 from tpulite.frontend.given_shapes import GivenShapes
 
 __all__ = ["dim_option", "given_shapes", "shape_option"]
@@ -29,18 +30,20 @@ class _Extents(click.ParamType):
         return name, tuple(map(int, parts))
 
 
-shape_option = click.option(
+shape_option = option(
     "--shape",
     "shapes",
+    group=Topic.NETWORK,
     type=_Extents("x=1x3x64x64", several=True),
     multiple=True,
     metavar="INPUT=1x3x64x64",
     help="Shape of an input that the file leaves open.",
 )
 
-dim_option = click.option(
+dim_option = option(
     "--dim",
     "dims",
+    group=Topic.NETWORK,
     type=_Extents("sequence=128", several=False),
     multiple=True,
     metavar="NAME=128",
@@ -59,10 +62,10 @@ def given_shapes(
         If something is given twice.
     """
     by_name: list[Mapping[str, tuple[int, ...]]] = []
-    for option, pairs in (("--shape", shapes), ("--dim", dims)):
+    for flag, pairs in (("--shape", shapes), ("--dim", dims)):
         found: dict[str, tuple[int, ...]] = {}
         for name, extents in pairs:
             if found.setdefault(name, extents) != extents:
-                raise click.UsageError(f"{option} {name} is given twice, with two values.")
+                raise click.UsageError(f"{flag} {name} is given twice, with two values.")
         by_name.append(found)
     return GivenShapes(by_name[0], {name: extent for name, (extent,) in by_name[1].items()})

