@@ -19,39 +19,40 @@ TITLES = {"tflite": "TFLite", "onnx": "ONNX"}
 INTRODUCTION = """\
 # Operators
 
-Which operators of a file the machine computes, in whose bits, and under which conditions. Written
-by `python scripts/operators_page.py` from the code: **runs on** and the columns of the exactnesses
-([whose bits](exactness.md)) are what became of {count} drawn cases of each operator, the conditions
-at the end are all messages with which the code refuses. `tpulite inspect` says it of your file.
+Where tpulite runs each operator of TFLite and ONNX files, with which numerics, and under which
+conditions. `python scripts/operators_page.py` writes this page from the code: **runs on** and the
+columns of the [numerics](exactness.md) are the outcome of {count} random cases per operator. The
+conditions at the end are all messages with which the compiler refuses an operator. `tpulite
+inspect` reports the same for your file.
 
-- **matrix unit**, **vector path**: the machine computes it there.
-- **data movement**: the machine copies; whole channel blocks are views, which cost no cycle.
-- **view**: a change of shape, which costs no cycle.
-- **yes**: in all cases that were drawn; **n of m**: in so many, the others are the library's for a
-  reason below (scales that are powers of two make a quarter of the cases, so functions whose last
-  bit matters look worse here than in networks).
-- **host**: numpy, without a library. **library**: LiteRT for TFLite files, ONNX Runtime for ONNX
-  files, in their own bits.
+- **matrix unit**, **vector path**: the unit of the machine that computes the operator.
+- **data movement**: the machine copies; whole channel blocks are views, which take no cycles.
+- **view**: a change of shape, which takes no cycles.
+- **yes**: on the machine in all cases. **n of m**: on the machine in n cases; the library computes
+  the others for one of the reasons below. (A quarter of the scales are powers of two, so functions
+  whose last bit depends on the CPU score lower here than in real networks.)
+- **host**: on the CPU by numpy, without a library. **library**: on the CPU by LiteRT (TFLite files)
+  or ONNX Runtime (ONNX files).
 
-All of it is about int8 and uint8. Operators of floats and of other integers, and operators that the
-tables do not name, are the library's. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` are the machine's
-around convolutions, which get gaps instead; elsewhere they are the library's. In a network the host
-also takes cheap neighbors along, where that saves crossings. `--exact bm1684x` defines
-convolutions, depthwise and dense layers, and what rounds nothing.
+The page covers int8 and uint8. Operators on floats and other integers, and operators that the
+tables do not list, run on the CPU. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around convolutions
+become dilations on the machine; elsewhere they run on the CPU. In a network, cheap operators next
+to a CPU part are fused into it, where that saves crossings. `--exact bm1684x` defines convolutions,
+depthwise and dense layers, and operators that do not round.
 """
 
 LEFT = {
-    "ARG_MAX": "its result is 32 or 64 bits wide; numpy computes it",
-    "L2_NORMALIZATION": "every pixel has a multiplier of its own, the root of a sum of squares",
-    "LOG_SOFTMAX": "its fixed point takes logarithms of sums of 32 bits",
-    "SVDF": "its states are 16 bits wide from one run to the next",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "its cells are 16 bits wide",
-    "LayerNormalization": "sums of floats whose order is the library's",
-    "InstanceNormalization": "sums of floats whose order is the library's",
-    "ReduceMean": "every term of the sum is rounded to float32, in an order of the library's",
-    "ReduceSum": "every term of the sum is rounded to float32, in an order of the library's",
+    "ARG_MAX": "its result has 32 or 64 bits; numpy computes it",
+    "L2_NORMALIZATION": "each pixel has its own multiplier, the root of a sum of squares",
+    "LOG_SOFTMAX": "its fixed-point arithmetic takes logarithms of 32-bit sums",
+    "SVDF": "its state tensors have 16 bits",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "its cell states have 16 bits",
+    "LayerNormalization": "float sums, whose order only the library knows",
+    "InstanceNormalization": "float sums, whose order only the library knows",
+    "ReduceMean": "float32 sums, whose order only the library knows",
+    "ReduceSum": "float32 sums, whose order only the library knows",
 }
-"""Why operators that users look for are never the machine's in the bits of their library."""
+"""Why operators that users look for never run on the machine with the numerics of their library."""
 
 
 def page(probe: Probe, conditions: Conditions) -> str:
@@ -73,8 +74,8 @@ def page(probe: Probe, conditions: Conditions) -> str:
             lines.append("| " + " | ".join(cells) + " |")
     forms = sorted(quantized_forms().items())
     names = ", ".join(f"`{name}` as `{plain}`" for name, plain in forms)
-    text = f"Operators with a quantization of their own are counted with the plain ones: {names}."
-    lines += ["", *textwrap.wrap(text, 120), "", "## What the machine leaves to others", ""]
+    text = f"Quantized forms of operators are counted with the plain ones: {names}."
+    lines += ["", *textwrap.wrap(text, 120), "", "## Operators that always run on the CPU", ""]
     lines += [f"- `{name}`: {reason}." for name, reason in LEFT.items()]
     return "\n".join([*lines, "", *_conditions(conditions, users)]).rstrip() + "\n"
 
@@ -82,16 +83,16 @@ def page(probe: Probe, conditions: Conditions) -> str:
 def _places(answers: Collection[Answer]) -> str:
     """Return where the machine computes an operator, if it does anywhere."""
     if answers and all(answer.free for answer in answers):
-        return "nothing to do"
+        return "no computation"
     found = {place: None for answer in answers for place in answer.places}
-    return ", ".join(found) or "no part of it"
+    return ", ".join(found) or "CPU"
 
 
 def _conditions(conditions: Conditions, users: Mapping[str, Mapping[str, None]]) -> Iterator[str]:
     """Yield the part of the page that says when operators are refused."""
-    yield from ["## When the machine refuses", ""]
-    yield "Then the operator is the library's, unless `--strict` forbids it. `…` stands for names"
-    yield "and numbers of the case, EXACT for the exactness that was asked for."
+    yield from ["## Conditions", ""]
+    yield "An operator with one of these messages runs on the CPU, unless `--strict` forbids it."
+    yield "`…` stands for names and numbers of the case, EXACT for the value of `--exact`."
     yield from ["", "### any operator", ""]
     yield from (f"- {text}" for text in conditions.common)
     for op in sorted(users):
@@ -101,4 +102,4 @@ def _conditions(conditions: Conditions, users: Mapping[str, Mapping[str, None]])
             title, _, name = user.partition(" ")
             said = conditions.of_file(title.lower(), name.strip("`"), op)
             texts += [f"- {user}: {'; '.join(said)}"] if said else []
-        yield from texts or ["Nothing but what is said of any operator."]
+        yield from texts or ["None beyond those of any operator."]
